@@ -1,0 +1,21 @@
+#include "algorithms/common/host_read.h"
+
+#include <ATen/ATen.h>
+
+#include "algorithms/common/sync_debug.h"
+
+namespace rtfx {
+
+bool HostReads::any(const at::Tensor& flags) {
+  const AllowSync allow;
+  ++count_;
+  return flags.any().item<bool>();
+}
+
+int64_t HostReads::integer(const at::Tensor& value) {
+  const AllowSync allow;
+  ++count_;
+  return value.item<int64_t>();
+}
+
+}  // namespace rtfx

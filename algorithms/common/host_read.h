@@ -1,0 +1,26 @@
+// Deliberate waits of the host for the device: the only way a decoder may look at device data.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace rtfx {
+
+/// Reads flags back and counts the reads. Every call copies one element and waits for the current
+/// stream. In sync-debug mode (sync_debug.h) this is the one place where a wait is allowed.
+class HostReads {
+ public:
+  /// True if any element of `flags` (bool) is set.
+  bool any(const at::Tensor& flags);
+  /// The one element of `value` (int64).
+  int64_t integer(const at::Tensor& value);
+
+  int64_t count() const { return count_; }
+  void reset() { count_ = 0; }
+
+ private:
+  int64_t count_ = 0;
+};
+
+}  // namespace rtfx

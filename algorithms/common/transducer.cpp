@@ -1,0 +1,97 @@
+#include "algorithms/common/transducer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rtfx {
+
+Transducer::Transducer(std::shared_ptr<const AcousticModel> model, Options options)
+    : model_(std::move(model)), options_(std::move(options)) {
+  if (!model_->joint || !model_->prediction) {
+    throw UserError("decoder", "the model has no transducer head",
+                    "use a CTC decoder for this model");
+  }
+  if (model_->config.is_tdt()) {
+    duration_values_ = at::tensor(model_->config.durations, at::kLong).to(model_->device);
+  }
+}
+
+at::Tensor Transducer::encode(const at::Tensor& frames) const {
+  return options_.project_encoder_once ? model_->joint->project_encoder(frames) : frames;
+}
+
+PredictionState Transducer::initial_state(int64_t batch) const {
+  return model_->prediction->initial_state(batch);
+}
+
+Transducer::Prediction Transducer::predict(const at::Tensor& labels,
+                                           const PredictionState& state) const {
+  auto [output, next] = model_->prediction->step(labels, state);
+  if (options_.project_prediction_once) output = model_->joint->project_prediction(output);
+  return {output, next};
+}
+
+Transducer::Prediction Transducer::start(int64_t batch) const {
+  const auto options = at::TensorOptions(at::kLong).device(model_->device);
+  return predict(at::full({batch}, blank(), options), initial_state(batch));
+}
+
+at::Tensor Transducer::logits(const at::Tensor& encoded, const at::Tensor& output) const {
+  const Joint& joint = *model_->joint;
+  return joint.logits(options_.project_encoder_once ? encoded : joint.project_encoder(encoded),
+                      options_.project_prediction_once ? output : joint.project_prediction(output));
+}
+
+Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output) const {
+  return decide_logits(logits(encoded, output));
+}
+
+Decision Transducer::decide_logits(const at::Tensor& logits) const {
+  const at::Tensor tokens = logits.narrow(-1, 0, blank() + 1);
+  const auto [best, argmax] = tokens.max(-1);
+  Decision decision;
+  decision.scores = best.to(at::kFloat);
+  if (options_.score_kind == "logprob") {
+    decision.scores = decision.scores - tokens.to(at::kFloat).logsumexp(-1);
+  }
+  decision.nan = best.isnan();
+  if (is_tdt()) {
+    const auto [best_duration, index] =
+        logits.narrow(-1, blank() + 1, duration_values_.size(0)).max(-1);
+    decision.nan = decision.nan.logical_or(best_duration.isnan());
+    decision.labels = argmax.masked_fill(decision.nan, blank());
+    decision.predicted = duration_values_.take(index);
+    const at::Tensor is_blank = decision.labels == blank();
+    decision.durations = at::where(is_blank, decision.predicted.clamp_min(1), decision.predicted);
+  } else {
+    decision.labels = argmax.masked_fill(decision.nan, blank());
+    decision.durations = (decision.labels == blank()).to(at::kLong);
+  }
+  return decision;
+}
+
+void require_model_kind(const Description& description, const AcousticModel& model) {
+  std::vector<std::string> offered = {model.config.kind()};
+  if (model.config.has_ctc && offered.front() != "ctc") offered.emplace_back("ctc");
+  const auto serves = [&](const std::string& kind) {
+    return std::find(offered.begin(), offered.end(), kind) != offered.end();
+  };
+  const auto& kinds = description.model_kinds;
+  if (!kinds.empty() && std::none_of(kinds.begin(), kinds.end(), serves)) {
+    throw UserError(description.name,
+                    fmt::format("cannot decode a model of kind {}", fmt::join(offered, " + ")),
+                    fmt::format("it needs {}", fmt::join(kinds, " or ")));
+  }
+}
+
+at::Tensor gather_frames(const at::Tensor& encoded, const at::Tensor& frames) {
+  const at::Tensor index = frames.view({-1, 1, 1}).expand({-1, 1, encoded.size(2)});
+  return encoded.gather(1, index).squeeze(1);
+}
+
+}  // namespace rtfx

@@ -1,0 +1,73 @@
+// The calls of a transducer as greedy decoders see them: predict, decide.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+/// What greedy search takes from one joint output, per row. A row whose logits hold a NaN decides
+/// for blank (duration 1) and says so.
+struct Decision {
+  at::Tensor labels;     // [...] int64, argmax over tokens and blank; the first of equals
+  at::Tensor scores;     // [...] float32, logit or log-probability of that label
+  at::Tensor durations;  // [...] int64, frames to advance: TDT's argmax as a value, with a blank's
+                         // 0 made 1; RNN-T: 1 for blank, 0 for a token
+  at::Tensor predicted;  // [...] int64, TDT: the argmax's value itself; undefined for RNN-T
+  at::Tensor nan;        // [...] bool
+};
+
+class Transducer {
+ public:
+  struct Options {
+    bool project_encoder_once = true;     // joint.enc for the whole batch instead of per call
+    bool project_prediction_once = true;  // joint.pred per predictor call instead of per joint call
+    std::string score_kind = "logit";  // "logit" or "logprob" (log-softmax over tokens and blank)
+  };
+
+  /// Throws UserError when the model has no transducer head.
+  Transducer(std::shared_ptr<const AcousticModel> model, Options options);
+
+  /// frames [B, T', D] -> [B, T', H], or as they are without project_encoder_once.
+  at::Tensor encode(const at::Tensor& frames) const;
+
+  struct Prediction {
+    at::Tensor output;  // [B, H], or [B, P] without project_prediction_once
+    PredictionState state;
+  };
+  PredictionState initial_state(int64_t batch) const;
+  /// Prediction network on labels [B] int64 (blank = start symbol), for all rows.
+  Prediction predict(const at::Tensor& labels, const PredictionState& state) const;
+  /// predict() of the start symbol from the zero state.
+  Prediction start(int64_t batch) const;
+
+  /// encoded [..., H or D] (rows of encode()), output broadcast against it.
+  Decision decide(const at::Tensor& encoded, const at::Tensor& output) const;
+
+  /// decide()'s rule alone: logits [..., V+1+D].
+  Decision decide_logits(const at::Tensor& logits) const;
+  at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output) const;
+
+  int64_t blank() const { return model_->prediction->blank(); }
+  bool is_tdt() const { return duration_values_.defined(); }
+  const at::Tensor& duration_values() const { return duration_values_; }  // [D] int64
+  at::Device device() const { return model_->device; }
+
+ private:
+  std::shared_ptr<const AcousticModel> model_;
+  Options options_;
+  at::Tensor duration_values_;
+};
+
+/// Throws UserError when `description` does not serve the model's kind.
+void require_model_kind(const Description& description, const AcousticModel& model);
+
+/// Row b of `encoded` [B, T', X] at frames[b] ([B] int64, within bounds): [B, X].
+at::Tensor gather_frames(const at::Tensor& encoded, const at::Tensor& frames);
+
+}  // namespace rtfx

@@ -1,0 +1,72 @@
+// The contract of a decoder. One small class behind four verbs; no CUDA header in sight.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+
+namespace rtfx {
+
+struct AcousticModel;
+
+/// The encoder's output for a batch of utterances. Frames at or beyond a row's length are undefined
+/// (they may hold NaN) and must not influence any result.
+struct EncodedBatch {
+  at::Tensor frames;                  // [B, T', D], dtype of the decoder, on its device
+  at::Tensor lengths;                 // [B] int64, same device, 0 <= length <= T'
+  std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
+};
+
+/// The part of a model that a decoder reads.
+enum class Head { none, ctc, transducer };
+
+struct Description {
+  enum class Exactness { exact, approximate };
+  std::string name;
+  Head head = Head::none;
+  Exactness exactness = Exactness::exact;
+  std::vector<std::string> model_kinds;  // subset of {"ctc", "rnnt", "tdt"}; empty = any
+  std::string score_kind;                // "logit", "logprob" or "" when there is no score
+};
+
+/// Work done by the last decode() (specs: frames_visited, joint_calls, joint_rows, pred_calls,
+/// outer_iters, inner_iters, forced_advances, host_reads). Absent names do not apply.
+using Counters = std::map<std::string, int64_t>;
+
+/// Upper bounds of the batches to come, for decoders that allocate in advance.
+struct Limits {
+  int64_t max_batch = 0;
+  int64_t max_frames = 0;
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  virtual Description describe() const = 0;
+
+  /// Every option with its resolved value, as a flat JSON object.
+  virtual nlohmann::json options() const = 0;
+
+  /// Takes the model (kept alive by the decoder) and does everything that is not decoding: buffers,
+  /// graphs, tables. Called once, outside any timed pass. Throws UserError when the model lacks the
+  /// head or is of a kind that the decoder cannot serve.
+  virtual void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) = 0;
+
+  /// Decodes one batch. Enqueues on the current stream; each decoder states in its header when and
+  /// how often it waits for the device. Every deliberate wait goes through host_read() of
+  /// algorithms/common/host_read.h and is counted as "host_reads".
+  virtual Hypotheses decode(const EncodedBatch& batch) = 0;
+
+  /// Counters of the last decode().
+  virtual Counters counters() const { return {}; }
+};
+
+}  // namespace rtfx

@@ -1,0 +1,40 @@
+// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rtfx {
+
+/// One utterance's result on the host. Frames are encoder frames (80 ms at 8x sub-sampling).
+struct Hypothesis {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> frames;     // frame at which each token was emitted
+  std::vector<int32_t> durations;  // TDT: frames skipped after each token; empty for others
+  float score = 0;   // see Decoder::describe() for its kind (logit or log-probability)
+  bool nan = false;  // the emissions of this row held a NaN: the result means nothing
+
+  bool operator==(const Hypothesis&) const = default;
+};
+
+/// A batch of results as a structure of arrays, on the decoder's device. Slots at or beyond
+/// `lengths` are undefined. The tensors are the caller's: they never alias buffers that a later
+/// decode() writes.
+struct Hypotheses {
+  at::Tensor lengths;    // [B] int32
+  at::Tensor tokens;     // [B, capacity] int32
+  at::Tensor frames;     // [B, capacity] int32
+  at::Tensor durations;  // [B, capacity] int32, undefined tensor unless TDT
+  at::Tensor scores;     // [B] float32
+  at::Tensor nan;        // [B] bool
+
+  /// B empty results with score 0.
+  static Hypotheses empty(int64_t batch, at::Device device);
+
+  /// Copies to the host; synchronises with the current stream.
+  std::vector<Hypothesis> to_host() const;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,195 @@
+#include "algorithms/label_looping/label_looping.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<LabelLooping::Options> kOptions{{
+    option("window", &LabelLooping::Options::window,
+           "frames per row that one joint call looks at (exact)", 1, 64),
+    option("precompute_encoder", &LabelLooping::Options::precompute_encoder,
+           "project all encoder frames once per batch (exact)"),
+    option("precompute_prediction", &LabelLooping::Options::precompute_prediction,
+           "project the prediction once per label instead of once per joint call (exact)"),
+    option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
+    option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
+           {"logit", "logprob"}),
+}};
+
+const RegisterDecoder registered{
+    {"label_looping", "greedy RNN-T/TDT, label by label", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<LabelLooping>(kOptions.fill(options, where));
+     }}};
+
+/// taken where mask, else kept; kept may be undefined at first.
+at::Tensor merge(const at::Tensor& mask, const at::Tensor& taken, const at::Tensor& kept) {
+  return kept.defined() ? at::where(mask, taken, kept) : taken;
+}
+
+}  // namespace
+
+struct LabelLooping::Rows {
+  Rows(const Transducer& transducer, const EncodedBatch& batch)
+      : encoded(transducer.encode(batch.frames)),
+        lengths(batch.lengths),
+        last((lengths - 1).clamp_min(0)),
+        time(at::zeros_like(lengths)),
+        active(lengths > 0),
+        // The paper starts with room proportional to the audio and doubles.
+        hypotheses(lengths.size(0), encoded.size(1), transducer.is_tdt(), lengths.device()) {}
+
+  at::Tensor encoded;  // [B, T', X]
+  at::Tensor lengths;  // [B]
+  at::Tensor last;     // [B] last valid frame
+  at::Tensor time;     // [B] frame to look at next
+  at::Tensor active;   // [B] bool, time < length
+  Transducer::Prediction prediction;
+  BatchedHypotheses hypotheses;
+};
+
+/// The next label of each row that was active, blank where it has none.
+struct LabelLooping::Found {
+  at::Tensor searching;  // [B] bool, rows whose decision so far is blank
+  at::Tensor labels, scores, durations, frames;
+};
+
+Description LabelLooping::describe() const {
+  return {"label_looping",
+          Head::transducer,
+          Description::Exactness::exact,
+          {"rnnt", "tdt"},
+          options_.score_kind};
+}
+
+nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_); }
+
+void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  transducer_.emplace(std::move(model),
+                      Transducer::Options{options_.precompute_encoder,
+                                          options_.precompute_prediction, options_.score_kind});
+}
+
+Counters LabelLooping::counters() const {
+  return {{"joint_calls", joint_calls_}, {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_},   {"outer_iters", outer_},
+          {"inner_iters", inner_},       {"host_reads", host_.count()}};
+}
+
+Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
+  host_.reset();
+  joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
+  std::optional<Rows> rows;
+  {
+    const ScopedRange range("decode.project");
+    rows.emplace(*transducer_, batch);
+  }
+  {
+    const ScopedRange range("decode.init");
+    rows->prediction = transducer_->start(rows->lengths.size(0));
+    ++pred_calls_;
+  }
+  const ScopedRange range("decode.loop");
+  while (host_.any(rows->active)) {
+    ++outer_;
+    const Found next = find_labels(*rows);
+    // Not rows->active: a TDT token's own duration may just have ended the utterance.
+    const at::Tensor found = next.labels != transducer_->blank();
+    rows->hypotheses.append(found, next.labels, next.frames, next.durations, next.scores);
+    const Transducer::Prediction stepped =
+        transducer_->predict(next.labels, rows->prediction.state);
+    ++pred_calls_;
+    rows->prediction.output =
+        at::where(found.unsqueeze(1), stepped.output, rows->prediction.output);
+    rows->prediction.state = rows->prediction.state.select(found, stepped.state);
+    rows->time =
+        rows->time + rows->hypotheses.at_limit(rows->time, options_.max_symbols).logical_and(found);
+    rows->active = rows->time < rows->lengths;
+  }
+  return rows->hypotheses.release();
+}
+
+LabelLooping::Found LabelLooping::find_labels(Rows& rows) {
+  Found found;
+  found.searching = rows.active;
+  found.labels = at::full_like(rows.time, transducer_->blank());
+  look(rows, found);
+  while (host_.any(found.searching)) {
+    ++inner_;
+    look(rows, found);
+  }
+  return found;
+}
+
+void LabelLooping::look(Rows& rows, Found& found) {
+  at::Tensor skipped;  // blank frames before the decision, with a window
+  const Decision decision =
+      options_.window > 1
+          ? decide_window(rows, skipped)
+          : transducer_->decide(gather_frames(rows.encoded, at::minimum(rows.time, rows.last)),
+                                rows.prediction.output);
+  ++joint_calls_;
+  joint_rows_ += rows.time.size(0) * options_.window;
+  rows.hypotheses.mark_nan(decision.nan.logical_and(found.searching));
+  const at::Tensor frames = skipped.defined() ? rows.time + skipped : rows.time;
+  const at::Tensor next = frames + decision.durations;
+  found.labels = at::where(found.searching, decision.labels, found.labels);
+  found.scores = merge(found.searching, decision.scores, found.scores);
+  found.durations = merge(found.searching, decision.durations, found.durations);
+  found.frames = merge(found.searching, frames, found.frames);
+  rows.time = at::where(found.searching, next, rows.time);
+  found.searching = found.searching.logical_and(decision.labels == transducer_->blank())
+                        .logical_and(rows.time < rows.lengths);
+}
+
+/// The first decision of each row that is not blank within its next `window` frames, after
+/// `skipped` frames of blanks; where there is none, a blank behind the last frame reached.
+Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
+  const int64_t window = options_.window;
+  const at::Tensor offsets = at::arange(window, rows.time.options()).unsqueeze(0);  // [1, W]
+  const at::Tensor frames = rows.time.unsqueeze(1) + offsets;                       // [B, W]
+  const at::Tensor index = at::minimum(frames, rows.last.unsqueeze(1))
+                               .unsqueeze(2)
+                               .expand({-1, -1, rows.encoded.size(2)});
+  const Decision all =
+      transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1));
+
+  const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
+  const at::Tensor is_blank = all.labels == transducer_->blank();
+  at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank
+  if (transducer_->is_tdt()) {
+    // Blanks jump: follow the chain of durations over the evaluated columns.
+    position = at::zeros_like(rows.time);
+    const at::Tensor step =
+        at::where(is_blank.logical_and(inside), all.durations, at::zeros_like(all.durations));
+    for (int64_t i = 0; i + 1 < window; ++i) {
+      const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
+      const at::Tensor jump = step.gather(1, column).squeeze(1);
+      position = at::where(position < window, position + jump, position);
+    }
+  } else {
+    const at::Tensor stops = is_blank.logical_and(inside).logical_not();
+    const auto [any, first] = stops.to(at::kInt).max(1);
+    position = at::where(any > 0, first, at::full_like(first, window - 1));
+  }
+  const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
+  const auto pick = [&](const at::Tensor& values) { return values.gather(1, column).squeeze(1); };
+  // Past the window (a jump) or past the utterance there was nothing to decide: blank, no step.
+  const at::Tensor undecided = (position >= window).logical_or(pick(inside).logical_not());
+  const at::Tensor visited = inside.logical_and(all.nan).logical_and(offsets <= column);
+  skipped = position;
+  return {pick(all.labels).masked_fill(undecided, transducer_->blank()),
+          pick(all.scores),
+          pick(all.durations).masked_fill(undecided, 0),
+          {},
+          visited.any(1)};
+}
+
+}  // namespace rtfx

@@ -1,0 +1,53 @@
+#include "algorithms/registry.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+std::map<std::string, DecoderEntry>& table() {
+  static std::map<std::string, DecoderEntry> entries;
+  return entries;
+}
+
+}  // namespace
+
+RegisterDecoder::RegisterDecoder(DecoderEntry entry) {
+  const std::string name = entry.name;
+  RTFX_CHECK(table().emplace(name, std::move(entry)).second, "two decoders are named " + name);
+}
+
+std::vector<const DecoderEntry*> decoder_entries() {
+  std::vector<const DecoderEntry*> entries;
+  for (const auto& [name, entry] : table()) entries.push_back(&entry);
+  return entries;
+}
+
+const DecoderEntry& find_decoder(std::string_view name, std::string_view where) {
+  const auto found = table().find(std::string(name));
+  if (found == table().end()) {
+    std::vector<std::string> names;
+    for (const auto& [known, entry] : table()) names.push_back(known);
+    throw unknown_name(where, "decoder", name, names);
+  }
+  return found->second;
+}
+
+std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
+                                      std::string_view where) {
+  return find_decoder(name, where).make(options, where);
+}
+
+void load_plugin(const std::string& path) {
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    throw UserError(path, fmt::format("cannot be loaded ({})", dlerror()),
+                    "a plugin is a shared library built against this rtfx");
+  }
+}
+
+}  // namespace rtfx

@@ -1,0 +1,29 @@
+# Target torch::torch from a LibTorch folder (RTFX_LIBTORCH, by default the PyPI wheel in .venv).
+#
+# The wheel's own TorchConfig.cmake wants a whole CUDA toolkit with a compiler even where only its
+# C++ interface is used. The layout of the wheel is fixed, so the libraries are named here; the CUDA
+# headers come from the wheel of the CUDA runtime that torch depends on.
+file(GLOB _wheel_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+set(RTFX_LIBTORCH "${_wheel_torch}" CACHE PATH "Folder of LibTorch (with include/ and lib/)")
+if(NOT EXISTS ${RTFX_LIBTORCH}/lib/libtorch.so)
+  message(FATAL_ERROR "LibTorch not found at '${RTFX_LIBTORCH}'. `make setup` installs it into "
+    ".venv; or give -DRTFX_LIBTORCH=DIR (make LIBTORCH=DIR).")
+endif()
+
+find_path(RTFX_CUDA_INCLUDE cuda_runtime_api.h REQUIRED
+  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include /usr/local/cuda/include)
+find_path(RTFX_NVTX_INCLUDE nvtx3/nvtx3.hpp REQUIRED
+  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include ${RTFX_CUDA_INCLUDE})
+file(GLOB _wheel_cuda_libs ${RTFX_LIBTORCH}/../nvidia/*/lib)
+
+add_library(torch::torch INTERFACE IMPORTED)
+target_include_directories(torch::torch SYSTEM INTERFACE
+  ${RTFX_LIBTORCH}/include ${RTFX_LIBTORCH}/include/torch/csrc/api/include ${RTFX_CUDA_INCLUDE})
+# libtorch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol.
+target_link_libraries(torch::torch INTERFACE
+  -Wl,--no-as-needed ${RTFX_LIBTORCH}/lib/libtorch.so ${RTFX_LIBTORCH}/lib/libtorch_cpu.so
+  ${RTFX_LIBTORCH}/lib/libtorch_cuda.so ${RTFX_LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed
+  ${RTFX_LIBTORCH}/lib/libc10.so)
+foreach(_dir ${_wheel_cuda_libs})
+  target_link_options(torch::torch INTERFACE -Wl,-rpath-link,${_dir})
+endforeach()

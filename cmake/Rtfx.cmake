@@ -1,0 +1,53 @@
+# How rtfx's own libraries and programs are compiled.
+
+# GCC 12 sees overflows in the copies of its own std::string (GCC bugs 105329, 105651).
+set(RTFX_WARNINGS -Wall -Wextra -Wpedantic -Wno-unused-parameter -Wno-array-bounds
+  -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+if(RTFX_WERROR)
+  list(APPEND RTFX_WARNINGS -Werror)
+endif()
+if(RTFX_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+if(RTFX_TIDY)
+  find_program(CLANG_TIDY clang-tidy REQUIRED)
+endif()
+
+function(rtfx_executable name)
+  target_compile_options(${name} PRIVATE ${RTFX_WARNINGS})
+  if(RTFX_TIDY)
+    set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "${CLANG_TIDY};--quiet")
+  endif()
+endfunction()
+
+# One precompiled header of LibTorch and the standard library, shared by all targets that use them.
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_pch.cpp CONTENT "")
+add_library(rtfx_torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
+rtfx_executable(rtfx_torch_pch)  # GCC takes a precompiled header only under the same flags
+target_link_libraries(rtfx_torch_pch PUBLIC torch::torch fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_precompile_headers(rtfx_torch_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <nlohmann/json.hpp>
+  <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
+
+# rtfx_library(folder [TORCH] LINK ...): target rtfx_<folder> of every source below the folder.
+# OBJECT libraries, because decoders register themselves from static initialisers that a linker
+# would leave out of an archive.
+function(rtfx_library folder)
+  cmake_parse_arguments(ARG "TORCH" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(NOT sources)  # BRINGUP
+    add_library(rtfx_${folder} INTERFACE)
+    return()
+  endif()
+  add_library(rtfx_${folder} OBJECT ${sources})
+  target_include_directories(rtfx_${folder} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(rtfx_${folder} PUBLIC ${ARG_LINK})
+  if(ARG_TORCH)
+    target_link_libraries(rtfx_${folder} PUBLIC torch::torch)
+    if(NOT RTFX_TIDY)  # clang cannot read GCC's precompiled header
+      target_precompile_headers(rtfx_${folder} REUSE_FROM rtfx_torch_pch)
+    endif()
+  endif()
+  rtfx_executable(rtfx_${folder})
+endfunction()

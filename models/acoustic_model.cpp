@@ -1,0 +1,32 @@
+#include "models/acoustic_model.h"
+
+#include <ATen/ATen.h>
+
+#include "models/weight_reader.h"
+
+namespace rtfx {
+
+std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
+                                                          at::Device device, at::ScalarType dtype) {
+  const ModelConfig& config = checkpoint.config;
+  const StateDict& weights = checkpoint.weights;
+  auto model = std::make_shared<AcousticModel>();
+  model->config = config;
+  model->tokenizer = checkpoint.tokenizer;
+  model->device = device;
+  model->dtype = dtype;
+  model->features.emplace(config.features, weights, device);
+  model->encoder.emplace(config.encoder, config.features.mel_bins, weights, device, dtype);
+  if (config.has_ctc) {
+    const WeightReader ctc(weights, "ctc.", device, dtype);
+    model->ctc_head.emplace(ctc.get("weight"), ctc.get("bias"));
+  }
+  if (config.has_transducer) {
+    model->prediction.emplace(config.prediction, config.vocabulary, weights, device, dtype);
+    model->joint.emplace(weights, config.joint_activation,
+                         static_cast<int64_t>(config.durations.size()), device, dtype);
+  }
+  return model;
+}
+
+}  // namespace rtfx

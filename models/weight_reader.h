@@ -1,0 +1,40 @@
+// Weights under a common prefix, cast and moved to where they are needed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "models/state_dict.h"
+
+namespace rtfx {
+
+/// A view of `weights`; valid as long as they are. `device` and `dtype` are what get() returns.
+class WeightReader {
+ public:
+  WeightReader(const StateDict& weights, std::string prefix, at::Device device,
+               at::ScalarType dtype)
+      : weights_(weights), prefix_(std::move(prefix)), device_(device), dtype_(dtype) {}
+
+  WeightReader below(const std::string& name) const {
+    return {weights_, prefix_ + name + ".", device_, dtype_};
+  }
+
+  /// In the stored precision widened to float32, on the CPU; undefined when absent.
+  at::Tensor raw(const std::string& name) const;
+  /// On the device in the model's dtype. Throws std::logic_error when absent.
+  at::Tensor get(const std::string& name) const { return place(checked(name)); }
+  /// Undefined when absent (biases that a checkpoint does not have).
+  at::Tensor optional(const std::string& name) const;
+  at::Tensor place(const at::Tensor& tensor) const;
+
+ private:
+  at::Tensor checked(const std::string& name) const;
+
+  const StateDict& weights_;
+  std::string prefix_;
+  at::Device device_;
+  at::ScalarType dtype_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,240 @@
+// Worked examples of greedy search: tokens, frames, scores and counts of calls.
+#include <gtest/gtest.h>
+
+#include "algorithms/ctc_greedy/ctc_greedy.h"
+#include "algorithms/registry.h"
+#include "tests/support/table_model.h"
+
+namespace rtfx {
+namespace {
+
+using test::Table;
+using test::TableModel;
+
+struct Result {
+  std::vector<Hypothesis> hypotheses;
+  Counters counters;
+};
+
+Result run(const std::string& name, nlohmann::json options, const TableModel& model,
+           const std::vector<Table>& rows) {
+  const auto decoder = make_decoder(name, options, "");
+  decoder->prepare(test::build(model), {});
+  Result result;
+  result.hypotheses = decoder->decode(test::batch_of(rows, model.columns())).to_host();
+  result.counters = decoder->counters();
+  return result;
+}
+
+using Ints = std::vector<int32_t>;
+
+/// "CAT / DOG": the next token depends on the last one, the frame decides whether it comes.
+struct CatDog {
+  // C A T D O G = 0..5, blank 6.
+  TableModel model{6, {}, Table(7, std::vector<double>(7, 0)), {}};
+  std::vector<Table> rows;
+
+  CatDog() {
+    const auto wants = [&](int after, int token) {
+      model.newest[static_cast<size_t>(after)][static_cast<size_t>(token)] = 4;
+    };
+    wants(0, 1);  // C -> A
+    wants(1, 2);  // A -> T
+    wants(3, 4);  // D -> O
+    wants(4, 5);  // O -> G
+    const auto frame = [](std::vector<std::pair<int, double>> values) {
+      std::vector<double> row(7, 0);
+      row[6] = 1;  // blank unless the frame offers more
+      for (const auto& [token, value] : values) row[static_cast<size_t>(token)] = value;
+      return row;
+    };
+    // A frame offers what wins only with the predecessor's 4 (or alone with 2).
+    const double never = -9;
+    const std::vector<double> silent = {never, never, never, never, never, never, 1};
+    rows = {{frame({{0, 2}, {1, never}}), silent, frame({{0, never}, {1, 0}, {2, 0}}), silent},
+            {silent, frame({{3, 2}, {4, 0}, {5, 0}}), silent}};
+    // D is said once: after any token it loses.
+    for (size_t after = 0; after < 6; ++after) model.newest[after][0] = model.newest[after][3] = -9;
+  }
+};
+
+TEST(CatDog, FrameLoopingCounts) {
+  const CatDog c;
+  for (const auto& [k, evaluations] : {std::pair{3, 9}, std::pair{5, 10}}) {
+    const Result r = run("frame_looping", {{"max_symbols", k}}, c.model, c.rows);
+    EXPECT_EQ(r.hypotheses[0].tokens, (Ints{0, 1, 2}));
+    EXPECT_EQ(r.hypotheses[0].frames, (Ints{0, 2, 2}));
+    EXPECT_EQ(r.hypotheses[1].tokens, (Ints{3, 4, 5}));
+    EXPECT_EQ(r.hypotheses[1].frames, (Ints{1, 1, 1}));
+    EXPECT_EQ(r.counters.at("joint_calls"), evaluations);
+    EXPECT_EQ(r.counters.at("pred_calls"), evaluations);
+  }
+}
+
+TEST(CatDog, LabelLoopingCounts) {
+  const CatDog c;
+  for (const int k : {3, 5}) {
+    const Result r = run("label_looping", {{"max_symbols", k}}, c.model, c.rows);
+    EXPECT_EQ(r.hypotheses[0].tokens, (Ints{0, 1, 2}));
+    EXPECT_EQ(r.hypotheses[1].frames, (Ints{1, 1, 1}));
+    EXPECT_EQ(r.counters.at("outer_iters"), 4);
+    EXPECT_EQ(r.counters.at("inner_iters"), 4);
+    EXPECT_EQ(r.counters.at("joint_calls"), 8);
+    EXPECT_EQ(r.counters.at("pred_calls"), 5);
+    EXPECT_EQ(r.counters.at("host_reads"), 1 + 2 * 4 + 4);
+  }
+}
+
+TEST(CatDog, AWindowOfFourFramesNeedsFourJointCallsPerRow) {
+  const CatDog c;
+  for (const Table& row : c.rows) {
+    EXPECT_EQ(run("label_looping", {{"window", 4}, {"max_symbols", 3}}, c.model, {row})
+                  .counters.at("joint_calls"),
+              4);
+  }
+}
+
+TEST(RnntTable, TokensFramesAndScores) {
+  const TableModel model{3, {}, {{-2, 0, -2, 3}, {0, -1, 3, -1}, {3, 0, 0, 0}, {0, 1, -2, 0}}, {}};
+  const std::vector<Table> rows = {
+      {{1, 2, 3, 0}, {1, 1, 1, -1}, {-2, -1, 2, 1}, {-1, 0, 3, 2}, {3, 0, 2, -1}},
+      {{-2, -1, -2, -1}, {0, -2, 2, 3}, {-2, -1, -2, 2}}};
+  struct Expected {
+    int k;
+    Ints tokens0, frames0;
+    float score0;
+    Ints tokens1, frames1;
+    float score1;
+    int64_t evaluations, outer, inner;
+  };
+  const std::vector<Expected> table = {
+      {1, {1, 2, 2, 2, 0}, {0, 1, 2, 3, 4}, 18, {1, 2}, {0, 1}, 5, 5, 5, 0},
+      {2, {1, 2, 0}, {0, 0, 1}, 13, {1, 2, 0}, {0, 0, 1}, 4, 7, 4, 3},
+      {3, {1, 2, 0}, {0, 0, 0}, 13, {1, 2, 0}, {0, 0, 0}, 2, 7, 4, 3},
+      {10, {1, 2, 0}, {0, 0, 0}, 13, {1, 2, 0}, {0, 0, 0}, 2, 8, 4, 4}};
+  for (const Expected& e : table) {
+    const nlohmann::json options = {{"max_symbols", e.k}};
+    const Result frame = run("frame_looping", options, model, rows);
+    const Result label = run("label_looping", options, model, rows);
+    for (const Result* r : {&frame, &label}) {
+      EXPECT_EQ(r->hypotheses[0], (Hypothesis{e.tokens0, e.frames0, {}, e.score0, false})) << e.k;
+      EXPECT_EQ(r->hypotheses[1], (Hypothesis{e.tokens1, e.frames1, {}, e.score1, false})) << e.k;
+    }
+    EXPECT_EQ(frame.counters.at("joint_calls"), e.evaluations) << e.k;
+    EXPECT_EQ(label.counters.at("outer_iters"), e.outer) << e.k;
+    EXPECT_EQ(label.counters.at("inner_iters"), e.inner) << e.k;
+  }
+}
+
+struct TdtTable {
+  TableModel model{
+      2, {0, 1, 2}, {{-1, 2, 1, 1, 3, -1}, {1, -2, -2, -2, 1, 3}, {-2, 3, 0, 1, -2, 0}}, {}};
+  std::vector<Table> rows = {
+      {{0, 0, 0, -1, -1, -2},
+       {0, 1, 3, 2, -1, -1},
+       {2, 3, 4, 2, -2, 0},
+       {-2, 1, 0, -1, 2, 1},
+       {-1, 0, 1, -2, -2, 2},
+       {0, 2, 2, -1, -1, -1}},
+      {{-2, -2, 0, 3, 2, 1}, {2, 3, 3, -2, -2, 3}, {3, -1, 4, 0, -2, -2}, {2, 1, -1, 2, -2, 0}}};
+};
+
+TEST(TdtTable, TokensFramesDurationsAndScores) {
+  const TdtTable t;
+  const Hypothesis row0_k1{{1, 0, 1, 0}, {0, 1, 3, 4}, {0, 2, 1, 2}, 7, false};
+  const Hypothesis row1_k1{{1, 0, 1}, {0, 1, 3}, {0, 2, 0}, 7, false};
+  const Hypothesis row0{{1, 0, 1, 0, 1, 0}, {0, 0, 2, 2, 4, 5}, {0, 2, 0, 2, 1, 2}, 15, false};
+  const Hypothesis row1{{1, 0, 1, 0}, {0, 0, 3, 3}, {0, 2, 0, 2}, 6, false};
+  for (const char* name : {"frame_looping", "label_looping"}) {
+    EXPECT_EQ(run(name, {{"max_symbols", 1}}, t.model, t.rows).hypotheses,
+              (std::vector{row0_k1, row1_k1}))
+        << name;
+    for (const int k : {2, 3, 10}) {
+      EXPECT_EQ(run(name, {{"max_symbols", k}}, t.model, t.rows).hypotheses,
+                (std::vector{row0, row1}))
+          << name << k;
+    }
+  }
+  const Counters counters = run("label_looping", {{"max_symbols", 2}}, t.model, t.rows).counters;
+  EXPECT_EQ(counters.at("outer_iters"), 6);
+  EXPECT_EQ(counters.at("inner_iters"), 1);
+}
+
+TEST(TdtTable, MinimumDurationDependsOnBatchMates) {
+  const TdtTable t;
+  const auto both = run("tdt_min_duration", {{"max_symbols", 2}}, t.model, t.rows).hypotheses;
+  EXPECT_EQ(both[0].tokens, (Ints{1, 0, 1, 0, 1, 0, 1, 0}));
+  EXPECT_EQ(both[0].frames, (Ints{0, 0, 2, 2, 3, 3, 5, 5}));
+}
+
+TEST(Ties, TheLowestTokenAndDurationWinAndBlankLoses) {
+  // V = 2, blank 2: logits [5, 1, 5]; durations all equal: index 0.
+  const TableModel rnnt{2, {}, Table(3, std::vector<double>(3, 0)), {}};
+  const TableModel tdt{1, {2, 1}, Table(2, std::vector<double>(4, 0)), {}};
+  for (const char* name : {"frame_looping", "label_looping"}) {
+    for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+      const auto decoder = make_decoder(name, {{"max_symbols", 1}}, "");
+      decoder->prepare(test::build(rnnt, at::kCPU, dtype), {});
+      const auto h = decoder->decode(test::batch_of({{{5, 1, 5}}}, 3, at::kCPU, dtype)).to_host();
+      EXPECT_EQ(h[0].tokens, Ints{0});
+    }
+    const auto h = run(name, {}, tdt, {{{0, 0, 0, 0}, {0, 0, 0, 0}}}).hypotheses;
+    EXPECT_EQ(h[0].tokens, Ints{0});
+    EXPECT_EQ(h[0].durations, Ints{2});
+  }
+}
+
+TEST(CornerCases, AllBlankNeverBlankEmptyAndSingleFrame) {
+  TableModel model{1, {}, Table(2, std::vector<double>(2, 0)), {}};
+  const Table blank(4, {0, 1}), token(4, {1, 0});
+  for (const char* name : {"frame_looping", "label_looping"}) {
+    const auto h = run(name, {{"max_symbols", 3}}, model, {blank, token, {}, {{1, 0}}}).hypotheses;
+    EXPECT_TRUE(h[0].tokens.empty());
+    EXPECT_EQ(h[0].score, 0);
+    EXPECT_EQ(h[1].tokens.size(), 12u);
+    EXPECT_EQ(h[1].frames, (Ints{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}));
+    EXPECT_TRUE(h[2].tokens.empty());
+    EXPECT_EQ(h[3].frames, (Ints{0, 0, 0}));
+    const auto none = run(name, {}, model, {{}, {}}).hypotheses;
+    EXPECT_TRUE(none[0].tokens.empty() && none[1].tokens.empty());
+  }
+}
+
+TEST(CornerCases, NanInAValidFrameMarksTheRowOnly) {
+  TableModel model{1, {}, Table(2, std::vector<double>(2, 0)), {}};
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Table> rows = {{{0, 1}, {nan, 1}, {1, 0}}, {{1, 0}, {0, 1}}};
+  for (const nlohmann::json& options :
+       {nlohmann::json::object(), nlohmann::json{{"max_symbols", 2}}}) {
+    for (const char* name : {"frame_looping", "label_looping"}) {
+      const auto h = run(name, options, model, rows).hypotheses;
+      EXPECT_TRUE(h[0].nan) << name;
+      EXPECT_FALSE(h[1].nan) << name;
+    }
+  }
+  EXPECT_TRUE(run("label_looping", {{"window", 4}}, model, rows).hypotheses[0].nan);
+}
+
+TEST(CtcGreedy, CollapsesAndIgnoresPadding) {
+  // k = [2, 2, blank, 2, 1, 1, blank] with blank 3, then NaN padding.
+  at::Tensor logits = at::zeros({2, 9, 4});
+  const std::vector<int64_t> best = {2, 2, 3, 2, 1, 1, 3};
+  for (size_t t = 0; t < best.size(); ++t) logits[0][static_cast<int64_t>(t)][best[t]] = 5;
+  logits[0].narrow(0, 7, 2).fill_(std::numeric_limits<float>::quiet_NaN());
+  logits[1].fill_(std::numeric_limits<float>::quiet_NaN());
+  const auto h = CtcGreedy::collapse(logits, at::tensor({7, 0}, at::kLong)).to_host();
+  EXPECT_EQ(h[0].tokens, (Ints{2, 2, 1}));
+  EXPECT_EQ(h[0].frames, (Ints{0, 3, 4}));
+  EXPECT_FALSE(h[0].nan);
+  EXPECT_NEAR(h[0].score, 7 * (5 - std::log(std::exp(5.0) + 3)), 1e-5);
+  EXPECT_EQ(h[1], Hypothesis{});
+}
+
+TEST(CtcGreedy, ANanInAValidFrameIsReported) {
+  at::Tensor logits = at::zeros({1, 2, 3});
+  logits[0][1][0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(CtcGreedy::collapse(logits, at::tensor({2}, at::kLong)).to_host()[0].nan);
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,179 @@
+// What a checkpoint's YAML and tensors may say, and what happens where they are wrong.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "models/config_reader.h"
+#include "models/state_dict.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+const std::string kYaml = R"(
+sample_rate: 16000
+model_defaults: {enc_hidden: 16, tdt_durations: [0, 1, 2, 3, 4]}
+encoder: {subsampling: dw_striding, subsampling_factor: 8, d_model: "${model_defaults.enc_hidden}", n_heads: 2}
+decoding: {durations: "${model_defaults.tdt_durations}", greedy: {max_symbols: 5}}
+)";
+
+ModelConfig parse(const std::string& yaml, const StateDict& weights,
+                  std::vector<std::string>& notices) {
+  return read_config(YamlView(yaml, "model.nemo"), weights, notices);
+}
+
+TEST(ReadConfig, TensorsDecide) {
+  std::vector<std::string> notices;
+  const ModelConfig expected = test::small_config();
+  const ModelConfig config = parse(kYaml, random_state_dict(expected, 1), notices);
+  EXPECT_TRUE(notices.empty());
+  EXPECT_EQ(config.kind(), "tdt");
+  EXPECT_TRUE(config.has_ctc);
+  EXPECT_EQ(config.encoder.layers, 2);
+  EXPECT_EQ(config.encoder.conv_kernel, 9);
+  EXPECT_EQ(config.prediction.layers, 2);
+  EXPECT_EQ(config.vocabulary, 20);
+  EXPECT_EQ(config.durations, expected.durations);
+  EXPECT_EQ(config.max_symbols, 5);
+  EXPECT_TRUE(config.encoder.x_scaling);
+}
+
+TEST(ReadConfig, DisagreementIsReported) {
+  std::vector<std::string> notices;
+  const auto config =
+      parse(kYaml + "joint: {jointnet: {joint_hidden: 999}}\naux_ctc: {decoder: {}}\n",
+            random_state_dict(test::small_config(), 1), notices);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("joint_hidden: the YAML says 999, the tensors 10"), std::string::npos);
+  EXPECT_EQ(config.joint_width, 10);
+}
+
+TEST(ReadConfig, EveryKindOfModelIsRecognised) {
+  for (const bool bias : {true, false}) {
+    for (const auto& [factor, depthwise] :
+         {std::pair<int64_t, bool>{8, true}, {4, false}, {4, true}}) {
+      ModelConfig config = test::small_config();
+      config.encoder.use_bias = bias;
+      config.encoder.subsampling_factor = factor;
+      config.encoder.depthwise_subsampling = depthwise;
+      config.features.mel_bins = 128;
+      config.durations.clear();
+      config.has_ctc = false;
+      config.prediction.kind = PredictionConfig::Kind::stateless;
+      config.prediction.layers = 0;
+      config.prediction.context_size = 2;
+      std::vector<std::string> notices;
+      const ModelConfig read =
+          parse("preprocessor: {features: 128}", random_state_dict(config, 1), notices);
+      EXPECT_EQ(read.kind(), "rnnt");
+      EXPECT_EQ(read.encoder.use_bias, bias);
+      EXPECT_EQ(read.encoder.subsampling_factor, factor);
+      EXPECT_EQ(read.prediction.context_size, 2);
+      EXPECT_EQ(count_parameters(read), count_parameters(config));
+    }
+  }
+  ModelConfig ctc = test::small_config();
+  ctc.has_transducer = false;
+  ctc.durations.clear();
+  std::vector<std::string> notices;
+  EXPECT_EQ(parse("{}", random_state_dict(ctc, 1), notices).kind(), "ctc");
+}
+
+TEST(ReadConfig, UnsupportedSettingsAreNamed) {
+  const StateDict weights = random_state_dict(test::small_config(), 1);
+  for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{
+           {"preprocessor: {normalize: all_features}", "preprocessor.normalize: all_features"},
+           {"encoder: {subsampling: vggnet}", "encoder.subsampling: vggnet"},
+           {"encoder: {self_attention_model: abs_pos}", "encoder.self_attention_model: abs_pos"},
+           {"encoder: {conv_norm_type: layer_norm}", "encoder.conv_norm_type"},
+           {"encoder: {att_context_style: chunked_limited}", "encoder.att_context_style"},
+           {"encoder: {causal_downsampling: true}", "encoder.causal_downsampling"},
+           {"decoder: {blank_as_pad: false}", "decoder.blank_as_pad"},
+           {"sample_rate: 8000", "sample_rate: 8000"},
+           {"encoder: {n_layers: {a: 1}}", "encoder.n_layers is not an integer"},
+           {"a: [", "not YAML"},
+           {"decoding: {durations: [0, 1]}", "5 duration outputs"}}) {
+    std::vector<std::string> notices;
+    const std::string base =
+        yaml.find("durations") == std::string::npos ? "\ndecoding: {durations: [0,1,2,3,4]}" : "";
+    EXPECT_NE(message_of([&] { parse(yaml + base, weights, notices); }).find(name),
+              std::string::npos)
+        << yaml;
+  }
+}
+
+TEST(CanonicalStateDict, NamesWhatIsMissingMisshapenOrUnknown) {
+  const ModelConfig config = test::small_config();
+  const StateDict good = random_state_dict(config, 1);
+  EXPECT_EQ(canonical_state_dict(good, config, "m").size(), good.size());
+  StateDict missing = good;
+  missing.erase("encoder.layers.1.norm_out.bias");
+  EXPECT_NE(message_of([&] {
+              canonical_state_dict(missing, config, "m");
+            }).find("encoder.layers.1.norm_out.bias' is missing"),
+            std::string::npos);
+  StateDict misshapen = good;
+  misshapen["joint.enc.bias"] = at::zeros({3});
+  EXPECT_NE(message_of([&] {
+              canonical_state_dict(misshapen, config, "m");
+            }).find("joint.enc.bias' has shape [3], expected [10]"),
+            std::string::npos);
+  StateDict unknown = good;
+  unknown["encoder.out_proj.weight"] = at::zeros({3});
+  EXPECT_NE(message_of([&] {
+              canonical_state_dict(unknown, config, "m");
+            }).find("encoder.out_proj.weight"),
+            std::string::npos);
+  StateDict unused = good;
+  unused["encoder.layers.0.conv.batch_norm.num_batches_tracked"] = at::zeros({});
+  EXPECT_EQ(canonical_state_dict(unused, config, "m").size(), good.size());
+}
+
+ModelConfig parakeet(int64_t width, int64_t layers, int64_t mels, bool bias, int64_t vocabulary,
+                     int64_t lstm) {
+  ModelConfig config;
+  config.features.mel_bins = mels;
+  config.encoder.width = width;
+  config.encoder.layers = layers;
+  config.encoder.heads = 8;
+  config.encoder.conv_kernel = 9;
+  config.encoder.use_bias = bias;
+  config.vocabulary = vocabulary;
+  config.has_ctc = lstm == 0;
+  config.has_transducer = lstm > 0;
+  config.prediction.width = config.joint_width = 640;
+  config.prediction.layers = lstm;
+  return config;
+}
+
+TEST(CountParameters, EqualsThePublishedModels) {
+  ModelConfig tdt_v2 = parakeet(1024, 24, 128, false, 1024, 2);
+  tdt_v2.durations = {0, 1, 2, 3, 4};
+  EXPECT_EQ(count_parameters(tdt_v2), 617825926);
+  tdt_v2.vocabulary = 8192;
+  EXPECT_EQ(count_parameters(tdt_v2), 627008134);
+  EXPECT_EQ(count_parameters(parakeet(1024, 24, 80, true, 1024, 0)), 608799745);
+  EXPECT_EQ(count_parameters(parakeet(1024, 24, 80, true, 1024, 2)), 616692225);
+  EXPECT_EQ(count_parameters(parakeet(1024, 42, 80, true, 1024, 0)), 1062540289);
+  EXPECT_EQ(count_parameters(parakeet(1024, 42, 80, true, 1024, 2)), 1070432769);
+  EXPECT_EQ(count_parameters(parakeet(512, 17, 80, true, 1024, 1)), 114095617);
+  ModelConfig conformer = parakeet(176, 16, 80, true, 1024, 0);
+  conformer.encoder.conv_kernel = 31;
+  conformer.encoder.subsampling_factor = 4;
+  conformer.encoder.depthwise_subsampling = false;
+  conformer.encoder.subsampling_channels = 176;
+  conformer.encoder.heads = 4;
+  EXPECT_EQ(count_parameters(conformer), 13154033);
+}
+
+}  // namespace
+}  // namespace rtfx
