@@ -19,6 +19,8 @@ file(GLOB _wheel_cuda_libs ${RTFX_LIBTORCH}/../nvidia/*/lib)
 add_library(torch::torch INTERFACE IMPORTED)
 target_include_directories(torch::torch SYSTEM INTERFACE
   ${RTFX_LIBTORCH}/include ${RTFX_LIBTORCH}/include/torch/csrc/api/include ${RTFX_CUDA_INCLUDE})
+# LibTorch is a release build, and some of its classes have other members without NDEBUG.
+target_compile_definitions(torch::torch INTERFACE NDEBUG)
 # libtorch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol.
 target_link_libraries(torch::torch INTERFACE
   -Wl,--no-as-needed ${RTFX_LIBTORCH}/lib/libtorch.so ${RTFX_LIBTORCH}/lib/libtorch_cpu.so

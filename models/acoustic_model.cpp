@@ -8,6 +8,8 @@ namespace rtfx {
 
 std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
                                                           at::Device device, at::ScalarType dtype) {
+  at::globalContext().setAllowTF32CuBLAS(false);
+  at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;
   const StateDict& weights = checkpoint.weights;
   auto model = std::make_shared<AcousticModel>();

@@ -30,7 +30,8 @@ struct AcousticModel {
   std::optional<PredictionNetwork> prediction;
   std::optional<Joint> joint;
 
-  /// Copies the weights to `device` in `dtype` (float32, bfloat16 or float16).
+  /// Copies the weights to `device` in `dtype` (float32, bfloat16 or float16). float32 means
+  /// float32: TF32 is switched off for the whole process.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
                                                     at::ScalarType dtype);
 };

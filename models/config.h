@@ -55,6 +55,19 @@ struct ModelConfig {
   bool is_tdt() const { return has_transducer && !durations.empty(); }
   /// "ctc", "rnnt" or "tdt": the kind of the main head (a hybrid is named by its transducer).
   std::string kind() const { return is_tdt() ? "tdt" : has_transducer ? "rnnt" : "ctc"; }
+  /// kind(), and "ctc" beside it for a hybrid.
+  std::vector<std::string> kinds() const {
+    std::vector<std::string> all = {kind()};
+    if (has_transducer && has_ctc) all.emplace_back("ctc");
+    return all;
+  }
+  /// Encoder frames of an utterance of so many samples: what Features and Encoder give as lengths.
+  int64_t encoded_frames(int64_t samples) const {
+    int64_t frames = samples / features.hop;
+    if (frames <= 1) return 0;
+    for (int64_t f = 2; f <= encoder.subsampling_factor; f *= 2) frames = (frames + 1) / 2;
+    return frames;
+  }
   /// Seconds of audio per encoder frame.
   double frame_seconds() const {
     return static_cast<double>(features.hop * encoder.subsampling_factor) / features.sample_rate;

@@ -76,8 +76,7 @@ Decision Transducer::decide_logits(const at::Tensor& logits) const {
 }
 
 void require_model_kind(const Description& description, const AcousticModel& model) {
-  std::vector<std::string> offered = {model.config.kind()};
-  if (model.config.has_ctc && offered.front() != "ctc") offered.emplace_back("ctc");
+  const std::vector<std::string> offered = model.config.kinds();
   const auto serves = [&](const std::string& kind) {
     return std::find(offered.begin(), offered.end(), kind) != offered.end();
   };

@@ -4,68 +4,12 @@
 
 #include <random>
 
-#include "algorithms/registry.h"
-#include "tests/support/table_model.h"
+#include "tests/support/greedy_cases.h"
 
 namespace rtfx {
 namespace {
 
-using test::Table;
-using test::TableModel;
-
-struct Case {
-  TableModel model;
-  std::vector<Table> rows;
-};
-
-Table random_table(std::mt19937& random, int64_t rows, int64_t columns) {
-  std::uniform_int_distribution<int> value(-3, 3);
-  Table table(static_cast<size_t>(rows), std::vector<double>(static_cast<size_t>(columns)));
-  for (auto& row : table) {
-    for (double& x : row) x = value(random);
-  }
-  return table;
-}
-
-Case random_case(std::mt19937& random, bool tdt, bool two_labels) {
-  const auto pick = [&](int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random);
-  };
-  Case c;
-  c.model.vocabulary = pick(1, 4);
-  if (tdt)
-    c.model.durations =
-        pick(0, 1) == 0 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{1, 0, 4};
-  const int64_t columns = c.model.columns();
-  c.model.newest = random_table(random, c.model.vocabulary + 1, columns);
-  if (two_labels) c.model.older = random_table(random, c.model.vocabulary + 1, columns);
-  const int64_t batch = pick(1, 5);
-  for (int64_t b = 0; b < batch; ++b) c.rows.push_back(random_table(random, pick(0, 12), columns));
-  return c;
-}
-
-std::vector<Hypothesis> run(const std::string& name, const nlohmann::json& options, const Case& c) {
-  const auto decoder = make_decoder(name, options, "");
-  decoder->prepare(test::build(c.model), {});
-  return decoder->decode(test::batch_of(c.rows, c.model.columns())).to_host();
-}
-
-struct Arm {
-  std::string name;
-  nlohmann::json options;
-};
-
-std::vector<Arm> exact_arms() {
-  std::vector<Arm> arms = {
-      {"frame_looping", {}},
-      {"frame_looping", {{"batched", false}}},
-      {"frame_looping", {{"cache_predictor", true}}},
-      {"frame_looping", {{"precompute_projections", true}, {"cache_predictor", true}}},
-      {"label_looping", {}},
-      {"label_looping", {{"precompute_encoder", false}, {"precompute_prediction", false}}}};
-  for (const int window : {2, 4, 8}) arms.push_back({"label_looping", {{"window", window}}});
-  return arms;
-}
+using namespace test;
 
 class GreedyOracle : public testing::TestWithParam<std::tuple<bool, bool>> {};
 
@@ -77,7 +21,7 @@ TEST_P(GreedyOracle, EveryExactDecoderEqualsThePlainSearch) {
     const int64_t max_symbols =
         std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
     std::vector<Hypothesis> expected;
-    for (const Table& row : c.rows) expected.push_back(test::oracle(c.model, row, max_symbols));
+    for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, max_symbols));
     for (Arm arm : exact_arms()) {
       arm.options["max_symbols"] = max_symbols;
       const auto actual = run(arm.name, arm.options, c);

@@ -1,0 +1,82 @@
+// Runs one group of cases: all decoders over the same encoder outputs, round after round.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/exactness.h"
+#include "harness/pipeline.h"
+#include "harness/plan.h"
+#include "harness/wer.h"
+#include "harness/workspace.h"
+
+namespace rtfx {
+
+/// One decoder of the group.
+struct Arm {
+  PlannedDecoder plan;
+  const DecoderSpec* spec = nullptr;
+  Description description;
+  std::unique_ptr<Decoder> decoder;
+  std::string result_key;
+  std::string first_hash;  // of its first measured round
+  bool failed = false;
+};
+
+/// What one decoder did in one round.
+struct RoundResult {
+  RegionTimes times;
+  int64_t order = 0;                   // position within the round
+  std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
+  std::vector<std::string> texts;
+  Counters counters;  // summed over batches
+  Audit audit;        // against the arm it is compared to
+  bool audited = false;
+};
+
+class CaseGroupRunner {
+ public:
+  /// Called for a decoder that fails: its arm, the stage, the message. The decoder takes no further
+  /// part.
+  using OnFailure =
+      std::function<void(const Arm&, const std::string& stage, const std::string& message)>;
+  /// Called after each batch.
+  using OnBatch = std::function<void()>;
+
+  CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
+                  OnFailure on_failure, OnBatch on_batch);
+
+  /// Builds model and decoders; what fails is reported and left out.
+  void prepare();
+
+  /// One pass over the dataset. Results by arm; those of failed arms mean nothing. Throws
+  /// Interrupted between batches.
+  std::vector<RoundResult> round(int64_t number);
+
+  std::vector<Arm>& arms() { return arms_; }
+  size_t batches() const { return batches_.size(); }
+  const AcousticModel& model() const { return *model_; }
+
+ private:
+  void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
+                 std::vector<RoundResult>& results);
+  void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+             std::vector<RoundResult>& results);
+  void fail(Arm& arm, const std::string& stage, const std::string& message);
+  size_t reference_of(const Arm& arm) const;
+
+  Workspace& workspace_;
+  const CaseGroup& group_;
+  const LoadedDataset& dataset_;
+  at::Device device_;
+  RegionClock clock_;
+  OnFailure on_failure_;
+  OnBatch on_batch_;
+  std::vector<std::vector<size_t>> batches_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::vector<Arm> arms_;
+};
+
+}  // namespace rtfx

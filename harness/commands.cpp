@@ -1,0 +1,222 @@
+#include "harness/commands.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/registry.h"
+#include "base/error.h"
+#include "harness/device.h"
+#include "harness/plan.h"
+#include "harness/provenance.h"
+#include "harness/run.h"
+#include "harness/table.h"
+#include "harness/transcribe.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// Options shared by `run` and `validate`.
+struct ConfigArguments {
+  std::string file, device, output;
+  std::vector<std::string> overrides;
+  int64_t threads = -1;
+  bool sync_debug = false;
+
+  void add_to(CLI::App& app) {
+    app.add_option("config", file, "JSON configuration")->required();
+    app.add_option("--set", overrides, "override: a.b.0.c=value, the value as JSON or plain text");
+    app.add_option("--device", device, "auto, cpu, cuda or cuda:N");
+    app.add_option("--threads", threads, "CPU threads; 0: all cores");
+    app.add_option("--output", output, "folder of the journal (default runs/<name>)");
+    app.add_flag("--sync-debug", sync_debug,
+                 "fail where a decoder waits for the device without declaring it");
+  }
+
+  Config load() const {
+    std::vector<std::string> all = overrides;
+    if (!device.empty()) all.push_back("device=" + json(device).dump());
+    if (!output.empty()) all.push_back("output=" + json(output).dump());
+    if (threads >= 0) all.push_back(fmt::format("threads={}", threads));
+    if (sync_debug) all.emplace_back("sync_debug=true");
+    return load_config(file, all);
+  }
+};
+
+void print_decoders(bool as_json) {
+  json list = json::array();
+  for (const DecoderEntry* entry : decoder_entries()) {
+    json options = json::array();
+    for (const OptionInfo& o : entry->options) {
+      options.push_back({{"name", o.name},
+                         {"help", o.help},
+                         {"allowed", o.allowed},
+                         {"default", o.default_value}});
+    }
+    const Description d = entry->make(json::object(), "")->describe();
+    const bool exact = d.exactness == Description::Exactness::exact;
+    list.push_back({{"name", entry->name},
+                    {"summary", entry->summary},
+                    {"models", d.model_kinds},
+                    {"exactness", exact ? "exact" : "approximate"},
+                    {"options", options}});
+  }
+  if (as_json) {
+    fmt::print("{}\n", list.dump(2));
+    return;
+  }
+  for (const json& d : list) {
+    fmt::print("{}\n    {}\n", d["name"].get<std::string>(), d["summary"].get<std::string>());
+    for (const json& o : d["options"]) {
+      fmt::print("    {:<24} {} [{}; default {}]\n", o["name"].get<std::string>(),
+                 o["help"].get<std::string>(), o["allowed"].get<std::string>(),
+                 o["default"].dump());
+    }
+  }
+}
+
+/// Checks everything that can be checked without running: files, decoders, options, kinds of
+/// models.
+void print_plan(const Config& config) {
+  const Workspace workspace(config);
+  const auto plan = make_plan(config, workspace.kinds());
+  fmt::print("{}\n\n", config.resolved().dump(2));
+  size_t cases = 0;
+  for (const CaseGroup& group : plan) {
+    for (const PlannedDecoder& decoder : group.decoders) {
+      fmt::print("{}{}\n", decoder.case_name,
+                 decoder.compared_to.empty() ? "" : "  against " + decoder.compared_to);
+      ++cases;
+    }
+  }
+  fmt::print("\n{} cases in {} groups, {} + {} rounds each; configuration {}\n", cases, plan.size(),
+             config.protocol.warmup_rounds, config.protocol.measured_rounds,
+             config.hash().substr(0, 12));
+}
+
+std::filesystem::path report_script() {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  std::vector<std::filesystem::path> candidates = {
+      program.parent_path() / "../plots/report.py",
+      std::filesystem::path(RTFX_SOURCE_DIR) / "plots/report.py"};
+  for (const auto& candidate : candidates) {
+    if (std::filesystem::exists(candidate)) return candidate.lexically_normal();
+  }
+  throw UserError("report", "plots/report.py is not beside the program or in its source folder",
+                  "keep them together");
+}
+
+std::string python() {
+  if (const char* chosen = std::getenv("RTFX_PYTHON")) return chosen;
+  const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
+  return std::filesystem::exists(own) ? own.string() : "python3";
+}
+
+/// The table of a finished or interrupted run, and its HTML page.
+int report(const std::filesystem::path& folder, bool table_only) {
+  const auto records = read_journal(folder / "journal.jsonl");
+  double cv_max = Protocol().cv_max;
+  for (const json& record : records) {
+    if (record.value("kind", "") == "provenance") cv_max = record["config"]["protocol"]["cv_max"];
+  }
+  print_table(records, cv_max);
+  std::fflush(stdout);
+  if (table_only) return kOk;
+  const std::string command =
+      fmt::format("'{}' '{}' '{}'", python(), report_script().string(), folder.string());
+  const int status = std::system(command.c_str());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return kOk;
+  throw UserError("report", "the page was not made",
+                  "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
+}
+
+struct Program {
+  CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
+  ConfigArguments run_arguments, validate_arguments;
+  TranscribeOptions transcription;
+  std::string report_folder;
+  bool resume = false, force = false, list_json = false, table_only = false;
+  int code = kOk;
+
+  Program() {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", version_text());
+    add_run();
+    add_transcribe();
+
+    auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
+    list->add_flag("--json", list_json, "as JSON");
+    list->callback([this] { print_decoders(list_json); });
+
+    auto* validate =
+        app.add_subcommand("validate", "check a configuration and print its plan; needs no GPU");
+    validate_arguments.add_to(*validate);
+    validate->callback([this] { print_plan(validate_arguments.load()); });
+
+    auto* page = app.add_subcommand("report", "table and HTML page of a run's folder");
+    page->add_option("folder", report_folder, "folder with journal.jsonl")->required();
+    page->add_flag("--table-only", table_only, "print the table, make no page");
+    page->callback([this] { code = report(report_folder, table_only); });
+  }
+
+  void add_run() {
+    auto* command = app.add_subcommand("run", "run a configuration: journal, table");
+    run_arguments.add_to(*command);
+    auto* resume_flag =
+        command->add_flag("--resume", resume, "continue the journal in the output folder");
+    command->add_flag("--force", force, "start anew; an earlier journal is kept as journal.jsonl.N")
+        ->excludes(resume_flag);
+    command->callback([this] {
+      const Journal::Mode mode = resume  ? Journal::Mode::resume
+                                 : force ? Journal::Mode::force
+                                         : Journal::Mode::fresh;
+      code = rtfx::run(run_arguments.load(), mode);
+    });
+  }
+
+  void add_transcribe() {
+    auto* command = app.add_subcommand("transcribe", "print the text of audio files");
+    command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
+    command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
+    command->add_option("--options", transcription.decoder_options,
+                        "decoder options as a JSON object");
+    command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
+    command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
+    command->add_option("--batch-size", transcription.batch_size, "files decoded together")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
+    command->add_flag("--json", transcription.json,
+                      "one JSON object per line: file, text, tokens, frames, ...");
+    command
+        ->add_option("files", transcription.files,
+                     "audio files (wav, flac, ogg) or folders of them")
+        ->required();
+    command->callback([this] { code = transcribe(transcription); });
+  }
+};
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  Program program;
+  try {
+    program.app.parse(argc, argv);
+    return program.code;
+  } catch (const CLI::ParseError& e) {
+    const int code = program.app.exit(e);
+    return code == 0 ? kOk : kUsage;
+  } catch (const UserError& e) {
+    fmt::print(stderr, "rtfx: error: {}\n", e.what());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "rtfx: error: {}\n", describe_failure(e));
+    return kFailed;
+  }
+  return kUsage;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,77 @@
+// A run's configuration: plain JSON, every error with its place, every default filled in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace rtfx {
+
+struct ModelSource {
+  std::string id;
+  std::filesystem::path path;
+};
+
+struct DecoderSpec {
+  std::string id;
+  std::string name;                 // in the registry
+  nlohmann::json options;           // as given; a list of values has been expanded
+  std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
+  std::string where;                // JSON pointer, for errors found later
+};
+
+struct BatchRule {
+  bool by_seconds = false;  // else by count
+  double size = 1;          // utterances, or seconds of audio padding included
+
+  /// "b16" or "s120"
+  std::string label() const;
+};
+
+struct Protocol {
+  int64_t warmup_rounds = 1;
+  int64_t measured_rounds = 3;
+  int64_t seed = 1;
+  double cv_max = 0.05;  // sd / mean of rtfx.total above which a case is NOISY
+};
+
+struct Config {
+  std::string name;
+  std::string question;
+  std::string device = "auto";
+  int64_t threads = 0;  // 0: all cores
+  std::vector<ModelSource> models;
+  std::vector<DatasetSource> datasets;
+  std::vector<DecoderSpec> decoders;
+  std::string baseline;  // id of the transducer decoder that all others are compared with
+  std::vector<BatchRule> batches;
+  std::vector<std::string> dtypes = {"fp32"};
+  std::string sort = "duration_desc";
+  Protocol protocol;
+  std::map<std::string, std::string> required = {
+      {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
+  std::string scorer = "basic_english";
+  bool sync_debug = false;
+  std::filesystem::path output;
+  std::vector<std::string> plugins;
+
+  /// All of the above as JSON.
+  nlohmann::json resolved() const;
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol.
+  std::string hash() const;
+};
+
+/// `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws UserError.
+Config load_config(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {});
+
+/// `file` names the document in errors and is what relative paths are relative to.
+Config parse_config(nlohmann::json document, const std::filesystem::path& file,
+                    const std::vector<std::string>& overrides = {});
+
+}  // namespace rtfx

@@ -1,0 +1,73 @@
+// Is it the same? Grades of agreement between a decoder's results and the baseline's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+
+namespace rtfx {
+
+/// From best to worst. Per utterance all but `wer`; a set whose worst utterance is `different`
+/// while its edit counts equal the baseline's is graded `wer`.
+enum class Grade {
+  bitwise,  // tokens, frames, durations and the score's bits
+  exact,    // tokens, frames, durations; score within 1e-4 relative
+  tie,      // differs first where the baseline's decision was within the rounding of the logits
+  text,     // tokens differ, the normalised text does not
+  wer,      // texts differ, the set's word errors do not
+  different,
+};
+
+const std::vector<std::string>& grade_names();
+std::string to_string(Grade grade);
+/// `name` is one of grade_names().
+Grade grade_of(const std::string& name);
+
+/// Margin of the baseline's decisions on the way to its token `index` (algorithms/common/margin.h).
+using MarginOf = std::function<std::optional<double>(size_t index)>;
+
+struct Comparison {
+  Grade grade = Grade::bitwise;
+  size_t token = 0;              // index of the first difference; meaningless when exact or better
+  std::optional<double> margin;  // at that place
+};
+
+/// Compares one utterance. `texts_equal` after normalisation. `tie_epsilon`: margin up to which a
+/// decision counts as a tie (tie_epsilon()).
+Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
+                   const MarginOf& margin, double tie_epsilon);
+
+/// Spacing of the dtype's values at 16, the size of a confident logit: 2^-19 for fp32, 2^-6 for
+/// fp16, 2^-3 for bf16. Two roundings of that size can swap the order of two logits.
+double tie_epsilon(const std::string& dtype);
+
+/// The audit of a set. `frame` is an encoder frame.
+struct FirstDifference {
+  std::string utterance;
+  int64_t frame = 0;
+  double seconds = 0;
+  std::string baseline_words, words;
+  std::optional<double> margin;
+};
+
+struct Audit {
+  std::vector<int64_t> counts = std::vector<int64_t>(6, 0);  // per grade
+  Grade worst = Grade::bitwise;
+  std::optional<FirstDifference> first;  // of the first utterance with the worst grade
+
+  void add(const Comparison& comparison, const std::function<FirstDifference()>& describe);
+};
+
+/// The words of both texts around the first place where they differ, two words of context each way.
+std::pair<std::string, std::string> differing_words(const std::vector<std::string>& baseline,
+                                                    const std::vector<std::string>& other);
+
+/// SHA-256 over ids of utterances and everything in their hypotheses, score bits included.
+std::string hash_hypotheses(const std::vector<std::string>& ids,
+                            const std::vector<Hypothesis>& hypotheses);
+
+}  // namespace rtfx

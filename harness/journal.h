@@ -1,0 +1,44 @@
+// The append-only journal of a run (docs/journal.md): a crash loses at most the record in flight.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+class Journal {
+ public:
+  enum class Mode {
+    fresh,   // an existing journal with records is an error
+    resume,  // append
+    force,   // an existing journal is kept under another name (journal.jsonl.1, ...)
+  };
+
+  /// Opens folder/journal.jsonl, making the folder. A torn last line is cut off. Throws UserError.
+  Journal(const std::filesystem::path& folder, Mode mode);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  /// One line, one write. On failure (disk full) the file is cut back to its last whole record and
+  /// UserError names file and remedy.
+  void append(const nlohmann::json& record);
+  /// To the disk.
+  void sync();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// All whole records. A torn last line is ignored; any other line that is not JSON is a UserError.
+std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
+
+/// Writes the file in one go; UserError when the disk is full or the folder is not writable.
+void write_file(const std::filesystem::path& path, const std::string& contents);
+
+}  // namespace rtfx

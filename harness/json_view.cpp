@@ -1,0 +1,85 @@
+#include "harness/json_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rtfx {
+
+JsonView JsonView::child(const std::string& key, const nlohmann::json& value) const {
+  return {value, fmt::format("{}/{}", where_, key)};
+}
+
+void JsonView::fail(const std::string& allowed) const {
+  throw UserError(where_, fmt::format("{} is not allowed", value_->dump()), "allowed: " + allowed);
+}
+
+void JsonView::check_keys(const std::vector<std::string>& allowed) const {
+  if (!value_->is_object()) fail("a JSON object");
+  for (const auto& [key, value] : value_->items()) {
+    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
+      throw unknown_name(child(key, value).where(), "key", key, allowed);
+    }
+  }
+}
+
+std::optional<JsonView> JsonView::find(const std::string& key) const {
+  const auto found = value_->find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return child(key, *found);
+}
+
+JsonView JsonView::at(const std::string& key) const {
+  auto found = find(key);
+  if (!found) throw UserError(where_, fmt::format("'{}' is missing", key), "add it");
+  return *found;
+}
+
+std::vector<JsonView> JsonView::elements() const {
+  if (!value_->is_array()) return {*this};
+  if (value_->empty()) fail("a list with at least one element");
+  std::vector<JsonView> list;
+  for (size_t i = 0; i < value_->size(); ++i)
+    list.push_back(child(std::to_string(i), (*value_)[i]));
+  return list;
+}
+
+std::string JsonView::text() const {
+  if (!value_->is_string() || value_->get_ref<const std::string&>().empty())
+    fail("a non-empty string");
+  return value_->get<std::string>();
+}
+
+bool JsonView::boolean() const {
+  if (!value_->is_boolean()) fail("true | false");
+  return value_->get<bool>();
+}
+
+int64_t JsonView::integer(int64_t low, int64_t high) const {
+  const std::string allowed = high == std::numeric_limits<int64_t>::max()
+                                  ? fmt::format("an integer from {}", low)
+                                  : fmt::format("an integer {}..{}", low, high);
+  if (!value_->is_number_integer()) fail(allowed);
+  const auto number = value_->get<int64_t>();
+  if (number < low || number > high) fail(allowed);
+  return number;
+}
+
+double JsonView::number(double low, double high) const {
+  if (!value_->is_number() || value_->get<double>() < low || value_->get<double>() > high) {
+    fail(fmt::format("a number {}..{}", low, high));
+  }
+  return value_->get<double>();
+}
+
+std::string JsonView::choice(const std::vector<std::string>& allowed) const {
+  const std::string chosen = text();
+  if (std::find(allowed.begin(), allowed.end(), chosen) == allowed.end()) {
+    throw unknown_name(where_, "value", chosen, allowed);
+  }
+  return chosen;
+}
+
+}  // namespace rtfx

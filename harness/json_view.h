@@ -1,0 +1,46 @@
+// A JSON value that knows where it stands, so that every complaint names file and pointer.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+class JsonView {
+ public:
+  JsonView(const nlohmann::json& value, std::string where)
+      : value_(&value), where_(std::move(where)) {}
+
+  /// "file.json#/decoders/0/name"
+  const std::string& where() const { return where_; }
+  const nlohmann::json& value() const { return *value_; }
+
+  /// Throws UserError for a non-object and for a key that is not in `allowed` (nearest named).
+  void check_keys(const std::vector<std::string>& allowed) const;
+  /// nullopt when the key is absent or null.
+  std::optional<JsonView> find(const std::string& key) const;
+  /// Throws UserError when absent.
+  JsonView at(const std::string& key) const;
+  /// The elements of a list; a single value counts as a list of one. Throws for an empty list.
+  std::vector<JsonView> elements() const;
+
+  std::string text() const;
+  bool boolean() const;
+  int64_t integer(int64_t low, int64_t high = std::numeric_limits<int64_t>::max()) const;
+  double number(double low, double high) const;
+  std::string choice(const std::vector<std::string>& allowed) const;
+
+  [[noreturn]] void fail(const std::string& allowed) const;
+
+ private:
+  JsonView child(const std::string& key, const nlohmann::json& value) const;
+
+  const nlohmann::json* value_;
+  std::string where_;
+};
+
+}  // namespace rtfx

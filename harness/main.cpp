@@ -1,0 +1,3 @@
+#include "harness/commands.h"
+
+int main(int argc, char** argv) { return rtfx::run_command_line(argc, argv); }

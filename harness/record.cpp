@@ -1,0 +1,149 @@
+#include "harness/record.h"
+
+#include <cmath>
+
+#include "harness/normalize.h"
+#include "harness/provenance.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// a / b, null where it is no number.
+json ratio(double a, double b) {
+  const double value = a / b;
+  return std::isfinite(value) ? json(value) : json();
+}
+
+json metrics(const RegionTimes& times, double audio_seconds) {
+  const double total = times.total();
+  const double encode_decode =
+      times.of(Region::encoder) + times.of(Region::decode) + times.of(Region::d2h);
+  return {{"rtfx.total", ratio(audio_seconds, total)},
+          {"rtfx.encode_decode", ratio(audio_seconds, encode_decode)},
+          {"rtfx.decode", ratio(audio_seconds, times.of(Region::decode))},
+          {"share.decode", ratio(times.of(Region::decode), total)}};
+}
+
+json wer_field(const EditCounts& edits, const Normalizer& normalizer) {
+  const auto wer = edits.wer();
+  return {{"normalizer", normalizer.name},           {"version", normalizer.version},
+          {"wer", wer ? json(*wer) : json()},        {"substitutions", edits.substitutions},
+          {"insertions", edits.insertions},          {"deletions", edits.deletions},
+          {"reference_words", edits.reference_words}};
+}
+
+json difference_field(const std::optional<FirstDifference>& first) {
+  if (!first) return nullptr;
+  return {
+      {"utterance", first->utterance}, {"frame", first->frame},
+      {"seconds", first->seconds},     {"baseline_words", first->baseline_words},
+      {"words", first->words},         {"margin", first->margin ? json(*first->margin) : json()}};
+}
+
+json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts* reference_edits,
+                     const EditCounts& edits) {
+  if (arm.plan.compared_to == arm.spec->id) {
+    return {{"baseline", arm.spec->id},
+            {"verdict", "reference"},
+            {"grades", json::object()},
+            {"first_difference", nullptr}};
+  }
+  if (!result.audited) return nullptr;
+  Grade worst = result.audit.worst;
+  if (worst == Grade::different && reference_edits != nullptr && *reference_edits == edits)
+    worst = Grade::wer;
+  json grades;
+  for (size_t i = 0; i < grade_names().size(); ++i) {
+    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
+  }
+  return {{"baseline", arm.plan.compared_to},
+          {"verdict", to_string(worst)},
+          {"grades", grades},
+          {"first_difference", difference_field(result.audit.first)}};
+}
+
+std::string head_name(Head head) {
+  return head == Head::ctc ? "ctc" : head == Head::transducer ? "transducer" : "none";
+}
+
+}  // namespace
+
+json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                 at::Device device) {
+  const Config& config = workspace.config();
+  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const BatchRule& batch = config.batches[group.batch];
+  const bool exact = arm.description.exactness == Description::Exactness::exact;
+  return {{"schema", 1},
+          {"case", arm.plan.case_name},
+          {"result_key", arm.result_key},
+          {"model",
+           {{"id", config.models[group.model].id},
+            {"kind", workspace.checkpoints()[group.model].config.kind()}}},
+          {"dataset",
+           {{"id", dataset.dataset.id},
+            {"utterances", dataset.dataset.utterances.size()},
+            {"audio_seconds", dataset.audio_seconds}}},
+          {"decoder",
+           {{"id", arm.spec->id},
+            {"name", arm.spec->name},
+            {"options", arm.decoder->options()},
+            {"head", head_name(arm.description.head)},
+            {"exactness", exact ? "exact" : "approximate"},
+            {"score_kind", arm.description.score_kind}}},
+          {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
+          {"dtype", group.dtype},
+          {"device", device.str()}};
+}
+
+json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                const EditCounts& edits, const std::string& hash, at::Device device) {
+  json record = case_fields(workspace, group, arm, device);
+  record["kind"] = "run";
+  record["started"] = utc_now();
+  record["round"] = round;
+  record["order"] = result.order;
+  record["regions"] = result.times.to_json(device.is_cuda());
+  record["total_seconds"] = result.times.total();
+  record["metrics"] = metrics(result.times, workspace.datasets()[group.dataset].audio_seconds);
+  record["wer"] = wer_field(edits, find_normalizer(workspace.config().scorer, "scorer"));
+  record["exactness"] = exactness_field(arm, result, reference_edits, edits);
+  record["deterministic"] = hash == arm.first_hash;
+  record["hypotheses_sha256"] = hash;
+  record["counters"] = result.counters;
+  return record;
+}
+
+EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  EditCounts total;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (!utterances[i].text) continue;
+    total += count_edits(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]));
+  }
+  return total;
+}
+
+std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
+                             const RoundResult& result) {
+  std::string lines;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    const Hypothesis& h = result.hypotheses[i];
+    json line = {{"id", utterances[i].id},
+                 {"reference", utterances[i].text ? json(*utterances[i].text) : json()},
+                 {"text", result.texts[i]},
+                 {"tokens", h.tokens},
+                 {"frames", h.frames},
+                 {"score", h.score}};
+    if (!h.durations.empty()) line["durations"] = h.durations;
+    lines += line.dump() + "\n";
+  }
+  return lines;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,28 @@
+// Records of the journal, from what a round measured (docs/journal.md).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "harness/case_group.h"
+
+namespace rtfx {
+
+/// What all records of a case share.
+nlohmann::json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                           at::Device device);
+
+/// Record of kind "run". `hash`: of the round's hypotheses.
+nlohmann::json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                          const RoundResult& result, int64_t round,
+                          const EditCounts* reference_edits, const EditCounts& edits,
+                          const std::string& hash, at::Device device);
+
+/// Word errors of a round's texts over the utterances that have a reference.
+EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result);
+
+/// One JSON line per utterance.
+std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
+                             const RoundResult& result);
+
+}  // namespace rtfx

@@ -1,0 +1,13 @@
+// The table of a run on the terminal.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace rtfx {
+
+/// Prints one line per case to stdout, grouped by model and dataset, at most 100 columns; colours
+/// only on a terminal and without NO_COLOR.
+void print_table(const std::vector<nlohmann::json>& records, double cv_max);
+
+}  // namespace rtfx

@@ -1,0 +1,47 @@
+// Word errors: Levenshtein distance over words, every edit at cost 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+/// Edits of one utterance or, summed, of a set.
+struct EditCounts {
+  int64_t substitutions = 0;
+  int64_t insertions = 0;
+  int64_t deletions = 0;
+  int64_t reference_words = 0;
+
+  int64_t errors() const { return substitutions + insertions + deletions; }
+  /// errors / reference words (may exceed 1); none without reference words.
+  std::optional<double> wer() const;
+
+  EditCounts& operator+=(const EditCounts& other);
+  friend EditCounts operator+(EditCounts a, const EditCounts& b) { return a += b; }
+  bool operator==(const EditCounts&) const = default;
+};
+
+using Words = std::span<const std::string>;
+
+/// The fewest edits that turn `reference` into `hypothesis`. Their total is unique; its split is
+/// that of the path which, followed back from the end, prefers substitution or match, then
+/// deletion, then insertion. O(R H) time, O(H) memory.
+EditCounts count_edits(Words reference, Words hypothesis);
+
+/// A match or substitution has both words, a deletion the reference's, an insertion the
+/// hypothesis's.
+struct AlignedWords {
+  std::optional<std::string> reference;
+  std::optional<std::string> hypothesis;
+
+  bool operator==(const AlignedWords&) const = default;
+};
+
+/// The path that count_edits() counts, from the first word on. O(R H) memory, at 2 bits each.
+std::vector<AlignedWords> align_words(Words reference, Words hypothesis);
+
+}  // namespace rtfx

@@ -1,0 +1,57 @@
+#include "harness/workspace.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/nvtx.h"
+#include "harness/device.h"
+
+namespace rtfx {
+
+Workspace::Workspace(const Config& config) : config_(config) {
+  for (const ModelSource& source : config_.models)
+    checkpoints_.push_back(Checkpoint::load(source.path));
+  for (const DatasetSource& source : config_.datasets) {
+    LoadedDataset loaded;
+    loaded.dataset = load_dataset(source);
+    datasets_.push_back(std::move(loaded));
+  }
+}
+
+std::vector<ModelKinds> Workspace::kinds() const {
+  std::vector<ModelKinds> all;
+  for (const Checkpoint& checkpoint : checkpoints_) all.push_back(checkpoint.config.kinds());
+  return all;
+}
+
+void Workspace::read_audio_files() {
+  for (LoadedDataset& loaded : datasets_) {
+    const ScopedRange range("load");
+    const auto begin = std::chrono::steady_clock::now();
+    for (const Utterance& utterance : loaded.dataset.utterances) {
+      Audio audio = read_audio(utterance.audio);
+      for (const std::string& notice : audio.notices) {
+        loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
+      }
+      loaded.seconds.push_back(audio.seconds());
+      loaded.audio_seconds += audio.seconds();
+      loaded.audio.push_back(std::move(audio.samples));
+    }
+    loaded.load_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+}
+
+std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device device,
+                                                      const std::string& dtype) {
+  const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
+  if (key != current_key_) {
+    current_.reset();
+    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtype(dtype, "dtypes"));
+    current_key_ = key;
+  }
+  return current_;
+}
+
+}  // namespace rtfx

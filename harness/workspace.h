@@ -1,0 +1,51 @@
+// Models and datasets of a configuration, loaded once.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/audio.h"
+#include "datasets/dataset.h"
+#include "harness/config.h"
+#include "harness/plan.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+struct LoadedDataset {
+  Dataset dataset;
+  std::vector<std::vector<float>> audio;  // samples of each utterance, 16 kHz; empty until read
+  std::vector<double> seconds;            // of each utterance, by its samples
+  std::vector<std::string> notices;       // "a.wav: resampled ..."
+  double audio_seconds = 0;
+  double load_seconds = 0;  // the region `load`: reading, mixing, resampling
+};
+
+class Workspace {
+ public:
+  /// Reads checkpoints and lists utterances; no audio yet. Throws UserError.
+  explicit Workspace(const Config& config);
+
+  const Config& config() const { return config_; }
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+  const std::vector<LoadedDataset>& datasets() const { return datasets_; }
+  std::vector<ModelKinds> kinds() const;
+
+  /// Reads all audio into memory. Throws UserError for a file that cannot be used.
+  void read_audio_files();
+
+  /// The model on a device in a dtype; only the last one asked for stays in memory.
+  std::shared_ptr<const AcousticModel> model(size_t index, at::Device device,
+                                             const std::string& dtype);
+
+ private:
+  Config config_;
+  std::vector<Checkpoint> checkpoints_;
+  std::vector<LoadedDataset> datasets_;
+  std::string current_key_;
+  std::shared_ptr<const AcousticModel> current_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,113 @@
+// The greedy decoders on a GPU: the same tables as on the CPU, in float32 and bfloat16, bit for bit
+// (small integers are exact in both); no undeclared wait; memory that does not grow.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/common/sync_debug.h"
+#include "algorithms/ctc_greedy/ctc_greedy.h"
+#include "tests/support/greedy_cases.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+  const at::Device device_{at::kCUDA, 0};
+};
+
+TEST_F(Gpu, EveryExactDecoderEqualsThePlainSearch) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 80; ++trial) {
+    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const int64_t max_symbols =
+        std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
+    std::vector<Hypothesis> expected;
+    for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, max_symbols));
+    for (Arm arm : exact_arms()) {
+      arm.options["max_symbols"] = max_symbols;
+      for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+        EXPECT_EQ(run(arm.name, arm.options, c, device_, dtype), expected)
+            << arm.name << arm.options << " trial " << trial << " " << dtype;
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Gpu, CtcCollapseEqualsTheCpu) {
+  at::manual_seed(3);
+  const at::Tensor logits = at::randint(0, 4, {7, 50, 12}).to(at::kFloat);
+  const at::Tensor lengths = at::tensor({50, 0, 1, 17, 49, 33, 2}, at::kLong);
+  auto expected = CtcGreedy::collapse(logits, lengths).to_host();
+  auto actual = CtcGreedy::collapse(logits.to(device_), lengths.to(device_)).to_host();
+  for (size_t b = 0; b < expected.size(); ++b) {
+    EXPECT_NEAR(actual[b].score, expected[b].score, 1e-3);
+    actual[b].score = expected[b].score;
+    EXPECT_EQ(actual[b], expected[b]);
+  }
+}
+
+TEST_F(Gpu, NoDecoderWaitsUndeclared) {
+  const auto model = random_model(small_config(), 4, device_);
+  EncodedBatch batch{at::randn({4, 30, 16}, at::TensorOptions(device_)),
+                     at::tensor({30, 0, 7, 29}, at::kLong).to(device_),
+                     {30, 0, 7, 29}};
+  for (const DecoderEntry* entry : decoder_entries()) {
+    const auto decoder = entry->make(nlohmann::json::object(), "");
+    decoder->prepare(model, {4, 30});
+    decoder->decode(batch);
+    EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); })) << entry->name;
+  }
+  EXPECT_THROW(forbid_undeclared_syncs([&] { batch.lengths.max().item<int64_t>(); }),
+               std::exception);
+}
+
+TEST_F(Gpu, MemoryDoesNotGrowOverRandomBatches) {
+  const auto model = random_model(small_config(), 4, device_);
+  std::mt19937 random(5);
+  const auto decoder = make_decoder("label_looping", {{"window", 4}}, "");
+  decoder->prepare(model, {8, 40});
+  const auto allocated = [&] {
+    c10::cuda::device_synchronize();
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
+  };
+  int64_t before = 0;
+  for (int i = 0; i < 220; ++i) {
+    const int64_t rows = 1 + static_cast<int64_t>(random() % 8),
+                  frames = 1 + static_cast<int64_t>(random() % 40);
+    EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)),
+                       at::full({rows}, frames, at::TensorOptions(at::kLong).device(device_)),
+                       std::vector<int64_t>(static_cast<size_t>(rows), frames)};
+    decoder->decode(batch).to_host();
+    batch = {};
+    if (i == 20) before = allocated();
+  }
+  EXPECT_EQ(allocated(), before);
+}
+
+TEST_F(Gpu, EncoderEqualsTheCpu) {
+  const ModelConfig config = small_config();
+  const Features features{at::randn({3, 80, 160}), at::tensor({160, 77, 0}, at::kLong)};
+  const Encoded cpu = (*random_model(config, 2)->encoder)(features);
+  const Encoded gpu = (*random_model(config, 2, device_)->encoder)(
+      {features.values.to(device_), features.lengths.to(device_)});
+  for (int64_t b = 0; b < 3; ++b) {
+    const int64_t n = cpu.lengths[b].item<int64_t>();
+    if (n == 0) continue;
+    EXPECT_LT((cpu.frames[b].narrow(0, 0, n) - gpu.frames[b].narrow(0, 0, n).cpu())
+                  .abs()
+                  .max()
+                  .item<double>(),
+              1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,68 @@
+// Random table models and the greedy decoders that must agree on them.
+#pragma once
+
+#include <random>
+#include <string>
+
+#include "algorithms/registry.h"
+#include "tests/support/table_model.h"
+
+namespace rtfx::test {
+
+struct Case {
+  TableModel model;
+  std::vector<Table> rows;
+};
+
+inline Table random_table(std::mt19937& random, int64_t rows, int64_t columns) {
+  std::uniform_int_distribution<int> value(-3, 3);
+  Table table(static_cast<size_t>(rows), std::vector<double>(static_cast<size_t>(columns)));
+  for (auto& row : table) {
+    for (double& x : row) x = value(random);
+  }
+  return table;
+}
+
+inline Case random_case(std::mt19937& random, bool tdt, bool two_labels) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  Case c;
+  c.model.vocabulary = pick(1, 4);
+  if (tdt)
+    c.model.durations =
+        pick(0, 1) == 0 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{1, 0, 4};
+  const int64_t columns = c.model.columns();
+  c.model.newest = random_table(random, c.model.vocabulary + 1, columns);
+  if (two_labels) c.model.older = random_table(random, c.model.vocabulary + 1, columns);
+  const int64_t batch = pick(1, 5);
+  for (int64_t b = 0; b < batch; ++b) c.rows.push_back(random_table(random, pick(0, 12), columns));
+  return c;
+}
+
+inline std::vector<Hypothesis> run(const std::string& name, const nlohmann::json& options,
+                                   const Case& c, at::Device device = at::kCPU,
+                                   at::ScalarType dtype = at::kFloat) {
+  const auto decoder = make_decoder(name, options, "");
+  decoder->prepare(build(c.model, device, dtype), {});
+  return decoder->decode(batch_of(c.rows, c.model.columns(), device, dtype)).to_host();
+}
+
+struct Arm {
+  std::string name;
+  nlohmann::json options;
+};
+
+inline std::vector<Arm> exact_arms() {
+  std::vector<Arm> arms = {
+      {"frame_looping", {}},
+      {"frame_looping", {{"batched", false}}},
+      {"frame_looping", {{"cache_predictor", true}}},
+      {"frame_looping", {{"precompute_projections", true}, {"cache_predictor", true}}},
+      {"label_looping", {}},
+      {"label_looping", {{"precompute_encoder", false}, {"precompute_prediction", false}}}};
+  for (const int window : {2, 4, 8}) arms.push_back({"label_looping", {{"window", window}}});
+  return arms;
+}
+
+}  // namespace rtfx::test
