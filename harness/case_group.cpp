@@ -135,7 +135,6 @@ size_t CaseGroupRunner::reference_of(const Arm& arm) const {
 void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
                             std::vector<RoundResult>& results) {
   const Normalizer& normalizer = find_normalizer(workspace_.config().scorer, "scorer");
-  const double epsilon = tie_epsilon(group_.dtype);
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
     if (reference == arms_.size() || reference == a || arms_[a].failed || arms_[reference].failed)
@@ -152,7 +151,7 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
             batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
         return decision_margin(*model_, frames, base, index);
       };
-      const Comparison comparison = compare(base, other, base_words == words, margin, epsilon);
+      const Comparison comparison = compare(base, other, base_words == words, margin, group_.dtype);
       results[a].audit.add(comparison, [&] {
         const auto frame_at = [&](const Hypothesis& h) {
           return comparison.token < h.frames.size() ? h.frames[comparison.token]

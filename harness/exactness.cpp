@@ -24,8 +24,8 @@ size_t first_difference(const Hypothesis& a, const Hypothesis& b) {
   return shared;
 }
 
-bool scores_close(float a, float b) {
-  return std::abs(a - b) <= 1e-4F * std::max(1.0F, std::max(std::abs(a), std::abs(b)));
+bool scores_close(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::max({1.0, std::abs(a), std::abs(b)});
 }
 
 void append(std::string& bytes, const std::vector<int32_t>& values) {
@@ -50,6 +50,12 @@ Grade grade_of(const std::string& name) {
   return static_cast<Grade>(found - grade_names().begin());
 }
 
+double score_tolerance(const std::string& dtype) {
+  if (dtype == "bf16") return 0x1p-6;
+  if (dtype == "fp16") return 0x1p-9;
+  return 1e-4;
+}
+
 double tie_epsilon(const std::string& dtype) {
   if (dtype == "bf16") return 0x1p-3;
   if (dtype == "fp16") return 0x1p-6;
@@ -57,15 +63,16 @@ double tie_epsilon(const std::string& dtype) {
 }
 
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, double epsilon) {
+                   const MarginOf& margin, const std::string& dtype) {
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
                     baseline.durations == other.durations;
   if (same && std::bit_cast<uint32_t>(baseline.score) == std::bit_cast<uint32_t>(other.score))
     return {};
-  if (same && scores_close(baseline.score, other.score)) return {Grade::exact, 0, {}};
+  if (same && scores_close(baseline.score, other.score, score_tolerance(dtype)))
+    return {Grade::exact, 0, {}};
   Comparison result{Grade::different, first_difference(baseline, other), {}};
   if (!same) result.margin = margin(result.token);
-  if (result.margin && *result.margin <= epsilon) {
+  if (result.margin && *result.margin <= tie_epsilon(dtype)) {
     result.grade = Grade::tie;
   } else if (!same && texts_equal) {
     result.grade = Grade::text;

@@ -15,7 +15,7 @@ namespace rtfx {
 /// while its edit counts equal the baseline's is graded `wer`.
 enum class Grade {
   bitwise,  // tokens, frames, durations and the score's bits
-  exact,    // tokens, frames, durations; score within 1e-4 relative
+  exact,    // tokens, frames, durations; score within score_tolerance()
   tie,      // differs first where the baseline's decision was within the rounding of the logits
   text,     // tokens differ, the normalised text does not
   wer,      // texts differ, the set's word errors do not
@@ -36,10 +36,14 @@ struct Comparison {
   std::optional<double> margin;  // at that place
 };
 
-/// Compares one utterance. `texts_equal` after normalisation. `tie_epsilon`: margin up to which a
-/// decision counts as a tie (tie_epsilon()).
+/// Compares one utterance. `texts_equal` after normalisation; `dtype` sets the
+/// tolerances.
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, double tie_epsilon);
+                   const MarginOf& margin, const std::string& dtype);
+
+/// How far apart scores may be, relative: 1e-4 in fp32; 2^-6 in bf16 and 2^-9 in fp16, four
+/// roundings of a logit each.
+double score_tolerance(const std::string& dtype);
 
 /// Spacing of the dtype's values at 16, the size of a confident logit: 2^-19 for fp32, 2^-6 for
 /// fp16, 2^-3 for bf16. Two roundings of that size can swap the order of two logits.

@@ -13,18 +13,19 @@ at::Tensor widened(const at::Tensor& values, int64_t columns) {
 
 }  // namespace
 
-BatchedHypotheses::BatchedHypotheses(int64_t batch, int64_t capacity, bool with_durations,
-                                     at::Device device) {
-  const auto longs = at::TensorOptions(at::kLong).device(device);
-  const int64_t columns = std::max<int64_t>(1, capacity);
-  lengths_ = at::zeros({batch}, longs);
-  tokens_ = at::zeros({batch, columns}, longs.dtype(at::kInt));
+BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths,
+                                     bool with_durations) {
+  const int64_t batch = lengths.size(0), columns = std::max<int64_t>(1, encoded.size(1));
+  lengths_ = at::zeros_like(lengths);
+  tokens_ = at::zeros({batch, columns}, lengths.options());
   frames_ = at::zeros_like(tokens_);
   if (with_durations) durations_ = at::zeros_like(tokens_);
-  scores_ = at::zeros({batch}, longs.dtype(at::kFloat));
-  nan_ = at::zeros({batch}, longs.dtype(at::kBool));
-  last_frame_ = at::full({batch}, -1, longs);
-  run_ = at::zeros({batch}, longs);
+  scores_ = at::zeros({batch}, lengths.options().dtype(at::kFloat));
+  const at::Tensor valid =
+      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
+  nan_ = encoded.isnan().any(2).logical_and(valid).any(1);
+  last_frame_ = at::full_like(lengths, -1);
+  run_ = at::zeros_like(lengths);
 }
 
 void BatchedHypotheses::grow() {
@@ -44,15 +45,14 @@ void BatchedHypotheses::append(const at::Tensor& mask, const at::Tensor& labels,
   // The slot at a row's length is free in every row: written unconditionally, counted by the mask.
   const at::Tensor slot = lengths_.unsqueeze(1);
   const auto write = [&](at::Tensor& to, const at::Tensor& from) {
-    to.scatter_(1, slot, from.to(at::kInt).unsqueeze(1));
+    to.scatter_(1, slot, from.unsqueeze(1));
   };
   write(tokens_, labels);
   write(frames_, frames);
   if (durations_.defined()) write(durations_, durations);
   lengths_ = lengths_ + mask;
   scores_ = at::where(mask, scores_ + scores, scores_);
-  const at::Tensor run = at::where(last_frame_ == frames, run_ + 1, at::ones_like(run_));
-  run_ = at::where(mask, run, run_);
+  run_ = at::where(mask, run_ * (last_frame_ == frames) + 1, run_);
   last_frame_ = at::where(mask, frames, last_frame_);
 }
 
@@ -60,9 +60,10 @@ at::Tensor BatchedHypotheses::at_limit(const at::Tensor& time, int64_t limit) co
   return (run_ >= limit).logical_and(last_frame_ == time);
 }
 
-Hypotheses BatchedHypotheses::release() {
-  return {lengths_.to(at::kInt), std::move(tokens_), std::move(frames_),
-          std::move(durations_), std::move(scores_), std::move(nan_)};
+Hypotheses BatchedHypotheses::result() const {
+  const auto narrow = [](const at::Tensor& t) { return t.defined() ? t.to(at::kInt) : t; };
+  return {narrow(lengths_),   narrow(tokens_), narrow(frames_),
+          narrow(durations_), scores_,         nan_.logical_or(scores_.isnan())};
 }
 
 Hypotheses concatenate(const std::vector<Hypotheses>& parts) {

@@ -10,17 +10,15 @@ namespace rtfx {
 
 class BatchedHypotheses {
  public:
-  /// Buffers start at `capacity` tokens per row and double when full.
-  BatchedHypotheses(int64_t batch, int64_t capacity, bool with_durations, at::Device device);
+  /// Buffers start at encoded.size(1) tokens per row and double when full. encoded [B, T', X] and
+  /// lengths [B] int64: a row with a NaN in its valid frames is marked.
+  BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths, bool with_durations);
 
   /// Rows where `mask` ([B] bool) get one token. labels, frames, durations: [B] int64 (durations
-  /// are ignored unless kept); scores [B] float32. What the other rows hold in them does not
+  /// are ignored unless kept); scores [B]. What the other rows hold in them does not
   /// matter.
   void append(const at::Tensor& mask, const at::Tensor& labels, const at::Tensor& frames,
               const at::Tensor& durations, const at::Tensor& scores);
-
-  /// Rows where `nan` is set are marked.
-  void mark_nan(const at::Tensor& nan) { nan_ = nan_.logical_or(nan); }
 
   /// [B] bool: rows whose last token was emitted at frame time[b] and is the limit-th or later one
   /// at that frame.
@@ -28,15 +26,15 @@ class BatchedHypotheses {
 
   int64_t capacity() const { return tokens_.size(1); }
 
-  /// Hands the buffers over; this object is empty afterwards.
-  Hypotheses release();
+  /// The result; a row whose score is NaN is marked too.
+  Hypotheses result() const;
 
  private:
   void grow();
 
-  int64_t appended_ = 0;  // calls of append(): no row can be longer
-  at::Tensor lengths_;    // [B] int64
-  at::Tensor tokens_, frames_, durations_;
+  int64_t appended_ = 0;                    // calls of append(): no row can be longer
+  at::Tensor lengths_;                      // [B] int64
+  at::Tensor tokens_, frames_, durations_;  // [B, capacity] int64: what is written needs no cast
   at::Tensor scores_, nan_;
   at::Tensor last_frame_;  // [B] int64, -1 before the first token
   at::Tensor run_;         // [B] int64, tokens at last_frame

@@ -55,22 +55,19 @@ Decision Transducer::decide_logits(const at::Tensor& logits) const {
   const at::Tensor tokens = logits.narrow(-1, 0, blank() + 1);
   const auto [best, argmax] = tokens.max(-1);
   Decision decision;
-  decision.scores = best.to(at::kFloat);
-  if (options_.score_kind == "logprob") {
-    decision.scores = decision.scores - tokens.to(at::kFloat).logsumexp(-1);
-  }
-  decision.nan = best.isnan();
+  decision.labels = argmax;
+  decision.is_blank = argmax == blank();
+  decision.scores = options_.score_kind == "logprob"
+                        ? best.to(at::kFloat) - tokens.to(at::kFloat).logsumexp(-1)
+                        : best;
   if (is_tdt()) {
-    const auto [best_duration, index] =
-        logits.narrow(-1, blank() + 1, duration_values_.size(0)).max(-1);
-    decision.nan = decision.nan.logical_or(best_duration.isnan());
-    decision.labels = argmax.masked_fill(decision.nan, blank());
+    const at::Tensor index =
+        std::get<1>(logits.narrow(-1, blank() + 1, duration_values_.size(0)).max(-1));
     decision.predicted = duration_values_.take(index);
-    const at::Tensor is_blank = decision.labels == blank();
-    decision.durations = at::where(is_blank, decision.predicted.clamp_min(1), decision.predicted);
+    decision.durations =
+        at::where(decision.is_blank, decision.predicted.clamp_min(1), decision.predicted);
   } else {
-    decision.labels = argmax.masked_fill(decision.nan, blank());
-    decision.durations = (decision.labels == blank()).to(at::kLong);
+    decision.durations = decision.is_blank.to(at::kLong);
   }
   return decision;
 }

@@ -11,15 +11,16 @@
 
 namespace rtfx {
 
-/// What greedy search takes from one joint output, per row. A row whose logits hold a NaN decides
-/// for blank (duration 1) and says so.
+/// What greedy search takes from one joint output, per row. A NaN counts as the largest logit: it
+/// reaches the score of the hypothesis, where BatchedHypotheses finds it.
 struct Decision {
-  at::Tensor labels;     // [...] int64, argmax over tokens and blank; the first of equals
-  at::Tensor scores;     // [...] float32, logit or log-probability of that label
+  at::Tensor labels;  // [...] int64, argmax over tokens and blank; the first of equals
+  at::Tensor
+      scores;  // [...] logit (in the model's dtype) or log-probability (float32) of that label
   at::Tensor durations;  // [...] int64, frames to advance: TDT's argmax as a value, with a blank's
                          // 0 made 1; RNN-T: 1 for blank, 0 for a token
   at::Tensor predicted;  // [...] int64, TDT: the argmax's value itself; undefined for RNN-T
-  at::Tensor nan;        // [...] bool
+  at::Tensor is_blank;   // [...] bool
 };
 
 class Transducer {

@@ -38,7 +38,7 @@ struct FrameLooping::Rows {
         lengths(batch.lengths),
         state(transducer.initial_state(lengths.size(0))),
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
-        hypotheses(lengths.size(0), encoded.size(1), transducer.is_tdt(), lengths.device()) {
+        hypotheses(encoded, lengths, transducer.is_tdt()) {
     for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
   }
 
@@ -98,7 +98,7 @@ Hypotheses FrameLooping::decode_rows(const EncodedBatch& batch) {
   }
   const ScopedRange range("decode.loop");
   transducer_->is_tdt() ? loop_tdt(*rows) : loop_rnnt(*rows);
-  return rows->hypotheses.release();
+  return rows->hypotheses.result();
 }
 
 Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
@@ -127,8 +127,7 @@ void FrameLooping::loop_rnnt(Rows& rows) {
     ++frames_visited_;
     for (int64_t n = 0; n < options_.max_symbols; ++n) {
       const Decision decision = evaluate(rows, encoded);
-      rows.hypotheses.mark_nan(decision.nan.logical_and(active));
-      active = active.logical_and(decision.labels != transducer_->blank());
+      active = active.logical_and(decision.is_blank.logical_not());
       if (!host_.any(active)) break;
       emit(rows, active, decision, frame);
     }
@@ -145,15 +144,13 @@ void FrameLooping::loop_tdt(Rows& rows) {
     ++frames_visited_;
     const Decision decision =
         evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)));
-    rows.hypotheses.mark_nan(decision.nan.logical_and(active));
-    const at::Tensor is_blank = decision.labels == transducer_->blank();
-    emit(rows, active.logical_and(is_blank.logical_not()), decision, time);
+    emit(rows, active.logical_and(decision.is_blank.logical_not()), decision, time);
     used = used + 1;
     time = time + at::where(active, decision.durations, at::zeros_like(time));
     const at::Tensor spent = used >= options_.max_symbols;
     const at::Tensor stuck = decision.durations == 0;
     // A blank that predicts 0 has its one frame already, under either rule.
-    const at::Tensor stepped = is_blank.logical_and(decision.predicted == 0);
+    const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
     const at::Tensor forced =
         spent.logical_and(options_.legacy_budget ? stepped.logical_not() : stuck);
     time = time + forced.logical_and(active);

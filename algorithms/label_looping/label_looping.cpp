@@ -28,11 +28,6 @@ const RegisterDecoder registered{
        return std::make_unique<LabelLooping>(kOptions.fill(options, where));
      }}};
 
-/// taken where mask, else kept; kept may be undefined at first.
-at::Tensor merge(const at::Tensor& mask, const at::Tensor& taken, const at::Tensor& kept) {
-  return kept.defined() ? at::where(mask, taken, kept) : taken;
-}
-
 }  // namespace
 
 struct LabelLooping::Rows {
@@ -43,7 +38,7 @@ struct LabelLooping::Rows {
         time(at::zeros_like(lengths)),
         active(lengths > 0),
         // The paper starts with room proportional to the audio and doubles.
-        hypotheses(lengths.size(0), encoded.size(1), transducer.is_tdt(), lengths.device()) {}
+        hypotheses(encoded, lengths, transducer.is_tdt()) {}
 
   at::Tensor encoded;  // [B, T', X]
   at::Tensor lengths;  // [B]
@@ -54,9 +49,10 @@ struct LabelLooping::Rows {
   BatchedHypotheses hypotheses;
 };
 
-/// The next label of each row that was active, blank where it has none.
+/// The next label of each row that was active, blank where it has none. RNN-T tokens do not move in
+/// time and have no durations: their frame is the row's time, and the last two stay undefined.
 struct LabelLooping::Found {
-  at::Tensor searching;  // [B] bool, rows whose decision so far is blank
+  at::Tensor searching;  // [B] bool, rows without a label so far
   at::Tensor labels, scores, durations, frames;
 };
 
@@ -102,7 +98,8 @@ Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
     const Found next = find_labels(*rows);
     // Not rows->active: a TDT token's own duration may just have ended the utterance.
     const at::Tensor found = next.labels != transducer_->blank();
-    rows->hypotheses.append(found, next.labels, next.frames, next.durations, next.scores);
+    rows->hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows->time,
+                            next.durations, next.scores);
     const Transducer::Prediction stepped =
         transducer_->predict(next.labels, rows->prediction.state);
     ++pred_calls_;
@@ -113,13 +110,12 @@ Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
         rows->time + rows->hypotheses.at_limit(rows->time, options_.max_symbols).logical_and(found);
     rows->active = rows->time < rows->lengths;
   }
-  return rows->hypotheses.release();
+  return rows->hypotheses.result();
 }
 
 LabelLooping::Found LabelLooping::find_labels(Rows& rows) {
   Found found;
   found.searching = rows.active;
-  found.labels = at::full_like(rows.time, transducer_->blank());
   look(rows, found);
   while (host_.any(found.searching)) {
     ++inner_;
@@ -128,6 +124,7 @@ LabelLooping::Found LabelLooping::find_labels(Rows& rows) {
   return found;
 }
 
+/// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few.
 void LabelLooping::look(Rows& rows, Found& found) {
   at::Tensor skipped;  // blank frames before the decision, with a window
   const Decision decision =
@@ -137,16 +134,26 @@ void LabelLooping::look(Rows& rows, Found& found) {
                                 rows.prediction.output);
   ++joint_calls_;
   joint_rows_ += rows.time.size(0) * options_.window;
-  rows.hypotheses.mark_nan(decision.nan.logical_and(found.searching));
+  const auto keep = [&](at::Tensor& kept, const at::Tensor& taken) {
+    kept = kept.defined() ? at::where(found.searching, taken, kept) : taken;
+  };
+  if (found.labels.defined()) {
+    keep(found.labels, decision.labels);
+  } else {
+    found.labels = decision.labels.masked_fill(found.searching.logical_not(), transducer_->blank());
+  }
+  keep(found.scores, decision.scores);
   const at::Tensor frames = skipped.defined() ? rows.time + skipped : rows.time;
-  const at::Tensor next = frames + decision.durations;
-  found.labels = at::where(found.searching, decision.labels, found.labels);
-  found.scores = merge(found.searching, decision.scores, found.scores);
-  found.durations = merge(found.searching, decision.durations, found.durations);
-  found.frames = merge(found.searching, frames, found.frames);
-  rows.time = at::where(found.searching, next, rows.time);
-  found.searching = found.searching.logical_and(decision.labels == transducer_->blank())
-                        .logical_and(rows.time < rows.lengths);
+  if (transducer_->is_tdt()) {
+    keep(found.frames, frames);
+    keep(found.durations, decision.durations);
+  }
+  const at::Tensor blank_here = found.searching.logical_and(decision.is_blank);
+  const bool one_frame_at_most = !transducer_->is_tdt() && !skipped.defined();
+  rows.time = one_frame_at_most
+                  ? rows.time + blank_here
+                  : at::where(found.searching, frames + decision.durations, rows.time);
+  found.searching = blank_here.logical_and(rows.time < rows.lengths);
 }
 
 /// The first decision of each row that is not blank within its next `window` frames, after
@@ -162,20 +169,19 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
       transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1));
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
-  const at::Tensor is_blank = all.labels == transducer_->blank();
   at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank
   if (transducer_->is_tdt()) {
     // Blanks jump: follow the chain of durations over the evaluated columns.
     position = at::zeros_like(rows.time);
     const at::Tensor step =
-        at::where(is_blank.logical_and(inside), all.durations, at::zeros_like(all.durations));
+        at::where(all.is_blank.logical_and(inside), all.durations, at::zeros_like(all.durations));
     for (int64_t i = 0; i + 1 < window; ++i) {
       const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
       const at::Tensor jump = step.gather(1, column).squeeze(1);
       position = at::where(position < window, position + jump, position);
     }
   } else {
-    const at::Tensor stops = is_blank.logical_and(inside).logical_not();
+    const at::Tensor stops = all.is_blank.logical_and(inside).logical_not();
     const auto [any, first] = stops.to(at::kInt).max(1);
     position = at::where(any > 0, first, at::full_like(first, window - 1));
   }
@@ -183,13 +189,12 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const auto pick = [&](const at::Tensor& values) { return values.gather(1, column).squeeze(1); };
   // Past the window (a jump) or past the utterance there was nothing to decide: blank, no step.
   const at::Tensor undecided = (position >= window).logical_or(pick(inside).logical_not());
-  const at::Tensor visited = inside.logical_and(all.nan).logical_and(offsets <= column);
   skipped = position;
   return {pick(all.labels).masked_fill(undecided, transducer_->blank()),
           pick(all.scores),
           pick(all.durations).masked_fill(undecided, 0),
           {},
-          visited.any(1)};
+          pick(all.is_blank).logical_or(undecided)};
 }
 
 }  // namespace rtfx

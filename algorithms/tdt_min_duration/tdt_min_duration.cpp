@@ -53,7 +53,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   const at::Tensor encoded = transducer_->encode(batch.frames);
   PredictionState state = transducer_->initial_state(rows);
   at::Tensor last = at::full_like(batch.lengths, transducer_->blank());
-  BatchedHypotheses hypotheses(rows, encoded.size(1), true, batch.lengths.device());
+  BatchedHypotheses hypotheses(encoded, batch.lengths, true);
   int64_t longest = 0;
   for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
 
@@ -75,14 +75,13 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
       skip = host_.integer(decision.predicted.min());
       if (skip == 0 && !host_.any(active)) skip = 1;
       stay = skip == 0;
-      hypotheses.mark_nan(decision.nan.logical_and(active));
-      active = active.logical_and(decision.labels != transducer_->blank());
+      active = active.logical_and(decision.is_blank.logical_not());
       hypotheses.append(active, decision.labels, frame, decision.predicted, decision.scores);
       state = state.select(active, prediction.state);
       last = at::where(active, decision.labels, last);
     }
   }
-  return hypotheses.release();
+  return hypotheses.result();
 }
 
 }  // namespace rtfx

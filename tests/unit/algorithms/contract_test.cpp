@@ -100,14 +100,14 @@ TEST(SyncDebug, EveryDecoderDeclaresItsReads) {
 }
 
 TEST(BatchedHypotheses, DoublesAndKeepsWhatItHolds) {
-  BatchedHypotheses hypotheses(2, 1, true, at::kCPU);
+  BatchedHypotheses hypotheses(at::zeros({2, 1, 3}), at::tensor({1, 1}, at::kLong), true);
   const at::Tensor even = at::tensor({1, 0}).to(at::kBool);
   for (int64_t i = 0; i < 9; ++i) {
     const at::Tensor values = at::full({2}, i, at::kLong);
     hypotheses.append(even, values, values, values, at::full({2}, 0.5));
   }
   EXPECT_EQ(hypotheses.capacity(), 16);
-  const auto rows = hypotheses.release().to_host();
+  const auto rows = hypotheses.result().to_host();
   EXPECT_EQ(rows[0].tokens, (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(rows[0].durations.back(), 8);
   EXPECT_EQ(rows[0].score, 4.5f);
