@@ -74,7 +74,7 @@ Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool tex
   if (!same) result.margin = margin(result.token);
   if (result.margin && *result.margin <= tie_epsilon(dtype)) {
     result.grade = Grade::tie;
-  } else if (!same && texts_equal) {
+  } else if (texts_equal) {
     result.grade = Grade::text;
   }
   return result;

@@ -17,7 +17,7 @@ enum class Grade {
   bitwise,  // tokens, frames, durations and the score's bits
   exact,    // tokens, frames, durations; score within score_tolerance()
   tie,      // differs first where the baseline's decision was within the rounding of the logits
-  text,     // tokens differ, the normalised text does not
+  text,     // tokens or scores differ, the normalised text does not
   wer,      // texts differ, the set's word errors do not
   different,
 };

@@ -1,0 +1,39 @@
+# Every target sets up what it needs, on a bare Debian 12 or Ubuntu 24.04 too. `make help` lists them.
+#
+#   LIBTORCH=DIR   use the LibTorch in DIR (with include/ and lib/) instead of installing torch
+#   CONFIG=FILE    what `make bench` runs
+CONFIG ?= configs/quickstart.json
+export LIBTORCH
+
+VENV := .venv/bin
+RTFX := build/release/rtfx
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build bench test dist format tidy clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup:  ## system packages (apt) and the Python environment .venv
+	@scripts/setup.sh
+
+build: setup  ## the program, in build/release
+	@scripts/build.sh
+
+bench: build  ## run CONFIG and write its HTML report
+	@scripts/bench.sh $(CONFIG)
+
+test: build  ## all tests, and the checks of format and style
+	@scripts/test.sh
+
+dist: build  ## a folder that runs on other machines, in dist/rtfx
+	@scripts/dist.sh
+
+format: setup  ## lay out all sources with clang-format
+	@scripts/format.sh
+
+tidy: setup  ## clang-tidy on every source (half an hour on two cores the first time)
+	@scripts/tidy.sh all
+
+clean:  ## remove what was built; .venv and runs/ stay
+	rm -rf build dist

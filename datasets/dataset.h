@@ -1,0 +1,25 @@
+// One way to every kind of dataset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "datasets/utterance.h"
+
+namespace rtfx {
+
+/// Exactly one of `manifest`, `librispeech` and `files` is set.
+struct DatasetSource {
+  std::string id;
+  std::string manifest;            // a JSON-lines manifest (manifest.h)
+  std::string librispeech;         // a LibriSpeech folder (librispeech.h)
+  std::vector<std::string> files;  // audio files or folders of them (audio_files.h)
+  int64_t limit = 0;               // use the first so many utterances; 0: all
+};
+
+/// Lists the utterances; opens an audio file only where nothing else tells its length. Throws
+/// UserError as the readers of the three kinds do, and for an audio file without a readable header.
+Dataset load_dataset(const DatasetSource& source);
+
+}  // namespace rtfx

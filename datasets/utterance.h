@@ -1,0 +1,25 @@
+// What a dataset is once read: a list of utterances, not yet their samples.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+struct Utterance {
+  std::string id;               // unique in its dataset
+  std::filesystem::path audio;  // as it can be opened
+  double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
+  std::optional<std::string> text;
+};
+
+struct Dataset {
+  std::string id;
+  std::vector<Utterance> utterances;
+  /// Of the manifest's bytes; of all transcripts; or, for plain files, of their names and sizes.
+  std::string sha256;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,76 @@
+"""Is it the same? Utterances by grade of agreement with the baseline, for every case."""
+
+from journal import panels
+from style import (
+    BAR,
+    BLUE,
+    ORANGE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    legend,
+    main,
+    name_rows,
+    new_figure,
+    text_on,
+)
+
+COLOURS = {
+    "bitwise": BLUE,
+    "exact": SKY,
+    "tie": YELLOW,
+    "text": ORANGE,
+    "different": VERMILION,
+}
+
+
+def draw(cases, width):
+    cases = [case for case in cases if grades_of(case)]
+    if not cases:
+        return None
+    groups = panels(cases)
+    figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
+    handles = {}
+    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+        for row, case in enumerate(group):
+            draw_case(cell, row, case, handles)
+        marks = {True: " ~", False: ""}
+        name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
+        cell.set_xlim(0, max(sum(grades_of(case).values()) for case in group))
+        cell.set_title(title)
+    axes[-1, 0].set_xlabel("utterances; ~ declared approximate")
+    grades = [grade for grade in COLOURS if grade in handles]
+    legend(figure, [handles[grade] for grade in grades], grades, width)
+    return figure
+
+
+def grades_of(case):
+    """Empty for the baseline itself and for a case that was compared with nothing."""
+    return case.worst_run["exactness"].get("grades", {}) if case.worst_run else {}
+
+
+def draw_case(cell, row, case, handles):
+    grades = grades_of(case)
+    total = sum(grades.values())
+    left = 0
+    for grade, colour in COLOURS.items():
+        count = grades.get(grade, 0)
+        if not count:
+            continue
+        bars = cell.barh(row, count, 0.78, left=left, color=colour)
+        handles.setdefault(grade, bars)
+        if count >= 0.05 * total:
+            cell.text(
+                left + count / 2,
+                row,
+                f"{count}",
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=text_on(colour),
+            )
+        left += count
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)

@@ -1,0 +1,72 @@
+"""Where the time goes: the share of each region in a pass, for every case."""
+
+from journal import REGIONS, panels
+from style import (
+    BAR,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    legend,
+    main,
+    name_rows,
+    new_figure,
+    text_on,
+)
+
+COLOURS = dict(zip(REGIONS, [GREY, SKY, BLUE, ORANGE, GREEN, PURPLE]))
+
+
+def draw(cases, width):
+    cases = [case for case in cases if sum(case.region_seconds().values()) > 0]
+    if not cases:
+        return None
+    groups = panels(cases)
+    figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
+    handles = {}
+    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+        for row, case in enumerate(group):
+            draw_case(cell, row, case, handles)
+        name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
+        cell.set_xlim(0, 100)
+        cell.set_title(title)
+    axes[-1, 0].set_xlabel("share of the time of a pass (%); right: seconds a pass")
+    regions = [region for region in REGIONS if region in handles]
+    legend(figure, [handles[region] for region in regions], regions, width)
+    return figure
+
+
+def draw_case(cell, row, case, handles):
+    seconds = case.region_seconds()
+    total = sum(seconds.values())
+    left = 0.0
+    for region, value in seconds.items():
+        share = 100 * value / total
+        bars = cell.barh(row, share, 0.78, left=left, color=COLOURS[region])
+        handles.setdefault(region, bars)
+        if share >= 9:
+            cell.text(
+                left + share / 2,
+                row,
+                f"{share:.0f}",
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=text_on(COLOURS[region]),
+            )
+        left += share
+    cell.annotate(
+        f"{total:.3g} s",
+        (100, row),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7.5,
+        annotation_clip=False,
+    )
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)

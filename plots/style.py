@@ -1,0 +1,111 @@
+"""What all figures share: colours, fonts, sizes, and how they are written."""
+
+import argparse
+import io
+import re
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+from journal import read_journal  # noqa: E402
+
+# Okabe and Ito's palette, told apart with any colour vision.
+BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, VERMILION, PURPLE, GREY = "#E69F00", "#D55E00", "#CC79A7", "#999999"
+SERIES = [BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY]
+
+# Stand for the page's own colours in a figure inside a page, which may be light or dark.
+INK, FAINT = "#101112", "#B9BABB"
+
+WIDE, NARROW = 8.6, 4.3  # inches
+BAR = 0.21  # inches of height for one bar
+
+
+def new_figure(rows, columns, width, heights):
+    """A grid of axes; `heights` in inches of each row of axes."""
+    plt.rcParams.update(
+        {
+            "font.family": "sans-serif",
+            "font.size": 9,
+            "axes.titlesize": 9.5,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.edgecolor": FAINT,
+            "axes.labelcolor": INK,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.grid.axis": "x",
+            "axes.axisbelow": True,
+            "grid.color": FAINT,
+            "grid.linewidth": 0.5,
+            "svg.fonttype": "none",
+            "pdf.fonttype": 42,
+        }
+    )
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        squeeze=False,
+        figsize=(width, sum(heights) + 0.75 * len(heights) + 0.35),
+        height_ratios=heights,
+        layout="constrained",
+    )
+    return figure, axes
+
+
+def name_rows(axes, names):
+    """Rows from top to bottom, as a table is read."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def text_on(colour):
+    """Black or white, whichever is easier to read on the colour."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
+
+
+def legend(figure, handles, labels, width):
+    columns = max(1, min(len(labels), int(width / 1.25)))
+    figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
+
+
+def inline_svg(figure, name, description):
+    """The figure as an <svg> element that takes its ink from the page."""
+    buffer = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    plt.close(figure)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Ids are unique in one document only.
+    svg = re.sub(r'((?: id="|href="#|url\(#))', rf"\g<1>{name}-", svg)
+    svg = re.sub(
+        r'(<svg[^>]*?) width="[^"]*"', rf'\1 role="img" aria-label="{description}"', svg, count=1
+    )
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg.replace(INK.lower(), "currentColor").replace(FAINT.lower(), "var(--line)")
+
+
+def main(description, draw):
+    """The command line of a figure's script."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("run", help="folder of a run, or a journal")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file.svg or file.pdf")
+    parser.add_argument("--width", type=float, default=WIDE, help="inches")
+    arguments = parser.parse_args()
+    journal = read_journal(arguments.run)
+    figure = draw(journal.cases, arguments.width)
+    if figure is None:
+        raise SystemExit(f"{journal.path}: no record that this figure shows")
+    figure.savefig(arguments.output, facecolor="white")
+    keys = sorted({case.last["result_key"] for case in journal.cases if case.runs})
+    print(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}")

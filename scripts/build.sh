@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Configures build/release once and builds it. `make bench` and `make test` share this folder, so
+# warnings are errors for both. Further arguments go to the build (`--target rtfx`).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PWD/.venv/bin:$PATH
+folder=build/release
+
+options=(-DRTFX_WERROR=ON -DCMAKE_MAKE_PROGRAM="$PWD/.venv/bin/ninja")
+if [[ -n ${LIBTORCH:-} ]]; then
+  options+=(-DRTFX_LIBTORCH="$(realpath "$LIBTORCH")")
+else
+  options+=(-URTFX_LIBTORCH)
+fi
+
+if [[ ! -e $folder/build.ninja || $(cat $folder/options 2>/dev/null) != "${options[*]}" ]]; then
+  cmake --preset release "${options[@]}"
+  echo "${options[*]}" >$folder/options
+fi
+cmake --build $folder --parallel "$(nproc)" "$@"

@@ -1,0 +1,70 @@
+"""Writes the table of a run into README.md: readme_table.py RUN [README.md]
+
+Replaces what stands between `<!-- table:NAME -->` and `<!-- /table -->`, NAME being the run's name.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "plots"))
+
+from journal import read_journal  # noqa: E402
+
+
+def number(case, metric):
+    mean, deviation = case.metric(metric)
+    if mean is None or not (case.has_words or metric == "rtfx.total"):
+        return "–"
+    digits = 1 if mean < 100 else 0
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def word_errors(case):
+    wer = case.last.get("wer", {}).get("wer")
+    return f"{100 * wer:.2f}" if wer is not None and case.has_words else "–"
+
+
+def table(journal):
+    yield "| model | decoder | batch | type | RTFx total | RTFx decode | WER % | to the baseline |"
+    yield "|---|---|--:|---|--:|--:|--:|---|"
+    for case in journal.cases:
+        verdict = "FAILED" if case.failure else case.verdict or "–"
+        verdict = verdict.replace("reference", "(baseline)") + (
+            " ~" * (case.is_approximate and case.has_words)
+        )
+        yield (
+            f"| {case.model} | {case.decoder} | {case.batch} | {case.dtype} "
+            f"| {number(case, 'rtfx.total')} | {number(case, 'rtfx.decode')} "
+            f"| {word_errors(case)} | {verdict} |"
+        )
+    about = journal.provenance
+    revision = about["rtfx"]["revision"][:12]
+    yield ""
+    yield (
+        f"{about['device']['name']}, {about['cpu']['threads']} threads, "
+        f"rtfx {about['rtfx']['version']} ({revision}), {about['started'][:10]}."
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", help="folder of a run, or a journal")
+    parser.add_argument("readme", nargs="?", type=Path, default=ROOT / "README.md")
+    arguments = parser.parse_args()
+    journal = read_journal(arguments.run)
+    mark = f"<!-- table:{journal.provenance.get('name', '')} -->"
+    text = arguments.readme.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(mark) + r".*?<!-- /table -->", re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"{arguments.readme}: holds no {mark} ... <!-- /table -->")
+    filled = "\n".join([mark, *table(journal), "<!-- /table -->"])
+    arguments.readme.write_text(pattern.sub(lambda _: filled, text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

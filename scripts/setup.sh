@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs what is missing: system packages through apt, Python packages into .venv.
+# Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ make ccache pkg-config python3-venv
+  libarchive-dev libcli11-dev libfmt-dev libgtest-dev libicu-dev libsentencepiece-dev
+  libsndfile1-dev libsoxr-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
+)
+
+is_installed() { [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+install_system_packages() {
+  local missing=()
+  for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  echo "setup: installing ${missing[*]}"
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || {
+      echo "setup: run as root or install sudo, or install: ${missing[*]}" >&2
+      exit 1
+    }
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get -o Acquire::Retries=3 -q update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -o Acquire::Retries=3 -qy --no-install-recommends install "${missing[@]}"
+}
+
+# The first python3 that is new enough and can make an environment: some images ship one that cannot.
+find_python() {
+  local candidate
+  for candidate in python3 /usr/bin/python3; do
+    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+      2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  echo "setup: Python 3.11 or later is needed (Debian 12, Ubuntu 24.04 or later)" >&2
+  exit 1
+}
+
+install_python_packages() {
+  local files=(requirements.txt)
+  if [[ -n ${LIBTORCH:-} ]]; then
+    [[ -e $LIBTORCH/lib/libtorch.so ]] || {
+      echo "setup: LIBTORCH=$LIBTORCH holds no lib/libtorch.so" >&2
+      exit 1
+    }
+  else
+    files+=(requirements-torch.txt)
+  fi
+  # The folder is part of the stamp, since the scripts of an environment name it.
+  local stamp=.venv/installed wanted
+  wanted="$PWD ${files[*]} $(cat "${files[@]}" | sha256sum)"
+  [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
+  echo "setup: installing Python packages into .venv (torch is large: some minutes the first time)"
+  local python
+  python=$(find_python)
+  [[ -x .venv/bin/python ]] || "$python" -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 \
+    "${files[@]/#/--requirement=}"
+  echo "$wanted" >"$stamp"
+}
+
+install_system_packages
+install_python_packages

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Format, clang-tidy, C++ tests (ctest) and Python tests (pytest); ends in one line that counts all.
+# Every part runs even where an earlier one failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PWD/.venv/bin:$PATH
+results=$PWD/build/release/results
+rm -rf "$results"
+mkdir -p "$results/gtest"
+
+checks=()
+check() {
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@"; then checks+=("$name=passed"); else checks+=("$name=failed"); fi
+}
+
+check format scripts/format.sh --check
+check tidy scripts/tidy.sh
+
+echo "== C++ tests"
+# GoogleTest's own report tells the tests of a program apart; ctest's tells of programs that crashed.
+GTEST_OUTPUT="xml:$results/gtest/" ctest --test-dir build/release --output-on-failure \
+  --output-junit "$results/ctest.xml" </dev/null
+
+echo "== Python tests"
+RTFX_BIN=${RTFX_BIN:-$PWD/build/release/rtfx} python -m pytest --junit-xml="$results/pytest.xml" </dev/null
+
+python scripts/count_tests.py "$results" "${checks[@]}"

@@ -1,0 +1,101 @@
+"""What the Python tests share: the program (RTFX_BIN, else the release build) and small inputs."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx"))
+AUDIO = ROOT / "datasets/quickstart"
+MODELS = ROOT / "models/quickstart"
+
+
+@pytest.fixture(scope="session")
+def program():
+    if not PROGRAM.is_file():
+        pytest.fail(f"{PROGRAM} is missing: `make build`, or set RTFX_BIN", pytrace=False)
+    return PROGRAM
+
+
+@pytest.fixture(scope="session")
+def rtfx(program):
+    """rtfx("list", "--json") runs the program and returns its exit code, stdout and stderr."""
+
+    def run(*arguments, **settings):
+        return subprocess.run(
+            [program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+            **settings,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def transcribe(rtfx):
+    """One thread: the tests share the machine, and threads that wait for each other suffer most."""
+
+    def run(*arguments, model="quickstart-rnnt", **settings):
+        path = MODELS / f"{model}.nemo"
+        return rtfx("transcribe", "--model", path, "--threads", 1, *arguments, **settings)
+
+    return run
+
+
+def small_config(**changes):
+    """Two short utterances, two decoders, one round. `changes` replace keys; None removes one."""
+    config = {
+        "question": "Does it work?",
+        "device": "cpu",
+        "threads": 1,
+        "models": [str(MODELS / "quickstart-rnnt.nemo")],
+        "datasets": [{"id": "two", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 2}],
+        "decoders": ["frame_looping", "label_looping"],
+        "batch_sizes": [2],
+        "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
+    }
+    return {key: value for key, value in (config | changes).items() if value is not None}
+
+
+@pytest.fixture
+def config(tmp_path):
+    """config(key=value, ...) writes a small configuration and returns its path."""
+
+    def write(**changes):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(small_config(**changes)))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run_config(rtfx, config, tmp_path):
+    """Runs a small configuration into tmp_path/run."""
+
+    def run(*arguments, settings=None, **changes):
+        path = config(**changes)
+        return rtfx("run", path, "--output", tmp_path / "run", *arguments, **(settings or {}))
+
+    return run
+
+
+def strict_records(journal):
+    """Every line of a journal as strict JSON: no torn line, no NaN or Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} in {journal}")
+
+    text = Path(journal).read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def runs_of(records):
+    return [record for record in records if record["kind"] == "run"]

@@ -1,0 +1,134 @@
+"""Checkpoints that cannot be used, and one that yields NaN."""
+
+import io
+import json
+import tarfile
+
+import pytest
+from conftest import AUDIO, MODELS, runs_of, small_config, strict_records
+
+CHECKPOINT = MODELS / "quickstart-rnnt.nemo"
+
+
+@pytest.fixture
+def complaint(rtfx):
+    def load(path):
+        result = rtfx("transcribe", "--model", path, AUDIO / "qs10.flac")
+        assert result.returncode == 2
+        assert result.stderr.count("\n") == 1, result.stderr
+        assert str(path) in result.stderr
+        return result.stderr
+
+    return load
+
+
+def altered(path, ending, change):
+    """A copy of the checkpoint at `path` with change(bytes) in place of one member."""
+    with tarfile.open(CHECKPOINT) as source, tarfile.open(path, "w") as target:
+        for member in source:
+            contents = source.extractfile(member).read() if member.isfile() else b""
+            if member.name.endswith(ending):
+                contents = change(contents)
+                member.size = len(contents)
+            target.addfile(member, io.BytesIO(contents))
+    return path
+
+
+def without_last_piece(model):
+    """A SentencePiece model (a protobuf message whose field 1 are the pieces) without its last."""
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            byte = model[at]
+            value |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return value, at
+
+    at = 0
+    pieces = []
+    while at < len(model):
+        begin = at
+        tag, at = varint(at)
+        if tag != (1 << 3 | 2):  # the pieces come first
+            break
+        length, at = varint(at)
+        at += length
+        pieces.append((begin, at))
+    begin, end = pieces[-1]
+    return model[:begin] + model[end:]
+
+
+def test_missing_file(complaint, tmp_path):
+    assert "no such file" in complaint(tmp_path / "gone.nemo")
+
+
+def test_directory_in_its_place(complaint, tmp_path):
+    assert "directory" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 100, 200_000, 5_000_000])
+def test_truncated(complaint, tmp_path, size):
+    path = tmp_path / "cut.nemo"
+    path.write_bytes(CHECKPOINT.read_bytes()[:size])
+    complaint(path)
+
+
+def test_not_an_archive(complaint):
+    complaint(AUDIO / "qs10.flac")
+
+
+def test_wrong_tokenizer_size(complaint, tmp_path):
+    text = complaint(altered(tmp_path / "small.nemo", "tokenizer.model", without_last_piece))
+    assert "1023" in text and "1024" in text
+
+
+def test_no_tokenizer(complaint, tmp_path):
+    path = tmp_path / "none.nemo"
+    with tarfile.open(CHECKPOINT) as source, tarfile.open(path, "w") as target:
+        for member in source:
+            if "tokenizer" not in member.name:
+                target.addfile(member, source.extractfile(member) if member.isfile() else None)
+    assert "okenizer" in complaint(path) or "SentencePiece" in complaint(path)
+
+
+def test_damaged_yaml(complaint, tmp_path):
+    complaint(altered(tmp_path / "yaml.nemo", "model_config.yaml", lambda _: b"a: [1, 2"))
+
+
+def test_unsupported_setting_is_named(complaint, tmp_path):
+    def change(text):
+        assert b"subsampling: dw_striding" in text
+        return text.replace(b"subsampling: dw_striding", b"subsampling: vggnet")
+
+    text = complaint(altered(tmp_path / "vgg.nemo", "model_config.yaml", change))
+    assert "subsampling" in text and "vggnet" in text
+
+
+def test_a_case_that_fails_is_a_record_and_the_others_go_on(rtfx, tmp_path):
+    """Weights with NaN: every decoder of that model fails while decoding, the other model runs."""
+    torch = pytest.importorskip("torch", reason="needs torch for Python (not with LIBTORCH=DIR)")
+
+    def spoil(contents):
+        weights = torch.load(io.BytesIO(contents), map_location="cpu")
+        for name, tensor in weights.items():
+            if name.startswith("encoder.layers.0.norm_out"):
+                tensor.fill_(float("nan"))
+        out = io.BytesIO()
+        torch.save(weights, out)
+        return out.getvalue()
+
+    spoilt = altered(tmp_path / "nan.nemo", "model_weights.ckpt", spoil)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(small_config(models=[str(spoilt), str(CHECKPOINT)])))
+    result = rtfx("run", config, "--output", tmp_path / "run")
+    assert result.returncode == 1, result.stderr
+
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    failures = [record for record in records if record["kind"] == "failure"]
+    assert {record["decoder"]["id"] for record in failures} == {"frame_looping", "label_looping"}
+    assert all(record["model"]["id"] == "nan" for record in failures)
+    assert all(record["stage"] == "decode" and "NaN" in record["message"] for record in failures)
+    assert {record["model"]["id"] for record in runs_of(records)} == {"quickstart-rnnt"}
+    assert "FAILED" in result.stdout

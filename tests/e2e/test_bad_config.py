@@ -1,0 +1,112 @@
+"""Configuration errors: exit code 2 and one line that says where, what, and what is allowed."""
+
+import pytest
+
+
+@pytest.fixture
+def complaint(rtfx, config):
+    """The one line that `rtfx validate` prints about a configuration."""
+
+    def validate(*arguments, **changes):
+        result = rtfx("validate", config(**changes), *arguments)
+        assert result.returncode == 2
+        assert result.stderr.count("\n") == 1, result.stderr
+        return result.stderr
+
+    return validate
+
+
+def test_unknown_key_names_pointer_and_nearest(complaint):
+    text = complaint(batchsizes=[1])
+    assert "/batchsizes" in text and "'batch_sizes'" in text
+
+
+def test_unknown_nested_key(complaint):
+    text = complaint(protocol={"warmup": 1})
+    assert "/protocol/warmup" in text and "warmup_rounds" in text
+
+
+def test_wrong_type_names_value_and_allowed(complaint):
+    text = complaint(batch_sizes=["many"])
+    assert "/batch_sizes/0" in text and "many" in text and "integer" in text
+
+
+def test_value_out_of_the_allowed_set(complaint):
+    text = complaint(dtypes=["fp23"])
+    assert "/dtypes/0" in text and "'fp32'" in text and "bf16" in text
+
+
+@pytest.mark.parametrize("key", ["question", "models", "datasets", "decoders", "batch_sizes"])
+def test_missing_key(complaint, key):
+    assert key in complaint(**{key: None})
+
+
+def test_unknown_decoder_names_the_nearest(complaint):
+    text = complaint(decoders=["frame_looping", "label_loping"])
+    assert "/decoders/1" in text and "'label_looping'" in text
+
+
+def test_unknown_option_of_a_decoder(complaint):
+    text = complaint(decoders=[{"name": "label_looping", "options": {"windw": 2}}])
+    assert "/decoders/0/options" in text and "'window'" in text
+
+
+def test_option_out_of_range(complaint):
+    text = complaint(decoders=[{"name": "label_looping", "options": {"max_symbols": 0}}])
+    assert "/decoders/0/options/max_symbols" in text and "1..1000" in text
+
+
+def test_decoder_that_the_model_cannot_serve(complaint):
+    text = complaint(decoders=["frame_looping", "tdt_min_duration"])
+    assert "tdt_min_duration" in text and "quickstart-rnnt" in text and "rnnt" in text
+
+
+def test_transcribe_with_a_decoder_that_the_model_cannot_serve(transcribe):
+    result = transcribe("--decoder", "tdt_min_duration", "any.wav")
+    assert result.returncode == 2
+    assert "tdt" in result.stderr.lower() and result.stderr.count("\n") == 1
+
+
+def test_same_id_twice(complaint):
+    assert "'label_looping'" in complaint(decoders=["label_looping", "label_looping"])
+
+
+def test_unknown_baseline(complaint):
+    text = complaint(baseline="frame_loping")
+    assert "/baseline" in text and "'frame_looping'" in text
+
+
+def test_unknown_scorer(complaint):
+    text = complaint(scorer="basic_englisch")
+    assert "/scorer" in text and "basic_english" in text
+
+
+def test_override_of_an_unknown_key(complaint):
+    assert "protocol" in complaint("--set", "protocol.rounds=3")
+
+
+def test_override_without_a_value(complaint):
+    assert "--set" in complaint("--set", "protocol")
+
+
+def test_missing_plugin(complaint):
+    assert "libmine.so" in complaint(plugins=["libmine.so"])
+
+
+def test_not_json(rtfx, tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{"question": ')
+    result = rtfx("validate", path)
+    assert result.returncode == 2 and "broken.json" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["gone.json", "."])
+def test_missing_file_or_directory_in_its_place(rtfx, tmp_path, name):
+    result = rtfx("run", tmp_path / name)
+    assert result.returncode == 2
+    assert str(tmp_path) in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_too_few_gpus(rtfx, config):
+    result = rtfx("run", config(), "--device", "cuda:99")
+    assert result.returncode == 2 and "cuda:99" in result.stderr

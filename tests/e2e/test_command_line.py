@@ -1,0 +1,110 @@
+"""Subcommands and exit codes: 0 ok, 1 a case or file failed, 2 usage or configuration."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS
+
+
+def test_help_names_every_subcommand(rtfx):
+    result = rtfx("--help")
+    assert result.returncode == 0
+    for name in ("run", "list", "validate", "transcribe", "report"):
+        assert name in result.stdout
+        assert rtfx(name, "--help").returncode == 0
+
+
+def test_version(rtfx):
+    result = rtfx("--version")
+    assert result.returncode == 0 and "LibTorch" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["run"], ["run", "a.json", "--frob"]])
+def test_usage_errors_exit_with_2(rtfx, arguments):
+    result = rtfx(*arguments)
+    assert result.returncode == 2
+    assert result.stderr
+
+
+def test_list_names_every_decoder(rtfx):
+    result = rtfx("list")
+    assert result.returncode == 0
+    for name in ("ctc_greedy", "frame_looping", "label_looping", "null", "tdt_min_duration"):
+        assert name in result.stdout
+
+
+def test_list_as_json_tells_options_and_exactness(rtfx):
+    decoders = {entry["name"]: entry for entry in json.loads(rtfx("list", "--json").stdout)}
+    assert decoders["tdt_min_duration"]["exactness"] == "approximate"
+    assert decoders["label_looping"]["exactness"] == "exact"
+    options = {option["name"]: option for option in decoders["label_looping"]["options"]}
+    assert options["window"]["default"] == 1
+    assert options["max_symbols"]["help"]
+
+
+def test_validate_prints_the_plan(rtfx, config):
+    result = rtfx("validate", config(batch_sizes=[1, 2], decoders=["frame_looping", "ctc_greedy"]))
+    assert result.returncode == 0
+    for decoder in ("frame_looping", "ctc_greedy"):
+        for batch in ("b1", "b2"):
+            assert f"quickstart-rnnt/two/{decoder}/{batch}/fp32" in result.stdout
+
+
+def test_validate_multiplies_lists_of_options(rtfx, config):
+    decoders = ["frame_looping", {"name": "label_looping", "options": {"window": [1, 4]}}]
+    result = rtfx("validate", config(decoders=decoders))
+    assert result.returncode == 0
+    assert "label_looping[window=1]" in result.stdout
+    assert "label_looping[window=4]" in result.stdout
+
+
+def test_set_overrides_a_value(rtfx, config):
+    result = rtfx("validate", config(), "--set", "protocol.measured_rounds=7")
+    assert result.returncode == 0 and '"measured_rounds": 7' in result.stdout
+
+
+def test_paths_are_relative_to_the_configuration(rtfx, tmp_path, config):
+    (tmp_path / "m.nemo").symlink_to(MODELS / "quickstart-rnnt.nemo")
+    path = config(models=["m.nemo"])
+    assert rtfx("validate", path, cwd="/").returncode == 0
+
+
+def test_transcribe_prints_the_text(transcribe):
+    result = transcribe(AUDIO / "qs10.flac")
+    assert result.returncode == 0
+    assert len(result.stdout.split()) > 5 and result.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
+def test_transcribe_as_json(transcribe, model):
+    files = [AUDIO / "qs10.flac", AUDIO / "qs06.flac"]
+    result = transcribe("--json", "--batch-size", 2, *files, model=model)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["file"] for line in lines] == [str(file) for file in files]
+    for line in lines:
+        assert line["text"] and isinstance(line["score"], float)
+        assert len(line["tokens"]) == len(line["frames"])
+        assert ("durations" in line) == (model == "quickstart-tdt")
+        if "durations" in line:
+            assert len(line["durations"]) == len(line["tokens"])
+
+
+def test_transcribe_takes_a_folder(transcribe, tmp_path):
+    for name in ("qs06.flac", "qs10.flac"):
+        (tmp_path / name).symlink_to(AUDIO / name)
+    result = transcribe("--json", tmp_path)
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 2
+
+
+def test_transcribe_goes_on_after_a_bad_file_and_exits_with_1(transcribe, tmp_path):
+    result = transcribe("--json", tmp_path / "gone.wav", AUDIO / "qs10.flac")
+    assert result.returncode == 1
+    assert "gone.wav" in result.stderr
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [
+        str(AUDIO / "qs10.flac")
+    ]
+
+
+def test_no_gpu_is_said_plainly(transcribe):
+    result = transcribe("--device", "cuda:99", AUDIO / "qs10.flac")
+    assert result.returncode == 2 and "cuda:99" in result.stderr

@@ -1,0 +1,115 @@
+"""What is left of a run that ended early: Ctrl-C, a crash, a full disk."""
+
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import runs_of, strict_records
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return tmp_path / "run/journal.jsonl"
+
+
+@pytest.fixture
+def start(program, config, tmp_path):
+    """A run of very many rounds in the background; ended at the latest when the test ends."""
+    processes = []
+
+    def run():
+        many = {"warmup_rounds": 0, "measured_rounds": 1000}
+        process = subprocess.Popen(
+            [program, "run", config(protocol=many), "--output", tmp_path / "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def wait_for_rounds(journal, count, seconds=120):
+    """Until the journal has `count` run records."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if journal.exists() and journal.read_text().count('"kind":"run"') >= count:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"fewer than {count} rounds in {seconds} s")
+
+
+def assert_each_round_once(records, rounds):
+    found = sorted((record["decoder"]["id"], record["round"]) for record in runs_of(records))
+    expected = [(d, r) for d in ("frame_looping", "label_looping") for r in range(rounds)]
+    assert found == expected
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed(start, run_config, journal, signal_number):
+    process = start()
+    wait_for_rounds(journal, 2)
+    process.send_signal(signal_number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume" in stderr
+
+    before = strict_records(journal)
+    rounds = 2 + max(record["round"] for record in runs_of(before))
+    result = run_config("--resume", "--set", f"protocol.measured_rounds={rounds}")
+    assert result.returncode == 0, result.stderr
+    after = strict_records(journal)
+    assert after[: len(before)] == before
+    assert_each_round_once(after, rounds)
+
+
+def test_killed_while_writing_and_resumed(start, run_config, journal):
+    process = start()
+    wait_for_rounds(journal, 2)
+    process.kill()
+    process.wait(timeout=60)
+    whole = [line for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    journal.write_text("".join(whole) + '{"kind": "run", "rou')
+
+    rounds = 2 + sum('"kind":"run"' in line for line in whole) // 2
+    result = run_config("--resume", "--set", f"protocol.measured_rounds={rounds}")
+    assert result.returncode == 0, result.stderr
+    assert_each_round_once(strict_records(journal), rounds)
+
+
+@pytest.mark.parametrize("limit", [1000, 5000, 7000])
+def test_disk_full(run_config, journal, limit):
+    """A limit on the size of a file stands for a full disk: before and within the run records."""
+
+    def limit_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    # restore_signals=False keeps SIGXFSZ ignored, as Python has it: writes then fail with an error.
+    rounds = ["--set", "protocol.measured_rounds=5"]
+    settings = {"preexec_fn": limit_files, "restore_signals": False}
+    result = run_config(*rounds, settings=settings)
+    assert result.returncode in (1, 2)
+    assert "journal.jsonl" in result.stderr
+    assert "too large" in result.stderr or "No space" in result.stderr
+    if journal.stat().st_size:
+        strict_records(journal)  # whole records only
+
+    # With space again the run goes on where it was.
+    result = run_config("--resume", *rounds)
+    assert result.returncode == 0, result.stderr
+    assert_each_round_once(strict_records(journal), 5)
+
+
+def test_file_in_place_of_the_output_folder(rtfx, config, tmp_path):
+    (tmp_path / "file").touch()
+    result = rtfx("run", config(), "--output", tmp_path / "file/run")
+    assert result.returncode == 2 and str(tmp_path / "file") in result.stderr

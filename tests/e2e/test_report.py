@@ -1,0 +1,188 @@
+"""The page, the figures and the tables that are made from a journal."""
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+
+def script(path, *arguments):
+    command = [sys.executable, ROOT / path, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+class Page(HTMLParser):
+    """Texts by the element they stand in, ids, and everything that would be fetched."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.fetched, self.texts, self.open = [], [], {}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        for name, value in attributes:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("src", "href", "xlink:href") and not value.startswith("#"):
+                self.fetched.append(value)
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.texts.setdefault(tag, []).append(data)
+
+
+def page_of(folder, records, tail=""):
+    synthetic.write(folder, records, tail)
+    result = script("plots/report.py", folder)
+    assert result.returncode == 0, result.stderr
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+@pytest.fixture(scope="module")
+def typical(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("typical"), synthetic.typical(), '{"kind": "run", "ca')
+
+
+def test_page_needs_nothing_else(typical):
+    text, page = typical
+    assert not page.fetched
+    assert "@import" not in text and "url(http" not in text and "<script" not in text
+
+
+def test_page_has_the_table_and_three_figures(typical):
+    text, page = typical
+    cells = page.texts["td"]
+    for word in ("frame_looping", "min_duration", "bitwise", "different", "failed", "31.00"):
+        assert word in [cell.strip() for cell in cells]
+    assert text.count("<svg") == 6  # three figures, wide and narrow
+    assert len(page.ids) == len(set(page.ids))
+    assert "out of memory" in text and "to a mill" in text
+
+
+def test_page_shows_no_nan(typical):
+    assert "nan" not in " ".join(typical[1].texts["td"]).lower().split()
+
+
+def test_speed_up_is_the_ratio_of_means(typical):
+    """frame_looping takes 2.0 s where window takes 0.5 s; min_duration is no exact decoder."""
+    assert "quickstart-tdt: window decodes 4.00 times as fast as frame_looping" in typical[0]
+
+
+def test_texts_are_escaped(tmp_path):
+    question = "Is <script>alert(1)</script> & co. harmless?"
+    text, page = page_of(tmp_path, [synthetic.provenance(question=question), synthetic.run()])
+    assert "<script" not in text and question in "".join(page.texts["p"])
+
+
+def test_page_of_failures_alone(tmp_path):
+    text, _ = page_of(tmp_path, [synthetic.provenance(), synthetic.failure()])
+    assert "1 of 1 cases failed" in text and "<svg" not in text
+
+
+def test_page_without_references_and_values(tmp_path):
+    run = synthetic.run()
+    run["wer"]["wer"] = run["metrics"]["rtfx.decode"] = run["exactness"] = None
+    text, _ = page_of(tmp_path, [synthetic.provenance(), run])
+    assert "No exact decoder was compared" in text
+
+
+def test_results_of_another_build_do_not_mix(tmp_path):
+    """A second result key for the same case replaces the first: 120 s in 2.214 s, not the mean."""
+    old = synthetic.run(decode_seconds=50.0) | {"result_key": "older"}
+    text, _ = page_of(tmp_path, [synthetic.provenance(), old, synthetic.run()])
+    assert "54.2" in text and "NOISY" not in text
+
+
+def test_journal_without_cases_or_missing(tmp_path):
+    synthetic.write(tmp_path, [synthetic.provenance()])
+    for folder in (tmp_path, tmp_path / "gone"):
+        result = script("plots/report.py", folder)
+        assert result.returncode == 1 and str(folder) in result.stderr
+
+
+def test_damaged_journal_names_the_line(tmp_path):
+    path = synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])
+    path.write_text("{torn\n" + path.read_text())
+    result = script("plots/report.py", tmp_path)
+    assert result.returncode == 1 and f"{path}:1" in result.stderr
+
+
+@pytest.mark.parametrize("figure", ["rtfx_by_decoder", "region_share", "exactness"])
+@pytest.mark.parametrize("ending, magic", [("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_figures_as_files(tmp_path, figure, ending, magic):
+    synthetic.write(tmp_path, synthetic.typical())
+    output = tmp_path / f"figure.{ending}"
+    result = script(f"plots/{figure}.py", tmp_path, "-o", output)
+    assert result.returncode == 0, result.stderr
+    assert output.read_bytes().startswith(magic)
+    assert "key of quickstart-rnnt" in result.stdout  # the records it shows
+
+
+def test_paper_tables(tmp_path):
+    records = [synthetic.provenance(
+        models=[{"id": "quickstart-rnnt", "kind": "rnnt", "parameters": 6_300_000}],
+        config=synthetic.provenance()["config"] | {"dtypes": ["bf16"]},
+    )]  # fmt: skip
+    for decoder, seconds in (("frame_looping", 2.0), ("label_looping", 0.5)):
+        records.append(synthetic.run(decoder=decoder, decode_seconds=seconds, batch=32))
+    path = synthetic.write(tmp_path, records)
+    result = script("plots/paper_tables.py", path, "-o", tmp_path / "tables.md")
+    assert result.returncode == 0, result.stderr
+    text = (tmp_path / "tables.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| 32 |"))
+    # 120 s of audio in 3.713 s and 2.213 s, of which decoding 2 s and 0.5 s; then the paper's.
+    assert row.startswith("| 32 | 32.3 / 60.0 | 54.2 / 240.0 | 1.7 / 4.0 | bitwise |")
+    assert "| 383.8 / 512.8 | 751.2 / 1403.6 | 2.0 / 2.7 |" in row
+    assert "| 1 | – | – | – | – | 70.1 / 105.6 |" in text
+
+
+def test_readme_table(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- table:synthetic -->\nold\n<!-- /table -->\nafter\n")
+    synthetic.write(tmp_path, synthetic.typical())
+    for _ in range(2):  # a second time changes nothing more
+        result = script("scripts/readme_table.py", tmp_path, readme)
+        assert result.returncode == 0, result.stderr
+    text = readme.read_text()
+    assert text.startswith("before\n") and text.endswith("<!-- /table -->\nafter\n")
+    assert "old" not in text and text.count("| quickstart-tdt | frame_looping |") == 3
+    assert "FAILED" in text and "different ~" in text
+
+
+REPORT = '<testsuites><testsuite name="a">{}</testsuite></testsuites>'
+PASSED, FAILED = '<testcase name="{}"/>', '<testcase name="{}"><failure message="no"/></testcase>'
+SKIPPED = '<testcase name="{}"><skipped message="no GPU"/></testcase>'
+
+
+@pytest.mark.parametrize(
+    "pytest_cases, expected, code",
+    [(PASSED, "5 passed, 1 failed, 1 skipped", 1), (FAILED, "4 passed, 2 failed, 1 skipped", 1),
+     (None, "4 passed, 2 failed, 1 skipped", 1)],
+)  # fmt: skip
+def test_counts_of_all_tests(tmp_path, pytest_cases, expected, code):
+    """One program with two passed and one skipped test, one that crashed, one without a report."""
+    (tmp_path / "gtest").mkdir()
+    (tmp_path / "gtest/good.xml").write_text(REPORT.format(PASSED + PASSED + SKIPPED))
+    programs = PASSED.format("good") + FAILED.format("crashed") + PASSED.format("silent")
+    (tmp_path / "ctest.xml").write_text(f"<testsuite>{programs}</testsuite>")
+    if pytest_cases:
+        (tmp_path / "pytest.xml").write_text(REPORT.format(pytest_cases))
+    result = script("scripts/count_tests.py", tmp_path, "format=passed")
+    assert result.returncode == code
+    assert result.stdout.splitlines()[-1] == expected
+
+
+def test_count_is_0_only_without_failures(tmp_path):
+    (tmp_path / "ctest.xml").write_text(f"<testsuite>{PASSED.format('a')}</testsuite>")
+    (tmp_path / "pytest.xml").write_text(REPORT.format(PASSED))
+    assert script("scripts/count_tests.py", tmp_path, "tidy=passed").returncode == 0
+    assert script("scripts/count_tests.py", tmp_path, "tidy=failed").returncode == 1

@@ -1,0 +1,40 @@
+"""The quickstart set: tokens, frames and durations of every greedy decoder equal NeMo's exactly."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS
+from golden import DATA, assert_same, transcripts
+
+REFERENCE = json.loads((DATA / "quickstart_greedy.json").read_text())
+FILES = tuple(sorted(AUDIO.glob("*.flac")))
+
+
+def test_the_reference_is_of_these_files():
+    for reference in REFERENCE.values():
+        assert reference["utterances"].keys() == {file.stem for file in FILES}
+        assert reference["max_symbols"] == 10  # the decoders' default
+
+
+@pytest.mark.parametrize("decoder", ["frame_looping", "label_looping"])
+@pytest.mark.parametrize("model", REFERENCE)
+def test_transducer(program, model, decoder):
+    found = transcripts(MODELS / f"{model}.nemo", decoder, FILES)
+    fields = {"tokens", "frames", "durations"}
+    expected = {
+        f"{name}.flac": {field: value for field, value in line.items() if field in fields}
+        for name, line in REFERENCE[model]["utterances"].items()
+    }
+    if model == "quickstart-tdt":
+        assert sum("durations" in line for line in expected.values()) == 12
+    # The reference kept no durations for the recordings: only what it has is compared.
+    assert_same({n: {f: found[n].get(f) for f in e} for n, e in expected.items()}, expected)
+
+
+@pytest.mark.parametrize("model", REFERENCE)
+def test_ctc(program, model):
+    found = transcripts(MODELS / f"{model}.nemo", "ctc_greedy", FILES)
+    expected = {
+        f"{n}.flac": line["ctc_tokens"] for n, line in REFERENCE[model]["utterances"].items()
+    }
+    assert_same({name: found[name]["tokens"] for name in expected}, expected)

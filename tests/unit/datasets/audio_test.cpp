@@ -1,0 +1,166 @@
+#include "datasets/audio.h"
+
+#include <limits>
+
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using test::sine;
+using test::user_error;
+using Strings = std::vector<std::string>;
+
+constexpr int kFloatWav = SF_FORMAT_WAV | SF_FORMAT_FLOAT;
+constexpr int kFlac = SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
+constexpr int kVorbis = SF_FORMAT_OGG | SF_FORMAT_VORBIS;
+
+class AudioTest : public test::TempFolder {
+ protected:
+  std::string error_of(const std::filesystem::path& path) const {
+    const std::string message = user_error([&] { read_audio(path); });
+    EXPECT_EQ(message.find(path.string()), 0U) << message;  // every error opens with the file
+    return message;
+  }
+
+  std::string bytes_of(const std::filesystem::path& path) const {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::filesystem::path half_of(const std::filesystem::path& whole) const {
+    const std::string bytes = bytes_of(whole);
+    return write("half-" + whole.filename().string(), bytes.substr(0, bytes.size() / 2));
+  }
+};
+
+TEST_F(AudioTest, Pcm16IsScaledByTwoToTheFifteen) {
+  std::string bytes = bytes_of(write_audio("zeros.wav", {0, 0, 0}));
+  bytes.replace(bytes.size() - 6, 6, {"\x00\x80\xff\x7f\x01\x00", 6});  // little-endian int16
+  const Audio audio = read_audio(write("a.wav", bytes));
+  EXPECT_EQ(audio.samples, (std::vector<float>{-1, 32767.0F / 32768, 1.0F / 32768}));
+  EXPECT_EQ(audio.notices, Strings{});
+  EXPECT_EQ(audio.sample_rate, 16000);
+  EXPECT_DOUBLE_EQ(audio.seconds(), 3.0 / 16000);
+}
+
+TEST_F(AudioTest, FlacEqualsWav) {
+  const auto wave = sine(440, 16000, 40000);  // more than one block
+  EXPECT_EQ(read_audio(write_audio("a.flac", wave, kFlac)).samples,
+            read_audio(write_audio("a.wav", wave)).samples);
+}
+
+TEST_F(AudioTest, ReadsOggVorbis) {
+  const auto wave = sine(440, 16000, 16000);
+  const Audio audio = read_audio(write_audio("a.ogg", wave, kVorbis));
+  ASSERT_EQ(audio.samples.size(), wave.size());
+  for (size_t i = 2000; i < 14000; ++i) ASSERT_NEAR(audio.samples[i], wave[i], 0.05) << i;
+}
+
+TEST_F(AudioTest, MixesChannelsWithANotice) {
+  const auto file = write_audio("a.wav", {0.5F, 0.25F, -0.5F, 0, 1, -1}, kFloatWav, 16000, 2);
+  const Audio audio = read_audio(file);
+  EXPECT_EQ(audio.samples, (std::vector<float>{0.375F, -0.25F, 0}));
+  EXPECT_EQ(audio.notices, Strings{"mixed 2 channels to mono"});
+}
+
+TEST_F(AudioTest, Resamples8KilohertzWithANotice) {
+  const auto file = write_audio("a.wav", sine(440, 8000, 8000), kFloatWav, 8000);
+  const Audio audio = read_audio(file);
+  EXPECT_EQ(audio.notices, Strings{"resampled from 8000 Hz to 16000 Hz"});
+  EXPECT_DOUBLE_EQ(audio.seconds(), 1);
+  const auto expected = sine(440, 16000, 16000);
+  ASSERT_EQ(audio.samples.size(), expected.size());
+  for (size_t i = 500; i < 15500; ++i) ASSERT_NEAR(audio.samples[i], expected[i], 1e-3) << i;
+}
+
+TEST_F(AudioTest, ResamplingKeepsAliasesOut) {
+  const auto file = write_audio("a.wav", sine(15000, 44100, 44100), kFloatWav, 44100);
+  const Audio audio = read_audio(file);
+  ASSERT_EQ(audio.samples.size(), 16000U);
+  for (size_t i = 500; i < 15500; ++i) ASSERT_NEAR(audio.samples[i], 0, 1e-3) << i;
+}
+
+TEST_F(AudioTest, MixesBeforeItResamples) {
+  const auto file = write_audio("a.wav", std::vector<float>(2 * 4800, 0.1F), kFlac, 48000, 2);
+  EXPECT_EQ(read_audio(file).notices,
+            (Strings{"mixed 2 channels to mono", "resampled from 48000 Hz to 16000 Hz"}));
+  EXPECT_EQ(read_audio(file, 48000).notices, Strings{"mixed 2 channels to mono"});
+}
+
+TEST_F(AudioTest, OneSampleIsAudio) {
+  EXPECT_EQ(read_audio(write_audio("a.wav", {0.5F})).samples, std::vector<float>{0.5F});
+}
+
+TEST_F(AudioTest, SecondsComeFromTheHeader) {
+  EXPECT_DOUBLE_EQ(audio_seconds(write_audio("a.wav", sine(440, 8000, 12000), kFlac, 8000)), 1.5);
+  EXPECT_HAS(user_error([&] { audio_seconds(path("none.wav")); }), "no such file");
+}
+
+TEST_F(AudioTest, AStreamedWavDoesNotKnowItsLength) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 1000));
+  std::string bytes = bytes_of(whole);
+  for (const size_t size_field : {size_t{4}, bytes.find("data") + 4}) {
+    bytes.replace(size_field, 4, "\xff\xff\xff\xff");
+  }
+  EXPECT_EQ(read_audio(write("streamed.wav", bytes)).samples, read_audio(whole).samples);
+}
+
+TEST_F(AudioTest, AStreamedFlacDoesNotKnowItsLength) {
+  const auto whole = write_audio("a.flac", sine(440, 16000, 1000), kFlac);
+  std::string bytes = bytes_of(whole);
+  bytes.replace(22, 4, std::string(4, '\0'));  // STREAMINFO's number of samples (36 bits)
+  const auto streamed = write("streamed.flac", bytes);
+  EXPECT_EQ(read_audio(streamed).samples, read_audio(whole).samples);
+  EXPECT_EQ(audio_seconds(streamed), 0);
+}
+
+TEST_F(AudioTest, MissingFile) { EXPECT_HAS(error_of(path("none.wav")), "no such file"); }
+
+TEST_F(AudioTest, Directory) { EXPECT_HAS(error_of(path("")), "is a directory"); }
+
+TEST_F(AudioTest, NotAudio) {
+  std::string garbage = "\xff\xfb\x90\x64";  // an MP3 frame's head, and no frame
+  for (unsigned i = 0; i < 5000; ++i) garbage += static_cast<char>(i * i * 7919U >> 5U);
+  EXPECT_HAS(error_of(write("garbage.mp3", garbage)), "not readable as audio");
+  EXPECT_HAS(error_of(write("text.wav", "what was said")), "not readable as audio");
+  EXPECT_HAS(error_of(write("nothing.flac", "")), "not readable as audio");
+}
+
+TEST_F(AudioTest, Truncated) {
+  const auto wave = sine(440, 16000, 32000);
+  EXPECT_HAS(error_of(half_of(write_audio("a.wav", wave))), "truncated");
+  EXPECT_HAS(error_of(half_of(write_audio("f.wav", wave, kFloatWav))), "truncated");
+  EXPECT_HAS(error_of(half_of(write_audio("a.flac", wave, kFlac))), "truncated");
+  EXPECT_HAS(error_of(half_of(write_audio("a.ogg", wave, kVorbis))), "truncated");
+}
+
+TEST_F(AudioTest, TruncatedInTheHeader) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 100));
+  EXPECT_HAS(error_of(write("head.wav", bytes_of(whole).substr(0, 20))), "truncated");
+}
+
+TEST_F(AudioTest, CorruptFlac) {
+  std::string bytes = bytes_of(write_audio("a.flac", sine(440, 16000, 32000), kFlac));
+  for (size_t i = bytes.size() / 2; i < bytes.size() / 2 + 400; ++i) bytes[i] ^= 0x5a;
+  EXPECT_HAS(error_of(write("corrupt.flac", bytes)), "corrupt");
+}
+
+TEST_F(AudioTest, Empty) { EXPECT_HAS(error_of(write_audio("a.wav", {})), "empty audio"); }
+
+TEST_F(AudioTest, NanAndInfiniteSamplesAreNamed) {
+  auto wave = sine(440, 16000, 30000);
+  wave[20001] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_HAS(error_of(write_audio("nan.wav", wave, kFloatWav)), "sample 20001 is NaN");
+  wave[7] = -std::numeric_limits<float>::infinity();
+  EXPECT_HAS(error_of(write_audio("inf.wav", wave, kFloatWav)), "sample 7 is infinite");
+}
+
+TEST_F(AudioTest, TheIndexOfANanCountsFramesNotChannels) {
+  std::vector<float> stereo(8, 0.1F);
+  stereo[5] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_HAS(error_of(write_audio("nan.wav", stereo, kFloatWav, 16000, 2)), "sample 2 is NaN");
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,200 @@
+#include "datasets/dataset.h"
+
+#include "base/sha256.h"
+#include "datasets/audio.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using test::sine;
+using test::user_error;
+
+DatasetSource manifest_source(const std::filesystem::path& path) {
+  DatasetSource source;
+  source.id = "set";
+  source.manifest = path.string();
+  return source;
+}
+
+class DatasetTest : public test::TempFolder {
+ protected:
+  DatasetTest() {
+    write_audio("audio/one.wav", sine(440, 16000, 16000));
+    write_audio("audio/two.flac", sine(440, 8000, 4000), SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 8000);
+  }
+
+  Dataset manifest(const std::string& contents, int64_t limit = 0) const {
+    DatasetSource source = manifest_source(write("m.jsonl", contents));
+    source.limit = limit;
+    return load_dataset(source);
+  }
+  Dataset librispeech(const std::string& folder) const {
+    DatasetSource source;
+    source.librispeech = path(folder).string();
+    return load_dataset(source);
+  }
+  Dataset files(const std::vector<std::filesystem::path>& paths) const {
+    DatasetSource source;
+    for (const auto& file : paths) source.files.push_back(file.string());
+    return load_dataset(source);
+  }
+
+  /// The error of a manifest, which must open with the manifest's name and `line`.
+  std::string manifest_error(const std::string& contents, int line) const {
+    const std::string message = user_error([&] { manifest(contents); });
+    EXPECT_EQ(message.find(path("m.jsonl").string() + ":" + std::to_string(line) + ": "), 0U)
+        << message;
+    return message;
+  }
+};
+
+TEST_F(DatasetTest, ManifestPathsAreRelativeToItsFolderOrAbsolute) {
+  const std::string absolute = path("audio/two.flac").string();
+  const std::string text =
+      R"({"audio_filepath": "audio/one.wav", "duration": 0.75, "text": "a b", "lang": "en"})"
+      "\r\n \t\n"
+      R"({"audio_filepath": ")" +
+      absolute + "\"}";
+  const Dataset set = manifest(text);
+  EXPECT_EQ(set.id, "set");
+  EXPECT_EQ(set.sha256, sha256(text));
+  ASSERT_EQ(set.utterances.size(), 2U);
+  EXPECT_EQ(set.utterances[0].id, "audio/one");
+  EXPECT_EQ(set.utterances[0].audio, path("audio/one.wav"));
+  EXPECT_EQ(set.utterances[0].seconds, 0.75);  // the manifest's word
+  EXPECT_EQ(set.utterances[0].text, "a b");
+  EXPECT_EQ(set.utterances[1].audio, absolute);
+  EXPECT_EQ(set.utterances[1].seconds, 0.5);  // the header's
+  EXPECT_EQ(set.utterances[1].text, std::nullopt);
+}
+
+TEST_F(DatasetTest, AnEmptyTextIsAReference) {
+  EXPECT_EQ(manifest(R"({"audio_filepath": "audio/one.wav", "text": ""})").utterances[0].text, "");
+  EXPECT_EQ(manifest(R"({"audio_filepath": "audio/one.wav", "text": null})").utterances[0].text,
+            std::nullopt);
+}
+
+TEST_F(DatasetTest, LimitKeepsTheFirst) {
+  const std::string text =
+      "{\"audio_filepath\": \"audio/two.flac\"}\n{\"audio_filepath\": \"audio/one.wav\"}\n";
+  EXPECT_EQ(manifest(text, 1).utterances.size(), 1U);
+  EXPECT_EQ(manifest(text, 1).utterances[0].id, "audio/two");
+  EXPECT_EQ(manifest(text, 5).utterances.size(), 2U);
+  EXPECT_HAS(user_error([&] { manifest(text, -1); }), "limit is -1");
+}
+
+TEST_F(DatasetTest, ManifestErrorsNameLineAndField) {
+  const std::string good = "{\"audio_filepath\": \"audio/one.wav\"}\n";
+  EXPECT_HAS(manifest_error(good + "\nhello\n", 3), "not JSON");
+  EXPECT_HAS(manifest_error(good + "{\"audio_filepath\": \"audio/o", 2), "not JSON");
+  EXPECT_HAS(manifest_error("[1]", 1), "not a JSON object");
+  EXPECT_HAS(manifest_error(R"({"duration": 1})", 1), "lacks 'audio_filepath'");
+  EXPECT_HAS(manifest_error(R"({"audio_filepath": 3})", 1), "'audio_filepath' is 3");
+  EXPECT_HAS(manifest_error(R"({"audio_filepath": ""})", 1), "'audio_filepath' is \"\"");
+  EXPECT_HAS(manifest_error(R"({"audio_filepath": "none.wav"})", 1), "no such file");
+  const std::string open = R"({"audio_filepath": "audio/one.wav", )";
+  EXPECT_HAS(manifest_error(open + R"("duration": "long"})", 1), "'duration' is \"long\"");
+  EXPECT_HAS(manifest_error(open + R"("duration": -1})", 1), "'duration' is -1");
+  EXPECT_HAS(manifest_error(open + R"("text": ["a"]})", 1), "'text' is [\"a\"]");
+  EXPECT_HAS(manifest_error(open + R"("offset": 2.5})", 1), "'offset'");
+}
+
+TEST_F(DatasetTest, ManifestRefusesARepeatedId) {
+  write_audio("audio/one.flac", {0}, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  const std::string message = manifest_error(
+      "{\"audio_filepath\": \"audio/one.wav\"}\n{\"audio_filepath\": \"audio/one.flac\"}\n", 2);
+  EXPECT_HAS(message, "utterance 'audio/one' occurs a second time");
+}
+
+TEST_F(DatasetTest, ManifestMissingEmptyOrADirectory) {
+  EXPECT_HAS(user_error([&] { manifest("\n \n"); }), "manifest is empty");
+  EXPECT_HAS(user_error([&] { manifest(""); }), "manifest is empty");
+  EXPECT_HAS(user_error([&] { load_dataset(manifest_source(path("none.jsonl"))); }),
+             "no such file");
+  EXPECT_HAS(user_error([&] { load_dataset(manifest_source(path("audio"))); }), "is a directory");
+}
+
+TEST_F(DatasetTest, AudioWithoutDurationMustHaveAHeader) {
+  write("audio/bad.wav", "no audio");
+  EXPECT_HAS(user_error([&] { manifest(R"({"audio_filepath": "audio/bad.wav"})"); }),
+             path("audio/bad.wav").string());
+}
+
+TEST_F(DatasetTest, LibrispeechIsSearchedRecursively) {
+  const auto wave = sine(440, 16000, 8000);
+  write("dev/2/7/2-7.trans.txt", "2-7-0000 HE SAID\n\n2-7-0001 YES\n");
+  write_audio("dev/2/7/2-7-0000.wav", wave);
+  write_audio("dev/2/7/2-7-0001.flac", wave, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  write("dev/1/9/1-9.trans.txt", "1-9-0000 SHE ASKED WHY");
+  write_audio("dev/1/9/1-9-0000.wav", wave);
+  const Dataset set = librispeech("dev");
+  ASSERT_EQ(set.utterances.size(), 3U);
+  EXPECT_EQ(set.utterances[0].id, "1-9-0000");
+  EXPECT_EQ(set.utterances[0].text, "SHE ASKED WHY");
+  EXPECT_EQ(set.utterances[0].seconds, 0.5);
+  EXPECT_EQ(set.utterances[1].audio, path("dev/2/7/2-7-0000.wav"));
+  EXPECT_EQ(set.utterances[2].audio, path("dev/2/7/2-7-0001.flac"));
+  EXPECT_EQ(set.utterances[2].text, "YES");
+  EXPECT_EQ(set.sha256, sha256("1-9-0000 SHE ASKED WHY2-7-0000 HE SAID\n\n2-7-0001 YES\n"));
+}
+
+TEST_F(DatasetTest, LibrispeechErrors) {
+  EXPECT_HAS(user_error([&] { librispeech("none"); }), "no such folder");
+  EXPECT_HAS(user_error([&] { librispeech("audio"); }), "no file ending in .trans.txt");
+  const auto transcript = write("dev/1-9.trans.txt", "\n1-9-0000 WHY\n");
+  EXPECT_HAS(user_error([&] { librispeech("dev"); }),
+             transcript.string() + ":2: no 1-9-0000.flac or 1-9-0000.wav");
+  write_audio("dev/1-9-0000.wav", {0});
+  write("dev/1-9.trans.txt", "1-9-0000 WHY\n1-9-0000 WHY\n");
+  EXPECT_HAS(user_error([&] { librispeech("dev"); }),
+             transcript.string() + ":2: utterance '1-9-0000' occurs a second time");
+}
+
+TEST_F(DatasetTest, FilesAndFolders) {
+  write_audio("more/B.WAV", {0});
+  write_audio("more/deep/a.ogg", {0}, SF_FORMAT_OGG | SF_FORMAT_VORBIS);
+  write("more/notes.txt", "no audio");
+  const Dataset set = files({path("audio/two.flac"), path("more")});
+  ASSERT_EQ(set.utterances.size(), 3U);
+  EXPECT_EQ(set.utterances[0].id, path("audio/two.flac").string());
+  EXPECT_EQ(set.utterances[0].seconds, 0.5);
+  EXPECT_EQ(set.utterances[0].text, std::nullopt);
+  EXPECT_EQ(set.utterances[1].audio, path("more/B.WAV"));
+  EXPECT_EQ(set.utterances[2].audio, path("more/deep/a.ogg"));
+}
+
+TEST_F(DatasetTest, FilesOfOtherSizesHaveAnotherChecksum) {
+  const std::string before = files({path("audio")}).sha256;
+  EXPECT_EQ(files({path("audio")}).sha256, before);
+  write_audio("audio/one.wav", sine(440, 16000, 16001));
+  EXPECT_NE(files({path("audio")}).sha256, before);
+}
+
+TEST_F(DatasetTest, FileErrors) {
+  EXPECT_HAS(user_error([&] { files({path("none.wav")}); }), "no such file or folder");
+  EXPECT_HAS(user_error([&] { files({path("audio"), path("audio/one.wav")}); }), "a second time");
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_HAS(user_error([&] { files({path("empty")}); }), "no file ending in .wav, .flac, .ogg");
+}
+
+TEST_F(DatasetTest, ExactlyOneSource) {
+  DatasetSource source = manifest_source("");
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "dataset 'set': names 0 sources");
+  source.manifest = source.librispeech = "x";
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "dataset 'set': names 2 sources");
+}
+
+TEST(QuickstartDataset, IsWhatItsManifestSays) {
+  const Dataset set = load_dataset(manifest_source("datasets/quickstart/manifest.jsonl"));
+  ASSERT_EQ(set.utterances.size(), 24U);
+  for (const auto& utterance : set.utterances) {
+    const Audio audio = read_audio(utterance.audio);
+    EXPECT_TRUE(audio.notices.empty()) << utterance.id;
+    EXPECT_NEAR(audio.seconds(), utterance.seconds, 1e-3) << utterance.id;
+    EXPECT_FALSE(utterance.text.value_or("").empty()) << utterance.id;
+  }
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,134 @@
+#include "harness/wer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "harness/normalize.h"
+
+namespace rtfx {
+namespace {
+
+std::vector<std::string> words(std::string_view text) {
+  return find_normalizer("none", "").words(text);
+}
+
+EditCounts count(std::string_view reference, std::string_view hypothesis) {
+  return count_edits(words(reference), words(hypothesis));
+}
+
+/// The alignment as "a b>x c>* *>d".
+std::string aligned(std::string_view reference, std::string_view hypothesis) {
+  std::string text;
+  for (const auto& [ref, hyp] : align_words(words(reference), words(hypothesis))) {
+    if (!text.empty()) text += ' ';
+    text += ref == hyp ? *ref : ref.value_or("*") + ">" + hyp.value_or("*");
+  }
+  return text;
+}
+
+using Counts = EditCounts;
+
+TEST(WerTest, Examples) {
+  EXPECT_EQ(count("the cat sat on the mat", "the cat sat mat"),
+            (Counts{.deletions = 2, .reference_words = 6}));
+  EXPECT_EQ(count("a b c d", "b c d e"),
+            (Counts{.insertions = 1, .deletions = 1, .reference_words = 4}));
+  EXPECT_EQ(count("he s here", "he is here now"),
+            (Counts{.substitutions = 1, .insertions = 1, .reference_words = 3}));
+}
+
+TEST(WerTest, EmptySides) {
+  EXPECT_EQ(count("", "two words"), (Counts{.insertions = 2}));
+  EXPECT_EQ(count("two words", ""), (Counts{.deletions = 2, .reference_words = 2}));
+  EXPECT_EQ(count("", ""), Counts{});
+  EXPECT_EQ(aligned("", ""), "");
+}
+
+TEST(WerTest, NoReferenceWordsNoWer) {
+  EXPECT_EQ(count("", "two words").wer(), std::nullopt);
+  EXPECT_EQ(count("a b", "a x").wer(), 0.5);
+  EXPECT_EQ(count("a", "b c d").wer(), 3.0);
+  EXPECT_EQ((count("", "two words") + count("a b", "a b")).wer(), 1.0);
+}
+
+TEST(WerTest, TieGoesToSubstitutionThenDeletion) {
+  // From the end: pair (b, x), then the deletion of a, before any other split of two edits.
+  EXPECT_EQ(aligned("a b", "x"), "a>* b>x");
+  EXPECT_EQ(aligned("a", "x y"), "*>x a>y");
+  EXPECT_EQ(aligned("a b", "b a"), "a>b b>a");  // two substitutions, not deletion + insertion
+}
+
+TEST(WerTest, AlignmentShowsEachEdit) {
+  EXPECT_EQ(aligned("the cat sat on the mat", "the cat sat mat"), "the cat sat on>* the>* mat");
+  EXPECT_EQ(aligned("he s here", "he is here now"), "he s>is here *>now");
+}
+
+TEST(WerTest, AlignmentHasTheCountedEdits) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 200; ++trial) {
+    const auto sequence = [&] {
+      std::vector<std::string> result(random() % 9);
+      for (auto& word : result) word = static_cast<char>('a' + random() % 3);
+      return result;
+    };
+    const auto reference = sequence();
+    const auto hypothesis = sequence();
+    Counts from_pairs;
+    std::vector<std::string> references;
+    std::vector<std::string> hypotheses;
+    for (const auto& [ref, hyp] : align_words(reference, hypothesis)) {
+      from_pairs.substitutions += ref && hyp && *ref != *hyp;
+      from_pairs.deletions += !hyp;
+      from_pairs.insertions += !ref;
+      from_pairs.reference_words += ref.has_value();
+      if (ref) references.push_back(*ref);
+      if (hyp) hypotheses.push_back(*hyp);
+    }
+    EXPECT_EQ(references, reference);
+    EXPECT_EQ(hypotheses, hypothesis);
+    EXPECT_EQ(from_pairs, count_edits(reference, hypothesis));
+  }
+}
+
+TEST(WerTest, LongTextsNeedLittleMemory) {
+  std::vector<std::string> reference(20000, "a");
+  std::vector<std::string> hypothesis(3000, "a");
+  EXPECT_EQ(count_edits(reference, hypothesis),
+            (Counts{.deletions = 17000, .reference_words = 20000}));
+  EXPECT_EQ(align_words(reference, hypothesis).size(), reference.size());
+}
+
+std::map<std::string, std::string> read_tsv(const std::string& path) {
+  std::map<std::string, std::string> texts;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t tab = line.find('\t');
+    texts[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return texts;
+}
+
+TEST(WerTest, LibrispeechTestOther) {
+  const auto references = read_tsv("tests/golden/data/scorer/ref.tsv");
+  const auto hypotheses = read_tsv("tests/golden/data/scorer/hyp.tsv");
+  ASSERT_EQ(references.size(), 2939U);
+  ASSERT_EQ(hypotheses.size(), 2939U);
+  for (const auto& normalizer : normalizers()) {
+    Counts total;
+    for (const auto& [id, text] : references) {
+      total += count_edits(normalizer.words(text), normalizer.words(hypotheses.at(id)));
+    }
+    EXPECT_EQ(
+        total,
+        (Counts{
+            .substitutions = 3903, .insertions = 563, .deletions = 563, .reference_words = 52343}))
+        << normalizer.name;
+    EXPECT_EQ(total.errors(), 5029);
+  }
+}
+
+}  // namespace
+}  // namespace rtfx
