@@ -22,8 +22,10 @@ target_include_directories(torch::torch SYSTEM INTERFACE
 # LibTorch is a release build, and some of its classes have other members without NDEBUG.
 target_compile_definitions(torch::torch INTERFACE NDEBUG)
 # libtorch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol.
+# libstdc++ comes first, because libtorch.so exports parts of std::filesystem of its own, and its
+# remove_all crashes.
 target_link_libraries(torch::torch INTERFACE
-  -Wl,--no-as-needed ${RTFX_LIBTORCH}/lib/libtorch.so ${RTFX_LIBTORCH}/lib/libtorch_cpu.so
+  -Wl,--no-as-needed stdc++ ${RTFX_LIBTORCH}/lib/libtorch.so ${RTFX_LIBTORCH}/lib/libtorch_cpu.so
   ${RTFX_LIBTORCH}/lib/libtorch_cuda.so ${RTFX_LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed
   ${RTFX_LIBTORCH}/lib/libc10.so)
 foreach(_dir ${_wheel_cuda_libs})

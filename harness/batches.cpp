@@ -51,8 +51,7 @@ std::vector<std::vector<size_t>> make_batches(const std::vector<double>& seconds
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed) {
   std::vector<size_t> order = iota(count);
   shuffle(order, seed);
-  // Rounds 1, 2, 5, 6, ... run in reverse: A B B A A B B A.
-  if ((round + 1) / 2 % 2 == 1) std::reverse(order.begin(), order.end());
+  if (round % 2 == 1) std::reverse(order.begin(), order.end());
   return order;
 }
 

@@ -42,6 +42,10 @@ void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string
 }
 
 void CaseGroupRunner::prepare() {
+  if (dataset_.failure) {
+    for (Arm& arm : arms_) fail(arm, "load", *dataset_.failure);
+    return;
+  }
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
   } catch (const std::exception& e) {
@@ -66,7 +70,7 @@ void CaseGroupRunner::prepare() {
 }
 
 std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
-  const size_t utterances = dataset_.audio.size();
+  const size_t utterances = dataset_.dataset.utterances.size();
   std::vector<RoundResult> results(arms_.size());
   for (RoundResult& result : results) {
     result.hypotheses.resize(utterances);
@@ -79,6 +83,11 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
     check_interrupt();
     run_batch(batch, order, results);
     on_batch_();
+  }
+  // A reference that failed half way has been compared with for some batches only.
+  for (size_t a = 0; a < arms_.size(); ++a) {
+    const size_t reference = reference_of(arms_[a]);
+    if (reference < arms_.size() && arms_[reference].failed) results[a].audited = false;
   }
   return results;
 }
@@ -140,6 +149,8 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
     if (reference == arms_.size() || reference == a || arms_[a].failed || arms_[reference].failed)
       continue;
     results[a].audited = true;
+    const bool same_score_kind =
+        arms_[a].description.score_kind == arms_[reference].description.score_kind;
     for (size_t row = 0; row < utterances.size(); ++row) {
       const size_t i = utterances[row];
       const Hypothesis& base = results[reference].hypotheses[i];
@@ -151,7 +162,8 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
             batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
         return decision_margin(*model_, frames, base, index);
       };
-      const Comparison comparison = compare(base, other, base_words == words, margin, group_.dtype);
+      const Comparison comparison =
+          compare(base, other, base_words == words, margin, group_.dtype, same_score_kind);
       results[a].audit.add(comparison, [&] {
         const auto frame_at = [&](const Hypothesis& h) {
           return comparison.token < h.frames.size() ? h.frames[comparison.token]

@@ -1,7 +1,9 @@
 #include "harness/commands.h"
 
 #include <fmt/format.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -127,10 +129,18 @@ int report(const std::filesystem::path& folder, bool table_only) {
   print_table(records, cv_max);
   std::fflush(stdout);
   if (table_only) return kOk;
-  const std::string command =
-      fmt::format("'{}' '{}' '{}'", python(), report_script().string(), folder.string());
-  const int status = std::system(command.c_str());
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return kOk;
+  std::vector<std::string> command = {python(), report_script().string(), folder.string()};
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  int status = 0;
+  const bool started =
+      posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) == 0;
+  if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+      WEXITSTATUS(status) == 0) {
+    return kOk;
+  }
   throw UserError("report", "the page was not made",
                   "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
 }

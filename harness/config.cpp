@@ -30,6 +30,7 @@ class Reader {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
                       "verify", "scorer", "sync_debug", "output", "plugins"});
+    config_.folder = folder_;
     config_.name = text("name", default_name);
     config_.question = root_.at("question").text();
     config_.device = text("device", "auto");
@@ -50,7 +51,11 @@ class Reader {
     read_batches();
     if (const auto v = root_.find("dtypes")) {
       config_.dtypes.clear();
-      for (const JsonView& dtype : v->elements()) config_.dtypes.push_back(dtype.choice(kDtypes));
+      std::set<std::string> seen;
+      for (const JsonView& dtype : v->elements()) {
+        config_.dtypes.push_back(dtype.choice(kDtypes));
+        unique(seen, config_.dtypes.back(), dtype.where());
+      }
     }
     read_protocol();
     return config_;
@@ -72,7 +77,8 @@ class Reader {
 
   void unique(std::set<std::string>& seen, const std::string& id, const std::string& where) const {
     if (!seen.insert(id).second) {
-      throw UserError(where, fmt::format("the id '{}' is used twice", id), "give another \"id\"");
+      throw UserError(where, fmt::format("'{}' is there twice", id),
+                      "give another \"id\" or value");
     }
   }
 
@@ -145,8 +151,13 @@ class Reader {
     }
     for (const DecoderSpec& spec : config_.decoders) {
       const auto decoder = make_decoder(spec.name, spec.options, spec.where);
-      if (config_.baseline.empty() && decoder->describe().head == Head::transducer)
-        config_.baseline = spec.id;
+      const bool transducer = decoder->describe().head == Head::transducer;
+      if (config_.baseline.empty() && transducer) config_.baseline = spec.id;
+      if (config_.baseline == spec.id && !transducer) {
+        throw UserError(root_.where() + "/baseline",
+                        fmt::format("'{}' is no transducer decoder", spec.id),
+                        "CTC decoders are compared with the first of their kind by themselves");
+      }
     }
   }
 
@@ -156,6 +167,10 @@ class Reader {
     if (!spec.options.is_object()) return all;
     for (const auto& [key, values] : spec.options.items()) {
       if (!values.is_array()) continue;
+      if (values.empty()) {
+        throw UserError(fmt::format("{}/options/{}", spec.where, key), "[] is not allowed",
+                        "give at least one value");
+      }
       std::vector<DecoderSpec> next;
       for (const DecoderSpec& one : all) {
         for (const json& value : values) {
@@ -171,14 +186,18 @@ class Reader {
   }
 
   void read_batches() {
+    std::set<std::string> seen;
     if (const auto v = root_.find("batch_sizes")) {
       for (const JsonView& size : v->elements()) {
         config_.batches.push_back({false, static_cast<double>(size.integer(1, 65536))});
+        unique(seen, config_.batches.back().label(), size.where());
       }
     }
     if (const auto v = root_.find("batch_seconds")) {
-      for (const JsonView& size : v->elements())
+      for (const JsonView& size : v->elements()) {
         config_.batches.push_back({true, size.number(1, 1e6)});
+        unique(seen, config_.batches.back().label(), size.where());
+      }
     }
     if (config_.batches.empty()) {
       throw UserError(root_.where(), "neither batch_sizes nor batch_seconds is given",
@@ -280,6 +299,19 @@ json Config::resolved() const {
 std::string Config::hash() const {
   json canonical = resolved();
   for (const char* key : {"name", "question", "output", "protocol"}) canonical.erase(key);
+  const auto relative = [&](json& path) {
+    path = std::filesystem::path(path.get<std::string>()).lexically_proximate(folder).string();
+  };
+  for (json& model : canonical["models"]) relative(model["path"]);
+  for (json& plugin : canonical["plugins"]) relative(plugin);
+  for (json& dataset : canonical["datasets"]) {
+    for (const char* key : {"manifest", "librispeech"}) {
+      if (dataset.contains(key)) relative(dataset[key]);
+    }
+    if (dataset.contains("files")) {
+      for (json& file : dataset["files"]) relative(file);
+    }
+  }
   return sha256(canonical.dump());
 }
 

@@ -59,10 +59,12 @@ struct Config {
   bool sync_debug = false;
   std::filesystem::path output;
   std::vector<std::string> plugins;
+  std::filesystem::path folder;  // of the file: what relative paths in it are relative to
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
-  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol.
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol;
+  /// paths relative to the file's folder, so that it does not depend on where the file lies.
   std::string hash() const;
 };
 

@@ -63,9 +63,10 @@ double tie_epsilon(const std::string& dtype) {
 }
 
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, const std::string& dtype) {
+                   const MarginOf& margin, const std::string& dtype, bool same_score_kind) {
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
                     baseline.durations == other.durations;
+  if (same && !same_score_kind) return {Grade::exact, 0, {}};
   if (same && std::bit_cast<uint32_t>(baseline.score) == std::bit_cast<uint32_t>(other.score))
     return {};
   if (same && scores_close(baseline.score, other.score, score_tolerance(dtype)))

@@ -36,10 +36,11 @@ struct Comparison {
   std::optional<double> margin;  // at that place
 };
 
-/// Compares one utterance. `texts_equal` after normalisation; `dtype` sets the
-/// tolerances.
+/// Compares one utterance. `texts_equal` after normalisation; `dtype` sets the tolerances. Scores
+/// of different kinds (logit, logprob) are not compared: then `exact` is the best grade. Equal
+/// tokens with scores that are too far apart are graded `text`.
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, const std::string& dtype);
+                   const MarginOf& margin, const std::string& dtype, bool same_score_kind = true);
 
 /// How far apart scores may be, relative: 1e-4 in fp32; 2^-6 in bf16 and 2^-9 in fp16, four
 /// roundings of a logit each.

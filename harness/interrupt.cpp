@@ -17,6 +17,7 @@ extern "C" void on_signal(int signal) {
 void watch_interrupts() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void check_interrupt() {

@@ -9,7 +9,7 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-/// Handles SIGINT and SIGTERM from now on.
+/// Handles SIGINT and SIGTERM from now on; a file-size limit becomes an error of write(2).
 void watch_interrupts();
 
 /// Throws Interrupted once a signal has come.

@@ -52,6 +52,10 @@ void set_aside(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::string to_line(const nlohmann::json& record) {
+  return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 Journal::Journal(const std::filesystem::path& folder, Mode mode) : path_(folder / "journal.jsonl") {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -80,7 +84,7 @@ Journal::~Journal() {
 void Journal::append(const nlohmann::json& record) {
   struct stat before {};
   if (fstat(descriptor_, &before) != 0) fail(path_, errno);
-  const int error = write_all(descriptor_, record.dump() + "\n");
+  const int error = write_all(descriptor_, to_line(record));
   if (error == 0) return;
   // Half a record is none. Cutting back cannot need space; if it fails, reading ignores the torn
   // line.

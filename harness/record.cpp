@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "harness/journal.h"
 #include "harness/normalize.h"
 #include "harness/provenance.h"
 
@@ -52,8 +53,9 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
   }
   if (!result.audited) return nullptr;
   Grade worst = result.audit.worst;
-  if (worst == Grade::different && reference_edits != nullptr && *reference_edits == edits)
-    worst = Grade::wer;
+  const bool same_wer = reference_edits != nullptr && edits.reference_words > 0 &&
+                        reference_edits->errors() == edits.errors();
+  if (worst == Grade::different && same_wer) worst = Grade::wer;
   json grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
     if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
@@ -141,7 +143,7 @@ std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
                  {"frames", h.frames},
                  {"score", h.score}};
     if (!h.durations.empty()) line["durations"] = h.durations;
-    lines += line.dump() + "\n";
+    lines += to_line(line);
   }
   return lines;
 }

@@ -1,6 +1,7 @@
 #include "harness/run.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
@@ -75,14 +76,24 @@ class Runner {
     }
   }
 
-  /// Rounds of a case that the journal holds.
-  std::set<int64_t> rounds_done(const std::string& key) const {
+  /// Rounds of the arm that the journal holds; its first hypotheses stay what later ones must
+  /// equal.
+  std::set<int64_t> rounds_done(Arm& arm) const {
     std::set<int64_t> rounds;
     for (const json& record : records_) {
-      if (record.value("kind", "") == "run" && record.value("result_key", "") == key)
-        rounds.insert(record["round"].get<int64_t>());
+      if (record.value("kind", "") != "run" || record.value("result_key", "") != arm.result_key)
+        continue;
+      rounds.insert(record["round"].get<int64_t>());
+      if (arm.first_hash.empty()) arm.first_hash = record["hypotheses_sha256"];
     }
     return rounds;
+  }
+
+  bool has_summary(const Arm& arm) const {
+    return std::any_of(records_.begin(), records_.end(), [&](const json& record) {
+      return record.value("kind", "") == "summary" &&
+             record.value("result_key", "") == arm.result_key;
+    });
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {
@@ -99,27 +110,31 @@ class Runner {
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
     std::map<std::string, std::set<int64_t>> done;
-    bool complete = true;
+    std::set<int64_t> missing;
     for (Arm& arm : runner.arms()) {
       arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
-      done[arm.result_key] = rounds_done(arm.result_key);
+      done[arm.result_key] = rounds_done(arm);
       for (int64_t r = 0; r < protocol.measured_rounds; ++r)
-        complete = complete && done[arm.result_key].contains(r);
+        if (!done[arm.result_key].contains(r)) missing.insert(r);
     }
-    if (complete) return progress.advance(steps);
+    if (missing.empty()) {
+      // The last invocation may have ended just before its summaries.
+      append_summaries(runner, [&](const Arm& arm) { return !has_summary(arm); });
+      return progress.advance(steps);
+    }
 
     const std::string& first = group.decoders.front().case_name;
     progress.label(first.substr(0, first.find('/')) + " " +
                    workspace_.config().batches[group.batch].label() + " " + group.dtype);
     runner.prepare();
     for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r) {
-      std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, r));
+      if (r < 0 || missing.contains(r)) {
+        const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, r));
+        if (r >= 0) record_round(group, runner, results, r, done);
+      }
       progress.advance(1);
-      if (r >= 0) record_round(group, runner, results, r, done);
     }
-    for (const Arm& arm : runner.arms()) {
-      if (!arm.failed) append_summary(arm.plan.case_name);
-    }
+    append_summaries(runner, [](const Arm& arm) { return !arm.failed; });
     journal_.sync();
   }
 
@@ -148,6 +163,12 @@ class Runner {
       append(run_record(workspace_, group, arm, results[a], round,
                         reference == edits.end() ? nullptr : &reference->second,
                         edits[arm.spec->id], hash, device_));
+    }
+  }
+
+  void append_summaries(CaseGroupRunner& runner, const std::function<bool(const Arm&)>& wanted) {
+    for (const Arm& arm : runner.arms()) {
+      if (wanted(arm)) append_summary(arm.plan.case_name);
     }
   }
 
@@ -193,6 +214,7 @@ int run(const Config& config, Journal::Mode mode) {
   const c10::InferenceMode inference;
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   watch_interrupts();
+  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
   Runner runner(config, mode);
   int code = kInterrupted;
   try {

@@ -110,12 +110,10 @@ void print_table(const std::vector<json>& records, double cv_max) {
   std::string names;
   for (const std::string& name : baselines) names += (names.empty() ? "" : ", ") + name;
   fmt::print(
-      "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to "
-      "text, decode: the\n"
-      "decoder alone. Baseline: {}. bitwise > exact (same tokens, frames, durations) > tie "
-      "(differs within\n"
-      "rounding) > text (same words) > wer (same error counts) > different. ~: declared "
-      "approximate.\n",
+      "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to\n"
+      "text, decode: the decoder alone. Baseline: {}.\n"
+      "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
+      "text (same words) > wer (same WER) > different. ~: declared approximate.\n",
       names.empty() ? "none" : names);
   print_details(cases);
 }

@@ -1,6 +1,7 @@
 #include "harness/transcribe.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "datasets/audio.h"
 #include "datasets/audio_files.h"
 #include "harness/device.h"
+#include "harness/journal.h"
 #include "harness/pipeline.h"
 #include "harness/run.h"
 
@@ -48,7 +50,7 @@ void print_result(const TranscribeOptions& options, const std::filesystem::path&
                  {"frames", hypothesis.frames},
                  {"score", hypothesis.score}};
     if (!hypothesis.durations.empty()) line["durations"] = hypothesis.durations;
-    fmt::print("{}\n", line.dump());
+    fmt::print("{}", to_line(line));
   } else if (options.files.size() > 1) {
     fmt::print("{}: {}\n", file.string(), text);
   } else {
@@ -79,6 +81,7 @@ int transcribe(const TranscribeOptions& given) {
   TranscribeOptions options = given;
   options.files = expand(given.files);
   const at::Device device = parse_device(options.device, "--device");
+  const c10::OptionalDeviceGuard guard(device);
   const Checkpoint checkpoint = Checkpoint::load(options.model);
   for (const std::string& notice : checkpoint.notices) {
     fmt::print(stderr, "rtfx: notice: {}: {}\n", options.model.string(), notice);

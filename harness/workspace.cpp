@@ -4,10 +4,25 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "base/nvtx.h"
 #include "harness/device.h"
 
 namespace rtfx {
+
+namespace {
+
+void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
+  Audio audio = read_audio(utterance.audio);
+  for (const std::string& notice : audio.notices) {
+    loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
+  }
+  loaded.seconds.push_back(audio.seconds());
+  loaded.audio_seconds += audio.seconds();
+  loaded.audio.push_back(std::move(audio.samples));
+}
+
+}  // namespace
 
 Workspace::Workspace(const Config& config) : config_(config) {
   for (const ModelSource& source : config_.models)
@@ -29,14 +44,11 @@ void Workspace::read_audio_files() {
   for (LoadedDataset& loaded : datasets_) {
     const ScopedRange range("load");
     const auto begin = std::chrono::steady_clock::now();
-    for (const Utterance& utterance : loaded.dataset.utterances) {
-      Audio audio = read_audio(utterance.audio);
-      for (const std::string& notice : audio.notices) {
-        loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
-      }
-      loaded.seconds.push_back(audio.seconds());
-      loaded.audio_seconds += audio.seconds();
-      loaded.audio.push_back(std::move(audio.samples));
+    try {
+      for (const Utterance& utterance : loaded.dataset.utterances)
+        read_utterance(utterance, loaded);
+    } catch (const UserError& e) {
+      loaded.failure = e.what();
     }
     loaded.load_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -20,7 +20,8 @@ struct LoadedDataset {
   std::vector<double> seconds;            // of each utterance, by its samples
   std::vector<std::string> notices;       // "a.wav: resampled ..."
   double audio_seconds = 0;
-  double load_seconds = 0;  // the region `load`: reading, mixing, resampling
+  std::optional<std::string> failure;  // why the audio cannot be used
+  double load_seconds = 0;             // the region `load`: reading, mixing, resampling
 };
 
 class Workspace {
@@ -33,7 +34,7 @@ class Workspace {
   const std::vector<LoadedDataset>& datasets() const { return datasets_; }
   std::vector<ModelKinds> kinds() const;
 
-  /// Reads all audio into memory. Throws UserError for a file that cannot be used.
+  /// Reads all audio into memory; a file that cannot be used is the failure of its dataset.
   void read_audio_files();
 
   /// The model on a device in a dtype; only the last one asked for stays in memory.

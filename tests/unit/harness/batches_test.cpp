@@ -1,0 +1,81 @@
+#include "harness/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/statistics.h"
+
+namespace rtfx {
+namespace {
+
+using Batches = std::vector<std::vector<size_t>>;
+
+const std::vector<double> kSeconds = {3, 9, 1, 9, 5};
+
+TEST(Batches, SortKeepsTheOrderOfEqualLengths) {
+  const BatchRule two{false, 2};
+  EXPECT_EQ(make_batches(kSeconds, "duration_desc", two, 1), (Batches{{1, 3}, {4, 0}, {2}}));
+  EXPECT_EQ(make_batches(kSeconds, "duration_asc", two, 1), (Batches{{2, 0}, {4, 1}, {3}}));
+  EXPECT_EQ(make_batches(kSeconds, "none", two, 1), (Batches{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(make_batches({}, "none", two, 1), Batches{});
+}
+
+TEST(Batches, SecondsCountPaddingAndLongUtterancesGoAlone) {
+  // 2 x 9 = 18; 9 alone is above 8.
+  EXPECT_EQ(make_batches(kSeconds, "duration_desc", {true, 18}, 1), (Batches{{1, 3}, {4, 0, 2}}));
+  EXPECT_EQ(make_batches(kSeconds, "duration_desc", {true, 8}, 1),
+            (Batches{{1}, {3}, {4}, {0, 2}}));
+  // Ascending: the last of a batch is its longest, 3 x 5 = 15 is above 12.
+  EXPECT_EQ(make_batches(kSeconds, "duration_asc", {true, 12}, 1),
+            (Batches{{2, 0}, {4}, {1}, {3}}));
+}
+
+TEST(Batches, ShuffleDependsOnTheSeedAlone) {
+  const std::vector<double> seconds(50, 1.0);
+  const BatchRule all{false, 50};
+  const auto first = make_batches(seconds, "shuffle", all, 1);
+  EXPECT_EQ(make_batches(seconds, "shuffle", all, 1), first);
+  EXPECT_NE(make_batches(seconds, "shuffle", all, 2), first);
+  EXPECT_EQ(std::set<size_t>(first[0].begin(), first[0].end()).size(), 50U);
+}
+
+TEST(RoundOrder, IsReversedFromRoundToRound) {
+  for (const size_t arms : {2U, 3U}) {
+    const auto forward = round_order(arms, 0, 1);
+    auto backward = forward;
+    std::reverse(backward.begin(), backward.end());
+    EXPECT_TRUE(std::is_permutation(forward.begin(), forward.end(), backward.begin()));
+    for (int64_t round = 0; round < 6; ++round)
+      EXPECT_EQ(round_order(arms, round, 1), round % 2 == 0 ? forward : backward) << round;
+  }
+  // Two decoders: A B | B A | A B | B A.
+  std::string sequence;
+  for (int64_t round = 0; round < 4; ++round)
+    for (const size_t arm : round_order(2, round, 1))
+      sequence += arm == round_order(2, 0, 1)[0] ? 'A' : 'B';
+  EXPECT_EQ(sequence, "ABBAABBA");
+}
+
+TEST(RoundOrder, DependsOnTheSeed) {
+  std::set<std::vector<size_t>> orders;
+  for (int64_t seed = 0; seed < 20; ++seed) orders.insert(round_order(3, 0, seed));
+  EXPECT_GT(orders.size(), 2U);
+}
+
+TEST(Statistics, AreThoseOfASample) {
+  // 19229.6 s of audio in 44.0, 44.4, 44.2, 44.6, 44.3 s.
+  std::vector<double> rtfx;
+  for (const double seconds : {44.0, 44.4, 44.2, 44.6, 44.3}) rtfx.push_back(19229.6 / seconds);
+  const Summary s = summarize(rtfx);
+  EXPECT_NEAR(s.mean, 434.086, 1e-3);
+  EXPECT_NEAR(s.sd, 2.191, 1e-3);
+  EXPECT_NEAR(s.cv(), 0.00505, 1e-5);
+  EXPECT_DOUBLE_EQ(s.min, 19229.6 / 44.6);
+  EXPECT_DOUBLE_EQ(s.max, 19229.6 / 44.0);
+  EXPECT_EQ(summarize({2.0}).sd, 0);
+}
+
+}  // namespace
+}  // namespace rtfx

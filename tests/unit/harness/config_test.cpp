@@ -1,0 +1,201 @@
+// Every configuration error names file, JSON pointer, value and what would be allowed.
+#include "harness/config.h"
+
+#include <gtest/gtest.h>
+
+#include "harness/plan.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+using test::user_error;
+
+json valid() {
+  return json::parse(R"({
+    "question": "which one?",
+    "models": ["m/a.nemo", {"id": "b", "path": "m/b.nemo"}],
+    "datasets": [{"id": "d", "manifest": "d.jsonl"}],
+    "decoders": ["frame_looping", {"id": "window", "name": "label_looping", "options": {"window": 4}}],
+    "batch_sizes": [1, 8]})");
+}
+
+Config parse(const json& document, const std::vector<std::string>& overrides = {}) {
+  return parse_config(document, "dir/c.json", overrides);
+}
+
+struct BadConfig {
+  const char* name;
+  const char* change;  // a JSON merge patch
+  std::vector<const char*> parts;
+};
+
+class BadConfigTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadConfigTest, NamesPlaceValueAndRemedy) {
+  json document = valid();
+  document.merge_patch(json::parse(GetParam().change));
+  const std::string message = user_error([&] { parse(document); });
+  for (const char* part : GetParam().parts) EXPECT_HAS(message, part);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Config, BadConfigTest,
+    testing::Values(
+        BadConfig{"key", R"({"decoder": 1})", {"dir/c.json#/decoder:", "did you mean 'decoders'"}},
+        BadConfig{"inner_key",
+                  R"({"protocol": {"warmup_round": 1}})",
+                  {"dir/c.json#/protocol/warmup_round:", "did you mean 'warmup_rounds'"}},
+        BadConfig{"question", R"({"question": null})", {"dir/c.json#:", "'question' is missing"}},
+        BadConfig{"empty_question", R"({"question": ""})", {"dir/c.json#/question:", "\"\""}},
+        BadConfig{"type",
+                  R"({"batch_sizes": [1, "8"]})",
+                  {"dir/c.json#/batch_sizes/1:", "\"8\"", "an integer 1..65536"}},
+        BadConfig{"range", R"({"batch_sizes": [0]})", {"dir/c.json#/batch_sizes/0:", "0 is not"}},
+        BadConfig{"twice",
+                  R"({"batch_sizes": [8, 8]})",
+                  {"dir/c.json#/batch_sizes/1:", "'b8' is there twice"}},
+        BadConfig{"no_batches", R"({"batch_sizes": null})", {"dir/c.json", "batch_seconds"}},
+        BadConfig{"empty_list", R"({"models": []})", {"dir/c.json#/models:", "[] is not allowed"}},
+        BadConfig{"dtype",
+                  R"({"dtypes": ["fp23"]})",
+                  {"dir/c.json#/dtypes/0:", "did you mean 'fp32'", "bf16"}},
+        BadConfig{"sort", R"({"sort": "duration"})", {"dir/c.json#/sort:", "duration_desc"}},
+        BadConfig{"scorer", R"({"scorer": "basic"})", {"dir/c.json#/scorer:", "basic_english"}},
+        BadConfig{"grade",
+                  R"({"verify": {"required": {"fp32": "exac"}}})",
+                  {"dir/c.json#/verify/required/fp32:", "did you mean 'exact'"}},
+        BadConfig{"decoder",
+                  R"({"decoders": ["label_loping"]})",
+                  {"dir/c.json#/decoders/0:", "did you mean 'label_looping'"}},
+        BadConfig{"option",
+                  R"({"decoders": [{"name": "label_looping", "options": {"windw": 1}}]})",
+                  {"dir/c.json#/decoders/0/options/windw:", "did you mean 'window'"}},
+        BadConfig{"option_value",
+                  R"({"decoders": [{"name": "label_looping", "options": {"window": 65}}]})",
+                  {"dir/c.json#/decoders/0/options/window:", "65", "1..64"}},
+        BadConfig{"option_list",
+                  R"({"decoders": [{"name": "label_looping", "options": {"window": []}}]})",
+                  {"dir/c.json#/decoders/0/options/window:", "[] is not allowed"}},
+        BadConfig{"id_twice",
+                  R"({"decoders": ["null", "null"]})",
+                  {"dir/c.json#/decoders/1:", "'null' is there twice"}},
+        BadConfig{"baseline",
+                  R"({"baseline": "windo"})",
+                  {"dir/c.json#/baseline:", "did you mean 'window'"}},
+        BadConfig{"baseline_head",
+                  R"({"decoders": ["frame_looping", "ctc_greedy"], "baseline": "ctc_greedy"})",
+                  {"dir/c.json#/baseline:", "no transducer decoder"}},
+        BadConfig{"dataset",
+                  R"({"datasets": [{"id": "d", "manifest": "a", "files": ["b"]}]})",
+                  {"dir/c.json#/datasets/0:", "exactly one of manifest, librispeech, files"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Config, FillsDefaultsAndResolvesPathsAgainstItsFolder) {
+  const Config config = parse(valid());
+  EXPECT_EQ(config.name, "c");
+  EXPECT_EQ(config.output, "runs/c");
+  EXPECT_EQ(config.models[0].id, "a");
+  EXPECT_EQ(config.models[0].path, "dir/m/a.nemo");
+  EXPECT_EQ(config.datasets[0].manifest, "dir/d.jsonl");
+  EXPECT_EQ(config.baseline, "frame_looping");
+  EXPECT_EQ(config.required.at("fp32"), "exact");
+}
+
+TEST(Config, ListsOfOptionValuesBecomeTheirProduct) {
+  json document = valid();
+  document["decoders"] = json::parse(
+      R"([{"id": "l", "name": "label_looping", "options": {"window": [1, 8], "max_symbols": [5, 10]}}])");
+  std::vector<std::string> ids;
+  for (const DecoderSpec& spec : parse(document).decoders) ids.push_back(spec.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{
+                     "l[max_symbols=5][window=1]", "l[max_symbols=5][window=8]",
+                     "l[max_symbols=10][window=1]", "l[max_symbols=10][window=8]"}));
+}
+
+TEST(Config, OverridesReachAnyPlaceAsJsonOrText) {
+  const Config config =
+      parse(valid(), {"protocol.measured_rounds=7", "decoders.1.options.window=2", "device=cpu"});
+  EXPECT_EQ(config.protocol.measured_rounds, 7);
+  EXPECT_EQ(config.decoders[1].options.at("window"), 2);
+  EXPECT_EQ(config.device, "cpu");
+  EXPECT_HAS(user_error([] { parse(valid(), {"device"}); }), "--set device");
+  EXPECT_HAS(user_error([] { parse(valid(), {"devise=cpu"}); }), "did you mean 'device'");
+}
+
+TEST(Config, HashIsOfWhatDeterminesTheResults) {
+  const std::string hash = parse(valid()).hash();
+  json reordered = json::parse(R"({"batch_sizes": [1, 8]})");
+  const json source = valid();
+  for (auto it = source.rbegin(); it != source.rend(); ++it) reordered[it.key()] = it.value();
+  EXPECT_EQ(parse(reordered).hash(), hash);
+  EXPECT_EQ(parse(valid(), {"question=another", "name=n", "output=o", "sort=duration_desc",
+                            "protocol.measured_rounds=9"})
+                .hash(),
+            hash);
+  EXPECT_EQ(parse_config(valid(), "/elsewhere/c.json").hash(), hash);
+  EXPECT_NE(parse(valid(), {"sort=none"}).hash(), hash);
+  EXPECT_NE(parse(valid(), {"decoders.1.options.window=8"}).hash(), hash);
+}
+
+class ConfigFile : public test::TempFolder {};
+
+TEST_F(ConfigFile, UnreadableFilesAreNamed) {
+  EXPECT_HAS(user_error([&] { load_config(path("none.json")); }), "none.json");
+  EXPECT_HAS(user_error([&] { load_config(path("").parent_path()); }), "is a directory");
+  const auto broken = write("broken.json", "{\"question\": \"a\",\n  oops}");
+  EXPECT_HAS(user_error([&] { load_config(broken); }), "line 2");
+}
+
+TEST(Plan, NamesCasesAndReferences) {
+  json document = valid();
+  document["decoders"] = {"ctc_greedy", "label_looping", "frame_looping", "null"};
+  document["baseline"] = "frame_looping";
+  document["models"] = {"a.nemo"};
+  document["batch_sizes"] = {16};
+  document["batch_seconds"] = {120};
+  const auto plan = make_plan(parse(document), {{"rnnt", "ctc"}});
+  ASSERT_EQ(plan.size(), 2U);
+  std::vector<std::string> names, references;
+  for (const PlannedDecoder& d : plan[0].decoders) {
+    names.push_back(d.case_name);
+    references.push_back(d.compared_to);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"a/d/ctc_greedy/b16/fp32", "a/d/label_looping/b16/fp32",
+                                      "a/d/frame_looping/b16/fp32", "a/d/null/b16/fp32"}));
+  EXPECT_EQ(references,
+            (std::vector<std::string>{"ctc_greedy", "frame_looping", "frame_looping", ""}));
+  EXPECT_EQ(plan[1].decoders[1].case_name, "a/d/label_looping/s120/fp32");
+}
+
+TEST(Plan, IsTheProductOfItsLists) {
+  json document = valid();
+  document["dtypes"] = {"fp32", "bf16"};
+  const auto plan = make_plan(parse(document), {{"rnnt"}, {"tdt", "ctc"}});
+  EXPECT_EQ(plan.size(), 2U * 1 * 2 * 2);
+  for (const CaseGroup& group : plan) EXPECT_EQ(group.decoders.size(), 2U);
+}
+
+TEST(Plan, IncompatiblePairIsAnErrorUnlessRestricted) {
+  json document = valid();
+  document["decoders"].push_back("tdt_min_duration");
+  const std::vector<ModelKinds> kinds = {{"rnnt"}, {"tdt"}};
+  const std::string message = user_error([&] { make_plan(parse(document), kinds); });
+  for (const char* part :
+       {"#/decoders/2", "'tdt_min_duration'", "'a'", "rnnt", R"("models": ["tdt"])"})
+    EXPECT_HAS(message, part);
+  for (const char* restriction : {"tdt", "b"}) {
+    document["decoders"][2] = {{"name", "tdt_min_duration"}, {"models", {restriction}}};
+    size_t with = 0;
+    for (const CaseGroup& group : make_plan(parse(document), kinds))
+      with += group.decoders.size() == 3;
+    EXPECT_EQ(with, 2U) << restriction;
+  }
+  document["decoders"][2]["models"] = {"c"};
+  EXPECT_HAS(user_error([&] { make_plan(parse(document), kinds); }), "#/decoders/2/models");
+}
+
+}  // namespace
+}  // namespace rtfx

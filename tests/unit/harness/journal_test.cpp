@@ -1,0 +1,125 @@
+#include "harness/journal.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "harness/summaries.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+using test::user_error;
+
+class JournalTest : public test::TempFolder {
+ protected:
+  std::filesystem::path file() const { return path("run/journal.jsonl"); }
+  std::string text() const {
+    std::ostringstream out;
+    out << std::ifstream(file()).rdbuf();
+    return out.str();
+  }
+};
+
+TEST_F(JournalTest, WritesOneLinePerRecord) {
+  Journal journal(path("run"), Journal::Mode::fresh);
+  journal.append({{"a", 1}});
+  journal.append({{"bad", std::numeric_limits<double>::quiet_NaN()}, {"name", "caf\xe9"}});
+  journal.sync();
+  EXPECT_EQ(text(), "{\"a\":1}\n{\"bad\":null,\"name\":\"caf\xEF\xBF\xBD\"}\n");
+  EXPECT_EQ(read_journal(file()).size(), 2U);
+}
+
+TEST_F(JournalTest, TornLastLineIsIgnoredThenCutOff) {
+  write("run/journal.jsonl", "{\"a\":1}\n{\"b\":");
+  EXPECT_EQ(read_journal(file()), std::vector<json>({{{"a", 1}}}));
+  Journal(path("run"), Journal::Mode::resume).append({{"c", 3}});
+  EXPECT_EQ(text(), "{\"a\":1}\n{\"c\":3}\n");
+}
+
+TEST_F(JournalTest, DamageInTheMiddleIsNamedWithItsLine) {
+  write("run/journal.jsonl", "{\"a\":1}\n{\"b\":\n{\"c\":3}\n");
+  EXPECT_HAS(user_error([&] { read_journal(file()); }), "journal.jsonl:2: not a JSON object");
+}
+
+TEST_F(JournalTest, EarlierRunsAreNeverOverwritten) {
+  Journal(path("run"), Journal::Mode::fresh).append({{"a", 1}});
+  const std::string message = user_error([&] { Journal(path("run"), Journal::Mode::fresh); });
+  for (const char* part : {"journal.jsonl", "--resume", "--force"}) EXPECT_HAS(message, part);
+  Journal(path("run"), Journal::Mode::force).append({{"b", 2}});
+  EXPECT_EQ(text(), "{\"b\":2}\n");
+  EXPECT_EQ(read_journal(path("run/journal.jsonl.1")), std::vector<json>({{{"a", 1}}}));
+}
+
+TEST_F(JournalTest, FullDeviceIsAnErrorNamingTheRemedy) {
+  const std::string message = user_error([] { write_file("/dev/full", "x"); });
+  for (const char* part : {"/dev/full", "No space left", "--resume"}) EXPECT_HAS(message, part);
+}
+
+TEST_F(JournalTest, PartialWriteLeavesEarlierRecordsWhole) {
+  Journal journal(path("run"), Journal::Mode::fresh);
+  journal.append({{"a", 1}});
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = user_error([&] {
+    journal.append({{"long", std::string(100, 'x')}});
+  });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_HAS(message, "File too large");
+  EXPECT_EQ(text(), "{\"a\":1}\n");
+}
+
+json run_record(const char* name, int round, double total, const char* verdict,
+                const char* key = "k") {
+  return {{"kind", "run"},
+          {"case", name},
+          {"round", round},
+          {"result_key", key},
+          {"metrics", {{"rtfx.total", total}, {"rtfx.decode", nullptr}}},
+          {"deterministic", true},
+          {"exactness", {{"verdict", verdict}, {"first_difference", verdict}}}};
+}
+
+TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
+  const auto cases =
+      summarize_cases({run_record("c", 0, 10, "bitwise"), run_record("c", 1, 12, "tie"),
+                       run_record("c", 2, 11, "exact")});
+  ASSERT_EQ(cases.size(), 1U);
+  EXPECT_EQ(cases[0].verdict, "tie");
+  EXPECT_EQ(cases[0].first_difference, "tie");
+  EXPECT_EQ(cases[0].totals, (std::vector<double>{10, 12, 11}));
+  EXPECT_TRUE(cases[0].decodes.empty());
+  EXPECT_TRUE(cases[0].noisy(0.05));
+  EXPECT_FALSE(cases[0].noisy(0.1));
+}
+
+TEST(Summaries, OnlyTheNewestKeyOfACaseCounts) {
+  const auto cases = summarize_cases(
+      {run_record("c", 0, 10, "different", "old"), run_record("c", 0, 20, "exact", "new")});
+  ASSERT_EQ(cases.size(), 1U);
+  EXPECT_EQ(cases[0].verdict, "exact");
+  EXPECT_EQ(cases[0].totals, std::vector<double>{20});
+}
+
+TEST(Summaries, AFailureCountsUntilALaterRunSucceeds) {
+  const json failure = {{"kind", "failure"},
+                        {"case", "c"},
+                        {"result_key", "k"},
+                        {"stage", "decode"},
+                        {"message", "oops"}};
+  EXPECT_EQ(summarize_cases({run_record("c", 0, 10, "exact"), failure})[0].failure, "decode: oops");
+  EXPECT_FALSE(summarize_cases({failure, run_record("c", 0, 10, "exact")})[0].failure);
+}
+
+}  // namespace
+}  // namespace rtfx

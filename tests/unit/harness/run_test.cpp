@@ -1,0 +1,139 @@
+// Whole runs on the quickstart checkpoint with decoders that misbehave.
+#include "harness/run.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "algorithms/registry.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// Empty results; throws in its second batch, or calls every row NaN.
+class Misbehaving : public Decoder {
+ public:
+  explicit Misbehaving(bool throws) : throws_(throws) {}
+  Description describe() const override {
+    return {"misbehaving", Head::transducer, Description::Exactness::exact, {"rnnt"}, "logit"};
+  }
+  json options() const override { return json::object(); }
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {}
+  Hypotheses decode(const EncodedBatch& batch) override {
+    if (throws_ && ++batches_ > 1) throw std::runtime_error("second batch");
+    Hypotheses result = Hypotheses::empty(batch.frames.size(0), batch.frames.device());
+    if (!throws_) result.nan.fill_(true);
+    return result;
+  }
+
+ private:
+  bool throws_;
+  int batches_ = 0;
+};
+
+RegisterDecoder entry(const std::string& name, bool throws) {
+  return RegisterDecoder{{name, "for tests", {}, [throws](const json&, std::string_view) {
+                            return std::make_unique<Misbehaving>(throws);
+                          }}};
+}
+
+const RegisterDecoder throwing = entry("test_throwing", true), nan = entry("test_nan", false);
+
+class RunTest : public test::TempFolder {
+ protected:
+  json document(const std::vector<std::string>& decoders) const {
+    const auto here = std::filesystem::current_path().string();
+    return {
+        {"question", "what happens?"},
+        {"models", {here + "/models/quickstart/quickstart-rnnt.nemo"}},
+        {"datasets",
+         {{{"id", "d"}, {"manifest", here + "/datasets/quickstart/manifest.jsonl"}, {"limit", 2}}}},
+        {"decoders", decoders},
+        {"batch_sizes", {1}},
+        {"device", "cpu"},
+        {"threads", 1},
+        {"output", path("run").string()},
+        {"protocol", {{"warmup_rounds", 0}, {"measured_rounds", 2}}}};
+  }
+  int run(const json& config, Journal::Mode mode = Journal::Mode::fresh) const {
+    return rtfx::run(parse_config(config, path("c.json")), mode);
+  }
+  /// Records of a kind and, unless empty, a decoder.
+  std::vector<json> records(const std::string& kind, const std::string& decoder = "") const {
+    std::vector<json> found;
+    for (const json& record : read_journal(path("run/journal.jsonl"))) {
+      if (record["kind"] == kind && (decoder.empty() || record["decoder"]["id"] == decoder))
+        found.push_back(record);
+    }
+    return found;
+  }
+};
+
+TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
+  EXPECT_EQ(run(document({"test_throwing", "label_looping"})), kFailed);
+  const auto failures = records("failure");
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_EQ(failures[0]["stage"], "decode");
+  EXPECT_EQ(failures[0]["message"], "second batch");
+  const auto runs = records("run", "label_looping");
+  ASSERT_EQ(runs.size(), 2U);
+  for (const json& record : runs) EXPECT_TRUE(record["exactness"].is_null()) << record["exactness"];
+}
+
+TEST_F(RunTest, NanIsAFailureNamingTheUtteranceAndTheSweepGoesOn) {
+  EXPECT_EQ(run(document({"label_looping", "test_nan"})), kFailed);
+  const auto failures = records("failure", "test_nan");
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_HAS(failures[0]["message"].get<std::string>(), "NaN in the emissions of utterance '1737");
+  EXPECT_EQ(records("run", "label_looping").size(), 2U);
+}
+
+TEST_F(RunTest, AudioThatCannotBeUsedFailsItsDatasetOnly) {
+  std::vector<float> samples = test::sine(440, 16000, 16000);
+  samples[7] = std::numeric_limits<float>::quiet_NaN();
+  json config = document({"label_looping"});
+  config["datasets"].push_back(
+      {{"id", "nan"},
+       {"files", {write_audio("nan.wav", samples, SF_FORMAT_WAV | SF_FORMAT_FLOAT).string()}}});
+  EXPECT_EQ(run(config), kFailed);
+  const auto failures = records("failure");
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_EQ(failures[0]["stage"], "load");
+  EXPECT_HAS(failures[0]["message"].get<std::string>(), "nan.wav");
+  EXPECT_EQ(records("run").size(), 2U);
+}
+
+TEST_F(RunTest, ResumeRunsWhatIsMissingOnceAndKeepsTheFirstHash) {
+  json config = document({"frame_looping", "label_looping"});
+  EXPECT_EQ(run(config), kOk);
+  const auto first = records("run");
+  ASSERT_EQ(first.size(), 4U);
+  EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+  EXPECT_EQ(records("run"), first);
+  EXPECT_EQ(records("summary").size(), 2U);
+
+  config["protocol"]["measured_rounds"] = 3;
+  EXPECT_EQ(run(config, Journal::Mode::resume), kOk);
+  const auto runs = records("run");
+  ASSERT_EQ(runs.size(), 6U);
+  for (size_t i = 4; i < 6; ++i) {
+    EXPECT_EQ(runs[i]["round"], 2);
+    EXPECT_EQ(runs[i]["deterministic"], true);
+  }
+  EXPECT_EQ(records("summary").back()["rounds"], 3);
+}
+
+TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
+  json config = document({"label_looping", "test_throwing"});
+  config["datasets"] = {
+      {{"id", "f"}, {"files", {std::filesystem::absolute("datasets/quickstart/qs01.flac")}}}};
+  config["protocol"]["measured_rounds"] = 1;
+  EXPECT_EQ(run(config), kCorrectness);
+  EXPECT_EQ(records("run", "test_throwing").front()["exactness"]["verdict"], "different");
+}
+
+}  // namespace
+}  // namespace rtfx
