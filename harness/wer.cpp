@@ -8,6 +8,10 @@ namespace {
 
 enum class Step : uint8_t { kPair, kDeletion, kInsertion };
 
+bool fewer(const EditCounts& a, const EditCounts& b) {
+  return a.errors() != b.errors() ? a.errors() < b.errors() : a.substitutions < b.substitutions;
+}
+
 /// Fills the table of edits row by row, holding two rows; record(i, j, step) hears the last step of
 /// the best path to each cell.
 template <class Record>
@@ -17,12 +21,10 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
   for (size_t i = 0; i <= reference.size(); ++i, std::swap(above, row)) {
     for (size_t j = 0; j <= hypothesis.size(); ++j) {
       if (i == 0 && j == 0) continue;
-      EditCounts best;
+      std::optional<EditCounts> best;
       Step step{};
-      int64_t fewest = -1;
-      const auto offer = [&](Step offered, EditCounts counts) {
-        if (fewest >= 0 && counts.errors() >= fewest) return;  // a tie stays with the earlier offer
-        fewest = counts.errors();
+      const auto offer = [&](Step offered, const EditCounts& counts) {
+        if (best && !fewer(counts, *best)) return;  // a tie stays with the earlier offer
         best = counts;
         step = offered;
       };
@@ -33,7 +35,7 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
       }
       if (i > 0) offer(Step::kDeletion, above[j] + EditCounts{.deletions = 1});
       if (j > 0) offer(Step::kInsertion, row[j - 1] + EditCounts{.insertions = 1});
-      row[j] = best;
+      row[j] = *best;
       record(i, j, step);
     }
   }

@@ -18,7 +18,7 @@ constexpr int kVorbis = SF_FORMAT_OGG | SF_FORMAT_VORBIS;
 class AudioTest : public test::TempFolder {
  protected:
   std::string error_of(const std::filesystem::path& path) const {
-    const std::string message = user_error([&] { read_audio(path); });
+    std::string message = user_error([&] { read_audio(path); });
     EXPECT_EQ(message.find(path.string()), 0U) << message;  // every error opens with the file
     return message;
   }
@@ -82,7 +82,7 @@ TEST_F(AudioTest, ResamplingKeepsAliasesOut) {
 }
 
 TEST_F(AudioTest, MixesBeforeItResamples) {
-  const auto file = write_audio("a.wav", std::vector<float>(2 * 4800, 0.1F), kFlac, 48000, 2);
+  const auto file = write_audio("a.wav", std::vector<float>(9600, 0.1F), kFlac, 48000, 2);
   EXPECT_EQ(read_audio(file).notices,
             (Strings{"mixed 2 channels to mono", "resampled from 48000 Hz to 16000 Hz"}));
   EXPECT_EQ(read_audio(file, 48000).notices, Strings{"mixed 2 channels to mono"});

@@ -42,7 +42,7 @@ class DatasetTest : public test::TempFolder {
 
   /// The error of a manifest, which must open with the manifest's name and `line`.
   std::string manifest_error(const std::string& contents, int line) const {
-    const std::string message = user_error([&] { manifest(contents); });
+    std::string message = user_error([&] { manifest(contents); });
     EXPECT_EQ(message.find(path("m.jsonl").string() + ":" + std::to_string(line) + ": "), 0U)
         << message;
     return message;

@@ -54,11 +54,17 @@ TEST(WerTest, NoReferenceWordsNoWer) {
   EXPECT_EQ((count("", "two words") + count("a b", "a b")).wer(), 1.0);
 }
 
-TEST(WerTest, TieGoesToSubstitutionThenDeletion) {
-  // From the end: pair (b, x), then the deletion of a, before any other split of two edits.
+TEST(WerTest, OfEquallyManyErrorsTheFewestAreSubstitutions) {
+  EXPECT_EQ(count("a b", "b a"), (Counts{.insertions = 1, .deletions = 1, .reference_words = 2}));
+  EXPECT_EQ(count("a b", "c a"), (Counts{.insertions = 1, .deletions = 1, .reference_words = 2}));
+  // Matching b would cost a fourth error.
+  EXPECT_EQ(count("x y b", "b z w"), (Counts{.substitutions = 3, .reference_words = 3}));
+}
+
+TEST(WerTest, AlignmentTieGoesToPairThenDeletion) {
   EXPECT_EQ(aligned("a b", "x"), "a>* b>x");
   EXPECT_EQ(aligned("a", "x y"), "*>x a>y");
-  EXPECT_EQ(aligned("a b", "b a"), "a>b b>a");  // two substitutions, not deletion + insertion
+  EXPECT_EQ(aligned("a b", "b a"), "*>b a b>*");
 }
 
 TEST(WerTest, AlignmentShowsEachEdit) {
