@@ -4,6 +4,9 @@
 #   CONFIG=FILE    what `make bench` runs
 CONFIG ?= configs/quickstart.json
 export LIBTORCH
+# Threads that wait for each other by spinning take ten times as long on a machine that has other
+# work too; waiting in the kernel costs next to nothing on an idle one.
+export OMP_WAIT_POLICY ?= passive
 
 VENV := .venv/bin
 RTFX := build/release/rtfx

@@ -12,6 +12,9 @@ PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx"))
 AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
 
+# As in the Makefile: spinning threads make tests that share the machine ten times as slow.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 
 @pytest.fixture(scope="session")
 def program():
