@@ -30,7 +30,8 @@ int64_t read_integer(const nlohmann::json& value, std::string_view where, int64_
                      int64_t high);
 std::string read_choice(const nlohmann::json& value, std::string_view where,
                         const std::vector<std::string>& allowed);
-/// null means no options. Throws UserError for any other non-object and for the first key that is not in `names`.
+/// null means no options. Throws UserError for any other non-object and for the first key that is
+/// not in `names`.
 void check_keys(const nlohmann::json& object, std::string_view where,
                 const std::vector<std::string>& names);
 std::string range_text(int64_t low, int64_t high);

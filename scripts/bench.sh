@@ -3,6 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
+# Threads that wait sleep: a busy machine would otherwise spend its time on their spinning.
+export OMP_WAIT_POLICY=passive
 config=${1:-configs/quickstart.json}
 folder=runs/$(basename "$config" .json)
 

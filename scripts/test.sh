@@ -4,6 +4,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
+# Threads that wait sleep: a busy machine would otherwise spend its time on their spinning.
+export OMP_WAIT_POLICY=passive
 results=$PWD/build/release/results
 rm -rf "$results"
 mkdir -p "$results/gtest"

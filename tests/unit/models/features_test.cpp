@@ -72,7 +72,8 @@ TEST(Features, GarbageInThePaddingChangesNothing) {
   batch[0].narrow(0, 0, 20000).copy_(clip);
   batch[1].copy_(noise(30000, 4));
   const Features together = extract(batch, at::tensor({20000, 30000}, at::kLong));
-  EXPECT_LT((together.values[0].narrow(1, 0, 125) - alone.values[0]).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((together.values[0].narrow(1, 0, 125) - alone.values[0]).abs().max().item<double>(),
+            1e-4);
   EXPECT_FALSE(together.values.isnan().any().item<bool>());
 }
 
