@@ -56,14 +56,16 @@ install_python_packages() {
   else
     files+=(requirements-torch.txt)
   fi
-  # The folder is part of the stamp, since the scripts of an environment name it.
   local stamp=.venv/installed wanted
   wanted="$PWD ${files[*]} $(cat "${files[@]}" | sha256sum)"
   [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
   echo "setup: installing Python packages into .venv (torch is large: some minutes the first time)"
-  local python
-  python=$(find_python)
-  [[ -x .venv/bin/python ]] || "$python" -m venv .venv
+  # An environment cannot be moved: its scripts name the folder that it was made in.
+  if ! grep -qsF "$PWD/.venv" .venv/pyvenv.cfg; then
+    local python
+    python=$(find_python)
+    "$python" -m venv --clear .venv
+  fi
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 \
     "${files[@]/#/--requirement=}"
   echo "$wanted" >"$stamp"
