@@ -24,14 +24,19 @@ Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
 }
 
 std::vector<Hypothesis> Hypotheses::to_host() const {
-  const auto fetch = [](const at::Tensor& t) { return t.to(at::kCPU).contiguous(); };
-  const at::Tensor host_lengths = fetch(lengths), host_scores = fetch(scores),
-                   host_nan = fetch(nan);
-  // Copy only the columns in use: capacity may be far above the longest hypothesis.
+  // Each copy waits for the device, so there are two: how much there is, then that much.
+  const at::Tensor head =
+      at::stack({lengths, scores.view(at::kInt), nan.to(at::kInt)}).to(at::kCPU);
+  const at::Tensor host_lengths = head[0], host_scores = head[1].view(at::kFloat),
+                   host_nan = head[2];
   const int64_t longest = host_lengths.numel() > 0 ? host_lengths.max().item<int64_t>() : 0;
-  const auto fetch_columns = [&](const at::Tensor& t) { return fetch(t.narrow(1, 0, longest)); };
-  const at::Tensor host_tokens = fetch_columns(tokens), host_frames = fetch_columns(frames);
-  const at::Tensor host_durations = durations.defined() ? fetch_columns(durations) : at::Tensor();
+  std::vector<at::Tensor> columns;
+  for (const at::Tensor* values : {&tokens, &frames, &durations}) {
+    if (values->defined()) columns.push_back(values->narrow(1, 0, longest));
+  }
+  const at::Tensor body = at::stack(columns).to(at::kCPU);
+  const at::Tensor host_tokens = body[0], host_frames = body[1],
+                   host_durations = durations.defined() ? body[2] : at::Tensor();
 
   std::vector<Hypothesis> result(static_cast<size_t>(host_lengths.size(0)));
   for (size_t b = 0; b < result.size(); ++b) {
@@ -41,7 +46,7 @@ std::vector<Hypothesis> Hypotheses::to_host() const {
     result[b].frames = row(host_frames, i, length);
     if (host_durations.defined()) result[b].durations = row(host_durations, i, length);
     result[b].score = host_scores.const_data_ptr<float>()[b];
-    result[b].nan = host_nan.const_data_ptr<bool>()[b];
+    result[b].nan = host_nan.const_data_ptr<int32_t>()[b] != 0;
   }
   return result;
 }

@@ -11,13 +11,13 @@ Joint::Joint(const StateDict& weights, const std::string& activation, int64_t du
              at::Device device, at::ScalarType dtype)
     : durations_(durations) {
   const WeightReader joint(weights, "joint.", device, dtype);
-  encoder_weight_ = joint.get("enc.weight");
-  encoder_bias_ = joint.get("enc.bias");
-  prediction_weight_ = joint.get("pred.weight");
-  prediction_bias_ = joint.get("pred.bias");
-  output_weight_ = joint.get("joint_net.weight");
-  output_bias_ = joint.get("joint_net.bias");
-  tokens_ = output_weight_.size(0) - durations;
+  encoder_.weight = joint.get("enc.weight");
+  encoder_.bias = joint.get("enc.bias");
+  prediction_.weight = joint.get("pred.weight");
+  prediction_.bias = joint.get("pred.bias");
+  output_.weight = joint.get("joint_net.weight");
+  output_.bias = joint.get("joint_net.bias");
+  tokens_ = output_.weight.size(0) - durations;
   if (activation == "relu") {
     activation_ = Activation::relu;
   } else if (activation == "tanh") {
@@ -31,11 +31,11 @@ Joint::Joint(const StateDict& weights, const std::string& activation, int64_t du
 }
 
 at::Tensor Joint::project_encoder(const at::Tensor& frames) const {
-  return at::linear(frames, encoder_weight_, encoder_bias_);
+  return at::linear(frames, encoder_.weight, encoder_.bias);
 }
 
 at::Tensor Joint::project_prediction(const at::Tensor& output) const {
-  return at::linear(output, prediction_weight_, prediction_bias_);
+  return at::linear(output, prediction_.weight, prediction_.bias);
 }
 
 at::Tensor Joint::logits(const at::Tensor& encoder, const at::Tensor& prediction) const {
@@ -51,7 +51,7 @@ at::Tensor Joint::logits(const at::Tensor& encoder, const at::Tensor& prediction
       hidden.sigmoid_();
       break;
   }
-  return at::linear(hidden, output_weight_, output_bias_);
+  return at::linear(hidden, output_.weight, output_.bias);
 }
 
 }  // namespace rtfx

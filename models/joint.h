@@ -11,6 +11,11 @@ namespace rtfx {
 
 class Joint {
  public:
+  enum class Activation { relu, tanh, sigmoid };
+  struct Linear {
+    at::Tensor weight, bias;
+  };
+
   /// `durations`: number of duration columns after the blank (0 for RNN-T).
   Joint(const StateDict& weights, const std::string& activation, int64_t durations,
         at::Device device, at::ScalarType dtype);
@@ -21,14 +26,18 @@ class Joint {
   /// Logits [..., V+1+D] of projected inputs (broadcast against each other).
   at::Tensor logits(const at::Tensor& encoder, const at::Tensor& prediction) const;
 
-  int64_t width() const { return output_weight_.size(1); }  // H
+  int64_t width() const { return output_.weight.size(1); }  // H
   int64_t tokens() const { return tokens_; }                // V+1, blank included
   int64_t durations() const { return durations_; }          // D
 
+  /// The weights themselves, for decoders with kernels of their own.
+  const Linear& encoder() const { return encoder_; }        // [H, D], [H]
+  const Linear& prediction() const { return prediction_; }  // [H, P], [H]
+  const Linear& output() const { return output_; }          // [V+1+D, H], [V+1+D]
+  Activation activation() const { return activation_; }
+
  private:
-  enum class Activation { relu, tanh, sigmoid };
-  at::Tensor encoder_weight_, encoder_bias_, prediction_weight_, prediction_bias_;
-  at::Tensor output_weight_, output_bias_;
+  Linear encoder_, prediction_, output_;
   Activation activation_;
   int64_t tokens_, durations_;
 };

@@ -23,6 +23,9 @@ struct PredictionState {
 
 class PredictionNetwork {
  public:
+  struct LstmLayer {
+    at::Tensor w_ih, w_hh, b_ih, b_hh;  // [4P, P], [4P, P], [4P], [4P]; gate order i, f, g, o
+  };
   struct Step {
     at::Tensor output;  // [B, P]
     PredictionState state;
@@ -41,13 +44,15 @@ class PredictionNetwork {
   int64_t blank() const { return blank_; }
   int64_t width() const { return config_.width; }
 
+  /// The weights themselves, for decoders with kernels of their own.
+  const PredictionConfig& config() const { return config_; }
+  const std::vector<at::Tensor>& embeddings() const { return embeddings_; }
+  const std::vector<LstmLayer>& layers() const { return layers_; }
+
  private:
   PredictionConfig config_;
   int64_t blank_;
   std::vector<at::Tensor> embeddings_;  // LSTM: one [V+1, P]; stateless: one per context position
-  struct LstmLayer {
-    at::Tensor w_ih, w_hh, b_ih, b_hh;  // gate order i, f, g, o
-  };
   std::vector<LstmLayer> layers_;
 };
 

@@ -1,0 +1,131 @@
+// What the kernels of fused_looping see: plain structs of sizes and device pointers. The transducer
+// is
+//   logits = W_o act(E[b, t] + g_b) + b_o,   g_b = W_p h_top + b_p,   (h, c) = LSTM(label, h, c).
+//
+// Weights are packed for the tensor cores: a tile is 16 outputs x all inputs, a chunk of it is 64
+// bytes of each of the 16 rows, stored in the order in which the 32 lanes of a warp read it: bytes
+// [16 q, 16 q + 16) of row r for the lanes 4 r + q, then the same of row r + 8. Inputs are padded
+// with zeros to whole chunks, outputs to whole tiles.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define RTFX_HOST_DEVICE __host__ __device__
+#else
+#define RTFX_HOST_DEVICE
+#endif
+
+namespace rtfx::fused {
+
+constexpr int kMaxLayers = 4;    // LSTM layers
+constexpr int kMaxContext = 2;   // labels that a stateless prediction network looks at
+constexpr int kTileRows = 16;    // outputs of a tile
+constexpr int kTileColumns = 8;  // batch rows of a tile
+constexpr int kChunkBytes = 64;  // of a row's inputs
+constexpr int kMaxDurations = 16;
+
+enum class Precision { fp32, bf16, fp16 };
+enum class Activation { relu, tanh, sigmoid };
+
+/// outputs = weights x inputs + bias.
+struct Matrix {
+  const void* weights;  // [tiles][chunks][2][32 lanes][16 bytes]
+  int tiles, chunks;
+};
+
+/// A transducer head. T is float, __nv_bfloat16 or __half by `precision`.
+struct Model {
+  Precision precision;
+  Activation activation;
+  int blank;      // V: tokens are 0..V-1, durations V+1..V+D
+  int durations;  // D, 0 for RNN-T
+  int duration_values[kMaxDurations];
+
+  Matrix output;             // joint_net [V+1+D, H]
+  const float* output_bias;  // [tiles * 16]
+
+  // LSTM. Gates are interleaved: row 4 gate + unit of tile u is `gate` (i, f, g, o) of unit
+  // 4 u + unit, so that a tile holds all gates of four units.
+  int layers;                        // 0: stateless
+  int units;                         // P, a multiple of 4
+  Matrix recurrent[kMaxLayers];      // W_hh
+  Matrix input[kMaxLayers];          // W_ih of layers above the first
+  const float* bias_ih[kMaxLayers];  // [tiles * 16]
+  const float* bias_hh[kMaxLayers];
+  const void* first_gates;  // T [V+1][tiles * 16]: W_ih of the first layer times each embedding
+  Matrix projection;        // joint.pred [H, P]
+  const float* projection_bias;  // [at least tiles * 16 and H padded]
+
+  // Stateless: g = bias + sum over the context of a row per label.
+  int context;                           // labels looked at
+  const float* label_rows[kMaxContext];  // [V+1][H padded]: of the newest label, the one before
+};
+
+/// State of the rows (utterances) of a batch. In the persistent kernel every thread block holds its
+/// own copy in shared memory and updates it alike; the kernels of a graph share one.
+struct Rows {
+  int* length;      // [B]
+  int* time;        // [B] frame to look at next
+  int* label;       // [B] last token (blank: start symbol)
+  int* before;      // [B] the token before it
+  int* last_frame;  // [B] frame of the last token, -1 before the first
+  int* run;         // [B] tokens at last_frame
+  int* count;       // [B] tokens so far
+  int* parity;      // [B] which of the two h buffers holds the state after the last token
+  int* emitted;     // [B] whether the last step gave a token
+  float* score;     // [B]
+  int* active;      // [B] rows with frames left, in ascending order
+  int* found;       // [B] active rows that got a token in this step, in ascending order
+  int* counts;      // [kCounts]
+};
+enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts };
+
+/// Rows of a batch in row_ints(batch) ints of memory, a multiple of 16 bytes.
+RTFX_HOST_DEVICE constexpr int row_ints(int batch) { return (12 * batch + kCounts + 3) / 4 * 4; }
+RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
+  Rows rows;
+  int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
+                    &rows.last_frame, &rows.run,    &rows.count, &rows.parity,
+                    &rows.emitted,    &rows.active, &rows.found};
+  for (int** field : fields) {
+    *field = memory;
+    memory += batch;
+  }
+  rows.score = reinterpret_cast<float*>(memory);
+  rows.counts = memory + batch;
+  return rows;
+}
+
+/// One batch. Everything from h to saw_nan starts as zeros.
+struct Search {
+  Model model;
+  int batch, frames, max_symbols;
+  int row_budget;  // frames that one step looks at, over all rows
+  int max_window;  // per row
+
+  const void* encoded;     // T [B][frames][H padded to chunks]: projected encoder frames
+  const int64_t* lengths;  // [B]
+
+  void* h;   // T [layers][2][B][P padded]
+  float* c;  // [layers][B][units], values representable in T
+  void* g;   // T [B][H padded]
+  unsigned long long*
+      keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
+  int key_rows;
+  unsigned* barrier;
+  int* saw_nan;  // [B]
+
+  int capacity;          // tokens per row
+  int* tokens;           // [B][capacity]
+  int* token_frames;     // [B][capacity]
+  int* token_durations;  // [B][capacity], TDT
+  int* token_counts;     // [B]
+  float* scores;         // [B]
+  bool* nan;             // [B]
+  int* totals;           // [kCounts] of the whole search
+
+  Rows rows;  // of the graph's kernels; the persistent kernel has its own
+};
+
+}  // namespace rtfx::fused

@@ -1,0 +1,138 @@
+// The fused kernels in all their forms: equal to the plain search on tables (exact arithmetic), and
+// to frame-looping on random LSTM models; batches of any shape, one after the other, in constant
+// memory.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/greedy_cases.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+class FusedLoopingGpu : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+  nlohmann::json options(nlohmann::json more = nlohmann::json::object()) const {
+    more["form"] = GetParam();
+    return more;
+  }
+  const at::Device device_{at::kCUDA, 0};
+};
+
+EncodedBatch random_batch(std::mt19937& random, int64_t rows, int64_t frames, int64_t width,
+                          at::Device device, at::ScalarType dtype) {
+  std::uniform_int_distribution<int64_t> length(0, frames);
+  EncodedBatch batch;
+  for (int64_t b = 0; b < rows; ++b) batch.lengths_host.push_back(length(random));
+  batch.frames = 3 * at::randn({rows, frames, width}, at::TensorOptions(device).dtype(dtype));
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device);
+  for (int64_t b = 0; b < rows; ++b) {  // what lies beyond the end must not matter
+    batch.frames[b].slice(0, batch.lengths_host[static_cast<size_t>(b)]).fill_(NAN);
+  }
+  return batch;
+}
+
+TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const int64_t max_symbols =
+        std::vector<int64_t>{1, 2, 3, 5, 10}[static_cast<size_t>(trial % 5)];
+    std::vector<Hypothesis> expected;
+    for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, max_symbols));
+    for (const int window : {1, 2, 8}) {
+      for (const int frames : {1, 7, 160}) {
+        const auto given = options(
+            {{"window", window}, {"frames_per_step", frames}, {"max_symbols", max_symbols}});
+        for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+          EXPECT_EQ(run("fused_looping", given, c, device_, dtype), expected)
+              << given << " trial " << trial << " " << dtype;
+        }
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnLstmModels) {
+  std::mt19937 random(3);
+  at::manual_seed(4);
+  for (int trial = 0; trial < 12; ++trial) {
+    ModelConfig config = small_config();
+    config.prediction.layers = 1 + trial % 2;
+    config.prediction.width = trial % 3 == 0 ? 12 : 64;
+    config.joint_width = trial % 3 == 1 ? 10 : 96;
+    config.vocabulary = trial % 4 == 0 ? 20 : 150;
+    if (trial % 2 == 0) config.durations = {};
+    config.joint_activation = trial % 5 == 4 ? "tanh" : "relu";
+    const auto model = random_model(config, static_cast<uint64_t>(trial), device_);
+    const auto reference = make_decoder("frame_looping", {{"max_symbols", 4}}, "");
+    reference->prepare(model, {});
+    const auto decoder = make_decoder("fused_looping", options({{"max_symbols", 4}}), "");
+    decoder->prepare(model, {});
+    for (const int64_t rows : {1, 5, 33, 70}) {
+      const EncodedBatch batch =
+          random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
+      const auto expected = reference->decode(batch).to_host();
+      const auto found = decoder->decode(batch).to_host();
+      for (size_t b = 0; b < expected.size(); ++b) {
+        EXPECT_EQ(found[b].tokens, expected[b].tokens) << trial << " " << rows << " " << b;
+        EXPECT_EQ(found[b].frames, expected[b].frames);
+        EXPECT_EQ(found[b].durations, expected[b].durations);
+        EXPECT_NEAR(found[b].score, expected[b].score, 1e-3 * (1 + std::abs(expected[b].score)));
+        EXPECT_FALSE(found[b].nan);
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(FusedLoopingGpu, MarksRowsWithNaN) {
+  const auto model = random_model(small_config(), 4, device_);
+  const auto decoder = make_decoder("fused_looping", options(), "");
+  decoder->prepare(model, {});
+  EncodedBatch batch{at::randn({3, 30, 16}, at::TensorOptions(device_)),
+                     at::tensor({30, 10, 29}, at::kLong).to(device_),
+                     {30, 10, 29}};
+  batch.frames[1][9][3] = NAN;
+  batch.frames[2][29][3] = NAN;  // beyond its end
+  const auto found = decoder->decode(batch).to_host();
+  EXPECT_FALSE(found[0].nan);
+  EXPECT_TRUE(found[1].nan);
+  EXPECT_FALSE(found[2].nan);
+}
+
+TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
+  const auto model = random_model(small_config(), 4, device_);
+  std::mt19937 random(5);
+  const auto decoder = make_decoder("fused_looping", options(), "");
+  decoder->prepare(model, {});
+  const auto allocated = [] {
+    c10::cuda::device_synchronize();
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
+  };
+  int64_t before = 0;
+  for (int i = 0; i < 1020; ++i) {
+    const int64_t rows = 1 + static_cast<int64_t>(random() % 40),
+                  frames = static_cast<int64_t>(random() % 60);
+    const EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)),
+                             at::full({rows}, frames, at::TensorOptions(at::kLong).device(device_)),
+                             std::vector<int64_t>(static_cast<size_t>(rows), frames)};
+    decoder->decode(batch).to_host();
+    if (i == 20) before = allocated() - batch.frames.numel() * 4;
+    if (i == 1019) EXPECT_NEAR(allocated() - batch.frames.numel() * 4, before, 1 << 16);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, FusedLoopingGpu,
+                         testing::Values("persistent", "conditional", "host"),
+                         [](const auto& form) { return std::string(form.param); });
+
+}  // namespace
+}  // namespace rtfx
