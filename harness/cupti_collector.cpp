@@ -115,7 +115,7 @@ struct CuptiCollector::State {
     auto found = call_names.find(key);
     if (found == call_names.end()) {
       const char* raw = nullptr;
-      const bool known = library.GetCallbackName(domain, id, &raw) == CUPTI_SUCCESS && raw;
+      const bool known = library.get_callback_name(domain, id, &raw) == CUPTI_SUCCESS && raw;
       found =
           call_names.emplace(key, name_index(short_call_name(known ? raw : "unknown call"))).first;
     }
@@ -174,13 +174,13 @@ struct CuptiCollector::State {
     const std::lock_guard lock(mutex);
     CUpti_Activity* record = nullptr;
     CUptiResult result = CUPTI_SUCCESS;
-    while ((result = library.ActivityGetNextRecord(buffer, bytes, &record)) == CUPTI_SUCCESS)
+    while ((result = library.activity_get_next_record(buffer, bytes, &record)) == CUPTI_SUCCESS)
       keep(record);
     // The end of a buffer is MAX_LIMIT_REACHED; anything else leaves an unread rest. A forced flush
     // brings records that are not complete, of which nothing is wanted.
     if (bytes > 0 && !forced && result != CUPTI_ERROR_MAX_LIMIT_REACHED) ++dropped;
     size_t lost = 0;
-    if (library.ActivityGetNumDroppedRecords(nullptr, 0, &lost) == CUPTI_SUCCESS)
+    if (library.activity_get_num_dropped_records(nullptr, 0, &lost) == CUPTI_SUCCESS)
       dropped += static_cast<int64_t>(lost);
   }
 
@@ -213,20 +213,20 @@ struct CuptiCollector::State {
       if (result == CUPTI_SUCCESS) return;
       refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", what, library.text(result));
     };
-    optional("kernels started by graphs", library.ActivityEnableDeviceGraph(1));
+    optional("kernels started by graphs", library.activity_enable_device_graph(1));
     size_t bytes = sizeof(size_t), graph_buffer = 64 << 20;  // a loop on the device, all at once
     optional("larger graph buffer",
-             library.ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS,
-                                          &bytes, &graph_buffer));
-    CUptiResult result = library.ActivityRegisterCallbacks(buffer_requested, buffer_completed);
+             library.activity_set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS,
+                                            &bytes, &graph_buffer));
+    CUptiResult result = library.activity_register_callbacks(buffer_requested, buffer_completed);
     for (const CUpti_ActivityKind kind : kKinds) {
-      if (result == CUPTI_SUCCESS) result = library.ActivityEnable(kind);
+      if (result == CUPTI_SUCCESS) result = library.activity_enable(kind);
     }
     if (result != CUPTI_SUCCESS) return result;
     for (const CUpti_runtime_api_trace_cbid id : kUninteresting)
-      library.ActivityEnableRuntimeApi(id, 0);
+      library.activity_enable_runtime_api(id, 0);
     for (const CUpti_driver_api_trace_cbid id : kDriverCalls)
-      optional("driver calls", library.ActivityEnableDriverApi(id, 1));
+      optional("driver calls", library.activity_enable_driver_api(id, 1));
     return result;
   }
 };
@@ -247,7 +247,7 @@ std::unique_ptr<CuptiCollector> CuptiCollector::start(std::string& problem) {
   auto state = std::make_unique<State>();
   const CuptiLibrary& library = state->library;
   if (!state->library.load(problem)) return nullptr;
-  CUptiResult result = library.Subscribe(&state->subscriber, State::ignore_callback, nullptr);
+  CUptiResult result = library.subscribe(&state->subscriber, State::ignore_callback, nullptr);
   if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     problem = "another profiler is collecting already";
     return nullptr;
@@ -259,7 +259,7 @@ std::unique_ptr<CuptiCollector> CuptiCollector::start(std::string& problem) {
   }
   if (result != CUPTI_SUCCESS) {
     State::current = nullptr;
-    if (state->subscriber != nullptr) library.Unsubscribe(state->subscriber);
+    if (state->subscriber != nullptr) library.unsubscribe(state->subscriber);
     problem = fmt::format("{} cannot collect: {}{}", library.path, library.text(result),
                           result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
                               ? "; the driver allows profiling to administrators only"
@@ -276,17 +276,18 @@ std::unique_ptr<CuptiCollector> CuptiCollector::start(std::string& problem) {
 CuptiCollector::~CuptiCollector() {
   const CuptiLibrary& library = state_->library;
   state_->forced = true;
-  for (const CUpti_ActivityKind kind : kKinds) library.ActivityDisable(kind);
-  for (const CUpti_driver_api_trace_cbid id : kDriverCalls) library.ActivityEnableDriverApi(id, 0);
-  library.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-  library.Unsubscribe(state_->subscriber);
+  for (const CUpti_ActivityKind kind : kKinds) library.activity_disable(kind);
+  for (const CUpti_driver_api_trace_cbid id : kDriverCalls)
+    library.activity_enable_driver_api(id, 0);
+  library.activity_flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  library.unsubscribe(state_->subscriber);
   // A buffer that arrives later still, from a thread of CUPTI, finds nobody and is freed.
   State::current = nullptr;
 }
 
 int64_t CuptiCollector::now() const {
   uint64_t time = 0;
-  const CUptiResult result = state_->library.GetTimestamp(&time);
+  const CUptiResult result = state_->library.get_timestamp(&time);
   RTFX_CHECK(result == CUPTI_SUCCESS, "cuptiGetTimestamp: " + state_->library.text(result));
   return static_cast<int64_t>(time);
 }
@@ -294,7 +295,7 @@ int64_t CuptiCollector::now() const {
 void CuptiCollector::begin() {
   flush();
   size_t before = 0;
-  state_->library.ActivityGetNumDroppedRecords(nullptr, 0, &before);
+  state_->library.activity_get_num_dropped_records(nullptr, 0, &before);
   const std::lock_guard lock(state_->mutex);
   state_->activity.kernels.clear();
   state_->activity.copies.clear();
@@ -303,17 +304,17 @@ void CuptiCollector::begin() {
 }
 
 void CuptiCollector::flush() {
-  const CUptiResult result = state_->library.ActivityFlushAll(0);
+  const CUptiResult result = state_->library.activity_flush_all(0);
   RTFX_CHECK(result == CUPTI_SUCCESS, "cuptiActivityFlushAll: " + state_->library.text(result));
 }
 
 Activity CuptiCollector::end() {
   flush();
   state_->forced = true;
-  state_->library.ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  state_->library.activity_flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   state_->forced = false;
   size_t lost = 0;
-  state_->library.ActivityGetNumDroppedRecords(nullptr, 0, &lost);
+  state_->library.activity_get_num_dropped_records(nullptr, 0, &lost);
   const std::lock_guard lock(state_->mutex);
   state_->dropped += static_cast<int64_t>(lost);
   return state_->activity;

@@ -22,6 +22,12 @@ std::vector<std::filesystem::path> library_candidates() {
   return candidates;
 }
 
+template <typename Function>
+void look_up(void* handle, const char* name, Function& function, std::string& problem) {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+  if (function == nullptr) problem = fmt::format("libcupti.so.13 has no function {}", name);
+}
+
 }  // namespace
 
 bool CuptiLibrary::load(std::string& problem) {
@@ -39,22 +45,33 @@ bool CuptiLibrary::load(std::string& problem) {
         tried);
     return false;
   }
-#define RTFX_LOOK_UP(name)                                               \
-  name = reinterpret_cast<decltype(name)>(dlsym(handle, "cupti" #name)); \
-  if (name == nullptr) problem = "libcupti.so.13 has no function cupti" #name;
-  RTFX_CUPTI_FUNCTIONS(RTFX_LOOK_UP)
-#undef RTFX_LOOK_UP
+  look_up(handle, "cuptiGetVersion", get_version, problem);
+  look_up(handle, "cuptiGetResultString", get_result_string, problem);
+  look_up(handle, "cuptiSubscribe", subscribe, problem);
+  look_up(handle, "cuptiUnsubscribe", unsubscribe, problem);
+  look_up(handle, "cuptiGetTimestamp", get_timestamp, problem);
+  look_up(handle, "cuptiGetCallbackName", get_callback_name, problem);
+  look_up(handle, "cuptiActivityRegisterCallbacks", activity_register_callbacks, problem);
+  look_up(handle, "cuptiActivitySetAttribute", activity_set_attribute, problem);
+  look_up(handle, "cuptiActivityEnable", activity_enable, problem);
+  look_up(handle, "cuptiActivityDisable", activity_disable, problem);
+  look_up(handle, "cuptiActivityEnableDeviceGraph", activity_enable_device_graph, problem);
+  look_up(handle, "cuptiActivityEnableDriverApi", activity_enable_driver_api, problem);
+  look_up(handle, "cuptiActivityEnableRuntimeApi", activity_enable_runtime_api, problem);
+  look_up(handle, "cuptiActivityFlushAll", activity_flush_all, problem);
+  look_up(handle, "cuptiActivityGetNextRecord", activity_get_next_record, problem);
+  look_up(handle, "cuptiActivityGetNumDroppedRecords", activity_get_num_dropped_records, problem);
   if (!problem.empty()) return false;
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(GetVersion), &info) != 0 && info.dli_fname != nullptr)
+  if (dladdr(reinterpret_cast<void*>(get_version), &info) != 0 && info.dli_fname != nullptr)
     path = info.dli_fname;
-  GetVersion(&version);
+  get_version(&version);
   return true;
 }
 
 std::string CuptiLibrary::text(CUptiResult result) const {
   const char* name = nullptr;
-  if (GetResultString(result, &name) != CUPTI_SUCCESS || name == nullptr) name = "error";
+  if (get_result_string(result, &name) != CUPTI_SUCCESS || name == nullptr) name = "error";
   return fmt::format("{} ({})", name, static_cast<int>(result));
 }
 

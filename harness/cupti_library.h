@@ -7,22 +7,25 @@
 
 namespace rtfx {
 
-// The functions that are used, without their prefix "cupti".
-#define RTFX_CUPTI_FUNCTIONS(X)                                                             \
-  X(GetVersion)                                                                             \
-  X(GetResultString)                                                                        \
-  X(Subscribe)                                                                              \
-  X(Unsubscribe)                                                                            \
-  X(GetTimestamp)                                                                           \
-  X(GetCallbackName) X(ActivityRegisterCallbacks) X(ActivitySetAttribute) X(ActivityEnable) \
-      X(ActivityDisable) X(ActivityEnableDeviceGraph) X(ActivityEnableDriverApi)            \
-          X(ActivityEnableRuntimeApi) X(ActivityFlushAll) X(ActivityGetNextRecord)          \
-              X(ActivityGetNumDroppedRecords)
-
+/// The functions that are used, by their names without the prefix; null until load().
 struct CuptiLibrary {
-#define RTFX_DECLARE(name) decltype(&::cupti##name) name = nullptr;
-  RTFX_CUPTI_FUNCTIONS(RTFX_DECLARE)
-#undef RTFX_DECLARE
+  decltype(&cuptiGetVersion) get_version = nullptr;
+  decltype(&cuptiGetResultString) get_result_string = nullptr;
+  decltype(&cuptiSubscribe) subscribe = nullptr;
+  decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
+  decltype(&cuptiGetTimestamp) get_timestamp = nullptr;
+  decltype(&cuptiGetCallbackName) get_callback_name = nullptr;
+  decltype(&cuptiActivityRegisterCallbacks) activity_register_callbacks = nullptr;
+  decltype(&cuptiActivitySetAttribute) activity_set_attribute = nullptr;
+  decltype(&cuptiActivityEnable) activity_enable = nullptr;
+  decltype(&cuptiActivityDisable) activity_disable = nullptr;
+  decltype(&cuptiActivityEnableDeviceGraph) activity_enable_device_graph = nullptr;
+  decltype(&cuptiActivityEnableDriverApi) activity_enable_driver_api = nullptr;
+  decltype(&cuptiActivityEnableRuntimeApi) activity_enable_runtime_api = nullptr;
+  decltype(&cuptiActivityFlushAll) activity_flush_all = nullptr;
+  decltype(&cuptiActivityGetNextRecord) activity_get_next_record = nullptr;
+  decltype(&cuptiActivityGetNumDroppedRecords) activity_get_num_dropped_records = nullptr;
+
   std::string path;
   uint32_t version = 0;
 

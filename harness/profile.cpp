@@ -213,11 +213,14 @@ class Profiler {
     record["collector"] = cupti != nullptr ? json(cupti->description()) : json();
     record["dropped_records"] = cupti != nullptr ? json(cupti->dropped()) : json();
     record["records_without_time"] = cupti != nullptr ? json(cupti->without_time()) : json();
-    record["valid"] = cupti == nullptr || (cupti->dropped() == 0 && cupti->without_time() == 0);
+    const bool collected =
+        cupti == nullptr || (cupti->dropped() == 0 && cupti->without_time() == 0);
+    record["valid"] = collected && log.complete();
     record["remarks"] = json::array();
     if (cupti == nullptr) record["remarks"].push_back(collection_.remark);
-    if (!record["valid"]) {
-      failed_ = true;
+    failed_ = failed_ || !record["valid"];
+    if (!log.complete()) record["remarks"].push_back("INVALID: ranges could not be written down");
+    if (!collected) {
       record["remarks"].push_back(
           fmt::format("INVALID: CUPTI dropped {} records and left {} without a time; take fewer "
                       "utterances (datasets.0.limit) or smaller batches",

@@ -16,7 +16,7 @@ struct Span {
 };
 
 /// What a call of the CUDA runtime or driver does to the device.
-enum class CallKind { launch, graph_launch, synchronize, other };
+enum class CallKind : uint8_t { launch, graph_launch, synchronize, other };
 
 struct KernelRun {
   Span time;

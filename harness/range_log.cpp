@@ -38,7 +38,7 @@ void RangeLog::drain(const char* name) {
   ranges_.push_back({"wait", {begin, clock_()}});
 }
 
-// A range must not throw. What fails here is memory or the device, and then the work fails too.
+// A range must not throw: what fails here makes the log incomplete.
 void RangeLog::opened(const char* name) noexcept try {
   if (std::this_thread::get_id() != thread_) return;
   drain(name);
@@ -46,6 +46,7 @@ void RangeLog::opened(const char* name) noexcept try {
   ranges_.push_back({name, {0, 0}});
   ranges_.back().time.begin = clock_();
 } catch (...) {
+  complete_ = false;
 }
 
 void RangeLog::closed(const char* name) noexcept try {
@@ -56,6 +57,7 @@ void RangeLog::closed(const char* name) noexcept try {
   range.time.end = clock_();
   open_.pop_back();
 } catch (...) {
+  complete_ = false;
 }
 
 std::vector<std::string> RangeLog::names() const {

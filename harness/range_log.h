@@ -35,6 +35,8 @@ class RangeLog final : public RangeListener {
   void opened(const char* name) noexcept override;
   void closed(const char* name) noexcept override;
 
+  /// False where a range could not be written down or waited for.
+  bool complete() const { return complete_; }
   /// In the order in which they began, all closed. "wait" for the harness's own waits too.
   const std::vector<LoggedRange>& ranges() const { return ranges_; }
   /// Names other than "wait", in the order of first appearance.
@@ -46,7 +48,7 @@ class RangeLog final : public RangeListener {
 
   Clock clock_;
   at::Device device_;
-  bool drain_;
+  bool drain_, complete_ = true;
   std::thread::id thread_ = std::this_thread::get_id();
   std::vector<LoggedRange> ranges_;
   std::vector<size_t> open_;  // indices of ranges_

@@ -68,6 +68,7 @@ void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>
     add_metadata("thread_name", kCopyTrack + number, fmt::format("copies, stream {}", id));
 
   std::vector<Event> events;
+  events.reserve(activity.kernels.size() + activity.copies.size() + activity.calls.size());
   for (const KernelRun& run : activity.kernels)
     events.push_back({run.time, kKernelTrack + kernels.of(run.stream), &activity.names[run.name]});
   for (const CopyRun& run : activity.copies)
@@ -79,6 +80,7 @@ void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>
   std::stable_sort(events.begin(), events.end(), earlier);
 
   std::vector<Event> all;
+  all.reserve(ranges.size() + events.size());
   for (const LoggedRange& range : ranges) all.push_back({range.time, kRegionTrack, &range.name});
   all.insert(all.end(), events.begin(), events.end());
   const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(budget_));
