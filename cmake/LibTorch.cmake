@@ -14,6 +14,10 @@ find_path(RTFX_CUDA_INCLUDE cuda_runtime_api.h REQUIRED
   HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include /usr/local/cuda/include)
 find_path(RTFX_NVTX_INCLUDE nvtx3/nvtx3.hpp REQUIRED
   HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include ${RTFX_CUDA_INCLUDE})
+# Only declarations: `rtfx profile` loads libcupti while it runs, where there is one.
+find_path(RTFX_CUPTI_INCLUDE cupti.h REQUIRED
+  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include ${RTFX_CUDA_INCLUDE}
+    /usr/local/cuda/extras/CUPTI/include)
 file(GLOB _wheel_cuda_libs ${RTFX_LIBTORCH}/../nvidia/*/lib)
 
 add_library(torch::torch INTERFACE IMPORTED)

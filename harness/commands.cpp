@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "harness/device.h"
 #include "harness/plan.h"
+#include "harness/profile.h"
 #include "harness/provenance.h"
 #include "harness/run.h"
 #include "harness/table.h"
@@ -147,7 +148,9 @@ int report(const std::filesystem::path& folder, bool table_only) {
 
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
-  ConfigArguments run_arguments, validate_arguments;
+  ConfigArguments run_arguments, validate_arguments, profile_arguments;
+  ProfileOptions profile_options;
+  bool no_cupti = false;
   TranscribeOptions transcription;
   std::string report_folder;
   bool resume = false, force = false, list_json = false, table_only = false;
@@ -157,6 +160,7 @@ struct Program {
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
     add_run();
+    add_profile();
     add_transcribe();
 
     auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
@@ -186,6 +190,26 @@ struct Program {
                                  : force ? Journal::Mode::force
                                          : Journal::Mode::fresh;
       code = rtfx::run(run_arguments.load(), mode);
+    });
+  }
+
+  void add_profile() {
+    auto* command = app.add_subcommand(
+        "profile", "where the GPU waits: busy and idle share, kernels, timeline");
+    profile_arguments.add_to(*command);
+    command->add_option("--laps", profile_options.laps, "passes after the warm-up round (1)")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--top", profile_options.top, "kernels listed of each region (5)")
+        ->check(CLI::NonNegativeNumber);
+    command
+        ->add_option("--trace-limit", profile_options.trace_limit,
+                     "events in trace.json (200000); 0: no such file")
+        ->check(CLI::NonNegativeNumber);
+    command->add_flag("--no-cupti", no_cupti,
+                      "wall times and NVTX ranges only, as under another profiler");
+    command->callback([this] {
+      profile_options.cupti = !no_cupti;
+      code = rtfx::profile(profile_arguments.load(), profile_options);
     });
   }
 

@@ -56,7 +56,8 @@ std::string to_line(const nlohmann::json& record) {
   return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Journal::Journal(const std::filesystem::path& folder, Mode mode) : path_(folder / "journal.jsonl") {
+Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::string& name)
+    : path_(folder / name) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)

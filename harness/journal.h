@@ -16,11 +16,12 @@ class Journal {
   enum class Mode {
     fresh,   // an existing journal with records is an error
     resume,  // append
-    force,   // an existing journal is kept under another name (journal.jsonl.1, ...)
+    force,   // an existing journal is kept under another name (<name>.1, ...)
   };
 
-  /// Opens folder/journal.jsonl, making the folder. A torn last line is cut off. Throws UserError.
-  Journal(const std::filesystem::path& folder, Mode mode);
+  /// Opens folder/name, making the folder. A torn last line is cut off. Throws UserError.
+  Journal(const std::filesystem::path& folder, Mode mode,
+          const std::string& name = "journal.jsonl");
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "harness/exactness.h"
 
 namespace rtfx {
@@ -43,6 +44,10 @@ std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
   std::vector<CaseSummary> cases;
   std::map<std::string, size_t> index;
   for (const json& record : records) {
+    if (record.value("profiled", false)) {
+      throw UserError("records", "come from `rtfx profile`, whose times include the profiler's",
+                      "give the journal of `rtfx run`");
+    }
     const std::string kind = record.value("kind", "");
     if (kind != "run" && kind != "failure") continue;
     const auto [found, fresh] = index.emplace(record.at("case"), cases.size());

@@ -24,7 +24,8 @@ struct CaseSummary {
 };
 
 /// By case in the order of first appearance. Of several results of a case under different keys only
-/// the newest counts; a failure counts unless a later run succeeded.
+/// the newest counts; a failure counts unless a later run succeeded. Throws UserError for records
+/// of a profile.
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
 /// Record of kind "summary".

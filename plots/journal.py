@@ -122,6 +122,11 @@ def read_journal(path):
         raise SystemExit(f"{path}: no journal there; give the folder of a run")
     cases, provenances = {}, []
     for record in read_records(path):
+        if record.get("profiled"):
+            raise SystemExit(
+                f"{path}: records of `rtfx profile`, whose times include the profiler's; "
+                "give the journal of `rtfx run`"
+            )
         kind = record.get("kind")
         if kind == "provenance":
             provenances.append(record)

@@ -9,7 +9,7 @@ from conftest import AUDIO, MODELS
 def test_help_names_every_subcommand(rtfx):
     result = rtfx("--help")
     assert result.returncode == 0
-    for name in ("run", "list", "validate", "transcribe", "report"):
+    for name in ("run", "list", "validate", "transcribe", "report", "profile"):
         assert name in result.stdout
         assert rtfx(name, "--help").returncode == 0
 

@@ -1,0 +1,80 @@
+#include "harness/range_log.h"
+
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "harness/device.h"
+
+namespace rtfx {
+namespace {
+
+/// LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
+bool is_capturing(at::Device device) {
+  using Function = int (*)(cudaStream_t, int*);
+  static const auto function =
+      reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "cudaStreamIsCapturing"));
+  int status = 0;
+  if (function == nullptr) return false;
+  const int error = function(c10::cuda::getCurrentCUDAStream(device.index()).stream(), &status);
+  return error != 0 || status != 0;
+}
+
+}  // namespace
+
+RangeLog::RangeLog(Clock clock, at::Device device, bool drain)
+    : clock_(std::move(clock)), device_(device), drain_(drain && device.is_cuda()) {
+  range_listener.store(this, std::memory_order_release);
+}
+
+RangeLog::~RangeLog() { range_listener.store(nullptr, std::memory_order_release); }
+
+void RangeLog::drain(const char* name) {
+  if (!drain_ || !std::string_view(name).starts_with("decode.") || is_capturing(device_)) return;
+  const int64_t begin = clock_();
+  synchronize(device_);
+  ranges_.push_back({"wait", {begin, clock_()}});
+}
+
+// A range must not throw: what fails here makes the log incomplete.
+void RangeLog::opened(const char* name) noexcept try {
+  if (std::this_thread::get_id() != thread_) return;
+  drain(name);
+  open_.push_back(ranges_.size());
+  ranges_.push_back({name, {0, 0}});
+  ranges_.back().time.begin = clock_();
+} catch (...) {
+  complete_ = false;
+}
+
+void RangeLog::closed(const char* name) noexcept try {
+  if (std::this_thread::get_id() != thread_) return;
+  drain(name);
+  if (open_.empty()) return;
+  LoggedRange& range = ranges_[open_.back()];
+  range.time.end = clock_();
+  open_.pop_back();
+} catch (...) {
+  complete_ = false;
+}
+
+std::vector<std::string> RangeLog::names() const {
+  std::vector<std::string> out;
+  for (const LoggedRange& range : ranges_) {
+    if (range.name != "wait" && std::find(out.begin(), out.end(), range.name) == out.end())
+      out.push_back(range.name);
+  }
+  return out;
+}
+
+std::vector<Span> RangeLog::spans(const std::string& name) const {
+  std::vector<Span> out;
+  for (const LoggedRange& range : ranges_) {
+    if (range.name == name) out.push_back(range.time);
+  }
+  return out;
+}
+
+}  // namespace rtfx

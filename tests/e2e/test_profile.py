@@ -1,0 +1,154 @@
+"""`rtfx profile` without a GPU: wall times by region, no GPU figures, nothing mixed with a run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT, strict_records
+
+ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def profile(rtfx, config, tmp_path):
+    def run(*arguments, **changes):
+        return rtfx(
+            "profile",
+            config(**changes),
+            "--output",
+            tmp_path / "run",
+            *arguments,
+            env=ENVIRONMENT,
+        )
+
+    return run
+
+
+def cases_of(folder):
+    records = strict_records(folder / "profile.jsonl")
+    assert all(record["profiled"] for record in records)
+    return [record for record in records if record["kind"] == "profile"]
+
+
+def test_quickstart_configuration_on_the_cpu(rtfx, tmp_path):
+    result = rtfx(
+        "profile",
+        ROOT / "configs/quickstart.json",
+        *("--set", "datasets.0.limit=2", "--set", "batch_sizes=[2]", "--threads", 1),
+        *("--device", "cpu", "--output", tmp_path),
+        env=ENVIRONMENT,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "they need a GPU" in result.stderr
+    assert "decode.loop" in result.stdout
+    cases = cases_of(tmp_path)
+    assert len(cases) == 13  # six decoders of one model, seven of the other
+    for case in cases:
+        assert case["gpu_figures"] is None and case["valid"] and case["laps"] == 1
+        assert {"h2d", "features", "encoder", "decode", "d2h", "detokenize"} <= set(case["regions"])
+        for region in case["regions"].values():
+            assert region.pop("wall_seconds") >= 0
+            assert region and all(value is None for value in region.values())
+
+
+def test_phases_lie_within_their_region(profile, tmp_path):
+    assert profile("--laps", 2).returncode == 0
+    for case in cases_of(tmp_path / "run"):
+        regions = case["regions"]
+        assert case["laps"] == 2
+        assert 0 < regions["decode.loop"]["wall_seconds"] <= regions["decode"]["wall_seconds"]
+
+
+def test_timeline(profile, tmp_path):
+    assert profile().returncode == 0
+    trace = json.loads((tmp_path / "run/trace.json").read_text())
+    events = trace["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names == {"quickstart-rnnt/two/frame_looping/b2/fp32",
+                     "quickstart-rnnt/two/label_looping/b2/fp32"}
+    assert {"encoder", "decode", "decode.loop"} <= {e["name"] for e in events if e["ph"] == "X"}
+    assert trace["otherData"]["left_out_events"] == 0
+
+
+def test_timeline_is_cut_and_says_so(profile, tmp_path):
+    result = profile("--trace-limit", 4)
+    assert result.returncode == 0 and "left out" in result.stdout
+    trace = json.loads((tmp_path / "run/trace.json").read_text())
+    assert sum(e["ph"] == "X" for e in trace["traceEvents"]) == 4
+    assert trace["otherData"]["left_out_events"] > 0
+
+
+def test_no_timeline(profile, tmp_path):
+    assert profile("--trace-limit", 0).returncode == 0
+    assert not (tmp_path / "run/trace.json").exists()
+
+
+def test_an_earlier_profile_is_kept_and_the_journal_untouched(profile, run_config, tmp_path):
+    assert run_config().returncode == 0
+    journal = (tmp_path / "run/journal.jsonl").read_bytes()
+    assert profile().returncode == 0 and profile().returncode == 0
+    assert (tmp_path / "run/profile.jsonl.1").exists()
+    assert (tmp_path / "run/journal.jsonl").read_bytes() == journal
+
+
+def test_a_profile_is_refused_where_a_journal_is_wanted(profile, rtfx, tmp_path):
+    assert profile().returncode == 0
+    (tmp_path / "run/profile.jsonl").rename(tmp_path / "run/journal.jsonl")
+    result = rtfx("report", "--table-only", tmp_path / "run")
+    assert result.returncode == 2 and "rtfx profile" in result.stderr
+
+
+def test_a_case_that_fails_is_a_record(profile, tmp_path):
+    line = {"audio_filepath": str(ROOT / "README.md"), "duration": 1.5, "text": "no sound"}
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(line) + "\n")
+    result = profile(datasets=[{"id": "two", "manifest": str(tmp_path / "manifest.jsonl")}])
+    assert result.returncode == 1 and "FAILED" in result.stdout
+    failures = [r for r in strict_records(tmp_path / "run/profile.jsonl") if r["kind"] == "failure"]
+    assert len(failures) == 2 and all(record["profiled"] for record in failures)
+
+
+@pytest.mark.parametrize("arguments", [["--laps", 0], ["--laps", "x"], ["--trace-limit", -1]])
+def test_bad_options(profile, arguments):
+    assert profile(*arguments).returncode == 2
+
+
+def gpu_record(busy=0.2, valid=True, **fields):
+    decode = {"wall_seconds": 1.5, "gpu.busy": busy, "gpu.busy_with_copies": busy,
+              "gpu.idle_launch": 0.8}  # fmt: skip
+    return synthetic.case_fields(**fields) | {
+        "kind": "profile", "profiled": True, "valid": valid, "regions": {"decode": decode},
+    }  # fmt: skip
+
+
+def draw(folder, output, *records):
+    lines = [json.dumps(record) + "\n" for record in records]
+    (folder / "profile.jsonl").write_text("".join(lines))
+    command = [sys.executable, ROOT / "plots/gpu_idle.py", folder, "-o", output]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("ending, magic", [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_figure_of_idle_shares(tmp_path, ending, magic):
+    output = tmp_path / f"idle.{ending}"
+    provenance = synthetic.provenance() | {"profiled": True}
+    result = draw(tmp_path, output, provenance, gpu_record(), gpu_record(batch=1))
+    assert result.returncode == 0, result.stderr
+    assert output.read_bytes().startswith(magic)
+
+
+def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
+    invalid = gpu_record(valid=False)
+    result = draw(tmp_path, tmp_path / "idle.svg", gpu_record(busy=None), invalid)
+    assert result.returncode == 1 and "no record" in result.stderr
+    assert "invalid" in result.stdout
+
+
+def test_figures_of_runs_refuse_a_profile(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(gpu_record()) + "\n")
+    command = [sys.executable, ROOT / "plots/region_share.py", tmp_path, "-o", tmp_path / "a.svg"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1 and "rtfx profile" in result.stderr

@@ -1,0 +1,150 @@
+#include "harness/profile_figures.h"
+
+#include <gtest/gtest.h>
+
+namespace rtfx {
+namespace {
+
+Activity with_kernels(const std::vector<Span>& spans) {
+  Activity activity;
+  activity.names = {"a", "b"};
+  for (const Span& span : spans) activity.kernels.push_back({span, 0, 7, false});
+  return activity;
+}
+
+TEST(ProfileFigures, WorkedExample) {
+  const Activity activity = with_kernels({{0, 1000}, {500, 2000}, {5000, 6000}});
+  const RegionFigures figures = region_figures(activity, {{0, 10000}}, {}, 5);
+  EXPECT_EQ(figures.wall, 10000);
+  EXPECT_EQ(figures.busy, 3000);
+  EXPECT_DOUBLE_EQ(1 - *figures.busy_share(), 0.7);
+  EXPECT_EQ(figures.kernels, 3);
+  EXPECT_EQ(figures.kernel_time, 3500);
+}
+
+TEST(ProfileFigures, UnionOfSpans) {
+  EXPECT_TRUE(merged({}).empty());
+  EXPECT_TRUE(merged({{5, 5}, {7, 6}}).empty());
+  const std::vector<Span> spans = merged({{8, 9}, {0, 4}, {1, 2}, {4, 6}});
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].begin, 0);
+  EXPECT_EQ(spans[0].end, 6);
+  EXPECT_EQ(spans[1].begin, 8);
+}
+
+TEST(ProfileFigures, ClipsToTheWindows) {
+  EXPECT_EQ(covered({{-5, 2}, {8, 20}}, {{0, 10}}), 4);
+  EXPECT_EQ(covered({{0, 100}}, {{10, 20}, {30, 35}}), 15);
+  EXPECT_EQ(covered({{20, 30}}, {{0, 10}, {40, 50}}), 0);
+  EXPECT_EQ(covered({{0, 3}, {2, 5}, {4, 9}}, {{1, 8}}), 7);
+  EXPECT_EQ(covered({{0, 1}}, {}), 0);
+}
+
+TEST(ProfileFigures, EmptyWindowHasNoShare) {
+  const RegionFigures figures = region_figures(with_kernels({{0, 1}}), {}, {}, 5);
+  EXPECT_FALSE(figures.busy_share().has_value());
+  EXPECT_FALSE(figures.kernel_mean().has_value());
+  EXPECT_FALSE(figures.idle_launch.has_value());
+}
+
+TEST(ProfileFigures, CopiesCountApart) {
+  Activity activity = with_kernels({{0, 10}});
+  activity.copies.push_back({{5, 20}, 0, 7, 64});
+  activity.copies.push_back({{200, 220}, 0, 7, 64});
+  const RegionFigures figures = region_figures(activity, {{0, 100}}, {}, 5);
+  EXPECT_EQ(figures.busy, 10);
+  EXPECT_EQ(figures.busy_copies, 20);
+  EXPECT_EQ(figures.copies, 1);
+  EXPECT_EQ(figures.copied_bytes, 64U);
+}
+
+TEST(ProfileFigures, IdleFromLaunchIntervals) {
+  // One kernel of 1 us every 5 us, as in the paper that the figure is from: 80 % idle.
+  Activity activity;
+  activity.names = {"kernel", "call"};
+  for (int64_t i = 0; i < 4; ++i) {
+    activity.kernels.push_back({{i * 5000 + 3000, i * 5000 + 4000}, 0, 7, false});
+    activity.calls.push_back({{i * 5000, i * 5000 + 2000}, 1, 1, CallKind::launch});
+  }
+  const RegionFigures figures = region_figures(activity, {{0, 20000}}, {}, 5);
+  ASSERT_TRUE(figures.idle_launch.has_value());
+  EXPECT_DOUBLE_EQ(*figures.idle_launch, 0.8);
+  EXPECT_DOUBLE_EQ(*figures.busy_share(), 0.2);
+}
+
+TEST(ProfileFigures, LaunchIntervalsDoNotSpanWindows) {
+  Activity activity = with_kernels({{10, 11}, {1010, 1011}});
+  activity.calls = {{{0, 1}, 1, 1, CallKind::launch},
+                    {{5, 6}, 1, 1, CallKind::launch},
+                    {{1000, 1001}, 1, 1, CallKind::launch},
+                    {{1005, 1006}, 1, 1, CallKind::launch}};
+  const RegionFigures figures = region_figures(activity, {{0, 20}, {1000, 1020}}, {}, 5);
+  EXPECT_EQ(figures.launches, 4);
+  EXPECT_DOUBLE_EQ(*figures.idle_launch, 0.8);  // 1 - 1 / 5
+}
+
+TEST(ProfileFigures, GraphsHaveNoLaunchInterval) {
+  Activity activity = with_kernels({{10, 11}});
+  activity.kernels[0].in_graph = true;
+  activity.calls = {{{0, 1}, 1, 1, CallKind::launch},
+                    {{3, 4}, 1, 1, CallKind::launch},
+                    {{5, 6}, 1, 1, CallKind::graph_launch}};
+  RegionFigures figures = region_figures(activity, {{0, 20}}, {}, 5);
+  EXPECT_FALSE(figures.idle_launch.has_value());
+  EXPECT_EQ(figures.graph_launches, 1);
+  EXPECT_FALSE(figures.graphs_unseen());
+  activity.kernels[0].in_graph = false;
+  figures = region_figures(activity, {{0, 20}}, {}, 5);
+  EXPECT_TRUE(figures.graphs_unseen());
+}
+
+TEST(ProfileFigures, CallsInsideOthersAndIgnoredOnesDoNotCount) {
+  Activity activity = with_kernels({});
+  activity.calls = {{{0, 10}, 1, 1, CallKind::launch},
+                    {{2, 8}, 1, 1, CallKind::launch},  // the driver's part of it
+                    {{4, 6}, 1, 2, CallKind::launch},  // another thread
+                    {{20, 25}, 1, 1, CallKind::synchronize},
+                    {{30, 35}, 1, 1, CallKind::synchronize}};
+  const RegionFigures figures = region_figures(activity, {{0, 100}}, {{29, 36}}, 5);
+  EXPECT_EQ(figures.launches, 2);
+  EXPECT_EQ(figures.synchronizations, 1);
+  EXPECT_EQ(figures.synchronization_time, 5);
+}
+
+TEST(ProfileFigures, TopKernelsByTotalTime) {
+  Activity activity = with_kernels({{0, 2}, {10, 12}});
+  activity.kernels.push_back({{20, 23}, 1, 7, false});
+  RegionFigures figures = region_figures(activity, {{0, 100}}, {}, 5);
+  ASSERT_EQ(figures.top.size(), 2U);
+  EXPECT_EQ(figures.top[0].name, "a");
+  EXPECT_EQ(figures.top[0].count, 2);
+  EXPECT_EQ(figures.top[0].total, 4);
+  EXPECT_EQ(figures.top[1].least, 3);
+  EXPECT_EQ(figures.top[1].most, 3);
+  figures = region_figures(activity, {{0, 100}}, {}, 1);
+  EXPECT_EQ(figures.top.size(), 1U);
+}
+
+TEST(ProfileFigures, KindsOfCalls) {
+  EXPECT_EQ(classify_call("cudaLaunchKernel_v7000"), CallKind::launch);
+  EXPECT_EQ(classify_call("cudaLaunchKernelExC_v11060"), CallKind::launch);
+  EXPECT_EQ(classify_call("cuLaunchKernelEx"), CallKind::launch);
+  EXPECT_EQ(classify_call("cudaLaunchHostFunc_v10000"), CallKind::other);
+  EXPECT_EQ(classify_call("cudaGraphLaunch_v10000"), CallKind::graph_launch);
+  EXPECT_EQ(classify_call("cudaStreamSynchronize_v3020"), CallKind::synchronize);
+  EXPECT_EQ(classify_call("cudaMemcpyAsync_v3020"), CallKind::other);
+}
+
+TEST(ProfileFigures, ShortNames) {
+  EXPECT_EQ(short_call_name("cudaMemcpyAsync_ptsz_v7000"), "cudaMemcpyAsync");
+  EXPECT_EQ(short_call_name("cudaStreamGetCaptureInfo_v2_v11030"), "cudaStreamGetCaptureInfo");
+  EXPECT_EQ(short_call_name("cuLaunchKernel"), "cuLaunchKernel");
+  EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::copy<float, 4>(int, X<2>)"),
+            "at::native::copy");
+  EXPECT_EQ(short_kernel_name("ampere_sgemm_32x128_tn"), "ampere_sgemm_32x128_tn");
+  EXPECT_EQ(short_kernel_name("void f<g(int)::{lambda(int)#1}>(T)"), "f");
+  EXPECT_EQ(short_kernel_name("std::enable_if<true, void>::type ns::k<1>(int)"), "ns::k");
+}
+
+}  // namespace
+}  // namespace rtfx
