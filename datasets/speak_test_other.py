@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """LibriSpeech test-other as synthetic speech of its true lengths: speak_test_other.py FOLDER
 
-Has espeak-ng speak the 2939 transcripts (test_other/, CC BY 4.0) in several voices, each for exactly
-as many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wav without the soundfile
-package) and manifest.jsonl into FOLDER. Files that are there already are kept, so that it can be
-interrupted and started again. The same espeak-ng gives the same samples.
+Has espeak-ng speak the 2939 transcripts (test_other/, CC BY 4.0) in several voices, each for
+exactly as many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wav without the
+soundfile package) and manifest.jsonl into FOLDER; without --limit also clips_7.4s.jsonl,
+clips_23s.jsonl and clips_77s.jsonl, eight clips each of just that length, made of neighbouring
+transcripts. Files that are there already are kept, so that it can be interrupted and started again.
+The same espeak-ng gives the same samples.
 
-Needs Python 3.11, numpy and espeak-ng (`apt install espeak-ng`). A machine without espeak-ng takes a
-copy of the finished FOLDER.
+Needs Python 3.11, numpy and espeak-ng (`apt install espeak-ng`). A machine without espeak-ng takes
+a copy of the finished FOLDER.
 """
 
 import argparse
@@ -41,6 +43,8 @@ VOICES = [
 SLOWEST, FASTEST = 80, 450  # words per minute that espeak-ng keeps to
 EDGE = RATE // 10  # samples of silence before and after, where there is room
 QUIET = 64  # of 32768: below it, the ends of espeak-ng's audio are silence
+CLIPS = 8  # of each length, for batches of equal clips
+CLIP_SECONDS = (7.4, 23, 77)
 STRETCH = 1.04  # pitch and speed may change by as much to hit a length
 
 
@@ -52,6 +56,23 @@ def read_transcripts(limit):
     with gzip.open(TRANSCRIPTS, "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     return [(name, int(samples), text.lower()) for name, samples, text in rows[:limit]]
+
+
+def join_clips(rows, seconds):
+    """CLIPS rows of exactly `seconds`: neighbours whose lengths add up to about that."""
+    wanted, window, clips = round(seconds * RATE), [], []
+    for row in rows:
+        window.append(row)
+        while sum(total for _, total, _ in window) > 1.05 * wanted:
+            window.pop(0)
+        if sum(total for _, total, _ in window) >= 0.95 * wanted:
+            speaker = window[0][0].split("-")[0]
+            text = " ".join(text for _, _, text in window)
+            clips.append((f"{speaker}-{seconds:g}s-{len(clips)}", wanted, text))
+            window = []
+        if len(clips) == CLIPS:
+            break
+    return clips
 
 
 def voice_of(name):
@@ -161,14 +182,14 @@ def make_all(rows, folder, espeak, ending, jobs):
     return new
 
 
-def write_manifest(rows, folder, ending):
+def write_manifest(rows, path, ending):
     lines = [
         {"audio_filepath": f"audio/{name}.{ending}", "duration": total / RATE, "text": text}
         for name, total, text in rows
     ]
-    partial_file = folder / "manifest.part"
+    partial_file = path.with_suffix(".part")
     partial_file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    partial_file.replace(folder / "manifest.jsonl")
+    partial_file.replace(path)
 
 
 def parse_arguments():
@@ -199,8 +220,12 @@ def run(arguments):
         )
     (arguments.folder / "audio").mkdir(parents=True, exist_ok=True)
     rows = read_transcripts(arguments.limit)
-    new = make_all(rows, arguments.folder, arguments.espeak, ending, arguments.jobs)
-    write_manifest(rows, arguments.folder, ending)
+    clips = {} if arguments.limit else {s: join_clips(rows, s) for s in CLIP_SECONDS}
+    everything = rows + [row for group in clips.values() for row in group]
+    new = make_all(everything, arguments.folder, arguments.espeak, ending, arguments.jobs)
+    write_manifest(rows, arguments.folder / "manifest.jsonl", ending)
+    for seconds, group in clips.items():
+        write_manifest(group, arguments.folder / f"clips_{seconds:g}s.jsonl", ending)
     hours = sum(total for _, total, _ in rows) / RATE / 3600
     print(
         f"{arguments.folder / 'manifest.jsonl'}: {len(rows)} utterances, {hours:.4f} h ({new} new)"

@@ -1,4 +1,4 @@
-"""datasets/speak_test_other.py: speech of exact lengths, made once, and what it says when it cannot."""
+"""datasets/speak_test_other.py: speech of exact lengths, made once, and errors."""
 
 import json
 import shutil
