@@ -15,10 +15,10 @@ from journal import read_journal
 
 SYNTHETIC = "random encoder + stand-in decoder"
 CLASSES = {
-    "W": "accuracy: equal only with the same weights, data and text normaliser",
-    "R": "a ratio: expected to point the same way",
-    "H": "depends on GPU, host and software: side by side, not judged",
-    "Q": "only the order is compared",
+    "W": "Accuracy: equal only with the same weights, data and text normaliser",
+    "R": "A ratio: expected to point the same way",
+    "H": "Depends on GPU, host and software: side by side, not judged",
+    "Q": "Only the order is compared",
 }
 HEADS = ["model", "paper's arm", "decoder", "batch", "ours", "paper", "ours / paper", "remark"]
 
@@ -104,7 +104,7 @@ def cell_row(cases, cell, cv_max):
     else:
         verdict = agreement(cell, ours)
         if cell["metric"] == "wer" and case.is_synthetic:
-            verdict = "of the stand-in: not comparable"
+            verdict, ratio = "of the stand-in: not comparable", None
         remark = remark_of(case, cv_max, verdict)
     return [
         cell["model"] if "model" in cell else case.model if case else "–",
@@ -133,7 +133,8 @@ def own_rows(cases, cells, all_cells, cv_max):
         if case := find_case(cases, cell):
             settings[tuple(same_settings(case).items())] = (cell, case)
     for like, example in settings.values():
-        known = {cell.get("decoder") for cell in all_cells} | {like.get("over")}
+        known = {c.get("decoder") for c in all_cells if c.get("model") in (None, example.model)}
+        known.add(like.get("over"))
         for case in cases:
             if case.decoder in known or same_settings(case) != same_settings(example):
                 continue
@@ -200,7 +201,7 @@ def markdown(table, journal):
     yield ""
     yield from (f"- {text}" for text in paper.get("remarks", []))
     for section in sections(table, journal):
-        yield from ("", f"## {section.title}", "", f"{section.note[0].upper()}{section.note[1:]}.", "")
+        yield from ("", f"## {section.title}", "", f"{section.note}.", "")
         yield from (row(HEADS), "|---|---|---|--:|--:|--:|--:|---|")
         yield from map(row, section.rows)
 
