@@ -1,12 +1,8 @@
 #include "harness/commands.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
@@ -15,6 +11,8 @@
 #include "harness/plan.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
+#include "harness/python_script.h"
+#include "harness/reproduce.h"
 #include "harness/run.h"
 #include "harness/table.h"
 #include "harness/transcribe.h"
@@ -24,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Options shared by `run` and `validate`.
+/// Options shared by `run`, `validate` and `reproduce`.
 struct ConfigArguments {
   std::string file, device, output;
   std::vector<std::string> overrides;
@@ -33,6 +31,10 @@ struct ConfigArguments {
 
   void add_to(CLI::App& app) {
     app.add_option("config", file, "JSON configuration")->required();
+    add_overrides_to(app);
+  }
+
+  void add_overrides_to(CLI::App& app) {
     app.add_option("--set", overrides, "override: a.b.0.c=value, the value as JSON or plain text");
     app.add_option("--device", device, "auto, cpu, cuda or cuda:N");
     app.add_option("--threads", threads, "CPU threads; 0: all cores");
@@ -102,24 +104,6 @@ void print_plan(const Config& config) {
              config.hash().substr(0, 12));
 }
 
-std::filesystem::path report_script() {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-  std::vector<std::filesystem::path> candidates = {
-      program.parent_path() / "../plots/report.py",
-      std::filesystem::path(RTFX_SOURCE_DIR) / "plots/report.py"};
-  for (const auto& candidate : candidates) {
-    if (std::filesystem::exists(candidate)) return candidate.lexically_normal();
-  }
-  throw UserError("report", "plots/report.py is not beside the program or in its source folder",
-                  "keep them together");
-}
-
-std::string python() {
-  if (const char* chosen = std::getenv("RTFX_PYTHON")) return chosen;
-  const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
-  return std::filesystem::exists(own) ? own.string() : "python3";
-}
-
 /// The table of a finished or interrupted run, and its HTML page.
 int report(const std::filesystem::path& folder, bool table_only) {
   const auto records = read_journal(folder / "journal.jsonl");
@@ -128,32 +112,19 @@ int report(const std::filesystem::path& folder, bool table_only) {
     if (record.value("kind", "") == "provenance") cv_max = record["config"]["protocol"]["cv_max"];
   }
   print_table(records, cv_max);
-  std::fflush(stdout);
-  if (table_only) return kOk;
-  std::vector<std::string> command = {python(), report_script().string(), folder.string()};
-  std::vector<char*> arguments;
-  for (std::string& argument : command) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  int status = 0;
-  const bool started =
-      posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) == 0;
-  if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-      WEXITSTATUS(status) == 0) {
-    return kOk;
-  }
-  throw UserError("report", "the page was not made",
-                  "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
+  if (!table_only) run_script("report", "plots/report.py", {folder.string()});
+  return kOk;
 }
 
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
-  ConfigArguments run_arguments, validate_arguments, profile_arguments;
+  ConfigArguments run_arguments, validate_arguments, profile_arguments, reproduce_arguments;
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
-  std::string report_folder;
-  bool resume = false, force = false, list_json = false, table_only = false;
+  std::string report_folder, table, table_journal;
+  int64_t quick = 0;
+  bool resume = false, force = false, list_json = false, table_only = false, latex = false;
   int code = kOk;
 
   Program() {
@@ -161,6 +132,7 @@ struct Program {
     app.set_version_flag("--version", version_text());
     add_run();
     add_profile();
+    add_reproduce();
     add_transcribe();
 
     auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
@@ -181,15 +153,34 @@ struct Program {
   void add_run() {
     auto* command = app.add_subcommand("run", "run a configuration: journal, table");
     run_arguments.add_to(*command);
+    add_modes(*command);
+    command->callback([this] { code = rtfx::run(run_arguments.load(), mode()); });
+  }
+
+  void add_modes(CLI::App& command) {
     auto* resume_flag =
-        command->add_flag("--resume", resume, "continue the journal in the output folder");
-    command->add_flag("--force", force, "start anew; an earlier journal is kept as journal.jsonl.N")
+        command.add_flag("--resume", resume, "continue the journal in the output folder");
+    command.add_flag("--force", force, "start anew; an earlier journal is kept as journal.jsonl.N")
         ->excludes(resume_flag);
+  }
+
+  Journal::Mode mode() const {
+    return resume ? Journal::Mode::resume : force ? Journal::Mode::force : Journal::Mode::fresh;
+  }
+
+  void add_reproduce() {
+    auto* command = app.add_subcommand(
+        "reproduce", "run the configuration of a published table and set ours beside its figures");
+    command->add_option("table", table, "its name; without one, the tables are listed");
+    reproduce_arguments.add_overrides_to(*command);
+    add_modes(*command);
+    command->add_option("--quick", quick, "only the first N utterances of each set")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--from", table_journal, "journal or folder of a run: only render it");
+    command->add_flag("--latex", latex, "write the table as LaTeX too");
     command->callback([this] {
-      const Journal::Mode mode = resume  ? Journal::Mode::resume
-                                 : force ? Journal::Mode::force
-                                         : Journal::Mode::fresh;
-      code = rtfx::run(run_arguments.load(), mode);
+      if (table.empty()) return print_tables();
+      code = reproduce();
     });
   }
 
@@ -211,6 +202,23 @@ struct Program {
       profile_options.cupti = !no_cupti;
       code = rtfx::profile(profile_arguments.load(), profile_options);
     });
+  }
+
+  int reproduce() {
+    reproduce_arguments.file = table_file(table).string();
+    if (!table_journal.empty()) {
+      render_table(reproduce_arguments.file, table_journal, latex);
+      return kOk;
+    }
+    Config config = reproduce_arguments.load();
+    if (quick > 0) {
+      for (DatasetSource& dataset : config.datasets) dataset.limit = quick;
+      // Apart from the real one's; the limit in its journal stamps the table.
+      if (reproduce_arguments.output.empty()) config.output += "_quick";
+    }
+    const int result = run_table(config, mode());
+    if (result != kInterrupted) render_table(reproduce_arguments.file, config.output, latex);
+    return result;
   }
 
   void add_transcribe() {

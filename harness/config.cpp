@@ -12,6 +12,7 @@
 #include "harness/exactness.h"
 #include "harness/json_view.h"
 #include "harness/normalize.h"
+#include "models/architectures.h"
 
 namespace rtfx {
 namespace {
@@ -29,7 +30,9 @@ class Reader {
   Config read(const std::string& default_name) {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
-                      "verify", "scorer", "sync_debug", "output", "plugins"});
+                      "verify", "scorer", "sync_debug", "output", "plugins",
+                      // Of a published table; `rtfx reproduce` reads them.
+                      "paper", "cells"});
     config_.folder = folder_;
     config_.name = text("name", default_name);
     config_.question = root_.at("question").text();
@@ -87,8 +90,9 @@ class Reader {
     for (const JsonView& v : root_.at("models").elements()) {
       ModelSource model;
       if (v.value().is_object()) {
-        v.check_keys({"id", "path"});
+        v.check_keys({"id", "path", "fallback"});
         model.path = path(v.at("path"));
+        if (const auto fallback = v.find("fallback")) model.fallback = read_fallback(*fallback);
         if (const auto id = v.find("id")) model.id = id->text();
       } else {
         model.path = path(v);
@@ -97,6 +101,11 @@ class Reader {
       unique(seen, model.id, v.where());
       config_.models.push_back(model);
     }
+  }
+
+  ModelSource::Fallback read_fallback(const JsonView& v) const {
+    v.check_keys({"encoder", "decoder"});
+    return {v.at("encoder").choice(architecture_names()), path(v.at("decoder"))};
   }
 
   void read_datasets() {
@@ -271,8 +280,14 @@ json Config::resolved() const {
                      {"measured_rounds", protocol.measured_rounds},
                      {"seed", protocol.seed},
                      {"cv_max", protocol.cv_max}};
-  for (const ModelSource& m : models)
-    out["models"].push_back({{"id", m.id}, {"path", m.path.string()}});
+  for (const ModelSource& m : models) {
+    json entry = {{"id", m.id}, {"path", m.path.string()}};
+    if (m.fallback) {
+      entry["fallback"] = {{"encoder", m.fallback->encoder},
+                           {"decoder", m.fallback->decoder.string()}};
+    }
+    out["models"].push_back(entry);
+  }
   for (const DatasetSource& d : datasets) {
     json entry = {{"id", d.id}};
     if (!d.manifest.empty()) entry["manifest"] = d.manifest;
@@ -302,7 +317,10 @@ std::string Config::hash() const {
   const auto relative = [&](json& path) {
     path = std::filesystem::path(path.get<std::string>()).lexically_proximate(folder).string();
   };
-  for (json& model : canonical["models"]) relative(model["path"]);
+  for (json& model : canonical["models"]) {
+    relative(model["path"]);
+    if (model.contains("fallback")) relative(model["fallback"]["decoder"]);
+  }
   for (json& plugin : canonical["plugins"]) relative(plugin);
   for (json& dataset : canonical["datasets"]) {
     for (const char* key : {"manifest", "librispeech"}) {

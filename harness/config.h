@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,16 @@
 namespace rtfx {
 
 struct ModelSource {
+  /// For a checkpoint that may be absent: what is timed and decoded in its place
+  /// (models/synthetic.h).
+  struct Fallback {
+    std::string encoder;            // name of an architecture
+    std::filesystem::path decoder;  // the stand-in checkpoint
+  };
+
   std::string id;
   std::filesystem::path path;
+  std::optional<Fallback> fallback = {};
 };
 
 struct DecoderSpec {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "harness/summaries.h"
+#include "models/synthetic.h"
 
 namespace rtfx {
 namespace {
@@ -48,10 +49,12 @@ std::string verdict_text(const CaseSummary& c) {
 
 std::string group_of(const CaseSummary& c) {
   const json& dataset = c.last.at("dataset");
-  return fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {})",
+  const bool synthetic = c.last["model"].value("weights", "") == "synthetic";
+  return fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}",
                      c.last["model"]["id"].get<std::string>(), dataset["id"].get<std::string>(),
                      dataset["utterances"].get<int64_t>(), dataset["audio_seconds"].get<double>(),
-                     c.last["device"].get<std::string>());
+                     c.last["device"].get<std::string>(),
+                     synthetic ? fmt::format(": {}", kSyntheticLabel) : "");
 }
 
 void print_row(const CaseSummary& c, double cv_max, bool colours) {

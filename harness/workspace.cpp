@@ -22,11 +22,30 @@ void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
   loaded.audio.push_back(std::move(audio.samples));
 }
 
+Checkpoint load_model(const ModelSource& source) {
+  if (!source.fallback || std::filesystem::exists(source.path))
+    return Checkpoint::load(source.path);
+  const auto& [encoder, decoder] = *source.fallback;
+  if (!std::filesystem::exists(decoder)) {
+    throw UserError(source.path.string(),
+                    fmt::format("no such file, and neither is its fallback {}", decoder.string()),
+                    "put one of them there, or name another with --set models.N.path or "
+                    "models.N.fallback.decoder");
+  }
+  Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"),
+                                         Checkpoint::load(decoder), decoder.string());
+  made.notices.insert(
+      made.notices.begin(),
+      fmt::format("no such file; {} instead: encoder '{}' of random weights, frames "
+                  "and words of {}",
+                  kSyntheticLabel, encoder, decoder.string()));
+  return made;
+}
+
 }  // namespace
 
 Workspace::Workspace(const Config& config) : config_(config) {
-  for (const ModelSource& source : config_.models)
-    checkpoints_.push_back(Checkpoint::load(source.path));
+  for (const ModelSource& source : config_.models) checkpoints_.push_back(load_model(source));
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
     loaded.dataset = load_dataset(source);

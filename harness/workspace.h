@@ -26,7 +26,8 @@ struct LoadedDataset {
 
 class Workspace {
  public:
-  /// Reads checkpoints and lists utterances; no audio yet. Throws UserError.
+  /// Reads checkpoints, or their fallbacks where they are absent, and lists utterances; no audio
+  /// yet. Throws UserError.
   explicit Workspace(const Config& config);
 
   const Config& config() const { return config_; }

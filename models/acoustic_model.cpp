@@ -18,7 +18,11 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->device = device;
   model->dtype = dtype;
   model->features.emplace(config.features, weights, device);
-  model->encoder.emplace(config.encoder, config.features.mel_bins, weights, device, dtype);
+  model->encoder.emplace(config.encoder, config.features.mel_bins,
+                         checkpoint.stand_in ? random_encoder(config) : weights, device, dtype);
+  if (checkpoint.stand_in) {
+    model->stand_in.emplace(*checkpoint.stand_in, config.encoder.subsampling_factor, device, dtype);
+  }
   if (config.has_ctc) {
     const WeightReader ctc(weights, "ctc.", device, dtype);
     model->ctc_head.emplace(ctc.get("weight"), ctc.get("bias"));

@@ -14,6 +14,7 @@
 #include "models/features.h"
 #include "models/joint.h"
 #include "models/prediction_network.h"
+#include "models/synthetic.h"
 
 namespace rtfx {
 
@@ -29,6 +30,15 @@ struct AcousticModel {
   std::optional<CtcHead> ctc_head;
   std::optional<PredictionNetwork> prediction;
   std::optional<Joint> joint;
+  std::optional<StandIn> stand_in;  // where `encoder` has random weights
+
+  /// What decoders read of a batch: `encoded`, the output of `encoder`, or the stand-in's frames in
+  /// its place. `audio`, `lengths`: as `features` takes them. Belongs to no timed region; does not
+  /// synchronise.
+  Encoded frames_for_decoder(const Encoded& encoded, const at::Tensor& audio,
+                             const at::Tensor& lengths) const {
+    return stand_in ? (*stand_in)(encoded, audio, lengths) : encoded;
+  }
 
   /// Copies the weights to `device` in `dtype` (float32, bfloat16 or float16). float32 means
   /// float32: TF32 is switched off for the whole process.

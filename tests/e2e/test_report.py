@@ -127,24 +127,6 @@ def test_figures_as_files(tmp_path, figure, ending, magic):
     assert "key of quickstart-rnnt" in result.stdout  # the records it shows
 
 
-def test_paper_tables(tmp_path):
-    records = [synthetic.provenance(
-        models=[{"id": "quickstart-rnnt", "kind": "rnnt", "parameters": 6_300_000}],
-        config=synthetic.provenance()["config"] | {"dtypes": ["bf16"]},
-    )]  # fmt: skip
-    for decoder, seconds in (("frame_looping", 2.0), ("label_looping", 0.5)):
-        records.append(synthetic.run(decoder=decoder, decode_seconds=seconds, batch=32))
-    path = synthetic.write(tmp_path, records)
-    result = script("plots/paper_tables.py", path, "-o", tmp_path / "tables.md")
-    assert result.returncode == 0, result.stderr
-    text = (tmp_path / "tables.md").read_text()
-    row = next(line for line in text.splitlines() if line.startswith("| 32 |"))
-    # 120 s of audio in 3.713 s and 2.213 s, of which decoding 2 s and 0.5 s; then the paper's.
-    assert row.startswith("| 32 | 32.3 / 60.0 | 54.2 / 240.0 | 1.7 / 4.0 | bitwise |")
-    assert "| 383.8 / 512.8 | 751.2 / 1403.6 | 2.0 / 2.7 |" in row
-    assert "| 1 | – | – | – | – | 70.1 / 105.6 |" in text
-
-
 def test_readme_table(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- table:synthetic -->\nold\n<!-- /table -->\nafter\n")

@@ -1,0 +1,53 @@
+#include "harness/python_script.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+std::string python() {
+  if (const char* chosen = std::getenv("RTFX_PYTHON")) return chosen;
+  const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
+  return std::filesystem::exists(own) ? own.string() : "python3";
+}
+
+}  // namespace
+
+std::filesystem::path project_file(const std::string& name) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  for (const std::filesystem::path& folder :
+       {program.parent_path() / "..", std::filesystem::path(RTFX_SOURCE_DIR)}) {
+    if (std::filesystem::exists(folder / name)) return (folder / name).lexically_normal();
+  }
+  throw UserError(name, "is not beside the program or in its source folder", "keep them together");
+}
+
+void run_script(const std::string& what, const std::string& script,
+                const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {python(), project_file(script).string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& argument : command) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);  // what we printed comes first
+  pid_t child = 0;
+  int status = 0;
+  const bool started =
+      posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environ) == 0;
+  if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+      WEXITSTATUS(status) == 0) {
+    return;
+  }
+  throw UserError(what, fmt::format("{} failed", script),
+                  "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
+}
+
+}  // namespace rtfx

@@ -1,0 +1,19 @@
+// Starts the Python scripts that come with the program.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+/// A file or folder of the project, such as "plots/report.py": in the folder above the program's,
+/// or else in the source folder. Throws UserError where there is none.
+std::filesystem::path project_file(const std::string& name);
+
+/// Runs a script, its output being ours, with the Python of RTFX_PYTHON, or of the source folder's
+/// environment, or python3. `what`: the command, for errors. Throws UserError where it fails.
+void run_script(const std::string& what, const std::string& script,
+                const std::vector<std::string>& arguments);
+
+}  // namespace rtfx

@@ -1,0 +1,25 @@
+// Encoders of published checkpoints by size, so that they can be timed without their weights.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/config.h"
+
+namespace rtfx {
+
+struct Architecture {
+  std::string name;
+  int64_t mel_bins = 80;
+  EncoderConfig encoder;
+};
+
+/// parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
+/// fastconformer-large, conformer-large (4x sub-sampling), and tiny, for trying things out.
+std::vector<std::string> architecture_names();
+
+/// Throws UserError with the nearest name where there is none. `where`: JSON pointer.
+const Architecture& find_architecture(std::string_view name, std::string_view where);
+
+}  // namespace rtfx

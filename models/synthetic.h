@@ -1,0 +1,51 @@
+// Timing a model whose checkpoint is not at hand: its encoder with random weights, and a small
+// trained checkpoint, the stand-in, in place of the rest.
+//
+// Frames of a random encoder would make nonsense of the labels, and with them of a decoder's work.
+// So the encoder is run and timed for its shapes only; what the decoder reads are the frames that
+// the stand-in's own encoder makes of the same audio, outside every timed region. Words, and with
+// them WER, are the stand-in's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "models/architectures.h"
+#include "models/checkpoint.h"
+#include "models/encoder.h"
+#include "models/features.h"
+
+namespace rtfx {
+
+/// What stands in records and tables for such a model.
+constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
+
+/// A checkpoint with the settings of `architecture` for its encoder and everything else of
+/// `stand_in`, which it keeps. Its sha256 is of both; `parameters` counts the encoder at full size.
+/// The encoder's weights are made when a model is built, the same ones every time. Throws UserError
+/// where a frame of `stand_in` is not a whole number of frames of `architecture`. `where` names it.
+Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
+                                const std::string& where);
+
+/// Random weights for the encoder that `config` describes.
+StateDict random_encoder(const ModelConfig& config);
+
+/// The stand-in's front end on a device.
+class StandIn {
+ public:
+  /// `factor`: sub-sampling of the timed encoder.
+  StandIn(const Checkpoint& checkpoint, int64_t factor, at::Device device, at::ScalarType dtype);
+
+  /// Frames of the same utterances in the shape of `timed`, [B, T', D of the stand-in], each
+  /// repeated where the timed encoder has more of them per second. Lengths are those of `timed`.
+  Encoded operator()(const Encoded& timed, const at::Tensor& audio,
+                     const at::Tensor& lengths) const;
+
+ private:
+  FeatureExtractor features_;
+  Encoder encoder_;
+  int64_t repeat_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,150 @@
+"""Arithmetic of a published table's cells: which case a cell means, its value here, how they agree.
+
+A cell is an object of "cells" in configs/tables/*.json. It selects a case by `model`, `decoder` and
+`batch`, and by `dataset` and `dtype` where there are several, or by the case's whole name (`case`).
+
+Metrics:
+  rtfx.total, rtfx.decode         seconds of audio per second of work, mean over rounds
+  share.decode                    percent of the total time that is decoding
+  wer                             word error rate in percent
+  min_ms.total, min_ms.decode     milliseconds for one batch, the least of all rounds
+  speedup.total, speedup.decode   times faster than the decoder `over`, at the same settings;
+                                  decode: (share / RTFx of `over`) / (share / RTFx of the arm)
+  speedup.min_ms.total, .decode   the same from the least times
+
+Classes: W accuracy, equal when rounded; R ratio, the same direction and a similar size; H speed of
+a machine, never judged; Q order only.
+"""
+
+import math
+
+METRICS = {
+    "rtfx.total": "RTFx, total",
+    "rtfx.decode": "RTFx, decoding alone",
+    "share.decode": "Share of decoding in the total time, %",
+    "wer": "Word error rate, %",
+    "min_ms.total": "Total time, ms",
+    "min_ms.decode": "Decoding time, ms",
+    "speedup.total": "Speed-up, total",
+    "speedup.decode": "Speed-up, decoding alone",
+    "speedup.min_ms.total": "Speed-up, total (least times)",
+    "speedup.min_ms.decode": "Speed-up, decoding alone (least times)",
+}
+
+
+def matches(case, cell):
+    if "case" in cell:
+        return case.name == cell["case"]
+    found = {
+        "model": case.model,
+        "decoder": case.decoder,
+        "batch": case.batch,
+        "dataset": case.dataset,
+        "dtype": case.dtype,
+    }
+    return all(str(cell[key]) == found[key] for key in found if key in cell)
+
+
+def find_case(cases, cell):
+    """The cell's case; None where it was not run, and for arms of the paper that we do not have."""
+    if "case" not in cell and not cell.get("decoder"):
+        return None
+    return next((case for case in cases if matches(case, cell)), None)
+
+
+def batches_of(case):
+    """Batches in a pass; None for batches by seconds, which the journal does not count."""
+    if case.last["batch"]["by"] != "count":
+        return None
+    return math.ceil(case.last["dataset"]["utterances"] / case.last["batch"]["size"])
+
+
+def least_ms(case, part):
+    batches = batches_of(case)
+    if not batches:
+        return None
+    seconds = [
+        run["total_seconds"] if part == "total" else run["regions"][part]["host_seconds"]
+        for run in case.runs
+    ]
+    return 1000 * min(seconds) / batches
+
+
+def cost(case, part):
+    """Seconds of work per second of audio."""
+    total = case.metric("rtfx.total")[0]
+    if part == "total":
+        return total and 1 / total
+    share = case.metric("share.decode")[0]
+    return share / total if total and share is not None else None
+
+
+def value_of(case, metric):
+    """The metric of one case; None without a result. Speed-ups need two: speed_up()."""
+    if case is None or case.failure or not case.runs:
+        return None
+    if metric == "wer":
+        wer = (case.last.get("wer") or {}).get("wer")
+        return None if wer is None else 100 * wer
+    if metric.startswith("min_ms."):
+        return least_ms(case, metric.removeprefix("min_ms."))
+    mean = case.metric(metric)[0]
+    return 100 * mean if metric == "share.decode" and mean is not None else mean
+
+
+def speed_up(baseline, arm, metric):
+    """How many times faster `arm` is than `baseline`."""
+    if any(case is None or case.failure or not case.runs for case in (baseline, arm)):
+        return None
+    of = metric.removeprefix("speedup.")
+    measure = (
+        (lambda case: least_ms(case, of.removeprefix("min_ms.")))
+        if of.startswith("min_ms.")
+        else (lambda case: cost(case, of))
+    )
+    ours, theirs = measure(arm), measure(baseline)
+    return theirs / ours if ours and theirs else None
+
+
+def our_value(cases, cell):
+    case = find_case(cases, cell)
+    if not cell["metric"].startswith("speedup."):
+        return value_of(case, cell["metric"])
+    if case is None:
+        return None
+    baseline = find_case(cases, {"decoder": cell["over"]} | same_settings(case))
+    return speed_up(baseline, case, cell["metric"])
+
+
+def same_settings(case):
+    return {
+        "model": case.model,
+        "dataset": case.dataset,
+        "batch": case.batch,
+        "dtype": case.dtype,
+    }
+
+
+def digits_of(published):
+    """Decimals as printed: 2 of "75.30"."""
+    return len(published.partition(".")[2])
+
+
+def agreement(cell, ours):
+    """What the cell's class says of the two figures; empty where it says nothing."""
+    if ours is None:
+        return ""
+    theirs = float(cell["published"])
+    if cell["class"] == "W":
+        difference = round(ours, digits_of(cell["published"])) - theirs
+        return "equal" if abs(difference) < 1e-9 else f"{difference:+.2f}"
+    if cell["class"] == "R":
+        similar = 0.5 <= ours / theirs <= 2
+        if not cell["metric"].startswith("speedup."):
+            return "similar" if similar else "differs"
+        if theirs == 1:
+            return "similar" if similar else "differs"
+        if (ours > 1) != (theirs > 1):
+            return "other direction"
+        return "same direction" if similar else "same direction, other size"
+    return ""

@@ -1,0 +1,271 @@
+"""A published table beside ours: paper_table.py TABLE.json JOURNAL [--latex] [-o FILE.md]
+
+TABLE.json is a file of configs/tables/, JOURNAL a run's folder or its journal. `rtfx reproduce`
+makes the journal and calls this. Prints the table and writes it beside the journal: table.md for
+journal.jsonl, NAME.md for NAME.jsonl; with --latex .tex too.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cells import METRICS, agreement, digits_of, find_case, our_value, same_settings
+from journal import read_journal
+
+SYNTHETIC = "random encoder + stand-in decoder"
+CLASSES = {
+    "W": "Accuracy: equal only with the same weights, data and text normaliser",
+    "R": "A ratio: expected to point the same way",
+    "H": "Depends on GPU, host and software: side by side, not judged",
+    "Q": "Only the order is compared",
+}
+HEADS = ["model", "paper's arm", "decoder", "batch", "ours", "paper", "ours / paper", "remark"]
+
+
+@dataclass
+class Section:
+    """One metric: rows of texts under HEADS."""
+
+    title: str
+    note: str
+    rows: list = field(default_factory=list)
+
+
+def our_weights(models):
+    texts = []
+    for m in models:
+        size = f"{m['kind']}, {m['parameters'] / 1e6:.1f} M parameters"
+        if m.get("weights") == "synthetic":
+            size += f": {SYNTHETIC}"
+        texts.append(f"{m['id']} ({size})")
+    return "; ".join(texts)
+
+
+def our_normaliser(journal):
+    for case in journal.cases:
+        if wer := case.last.get("wer"):
+            return f"{wer['normalizer']}, version {wer['version']}"
+    return "no result"
+
+
+def our_setting(journal):
+    about = journal.provenance
+    config, device, build = about["config"], about["device"], about["rtfx"]
+    sets = [
+        f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s)"
+        for d in about["datasets"]
+    ]
+    revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
+    cuda = f", CUDA {about['cuda_runtime']}" if about.get("cuda_runtime") else ""
+    protocol = config["protocol"]
+    rounds = {len(case.runs) for case in journal.cases if case.runs} or {0}
+    return {
+        "GPU": device["name"] if device["type"] == "cuda" else f"none: {device['name']} (CPU)",
+        "data": "; ".join(sets),
+        "weights": our_weights(about["models"]),
+        "precision": ", ".join(config["dtypes"]),
+        "text normaliser": our_normaliser(journal),
+        "software": f"rtfx {build['version']} ({revision}), LibTorch {about['libtorch']}{cuda}",
+        "rounds": f"{protocol['warmup_rounds']} warm-ups, {max(rounds)} measured",
+    }
+
+
+def remark_of(case, cv_max, *first):
+    if case.failure:
+        return f"failed: {case.failure['stage']}"
+    mean, deviation = case.metric("rtfx.total")
+    return "; ".join(
+        filter(
+            None,
+            [
+                *first,
+                case.verdict if case.verdict != "reference" else "",
+                "approximate" if case.is_approximate else "",
+                "NOISY" if mean and deviation > cv_max * mean else "",
+                SYNTHETIC if case.is_synthetic else "",
+            ],
+        )
+    )
+
+
+def text_of(value, digits):
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def cell_row(cases, cell, cv_max):
+    case, ours = find_case(cases, cell), our_value(cases, cell)
+    digits = digits_of(cell["published"])
+    if cell["metric"] == "wer":
+        digits = max(2, digits)
+    ratio = None if ours is None else ours / float(cell["published"])
+    if case is None:
+        remark = "not run" if cell.get("decoder") else "nothing of the kind here"
+    else:
+        verdict = agreement(cell, ours)
+        if cell["metric"] == "wer" and case.is_synthetic:
+            verdict, ratio = "of the stand-in: not comparable", None
+        remark = remark_of(case, cv_max, verdict)
+    return [
+        cell["model"] if "model" in cell else case.model if case else "–",
+        " ".join(filter(None, [cell.get("arm"), note_on_source(cell)])),
+        case.decoder if case else cell.get("decoder") or "–",
+        f"{cell.get('batch') or (case.batch if case else '–')}",
+        text_of(ours, digits),
+        cell["published"],
+        text_of(ratio, 2),
+        remark,
+    ]
+
+
+def note_on_source(cell):
+    """Where a figure is not simply printed in the table, or sets several of a kind apart."""
+    extra = [cell["dataset"]] if "dataset" in cell else []
+    if not cell["source"].startswith("Table "):
+        extra.append(cell["source"])
+    return f"({', '.join(extra)})" if extra else ""
+
+
+def own_rows(cases, cells, all_cells, cv_max):
+    """Decoders that the paper does not have, under the settings of this metric's cells."""
+    settings = {}
+    for cell in cells:
+        if case := find_case(cases, cell):
+            settings[tuple(same_settings(case).items())] = (cell, case)
+    for like, example in settings.values():
+        known = {c.get("decoder") for c in all_cells if c.get("model") in (None, example.model)}
+        known.add(like.get("over"))
+        for case in cases:
+            if case.decoder in known or same_settings(case) != same_settings(example):
+                continue
+            if case.last["decoder"].get("head") != example.last["decoder"].get("head"):
+                continue
+            cell = {"case": case.name, "metric": like["metric"]}
+            if "over" in like:
+                cell["over"] = like["over"]
+            ours = our_value(cases, cell)
+            digits = max(1, digits_of(like["published"]))
+            setting = f"({case.dataset})" if "dataset" in like else ""
+            yield [case.model, f"not in the paper {setting}".strip(), case.decoder, case.batch,
+                   text_of(ours, digits), "–", "–", remark_of(case, cv_max)]  # fmt: skip
+
+
+def sections(table, journal):
+    cv_max = journal.provenance["config"]["protocol"].get("cv_max", 0.05)
+    by_metric = {}
+    for cell in table["cells"]:
+        by_metric.setdefault(cell["metric"], []).append(cell)
+    for metric, cells in by_metric.items():
+        classes = sorted({cell["class"] for cell in cells})
+        section = Section(METRICS[metric], "; ".join(CLASSES[c] for c in classes))
+        section.rows = [cell_row(journal.cases, cell, cv_max) for cell in cells]
+        section.rows += own_rows(journal.cases, cells, table["cells"], cv_max)
+        yield section
+
+
+def stamps(journal):
+    """What must be read before any figure."""
+    limits = [
+        d["limit"] for d in journal.provenance["config"].get("datasets", []) if d.get("limit")
+    ]
+    if limits:
+        yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."
+    if any(case.is_synthetic for case in journal.cases):
+        yield (
+            f"Rows marked '{SYNTHETIC}': the checkpoint was not there. An encoder of its size with "
+            "random weights was timed; the decoder, its frames and the words are a small trained "
+            "model's. Word error rates are that model's."
+        )
+    failed = sum(case.failure is not None for case in journal.cases)
+    if failed:
+        yield f"{failed} of {len(journal.cases)} cases failed."
+
+
+def setting_rows(table, journal):
+    ours, theirs = our_setting(journal), table["paper"]["setting"]
+    return [[key, ours[key], theirs.get(key, "not stated")] for key in ours]
+
+
+def markdown(table, journal):
+    def row(texts):
+        return f"| {' | '.join(text.replace('|', '/') for text in texts)} |"
+
+    paper = table["paper"]
+    yield f"# {paper['title']}: ours beside the published figures"
+    yield ""
+    yield f"{paper['reference']}. Journal: `{journal.path.name}`, {journal.provenance['started']}."
+    for text in stamps(journal):
+        yield from ("", f"**{text}**")
+    yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
+    yield from map(row, setting_rows(table, journal))
+    yield ""
+    yield from (f"- {text}" for text in paper.get("remarks", []))
+    for section in sections(table, journal):
+        yield from ("", f"## {section.title}", "", f"{section.note}.", "")
+        yield from (row(HEADS), "|---|---|---|--:|--:|--:|--:|---|")
+        yield from map(row, section.rows)
+
+
+def escaped(text):
+    for character in "&%_#$":
+        text = text.replace(character, "\\" + character)
+    return text.replace("–", "--")
+
+
+def latex(table, journal):
+    """Tables for \\input into an article; needs no package."""
+
+    def row(texts):
+        return " & ".join(map(escaped, texts)) + r" \\"
+
+    paper = table["paper"]
+    yield f"% {paper['title']} ({paper['reference']}); journal {journal.path.name}"
+    for text in stamps(journal):
+        yield rf"\noindent\textbf{{{escaped(text)}}}\par"
+    yield from (r"\begin{tabular}{lp{0.35\textwidth}p{0.35\textwidth}}", r"\hline")
+    yield from (row(["what differs", "ours", "paper"]), r"\hline")
+    yield from map(row, setting_rows(table, journal))
+    yield from (r"\hline", r"\end{tabular}")
+    for section in sections(table, journal):
+        yield from ("", rf"\par\medskip\noindent\textbf{{{escaped(section.title)}}}\par")
+        yield from (r"\begin{tabular}{lllrrrrl}", r"\hline", row(HEADS), r"\hline")
+        yield from map(row, section.rows)
+        yield from (r"\hline", r"\end{tabular}")
+
+
+def read_table(path):
+    try:
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError) as error:
+        raise SystemExit(f"{path}: {error}") from None
+    if "paper" not in table or "cells" not in table:
+        raise SystemExit(f"{path}: no 'paper' and 'cells'; give a file of configs/tables")
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("table", type=Path)
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--latex", action="store_true", help="write FILE.tex beside FILE.md")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    table, journal = read_table(arguments.table), read_journal(arguments.journal)
+    if not journal.provenance:
+        raise SystemExit(f"{journal.path}: no provenance record")
+    name = "table" if journal.path.stem == "journal" else journal.path.stem
+    output = arguments.output or journal.path.with_name(f"{name}.md")
+    text = "\n".join(markdown(table, journal)) + "\n"
+    print(text)
+    output.write_text(text, encoding="utf-8")
+    print(f"table: {output}")
+    if arguments.latex:
+        output = output.with_suffix(".tex")
+        output.write_text("\n".join(latex(table, journal)) + "\n", encoding="utf-8")
+        print(f"table: {output}")
+
+
+if __name__ == "__main__":
+    main()

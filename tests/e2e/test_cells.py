@@ -1,0 +1,187 @@
+"""Arithmetic of a published table's cells, its rendering, and the tables as transcribed."""
+
+import json
+import subprocess
+import sys
+
+import cells
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+from journal import read_journal
+
+TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
+# The synthetic journal: 120 s of audio, 1.713 s outside decoding.
+OTHER, AUDIO = 1.713, 120.0
+
+
+def cell(metric, decoder="label_looping", published="2.0", **more):
+    return {"model": "quickstart-rnnt", "decoder": decoder, "batch": 16, "metric": metric,
+            "published": published, "class": "R", "source": "Table 1"} | more  # fmt: skip
+
+
+def journal_of(folder, *records, **about):
+    """Baseline: 2 s of decoding. Label-looping: 0.5 s, and 0.7 s in its second round."""
+    config = synthetic.provenance()["config"] | {"dtypes": ["bf16"]} | about.pop("config", {})
+    model = {"id": "quickstart-rnnt", "kind": "rnnt", "parameters": 6_300_000} | about
+    journal = [synthetic.provenance(models=[model], config=config)]
+    journal.append(synthetic.run(decoder="frame_looping", decode_seconds=2.0, verdict="reference"))
+    journal += [synthetic.run(decode_seconds=s, round=r) for r, s in enumerate((0.5, 0.7))]
+    return read_journal(synthetic.write(folder, journal + list(records)))
+
+
+@pytest.fixture
+def cases(tmp_path):
+    return journal_of(tmp_path).cases
+
+
+def test_metrics_of_one_case(cases):
+    rates = [AUDIO / (OTHER + s) for s in (0.5, 0.7)]
+    expected = {
+        "rtfx.total": sum(rates) / 2,
+        "rtfx.decode": (AUDIO / 0.5 + AUDIO / 0.7) / 2,
+        "share.decode": 50 * (0.5 / (OTHER + 0.5) + 0.7 / (OTHER + 0.7)),
+        "wer": 31,
+        "min_ms.decode": 500 / 2,  # 24 utterances in batches of 16: two
+        "min_ms.total": 1000 * (OTHER + 0.5) / 2,
+    }
+    for metric, value in expected.items():
+        assert cells.our_value(cases, cell(metric)) == pytest.approx(value), metric
+
+
+def test_speed_ups_of_two_cases(cases):
+    share = (0.5 / (OTHER + 0.5) + 0.7 / (OTHER + 0.7)) / 2
+    rtfx = (AUDIO / (OTHER + 0.5) + AUDIO / (OTHER + 0.7)) / 2
+    base_share, base_rtfx = 2 / (OTHER + 2), AUDIO / (OTHER + 2)
+    expected = {
+        "speedup.total": rtfx / base_rtfx,
+        "speedup.decode": (base_share / base_rtfx) / (share / rtfx),
+        "speedup.min_ms.decode": 4.0,
+        "speedup.min_ms.total": (OTHER + 2) / (OTHER + 0.5),
+    }
+    for metric, value in expected.items():
+        ours = cells.our_value(cases, cell(metric, over="frame_looping"))
+        assert ours == pytest.approx(value), metric
+
+
+def test_published_speed_ups_follow_from_the_published_rates():
+    """The paper's own definition, on its own figures: 2.51 and 6.59 from 414.63 and 1040.23."""
+    table = json.loads((ROOT / "configs/tables/speed_of_light_table1.json").read_text())
+    figures = {(c["model"], c["decoder"], c["metric"]): float(c["published"])
+               for c in table["cells"]}  # fmt: skip
+    checked = 0
+    for c in table["cells"]:
+        if not c["metric"].startswith("speedup."):
+            continue
+        rtfx, share = (
+            {d: figures[c["model"], d, metric] for d in (c["decoder"], c["over"])}
+            for metric in ("rtfx.total", "share.decode")
+        )
+        total = rtfx[c["decoder"]] / rtfx[c["over"]]
+        decode = (share[c["over"]] / rtfx[c["over"]]) / (share[c["decoder"]] / rtfx[c["decoder"]])
+        computed = total if c["metric"] == "speedup.total" else decode
+        assert round(computed, 2) == pytest.approx(float(c["published"]), abs=0.0101), c
+        checked += 1
+    assert checked == 14
+
+
+def test_what_was_not_run_has_no_value(cases):
+    assert cells.our_value(cases, cell("rtfx.total", batch=4)) is None
+    assert cells.our_value(cases, cell("rtfx.total", decoder=None)) is None
+    assert cells.our_value(cases, cell("speedup.total", over="gone")) is None
+    assert cells.find_case(cases, {"case": cases[1].name, "metric": "wer"}) is cases[1]
+
+
+def test_failed_case_has_no_value(tmp_path):
+    cases = journal_of(tmp_path, synthetic.failure()).cases
+    assert cells.our_value(cases, cell("rtfx.total")) is None
+    assert cells.our_value(cases, cell("speedup.total", over="frame_looping")) is None
+
+
+@pytest.mark.parametrize(
+    "kind, metric, published, ours, expected",
+    [
+        ("W", "wer", "2.7", 2.74, "equal"),
+        ("W", "wer", "2.79", 2.81, "+0.02"),
+        ("R", "speedup.total", "2.51", 1.3, "same direction"),
+        ("R", "speedup.total", "2.51", 0.9, "other direction"),
+        ("R", "speedup.decode", "10.40", 2.0, "same direction, other size"),
+        ("R", "speedup.total", "1.0", 0.97, "similar"),
+        ("R", "share.decode", "17.52", 50.0, "differs"),
+        ("H", "rtfx.total", "414.63", 1.0, ""),
+        ("R", "speedup.total", "2.51", None, ""),
+    ],
+)
+def test_agreement_by_class(kind, metric, published, ours, expected):
+    assert cells.agreement(cell(metric, published=published) | {"class": kind}, ours) == expected
+
+
+def render(folder, table, *arguments):
+    (folder / "t.json").write_text(json.dumps(table))
+    command = [sys.executable, ROOT / "plots/paper_table.py", folder / "t.json", folder, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def table_of(*all_cells):
+    setting = {"GPU": "an abacus", "data": "test-other"}
+    paper = {"title": "T", "reference": "R", "setting": setting, "remarks": ["slow & 5 % off"]}
+    return {"paper": paper, "cells": list(all_cells)}
+
+
+def test_rendering(tmp_path):
+    own = synthetic.run(decoder="ours_alone", decode_seconds=0.25)
+    journal_of(tmp_path, own, synthetic.run(decoder="null", decode_seconds=0.1) | {
+        "decoder": {"id": "null", "head": "none"}, "case": "null"})  # fmt: skip
+    speed_up = cell("speedup.decode", over="frame_looping", published="2.7")
+    torch_script = cell("rtfx.total", decoder=None, published="882.1", arm="+ TorchScript")
+    speed = cell("rtfx.total", published="75.30", **{"class": "H"})
+    # Ours for this model, whatever the paper has for another one.
+    other = cell("rtfx.total", decoder="ours_alone", model="quickstart-tdt")
+    result = render(tmp_path, table_of(speed, torch_script, speed_up, other), "--latex")
+    assert result.returncode == 0, result.stderr
+    text = (tmp_path / "table.md").read_text()
+    rtfx = (AUDIO / (OTHER + 0.5) + AUDIO / (OTHER + 0.7)) / 2
+    assert f"| label_looping | 16 | {rtfx:.2f} | 75.30 | {rtfx / 75.3:.2f} | bitwise" in text
+    assert "+ TorchScript | – | 16 | – | 882.1 | – | nothing of the kind here |" in text
+    assert "| not in the paper | frame_looping | 16 |" in text and "| null |" not in text
+    assert "| not in the paper | ours_alone | 16 | 8.0 | – | – |" in text  # 2 s over 0.25 s
+    assert "same direction" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text
+    assert "- slow & 5 % off" in text and "QUICK" not in text
+    assert "75.30" in (tmp_path / "table.tex").read_text()
+
+
+def test_marks_of_synthetic_and_quick_runs(tmp_path):
+    run = synthetic.run(decoder="windowed")
+    run["model"]["weights"] = "synthetic"
+    journal_of(tmp_path, run, config={"datasets": [{"id": "d", "limit": 7}]}, weights="synthetic")
+    result = render(tmp_path, table_of(cell("wer", decoder="windowed") | {"class": "W"}))
+    head, body = result.stdout.split("| what differs")
+    assert "only the first 7 utterances" in head and "with random weights was timed" in head
+    row = next(line for line in body.splitlines() if "| windowed |" in line)
+    assert "| 31.00 | 2.0 | – | of the stand-in" in row
+    assert "random encoder + stand-in decoder" in row
+
+
+def test_wrong_files_are_named(tmp_path):
+    journal_of(tmp_path)
+    assert "'paper' and 'cells'" in render(tmp_path, {"question": "?"}).stderr
+    (tmp_path / "journal.jsonl").unlink()
+    assert "journal.jsonl" in render(tmp_path, table_of()).stderr
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_every_cell_means_a_case_of_its_configuration(path):
+    table = json.loads(path.read_text())
+    models = {m["id"] for m in table["models"]}
+    decoders = {d["id"]: d.get("models") for d in table["decoders"]}
+    datasets = {d["id"] for d in table["datasets"]}
+    for c in table["cells"]:
+        assert c["model"] in models and c["batch"] in table["batch_sizes"], c
+        assert c.get("dataset") in datasets or ("dataset" not in c and len(datasets) == 1), c
+        for decoder in filter(None, (c["decoder"], c.get("over"))):
+            assert decoder in decoders and c["model"] in (decoders[decoder] or models), c
+        assert c["metric"] in cells.METRICS and c["class"] in "WRHQ" and c["source"], c
+        assert float(c["published"]) > 0 and ("over" in c) == c["metric"].startswith("speedup."), c
+    keys = [json.dumps({k: v for k, v in c.items() if k != "published"}) for c in table["cells"]]
+    assert len(keys) == len(set(keys))
+    assert len(table["dtypes"]) == 1

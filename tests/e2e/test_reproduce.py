@@ -1,0 +1,156 @@
+"""`rtfx reproduce`: the list of tables, a run without checkpoints, and errors."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
+
+TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
+LABEL = "random encoder + stand-in decoder"
+
+
+def small(folder):
+    """Small enough for a CPU: tiny random encoders before the quickstart decoder."""
+    settings = {"decoders": ["frame_looping", "label_looping"], "batch_sizes": [1, 4],
+                "dtypes": ["fp32"], "datasets.0.manifest": str(AUDIO / "manifest.jsonl"),
+                "protocol.warmup_rounds": 0, "protocol.measured_rounds": 2}  # fmt: skip
+    for model in range(2):
+        settings[f"models.{model}.path"] = str(folder / f"gone{model}.nemo")
+        settings[f"models.{model}.fallback.encoder"] = "tiny"
+        settings[f"models.{model}.fallback.decoder"] = str(MODELS / "quickstart-rnnt.nemo")
+    return settings
+
+
+def reproduce(rtfx, folder, *arguments, settings=None, **changes):
+    settings = (settings or small(folder)) | changes
+    overrides = [a for k, v in settings.items() for a in ("--set", f"{k}={json.dumps(v)}")]
+    return rtfx("reproduce", "label_looping_table1", "--device", "cpu", "--threads", 1, "--output",
+                folder / "run", *overrides, *arguments)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(rtfx, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("table")
+    result = reproduce(rtfx, folder, "--quick", 4, "--latex")
+    assert result.returncode == 0, result.stderr
+    return folder / "run", result
+
+
+def test_without_a_name_it_lists_all_tables(rtfx):
+    result = rtfx("reproduce")
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [path.stem for path in TABLES]
+    assert {"speed_of_light_table1", "label_looping_table5", "replay_graphs"} <= {
+        path.stem for path in TABLES
+    }
+    assert all(line.endswith("?") for line in lines)
+
+
+def test_wrong_name_names_the_nearest(rtfx):
+    result = rtfx("reproduce", "label_loping_table1")
+    assert result.returncode == 2 and "'label_looping_table1'" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_table_stands_beside_the_journal(finished):
+    folder, result = finished
+    text = (folder / "table.md").read_text()
+    assert text in result.stdout
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if "| label-looping |" in line]
+    # 2 models, 2 batch sizes that were run and 2 that were not; 4 metrics.
+    assert len(rows) == 32
+    run = [[cell.strip() for cell in row] for row in rows if "not run" not in row[-1]]
+    assert len(run) == 16
+    assert all(float(row[4]) > 0 and LABEL in row[-1] for row in run)
+    for row in run:
+        ours, paper, ratio = float(row[4]), float(row[5]), float(row[6])
+        # Ours is printed with as many decimals as the paper's; the ratio is of the full figures.
+        assert ratio == pytest.approx(ours / paper, abs=0.051 / paper + 0.0051)
+
+
+def test_quick_runs_and_random_encoders_are_stamped(finished):
+    text = (finished[0] / "table.md").read_text()
+    assert "QUICK: only the first 4 utterances" in text.split("| what differs")[0]
+    assert LABEL in text.split("| what differs")[0]
+    assert "| GPU | none: " in text and "| one NVIDIA RTX A6000 |" in text
+
+
+def test_latex_has_the_same_figures(finished):
+    text = (finished[0] / "table.tex").read_text()
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 5
+    assert r"label\_looping & 32" in text and "1403.6" in text
+
+
+def test_records_say_what_was_timed(finished):
+    records = strict_records(finished[0] / "journal.jsonl")
+    model = records[0]["models"][0]
+    assert (model["weights"], model["encoder"]) == ("synthetic", "tiny")
+    assert model["stand_in"].endswith("quickstart-rnnt.nemo")
+    fallback = records[0]["config"]["models"][0]["fallback"]
+    assert fallback == {"encoder": "tiny", "decoder": model["stand_in"]}
+    assert {record["model"]["weights"] for record in runs_of(records)} == {"synthetic"}
+    assert LABEL in finished[1].stderr
+
+
+def test_words_are_those_of_the_stand_in(finished, run_config, tmp_path):
+    """The same decoder on the same frames, with the encoder that was trained for it."""
+    datasets = [{"id": "d", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 4}]
+    assert run_config(datasets=datasets, batch_sizes=[4]).returncode == 0
+
+    def hashes(folder):
+        return {
+            record["hypotheses_sha256"]
+            for record in runs_of(strict_records(folder / "journal.jsonl"))
+            if record["decoder"]["id"] == "frame_looping" and record["batch"]["size"] == 4
+        }
+
+    assert hashes(finished[0]) == hashes(tmp_path / "run")
+
+
+def test_from_renders_without_running(finished, rtfx):
+    table, journal = finished[0] / "table.md", finished[0] / "journal.jsonl"
+    text, records = table.read_text(), journal.read_bytes()
+    table.unlink()
+    result = rtfx("reproduce", "label_looping_table1", "--from", finished[0])
+    assert result.returncode == 0, result.stderr
+    assert table.read_text() == text and journal.read_bytes() == records
+
+
+def test_from_a_journal_that_is_not_there(rtfx, tmp_path):
+    result = rtfx("reproduce", "label_looping_table1", "--from", tmp_path / "gone")
+    assert result.returncode == 2 and str(tmp_path / "gone") in result.stderr
+
+
+def test_resume_runs_nothing_twice(finished, rtfx):
+    before = len(runs_of(strict_records(finished[0] / "journal.jsonl")))
+    result = reproduce(rtfx, finished[0].parent, "--quick", 4, "--resume")
+    assert result.returncode == 0, result.stderr
+    assert len(runs_of(strict_records(finished[0] / "journal.jsonl"))) == before
+
+
+def test_neither_checkpoint_nor_stand_in(rtfx, tmp_path):
+    stand_in = str(tmp_path / "small.nemo")
+    result = reproduce(rtfx, tmp_path, **{"models.0.fallback.decoder": stand_in})
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert "gone0.nemo" in result.stderr and "small.nemo" in result.stderr
+
+
+def test_missing_data_name_the_script_that_makes_them(rtfx, tmp_path):
+    result = reproduce(rtfx, tmp_path, **{"datasets.0.manifest": str(tmp_path / "no.jsonl")})
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert "no.jsonl" in result.stderr and "speak_test_other.py" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_that_is_there_is_taken(rtfx, tmp_path):
+    settings = {k: v for k, v in small(tmp_path).items() if not k.startswith("models.")}
+    settings["models"] = [
+        {"path": str(MODELS / "quickstart-rnnt.nemo"),
+         "fallback": {"encoder": "tiny", "decoder": "gone.nemo"}}
+    ]  # fmt: skip
+    result = reproduce(rtfx, tmp_path, "--quick", 2, settings=settings)
+    assert result.returncode == 0, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert {record["model"]["weights"] for record in runs_of(records)} == {"checkpoint"}
+    assert LABEL not in result.stdout

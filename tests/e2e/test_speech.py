@@ -1,0 +1,80 @@
+"""datasets/speak_test_other.py: speech of exact lengths, made once, and errors."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import ROOT
+
+SAMPLES = {"1688-142285-0000": 240000, "1688-142285-0001": 202000, "1688-142285-0002": 45360}
+
+needs_espeak = pytest.mark.skipif(
+    shutil.which("espeak-ng") is None, reason="espeak-ng is not installed: apt install espeak-ng"
+)
+
+
+def speak(*arguments):
+    command = [sys.executable, ROOT / "datasets/speak_test_other.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spoken")
+    result = speak(folder, "--limit", 3)
+    assert result.returncode == 0 and "(3 new)" in result.stdout, result.stderr
+    return folder
+
+
+@needs_espeak
+def test_lengths_are_exact_and_the_speech_is_heard(spoken):
+    lines = [json.loads(line) for line in (spoken / "manifest.jsonl").read_text().splitlines()]
+    assert len(lines) == len(SAMPLES)
+    for line, (name, samples) in zip(lines, SAMPLES.items(), strict=True):
+        audio, rate = soundfile.read(spoken / line["audio_filepath"])
+        assert (name in line["audio_filepath"], rate, audio.shape) == (True, 16000, (samples,))
+        assert line["duration"] == samples / 16000
+        # From the first tenth to the last: no pause is longer than half a second.
+        half_seconds = audio[: samples // 8000 * 8000].reshape(-1, 8000)
+        assert np.abs(half_seconds).max(axis=1).min() > 0.01
+    assert lines[2]["text"] == "you don't mean that you thought me so silly"
+
+
+@needs_espeak
+def test_what_is_there_is_kept_and_a_wrong_length_is_made_anew(spoken):
+    paths = sorted((spoken / "audio").iterdir())
+    before = [path.read_bytes() for path in paths]
+    paths[0].write_bytes(before[1])
+    paths[1].unlink()
+    result = speak(spoken, "--limit", 3)
+    assert result.returncode == 0 and "(2 new)" in result.stdout, result.stderr
+    assert [path.read_bytes() for path in paths] == before
+
+
+@needs_espeak
+@pytest.mark.parametrize("ending", ["wav", "ogg"])
+def test_other_formats_keep_the_length(tmp_path, ending):
+    assert speak(tmp_path, "--limit", 2, "--format", ending).returncode == 0
+    audio, _ = soundfile.read(tmp_path / f"audio/1688-142285-0001.{ending}")
+    assert audio.size == 202000
+
+
+@needs_espeak
+def test_the_program_reads_it(spoken, transcribe):
+    result = transcribe(*sorted((spoken / "audio").iterdir()))
+    assert result.returncode == 0, result.stderr
+    assert all(len(line.split(": ")[1].split()) > 3 for line in result.stdout.splitlines())
+
+
+def test_missing_program_names_the_remedy(tmp_path):
+    result = speak(tmp_path, "--espeak", "espeak-of-nowhere")
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert "espeak-of-nowhere" in result.stderr and "apt install espeak-ng" in result.stderr
+
+
+def test_wrong_limit(tmp_path):
+    assert "--limit" in speak(tmp_path, "--limit", 0).stderr
