@@ -29,6 +29,20 @@ PredictionState PredictionState::select(const at::Tensor& mask,
   return {{}, {}, where_rows(mask, taken.context, context)};
 }
 
+void PredictionState::take(const at::Tensor& mask, const PredictionState& taken) {
+  const at::Tensor rows = mask.unsqueeze(-1);
+  for (const auto member : {&PredictionState::h, &PredictionState::c, &PredictionState::context}) {
+    at::Tensor& kept = this->*member;
+    if (kept.defined()) at::where_out(kept, rows, taken.*member, kept);
+  }
+}
+
+void PredictionState::assign(const PredictionState& from) {
+  for (const auto member : {&PredictionState::h, &PredictionState::c, &PredictionState::context}) {
+    if ((this->*member).defined()) (this->*member).copy_(from.*member);
+  }
+}
+
 PredictionState PredictionState::rows(const at::Tensor& index) const {
   if (h.defined()) return {h.index_select(1, index), c.index_select(1, index), {}};
   return {{}, {}, context.index_select(0, index)};
@@ -61,8 +75,8 @@ PredictionState PredictionNetwork::initial_state(int64_t batch) const {
   if (config_.kind == PredictionConfig::Kind::stateless) {
     return {{}, {}, at::full({batch, config_.context_size - 1}, blank_, options.dtype(at::kLong))};
   }
-  const at::Tensor zeros = at::zeros({config_.layers, batch, config_.width}, options);
-  return {zeros, zeros, {}};
+  const auto zeros = [&] { return at::zeros({config_.layers, batch, config_.width}, options); };
+  return {zeros(), zeros(), {}};
 }
 
 PredictionNetwork::Step PredictionNetwork::step(const at::Tensor& labels,

@@ -14,8 +14,8 @@ at::Tensor widened(const at::Tensor& values, int64_t columns) {
 }  // namespace
 
 BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths,
-                                     bool with_durations) {
-  const int64_t batch = lengths.size(0), columns = std::max<int64_t>(1, encoded.size(1));
+                                     bool with_durations, int64_t capacity) {
+  const int64_t batch = lengths.size(0), columns = std::max<int64_t>(1, capacity);
   lengths_ = at::zeros_like(lengths);
   tokens_ = at::zeros({batch, columns}, lengths.options());
   frames_ = at::zeros_like(tokens_);
@@ -50,10 +50,10 @@ void BatchedHypotheses::append(const at::Tensor& mask, const at::Tensor& labels,
   write(tokens_, labels);
   write(frames_, frames);
   if (durations_.defined()) write(durations_, durations);
-  lengths_ = lengths_ + mask;
-  scores_ = at::where(mask, scores_ + scores, scores_);
-  run_ = at::where(mask, run_ * (last_frame_ == frames) + 1, run_);
-  last_frame_ = at::where(mask, frames, last_frame_);
+  lengths_.add_(mask);
+  at::where_out(scores_, mask, scores_ + scores, scores_);
+  at::where_out(run_, mask, run_ * (last_frame_ == frames) + 1, run_);
+  at::where_out(last_frame_, mask, frames, last_frame_);
 }
 
 at::Tensor BatchedHypotheses::at_limit(const at::Tensor& time, int64_t limit) const {

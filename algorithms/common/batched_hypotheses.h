@@ -1,4 +1,4 @@
-// Growing hypotheses of a batch of rows, appended to with a mask; nothing here waits for the
+// Hypotheses of a batch of rows, appended to with a mask, in place; nothing here waits for the
 // device.
 #pragma once
 
@@ -10,9 +10,11 @@ namespace rtfx {
 
 class BatchedHypotheses {
  public:
-  /// Buffers start at encoded.size(1) tokens per row and double when full. encoded [B, T', X] and
-  /// lengths [B] int64: a row with a NaN in its valid frames is marked.
-  BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths, bool with_durations);
+  /// Buffers start at `capacity` tokens per row and double when full: a recorded graph, whose
+  /// buffers cannot grow, needs all it will ever use. encoded [B, T', X] and lengths [B] int64: a
+  /// row with a NaN in its valid frames is marked.
+  BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths, bool with_durations,
+                    int64_t capacity);
 
   /// Rows where `mask` ([B] bool) get one token. labels, frames, durations: [B] int64 (durations
   /// are ignored unless kept); scores [B]. What the other rows hold in them does not

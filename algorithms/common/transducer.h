@@ -37,6 +37,9 @@ class Transducer {
   /// frames [B, T', D] -> [B, T', H], or as they are without project_encoder_once.
   at::Tensor encode(const at::Tensor& frames) const;
 
+  /// A frame of zeros, [1, 1, D].
+  at::Tensor blank_frame() const;
+
   struct Prediction {
     at::Tensor output;  // [B, H], or [B, P] without project_prediction_once
     PredictionState state;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
+#include "base/error.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
@@ -22,6 +23,9 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option(
         "legacy_budget", &FrameLooping::Options::legacy_budget,
         "TDT: skip a frame whenever max_symbols is reached, as NeMo did before its fix (inexact)"),
+    option("graphs", &FrameLooping::Options::graphs,
+           "who drives the loops: the host, the host with replayed graphs, one graph",
+           {"none", "replay", "conditional"}),
 }};
 
 const RegisterDecoder registered{
@@ -33,21 +37,19 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct FrameLooping::Rows {
-  Rows(const Transducer& transducer, const EncodedBatch& batch)
-      : encoded(transducer.encode(batch.frames)),
-        lengths(batch.lengths),
+  Rows(const Transducer& transducer, const at::Tensor& encoded, const at::Tensor& lengths,
+       int64_t capacity)
+      : encoded(encoded),
+        lengths(lengths),
         state(transducer.initial_state(lengths.size(0))),
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
-        hypotheses(encoded, lengths, transducer.is_tdt()) {
-    for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
-  }
+        hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
 
   at::Tensor encoded, lengths;
   PredictionState state;  // before `last` is consumed
   at::Tensor last;        // [B] last token, blank at the start
   BatchedHypotheses hypotheses;
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
-  int64_t longest = 0;
 };
 
 Description FrameLooping::describe() const {
@@ -66,9 +68,19 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_projections,
                                           options_.precompute_projections, options_.score_kind});
+  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "frame_looping");
+  if (options_.graphs == "none") return;
+  if (!options_.batched)
+    throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
+  recorded_.emplace(options_.graphs,
+                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+                      return search(encoded, lengths, loops);
+                    });
+  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
 }
 
 Counters FrameLooping::counters() const {
+  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
   return {{"frames_visited", frames_visited_},
           {"joint_calls", joint_calls_},
           {"joint_rows", joint_rows_},
@@ -91,14 +103,32 @@ Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
 }
 
 Hypotheses FrameLooping::decode_rows(const EncodedBatch& batch) {
-  std::optional<Rows> rows;
+  at::Tensor encoded;
   {
     const ScopedRange range("decode.project");
-    rows.emplace(*transducer_, batch);
+    encoded = transducer_->encode(batch.frames);
   }
   const ScopedRange range("decode.loop");
-  transducer_->is_tdt() ? loop_tdt(*rows) : loop_rnnt(*rows);
-  return rows->hypotheses.result();
+  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
+  Rows rows(*transducer_, encoded, batch.lengths, encoded.size(1));
+  int64_t longest = 0;
+  for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
+  HostLoops loops(host_);
+  if (longest > 0) transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, longest);
+  return rows.hypotheses.result();
+}
+
+/// What is recorded.
+Hypotheses FrameLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
+                                Loops& loops) {
+  std::optional<Rows> rows;
+  loops.piece([&] {
+    rows.emplace(*transducer_, encoded, lengths, encoded.size(1) * options_.max_symbols);
+  });
+  transducer_->is_tdt() ? loop_tdt(*rows, loops) : loop_rnnt_recorded(*rows, loops);
+  Hypotheses result;
+  loops.piece([&] { result = rows->hypotheses.result(); });
+  return result;
 }
 
 Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
@@ -114,13 +144,13 @@ Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
 void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
                         const at::Tensor& frames) {
   rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
-  rows.state = rows.state.select(mask, rows.prediction->state);
-  rows.last = at::where(mask, decision.labels, rows.last);
+  rows.state.take(mask, rows.prediction->state);
+  at::where_out(rows.last, mask, decision.labels, rows.last);
   rows.prediction.reset();
 }
 
-void FrameLooping::loop_rnnt(Rows& rows) {
-  for (int64_t t = 0; t < rows.longest; ++t) {
+void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
+  for (int64_t t = 0; t < longest; ++t) {
     const at::Tensor frame = at::full_like(rows.lengths, t);
     const at::Tensor encoded = rows.encoded.select(1, t);
     at::Tensor active = rows.lengths > t;
@@ -134,29 +164,80 @@ void FrameLooping::loop_rnnt(Rows& rows) {
   }
 }
 
-void FrameLooping::loop_tdt(Rows& rows) {
-  if (rows.longest == 0) return;
-  const at::Tensor last_frame = (rows.lengths - 1).clamp_min(0);
-  at::Tensor time = at::zeros_like(rows.lengths);
-  at::Tensor used = at::zeros_like(rows.lengths);  // symbols spent at the current frame
-  at::Tensor active = rows.lengths > 0;
-  while (host_.any(active)) {
+/// The same loops without a counter on the host: a round of the inner loop takes the decision of
+/// the evaluation before it. After max_symbols tokens that makes one evaluation more, which is not
+/// used.
+void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
+  at::Tensor frame, left, active, spent, encoded;  // [B], but for encoded [B, X]
+  Decision decision;
+  PredictionState after;  // the state once the decision's token is consumed
+  const auto look = [&] {
+    const Transducer::Prediction prediction = transducer_->predict(rows.last, rows.state);
+    const Decision next = transducer_->decide(encoded, prediction.output);
+    at::logical_and_out(active, active, next.is_blank.logical_not());
+    decision.labels.copy_(next.labels);
+    decision.scores.copy_(next.scores);
+    after.assign(prediction.state);
+  };
+  loops.piece([&] {
+    frame = at::zeros_like(rows.lengths);
+    left = rows.lengths > 0;
+    decision.labels = at::zeros_like(rows.lengths);
+    decision.scores = at::zeros({frame.size(0)}, options_.score_kind == "logit"
+                                                     ? rows.encoded.options()
+                                                     : rows.encoded.options().dtype(at::kFloat));
+    after = transducer_->initial_state(frame.size(0));
+  });
+  loops.while_any(left, [&] {
+    loops.piece([&] {
+      encoded = rows.encoded.index_select(1, frame.narrow(0, 0, 1)).squeeze(1);
+      active = left.clone();
+      spent = at::zeros_like(frame);
+      look();
+    });
+    loops.while_any(active, [&] {
+      loops.piece([&] {
+        rows.hypotheses.append(active, decision.labels, frame, {}, decision.scores);
+        rows.state.take(active, after);
+        at::where_out(rows.last, active, decision.labels, rows.last);
+        spent.add_(1);
+        look();
+        at::logical_and_out(active, active, spent < options_.max_symbols);
+      });
+    });
+    loops.piece([&] {
+      frame.add_(1);
+      at::lt_out(left, frame, rows.lengths);
+    });
+  });
+}
+
+void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
+  at::Tensor last_frame, time, used, active;  // used: symbols spent at the current frame
+  loops.piece([&] {
+    last_frame = (rows.lengths - 1).clamp_min(0);
+    time = at::zeros_like(rows.lengths);
+    used = at::zeros_like(rows.lengths);
+    active = rows.lengths > 0;
+  });
+  const auto step = [&] {
     ++frames_visited_;
     const Decision decision =
         evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)));
     emit(rows, active.logical_and(decision.is_blank.logical_not()), decision, time);
-    used = used + 1;
-    time = time + at::where(active, decision.durations, at::zeros_like(time));
+    used.add_(1);
+    time.add_(at::where(active, decision.durations, at::zeros_like(time)));
     const at::Tensor spent = used >= options_.max_symbols;
     const at::Tensor stuck = decision.durations == 0;
     // A blank that predicts 0 has its one frame already, under either rule.
     const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
     const at::Tensor forced =
         spent.logical_and(options_.legacy_budget ? stepped.logical_not() : stuck);
-    time = time + forced.logical_and(active);
-    used = at::where(stuck.logical_and(spent.logical_not()), used, at::zeros_like(used));
-    active = time < rows.lengths;
-  }
+    time.add_(forced.logical_and(active));
+    used.mul_(stuck.logical_and(spent.logical_not()));
+    at::lt_out(active, time, rows.lengths);
+  };
+  loops.while_any(active, [&] { loops.piece(step); });
 }
 
 }  // namespace rtfx

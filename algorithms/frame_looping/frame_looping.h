@@ -15,12 +15,14 @@
 #include "algorithms/common/batched_hypotheses.h"
 #include "algorithms/common/host_read.h"
 #include "algorithms/common/transducer.h"
+#include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/decoder.h"
 
 namespace rtfx {
 
-/// Waits for the device once per evaluation (one evaluation = one joint call for all rows).
-/// joint_calls of RNN-T: sum over t of min(max_symbols, 1 + most tokens any row emits at t).
+/// Waits for the device once per evaluation (one evaluation = one joint call for all rows); not at
+/// all with "graphs": "conditional", which has no counts either. joint_calls of RNN-T: sum over t
+/// of min(max_symbols, 1 + most tokens any row emits at t).
 class FrameLooping : public Decoder {
  public:
   struct Options {
@@ -33,6 +35,7 @@ class FrameLooping : public Decoder {
     bool legacy_budget =
         false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
                 // the symbol budget runs out, also after a non-zero duration
+    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
   };
 
   explicit FrameLooping(Options options) : options_(std::move(options)) {}
@@ -46,13 +49,16 @@ class FrameLooping : public Decoder {
  private:
   struct Rows;  // the search state of a batch
   Hypotheses decode_rows(const EncodedBatch& batch);
-  void loop_rnnt(Rows& rows);
-  void loop_tdt(Rows& rows);
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  void loop_rnnt(Rows& rows, int64_t longest);
+  void loop_rnnt_recorded(Rows& rows, Loops& loops);
+  void loop_tdt(Rows& rows, Loops& loops);
   Decision evaluate(Rows& rows, const at::Tensor& encoded_rows);
   void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
 
   Options options_;
   std::optional<Transducer> transducer_;
+  std::optional<RecordedSearch> recorded_;
   HostReads host_;
   int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "algorithms/common/transducer.h"
 #include "algorithms/cuda_graphs/graph.h"
+#include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/fused_looping/kernels.h"
 #include "algorithms/fused_looping/weights.h"
 #include "algorithms/registry.h"
@@ -130,9 +131,9 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (at::cuda::getCurrentDeviceProperties()->major < 8)
     throw UserError("fused_looping", "needs a GPU of compute capability 8.0 or later",
                     "use label_looping");
-  const std::string missing =
-      options_.form == "conditional" ? conditional_nodes_missing() : std::string();
-  if (!missing.empty()) throw UserError("fused_looping", missing, "use the form \"host\"");
+  if (options_.form == "conditional" &&
+      GraphForm::available("conditional", model->device, "fused_looping") == "none")
+    options_.form = "host";
   prepared_ = std::make_unique<Prepared>(*model);
   prepared_->search = at::zeros({static_cast<int64_t>(sizeof(fused::Search))},
                                 at::TensorOptions(at::kByte).device(model->device));

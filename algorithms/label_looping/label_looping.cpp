@@ -20,6 +20,9 @@ const OptionTable<LabelLooping::Options> kOptions{{
     option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
+    option("graphs", &LabelLooping::Options::graphs,
+           "who drives the loops: the host, the host with replayed graphs, one graph",
+           {"none", "replay", "conditional"}),
 }};
 
 const RegisterDecoder registered{
@@ -31,14 +34,15 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct LabelLooping::Rows {
-  Rows(const Transducer& transducer, const EncodedBatch& batch)
-      : encoded(transducer.encode(batch.frames)),
-        lengths(batch.lengths),
+  Rows(const Transducer& transducer, const at::Tensor& encoded, const at::Tensor& lengths,
+       int64_t capacity)
+      : encoded(encoded),
+        lengths(lengths),
         last((lengths - 1).clamp_min(0)),
         time(at::zeros_like(lengths)),
         active(lengths > 0),
-        // The paper starts with room proportional to the audio and doubles.
-        hypotheses(encoded, lengths, transducer.is_tdt()) {}
+        prediction(transducer.start(lengths.size(0))),
+        hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
 
   at::Tensor encoded;  // [B, T', X]
   at::Tensor lengths;  // [B]
@@ -71,61 +75,85 @@ void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_encoder,
                                           options_.precompute_prediction, options_.score_kind});
+  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "label_looping");
+  if (options_.graphs == "none") return;
+  recorded_.emplace(
+      options_.graphs, [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+        return search(encoded, lengths, encoded.size(1) * options_.max_symbols, loops);
+      });
+  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
 }
 
 Counters LabelLooping::counters() const {
-  return {{"joint_calls", joint_calls_}, {"joint_rows", joint_rows_},
-          {"pred_calls", pred_calls_},   {"outer_iters", outer_},
-          {"inner_iters", inner_},       {"host_reads", host_.count()}};
+  Counters counters = {{"host_reads", host_.count()}};
+  if (recorded_) {
+    counters["graph_captures"] = recorded_->captures();
+    return counters;
+  }
+  counters.insert({{"joint_calls", joint_calls_},
+                   {"joint_rows", joint_rows_},
+                   {"pred_calls", pred_calls_},
+                   {"outer_iters", outer_},
+                   {"inner_iters", inner_}});
+  return counters;
 }
 
 Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
   host_.reset();
   joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
-  std::optional<Rows> rows;
+  at::Tensor encoded;
   {
     const ScopedRange range("decode.project");
-    rows.emplace(*transducer_, batch);
-  }
-  {
-    const ScopedRange range("decode.init");
-    rows->prediction = transducer_->start(rows->lengths.size(0));
-    ++pred_calls_;
+    encoded = transducer_->encode(batch.frames);
   }
   const ScopedRange range("decode.loop");
-  while (host_.any(rows->active)) {
-    ++outer_;
-    const Found next = find_labels(*rows);
-    // Not rows->active: a TDT token's own duration may just have ended the utterance.
-    const at::Tensor found = next.labels != transducer_->blank();
-    rows->hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows->time,
-                            next.durations, next.scores);
-    const Transducer::Prediction stepped =
-        transducer_->predict(next.labels, rows->prediction.state);
+  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
+  HostLoops loops(host_);
+  // The paper starts with room proportional to the audio and doubles.
+  return search(encoded, batch.lengths, encoded.size(1), loops);
+}
+
+Hypotheses LabelLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
+                                int64_t capacity, Loops& loops) {
+  std::optional<Rows> rows;
+  loops.piece([&] {
+    rows.emplace(*transducer_, encoded, lengths, capacity);
     ++pred_calls_;
-    rows->prediction.output =
-        at::where(found.unsqueeze(1), stepped.output, rows->prediction.output);
-    rows->prediction.state = rows->prediction.state.select(found, stepped.state);
-    rows->time =
-        rows->time + rows->hypotheses.at_limit(rows->time, options_.max_symbols).logical_and(found);
-    rows->active = rows->time < rows->lengths;
-  }
-  return rows->hypotheses.result();
+  });
+  Found next;
+  loops.while_any(rows->active, [&] {
+    ++outer_;
+    loops.piece([&] { look(*rows, next, /*first=*/true); });
+    loops.while_any(next.searching, [&] {
+      ++inner_;
+      loops.piece([&] { look(*rows, next, /*first=*/false); });
+    });
+    loops.piece([&] { step(*rows, next); });
+  });
+  Hypotheses result;
+  loops.piece([&] { result = rows->hypotheses.result(); });
+  return result;
 }
 
-LabelLooping::Found LabelLooping::find_labels(Rows& rows) {
-  Found found;
-  found.searching = rows.active;
-  look(rows, found);
-  while (host_.any(found.searching)) {
-    ++inner_;
-    look(rows, found);
-  }
-  return found;
+/// Appends the labels that were found and takes their rows' next prediction.
+void LabelLooping::step(Rows& rows, const Found& next) {
+  // Not rows.active: a TDT token's own duration may just have ended the utterance.
+  const at::Tensor found = next.labels != transducer_->blank();
+  rows.hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows.time,
+                         next.durations, next.scores);
+  const Transducer::Prediction stepped = transducer_->predict(next.labels, rows.prediction.state);
+  ++pred_calls_;
+  at::Tensor& output = rows.prediction.output;
+  at::where_out(output, found.unsqueeze(1), stepped.output, output);
+  rows.prediction.state.take(found, stepped.state);
+  rows.time.add_(rows.hypotheses.at_limit(rows.time, options_.max_symbols).logical_and(found));
+  at::lt_out(rows.active, rows.time, rows.lengths);
 }
 
-/// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few.
-void LabelLooping::look(Rows& rows, Found& found) {
+/// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few. The
+/// first call of an outer iteration makes the tensors of `found`, the others change them in place.
+void LabelLooping::look(Rows& rows, Found& found, bool first) {
+  if (first) found = {rows.active, {}, {}, {}, {}};
   at::Tensor skipped;  // blank frames before the decision, with a window
   const Decision decision =
       options_.window > 1
@@ -135,25 +163,31 @@ void LabelLooping::look(Rows& rows, Found& found) {
   ++joint_calls_;
   joint_rows_ += rows.time.size(0) * options_.window;
   const auto keep = [&](at::Tensor& kept, const at::Tensor& taken) {
-    kept = kept.defined() ? at::where(found.searching, taken, kept) : taken;
+    first ? void(kept = taken) : void(at::where_out(kept, found.searching, taken, kept));
   };
-  if (found.labels.defined()) {
-    keep(found.labels, decision.labels);
-  } else {
+  if (first) {
     found.labels = decision.labels.masked_fill(found.searching.logical_not(), transducer_->blank());
+  } else {
+    keep(found.labels, decision.labels);
   }
   keep(found.scores, decision.scores);
   const at::Tensor frames = skipped.defined() ? rows.time + skipped : rows.time;
   if (transducer_->is_tdt()) {
-    keep(found.frames, frames);
+    keep(found.frames, first && !skipped.defined() ? frames.clone() : frames);
     keep(found.durations, decision.durations);
   }
   const at::Tensor blank_here = found.searching.logical_and(decision.is_blank);
   const bool one_frame_at_most = !transducer_->is_tdt() && !skipped.defined();
-  rows.time = one_frame_at_most
-                  ? rows.time + blank_here
-                  : at::where(found.searching, frames + decision.durations, rows.time);
-  found.searching = blank_here.logical_and(rows.time < rows.lengths);
+  if (one_frame_at_most) {
+    rows.time.add_(blank_here);
+  } else {
+    at::where_out(rows.time, found.searching, frames + decision.durations, rows.time);
+  }
+  if (first) {
+    found.searching = blank_here.logical_and(rows.time < rows.lengths);
+  } else {
+    at::logical_and_out(found.searching, blank_here, rows.time < rows.lengths);
+  }
 }
 
 /// The first decision of each row that is not blank within its next `window` frames, after

@@ -17,11 +17,13 @@
 #include "algorithms/common/batched_hypotheses.h"
 #include "algorithms/common/host_read.h"
 #include "algorithms/common/transducer.h"
+#include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/decoder.h"
 
 namespace rtfx {
 
-/// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads.
+/// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads; not
+/// at all with "graphs": "conditional" (then there are no counts of iterations either).
 /// outer_iters: labels of the longest row, plus one unless its last frame ended by max_symbols (or,
 /// for TDT, by a jump). Joint calls = outer + inner iterations; predictor calls = outer + 1.
 class LabelLooping : public Decoder {
@@ -32,6 +34,7 @@ class LabelLooping : public Decoder {
     bool precompute_prediction = true;  // joint.pred once per predictor step
     int64_t max_symbols = 10;           // tokens per frame
     std::string score_kind = "logit";
+    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
   };
 
   explicit LabelLooping(Options options) : options_(std::move(options)) {}
@@ -45,12 +48,15 @@ class LabelLooping : public Decoder {
  private:
   struct Rows;  // the search state of a batch
   struct Found;
-  Found find_labels(Rows& rows);
-  void look(Rows& rows, Found& found);
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, int64_t capacity,
+                    Loops& loops);
+  void look(Rows& rows, Found& found, bool first);
+  void step(Rows& rows, const Found& next);
   Decision decide_window(const Rows& rows, at::Tensor& skipped);
 
   Options options_;
   std::optional<Transducer> transducer_;
+  std::optional<RecordedSearch> recorded_;
   HostReads host_;
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
 };

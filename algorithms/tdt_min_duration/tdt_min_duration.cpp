@@ -53,7 +53,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   const at::Tensor encoded = transducer_->encode(batch.frames);
   PredictionState state = transducer_->initial_state(rows);
   at::Tensor last = at::full_like(batch.lengths, transducer_->blank());
-  BatchedHypotheses hypotheses(encoded, batch.lengths, true);
+  BatchedHypotheses hypotheses(encoded, batch.lengths, true, encoded.size(1));
   int64_t longest = 0;
   for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
 

@@ -126,7 +126,9 @@ TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
                              std::vector<int64_t>(static_cast<size_t>(rows), frames)};
     decoder->decode(batch).to_host();
     if (i == 20) before = allocated() - batch.frames.numel() * 4;
-    if (i == 1019) EXPECT_NEAR(allocated() - batch.frames.numel() * 4, before, 1 << 16);
+    if (i == 1019) {
+      EXPECT_NEAR(allocated() - batch.frames.numel() * 4, before, 1 << 16);
+    }
   }
 }
 

@@ -22,6 +22,66 @@ class Gpu : public testing::Test {
   const at::Device device_{at::kCUDA, 0};
 };
 
+/// Decoders as CUDA graphs.
+std::vector<Arm> graph_arms() {
+  std::vector<Arm> arms;
+  for (const char* graphs : {"replay", "conditional"}) {
+    arms.push_back({"frame_looping", {{"graphs", graphs}}});
+    arms.push_back({"label_looping", {{"graphs", graphs}}});
+    arms.push_back({"label_looping", {{"graphs", graphs}, {"window", 4}}});
+  }
+  return arms;
+}
+
+TEST_F(Gpu, EveryGraphFormEqualsThePlainSearch) {
+  std::mt19937 random(19);
+  for (int trial = 0; trial < 16; ++trial) {
+    const Case c = random_case(random, trial % 2 == 0, trial % 4 < 2);
+    const int64_t max_symbols = std::vector<int64_t>{1, 2, 3, 10}[static_cast<size_t>(trial / 4)];
+    std::vector<Hypothesis> expected;
+    for (const Table& row : c.rows) expected.push_back(oracle(c.model, row, max_symbols));
+    for (Arm arm : graph_arms()) {
+      arm.options["max_symbols"] = max_symbols;
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+        EXPECT_EQ(run(arm.name, arm.options, c, device_, dtype), expected)
+            << arm.name << arm.options << " trial " << trial << " " << dtype;
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(Gpu, GraphsServeBatchesOfEveryShape) {
+  const auto model = random_model(small_config(), 4, device_);
+  const auto reference = make_decoder("frame_looping", nlohmann::json::object(), "");
+  reference->prepare(model, {});
+  for (const Arm& arm : graph_arms()) {
+    std::mt19937 random(6);
+    const auto decoder = make_decoder(arm.name, arm.options, "");
+    decoder->prepare(model, {4, 20});
+    // Smaller and larger than prepared for, and small again: rows of an earlier batch must not
+    // show.
+    for (const auto& [rows, frames] :
+         {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}, {9, 130}}) {
+      EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)), {}, {}};
+      for (int b = 0; b < rows; ++b)
+        batch.lengths_host.push_back(
+            static_cast<int64_t>(random() % static_cast<unsigned>(frames + 1)));
+      batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device_);
+      const auto expected = reference->decode(batch).to_host();
+      const auto first = decoder->decode(batch);
+      decoder->decode(batch);  // results must not alias what another search writes
+      const auto found = first.to_host();
+      for (size_t b = 0; b < expected.size(); ++b) {
+        EXPECT_EQ(found[b].tokens, expected[b].tokens) << arm.name << arm.options << rows << frames;
+        EXPECT_EQ(found[b].frames, expected[b].frames);
+        EXPECT_EQ(found[b].durations, expected[b].durations);
+      }
+    }
+    EXPECT_EQ(decoder->counters().at("graph_captures"), 3) << arm.name << arm.options;
+  }
+}
+
 TEST_F(Gpu, EveryExactDecoderEqualsThePlainSearch) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 80; ++trial) {
@@ -59,11 +119,16 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
   EncodedBatch batch{at::randn({4, 30, 16}, at::TensorOptions(device_)),
                      at::tensor({30, 0, 7, 29}, at::kLong).to(device_),
                      {30, 0, 7, 29}};
-  for (const DecoderEntry* entry : decoder_entries()) {
-    const auto decoder = entry->make(nlohmann::json::object(), "");
+  std::vector<Arm> arms = graph_arms();
+  for (const DecoderEntry* entry : decoder_entries()) arms.push_back({entry->name, {}});
+  for (const char* form : {"conditional", "host"})
+    arms.push_back({"fused_looping", {{"form", form}}});
+  for (const Arm& arm : arms) {
+    const auto decoder = make_decoder(arm.name, arm.options, "");
     decoder->prepare(model, {4, 30});
     decoder->decode(batch);
-    EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); })) << entry->name;
+    EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); }))
+        << arm.name << arm.options;
   }
   EXPECT_THROW(forbid_undeclared_syncs([&] { batch.lengths.max().item<int64_t>(); }),
                std::exception);
@@ -72,14 +137,15 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
 TEST_F(Gpu, MemoryDoesNotGrowOverRandomBatches) {
   const auto model = random_model(small_config(), 4, device_);
   std::mt19937 random(5);
-  const auto decoder = make_decoder("label_looping", {{"window", 4}}, "");
+  const auto decoder =
+      make_decoder("label_looping", {{"window", 4}, {"graphs", "conditional"}}, "");
   decoder->prepare(model, {8, 40});
   const auto allocated = [&] {
     c10::cuda::device_synchronize();
     return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
   };
   int64_t before = 0;
-  for (int i = 0; i < 220; ++i) {
+  for (int i = 0; i < 1020; ++i) {
     const int64_t rows = 1 + static_cast<int64_t>(random() % 8),
                   frames = 1 + static_cast<int64_t>(random() % 40);
     EncodedBatch batch{at::randn({rows, frames, 16}, at::TensorOptions(device_)),

@@ -100,7 +100,7 @@ TEST(SyncDebug, EveryDecoderDeclaresItsReads) {
 }
 
 TEST(BatchedHypotheses, DoublesAndKeepsWhatItHolds) {
-  BatchedHypotheses hypotheses(at::zeros({2, 1, 3}), at::tensor({1, 1}, at::kLong), true);
+  BatchedHypotheses hypotheses(at::zeros({2, 1, 3}), at::tensor({1, 1}, at::kLong), true, 1);
   const at::Tensor even = at::tensor({1, 0}).to(at::kBool);
   for (int64_t i = 0; i < 9; ++i) {
     const at::Tensor values = at::full({2}, i, at::kLong);

@@ -1,0 +1,11 @@
+// A graph's condition out of a tensor.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace rtfx {
+
+/// Enqueues a kernel that sets `condition` to *flag (device memory).
+void set_condition(cudaGraphConditionalHandle condition, const bool* flag, cudaStream_t stream);
+
+}  // namespace rtfx
