@@ -56,7 +56,11 @@ TEST(Registry, ResolvedOptionsNameEveryField) {
   EXPECT_EQ(decoder->options()["max_symbols"], 10);
   for (const DecoderEntry* entry : decoder_entries()) {
     const auto built = entry->make(nlohmann::json::object(), "");
-    EXPECT_EQ(built->options().size(), entry->options.size()) << entry->name;
+    // Members of an option that is an object are listed behind it, with a dot.
+    const auto of_its_own = [](const OptionInfo& o) { return o.name.find('.') == o.name.npos; };
+    EXPECT_EQ(static_cast<std::ptrdiff_t>(built->options().size()),
+              std::count_if(entry->options.begin(), entry->options.end(), of_its_own))
+        << entry->name;
     EXPECT_EQ(built->describe().name, entry->name);
   }
 }
