@@ -14,6 +14,7 @@
 
 #include "base/sha256.h"
 #include "harness/device.h"
+#include "harness/revision.h"
 
 namespace rtfx {
 namespace {
