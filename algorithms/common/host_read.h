@@ -8,7 +8,7 @@
 namespace rtfx {
 
 /// Reads device data back and counts the reads. Every call copies once and waits for the current
-/// stream. In sync-debug mode (sync_debug.h) this is the one place where a wait is allowed.
+/// stream. In sync-debug mode (sync_debug.h) this is the one place where reading is allowed.
 class HostReads {
  public:
   /// True if any element of `flags` (bool) is set.
