@@ -15,6 +15,7 @@
 #include "base/sha256.h"
 #include "harness/decoder_options.h"
 #include "harness/device.h"
+#include "harness/revision.h"
 
 namespace rtfx {
 namespace {

@@ -91,7 +91,8 @@ TEST(SyncDebug, EveryDecoderDeclaresItsReads) {
   const test::TableModel tdt{2, {0, 1, 2}, test::Table(3, {0, 1, 0, 0, 1, 0}), {}};
   const auto batch =
       test::batch_of({test::Table(6, {1, 0, 1, 0, 0, 0}), test::Table(3, {0, 0, 1, 0, 0, 0})}, 6);
-  for (const char* name : {"frame_looping", "label_looping", "tdt_min_duration", "null"}) {
+  for (const char* name :
+       {"frame_looping", "label_looping", "step_replay", "tdt_min_duration", "null"}) {
     for (const int window : {1, 4}) {
       nlohmann::json options = nlohmann::json::object();
       if (std::string(name) == "label_looping") options["window"] = window;
