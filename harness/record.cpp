@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "harness/hypothesis_json.h"
 #include "harness/journal.h"
 #include "harness/normalize.h"
 #include "harness/provenance.h"
@@ -136,14 +137,9 @@ std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
   std::string lines;
   const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
   for (size_t i = 0; i < utterances.size(); ++i) {
-    const Hypothesis& h = result.hypotheses[i];
-    json line = {{"id", utterances[i].id},
-                 {"reference", utterances[i].text ? json(*utterances[i].text) : json()},
-                 {"text", result.texts[i]},
-                 {"tokens", h.tokens},
-                 {"frames", h.frames},
-                 {"score", h.score}};
-    if (!h.durations.empty()) line["durations"] = h.durations;
+    json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
+    line["id"] = utterances[i].id;
+    line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
     lines += to_line(line);
   }
   return lines;

@@ -18,4 +18,10 @@ int64_t HostReads::integer(const at::Tensor& value) {
   return value.item<int64_t>();
 }
 
+at::Tensor HostReads::values(const at::Tensor& values) {
+  const AllowSync allow;
+  ++count_;
+  return values.to(at::kCPU);
+}
+
 }  // namespace rtfx
