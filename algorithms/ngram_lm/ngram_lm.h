@@ -16,7 +16,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <string>
+
+#include "algorithms/ngram_lm/view.h"
 
 namespace rtfx {
 
@@ -38,12 +40,17 @@ struct NgramArrays {
   at::Tensor context;       // [S] int32, tokens of the context, <s> included: 0 for state 0
 };
 
+/// Throws UserError(where) when arrays of this size exceed `limit` bytes (0: none).
+void check_lm_size(const std::string& where, int64_t arcs, int64_t states, int64_t limit);
+
 /// Immutable. All tensors are on one device; states and labels must be there too. No member waits
 /// for the device, and all can be recorded into a CUDA graph: what they return is newly allocated
 /// and written by kernels on the current stream.
 class NgramLm {
  public:
-  /// Reads an ARPA file (plain or gzip) or a binary copy of one (arpa_cache.h) onto the CPU.
+  static constexpr int64_t kMaxOrder = 10;
+
+  /// Reads an ARPA file (plain or gzip) or a binary copy of one (binary_lm.h) onto the CPU.
   ///
   /// Tokens in the file are ids below `vocabulary`, in one of two forms: decimal numbers, or single
   /// characters with code point id + 100, as NeMo's scripts train them. Throws UserError with file
@@ -56,7 +63,7 @@ class NgramLm {
   static NgramLm load(const std::filesystem::path& path, int64_t vocabulary,
                       const LoadOptions& options);
 
-  /// `order`: of the longest n-grams. For tests and for other readers.
+  /// `order`: of the longest n-grams, 2 to kMaxOrder.
   NgramLm(NgramArrays arrays, int64_t vocabulary, int64_t order);
 
   /// A copy on another device.
@@ -91,6 +98,8 @@ class NgramLm {
   int64_t unknown_tokens() const;
   /// Memory of the arrays: 12 B an arc and 24 B a state.
   int64_t bytes() const;
+  /// For kernels; valid as long as this model.
+  NgramView view() const;
   at::Device device() const { return arrays_.arc_to.device(); }
 
  private:
