@@ -1,8 +1,10 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/cuda_graphs/check.h"
+#include "algorithms/fused_looping/advance.cuh"
 #include "algorithms/fused_looping/kernels.h"
-#include "algorithms/fused_looping/phases.cuh"
+#include "algorithms/fused_looping/look.cuh"
+#include "algorithms/fused_looping/predict.cuh"
 
 namespace rtfx::fused {
 namespace {
