@@ -25,16 +25,18 @@ TextLines::TextLines(const std::filesystem::path& path)
   archive_read_support_format_raw(reader_.get());
   archive_read_support_format_empty(reader_.get());
   archive_entry* entry = nullptr;
-  if (archive_read_open_filename(reader_.get(), path.c_str(), kBlock) != ARCHIVE_OK ||
-      archive_read_next_header(reader_.get(), &entry) < ARCHIVE_EOF) {
+  int status = archive_read_open_filename(reader_.get(), path.c_str(), kBlock);
+  if (status == ARCHIVE_OK) status = archive_read_next_header(reader_.get(), &entry);
+  if (status < ARCHIVE_WARN)
     throw UserError(path.string(), archive_error_string(reader_.get()), "check the file");
-  }
+  empty_ = status == ARCHIVE_EOF;
 }
 
 TextLines::~TextLines() = default;
 
 /// Reads on behind what is there; false at the end of the file.
 bool TextLines::fill() {
+  if (empty_) return false;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;

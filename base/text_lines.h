@@ -33,6 +33,7 @@ class TextLines {
   std::string buffer_;  // what has been read and not handed out: [begin_, end_)
   size_t begin_ = 0, end_ = 0;
   int64_t number_ = 0;
+  bool empty_ = false;
 };
 
 }  // namespace rtfx

@@ -105,7 +105,8 @@ NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
   }
   check_lm_size(path.string(), header.arcs, header.states, memory_limit);
   const at::Tensor words = at::empty({header.words()}, at::kInt);
-  in.read(words.mutable_data_ptr<char>(), static_cast<std::streamsize>(words.nbytes()));
+  in.read(static_cast<char*>(words.mutable_data_ptr()),
+          static_cast<std::streamsize>(words.nbytes()));
   if (!in || digest(sha256(bytes_of(words))) != header.arrays) fail("is damaged");
   return {unpack(words, header.arcs, header.states), vocabulary, header.order};
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -45,8 +46,9 @@ at::Tensor token_bonus(const at::Tensor& lm, const at::Tensor& blank_logprob,
   at::Tensor bonus = options.alpha == 0 ? at::zeros_like(lm) : lm * options.alpha;
   bonus.add_(options.beta);
   if (rescales_blank(options)) {
-    const at::Tensor blank = blank_logprob.exp().clamp_max(1 - options.blank_eps);
-    bonus.add_(blank.neg().log1p(), options.alpha);
+    // ln(1 - e^x) without cancellation where p_b is near 1.
+    const at::Tensor rest = blank_logprob.expm1().neg().log();
+    bonus.add_(rest.clamp_min(std::log(options.blank_eps)), options.alpha);
   }
   return bonus;
 }

@@ -56,7 +56,7 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
 /// NgramLm::scores() gives them -> [..., V+1] float32.
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options);
 
-/// Chosen labels, for early pruning: the same as fuse(...).gather(-1, labels). logprobs
+/// Chosen labels, for early pruning: fuse(...).gather(-1, labels) but for rounding. logprobs
 /// [..., V+1], labels [..., K] int64, lm [..., K] as NgramLm::lookup() gives them (what it holds
 /// for blank does not matter) -> [..., K] float32.
 at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
