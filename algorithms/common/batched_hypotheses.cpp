@@ -21,9 +21,7 @@ BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor
   frames_ = at::zeros_like(tokens_);
   if (with_durations) durations_ = at::zeros_like(tokens_);
   scores_ = at::zeros({batch}, lengths.options().dtype(at::kFloat));
-  const at::Tensor valid =
-      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
-  nan_ = encoded.isnan().any(2).logical_and(valid).any(1);
+  nan_ = rows_with_nan(encoded, lengths);
   last_frame_ = at::full_like(lengths, -1);
   run_ = at::zeros_like(lengths);
 }
@@ -64,6 +62,12 @@ Hypotheses BatchedHypotheses::result() const {
   const auto narrow = [](const at::Tensor& t) { return t.defined() ? t.to(at::kInt) : t; };
   return {narrow(lengths_),   narrow(tokens_), narrow(frames_),
           narrow(durations_), scores_,         nan_.logical_or(scores_.isnan())};
+}
+
+at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths) {
+  const at::Tensor valid =
+      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
+  return encoded.isnan().any(2).logical_and(valid).any(1);
 }
 
 Hypotheses concatenate(const std::vector<Hypotheses>& parts) {
