@@ -61,6 +61,24 @@ std::vector<Hypothesis> decode(nlohmann::json options, const std::string& step,
   return decoder->decode(batch).to_host();
 }
 
+/// expect_same, but for the order of entries whose scores are the same but for rounding.
+void expect_same_list(const Hypothesis& found, const Hypothesis& expected,
+                      const std::string& what) {
+  ASSERT_EQ(found.nbest.size(), expected.nbest.size()) << what;
+  for (size_t i = 0; i < expected.nbest.size(); ++i) {
+    const Hypothesis& entry = expected.nbest[i];
+    const float close = 1e-5f * (1 + std::abs(entry.score));
+    EXPECT_NEAR(found.nbest[i].score, entry.score, close) << what << " entry " << i;
+    EXPECT_TRUE(std::any_of(found.nbest.begin(), found.nbest.end(),
+                            [&](const Hypothesis& h) {
+                              return h.tokens == entry.tokens && h.frames == entry.frames &&
+                                     h.durations == entry.durations &&
+                                     std::abs(h.score - entry.score) < close;
+                            }))
+        << what << " entry " << i;
+  }
+}
+
 void expect_equal_forms(const nlohmann::json& options, std::shared_ptr<const AcousticModel> model,
                         const EncodedBatch& batch, const std::string& what) {
   const auto expected = decode(options, "operators", model, batch);
@@ -68,7 +86,12 @@ void expect_equal_forms(const nlohmann::json& options, std::shared_ptr<const Aco
   ASSERT_EQ(found.size(), expected.size());
   for (size_t b = 0; b < expected.size(); ++b) {
     EXPECT_EQ(found[b].nan, expected[b].nan) << what;
-    expect_same(found[b], expected[b], what + options.dump() + " row " + std::to_string(b));
+    const std::string where = what + options.dump() + " row " + std::to_string(b);
+    if (expected[b].nbest.empty()) {
+      expect_same(found[b], expected[b], where);
+    } else {
+      expect_same_list(found[b], expected[b], where);
+    }
   }
 }
 
@@ -118,14 +141,14 @@ TEST_P(FusedBeam, EqualsTheOperatorsInHalfPrecision) {
   }
 }
 
-/// Few different logits, the same at all frames: many hypotheses have equal scores.
+/// Few different logits, and all durations alike: many hypotheses have equal scores.
 TEST_P(FusedBeam, TiesGoToTheSame) {
   std::mt19937 random(tdt_ ? 8 : 7);
   for (int trial = 0; trial < 60; ++trial) {
     BeamCase c = ragged_case(random, tdt_, 2, 3);
     const auto coarse = [](Table& table) {
       for (auto& row : table)
-        for (double& x : row) x = x < 0 ? 0 : 1;
+        for (size_t k = 0; k < row.size(); ++k) row[k] = row[k] < 0 || k > kVocabulary ? 0 : 1;
     };
     coarse(c.model.newest);
     coarse(c.model.older);
@@ -154,12 +177,12 @@ TEST_P(FusedBeam, ANanStaysInItsRow) {
 /// Blocks of several threads, as on a GPU.
 TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
   std::mt19937 random(tdt_ ? 12 : 11);
-  for (int trial = 0; trial < 12; ++trial) {
+  for (int trial = 0; trial < 6; ++trial) {
     const nlohmann::json options = random_options(random);
     LmOptions lm_options;
     lm_options.path = lm_.path();
     lm_options.pruning = trial % 2 == 0 ? "late" : "early";
-    const BeamCase c = ragged_case(random, tdt_, 3, 6);
+    const BeamCase c = ragged_case(random, tdt_, 2, 5);
     const auto acoustic = build(c.model);
     const auto lm = load_lm(lm_options, *acoustic);
     const Transducer transducer(acoustic, {});
@@ -179,7 +202,7 @@ TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
     };
     const auto alone = search(1);
     for (const int32_t threads : {2, 7, 32}) {
-      if (threads == 32 && trial > 1) continue;
+      if (threads == 32 && trial > 0) continue;
       const auto together = search(threads);
       for (size_t b = 0; b < alone.size(); ++b)
         expect_same(together[b], alone[b], std::to_string(threads) + " threads " + options.dump());
