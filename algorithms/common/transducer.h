@@ -50,11 +50,14 @@ class Transducer {
   /// predict() of the start symbol from the zero state.
   Prediction start(int64_t batch) const;
 
-  /// encoded [..., H or D] (rows of encode()), output broadcast against it.
-  Decision decide(const at::Tensor& encoded, const at::Tensor& output) const;
+  /// encoded [..., H or D] (rows of encode()), output broadcast against it. Where the joint decides
+  /// for a token, it is taken by the sum of logit and `bonus`, [..., V] float32 and broadcast like
+  /// output, which then counts in the score (float32); without one, by the logit.
+  Decision decide(const at::Tensor& encoded, const at::Tensor& output,
+                  const at::Tensor& bonus = {}) const;
 
   /// decide()'s rule alone: logits [..., V+1+D].
-  Decision decide_logits(const at::Tensor& logits) const;
+  Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
   at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output) const;
 
   int64_t blank() const { return model_->prediction->blank(); }
