@@ -98,7 +98,11 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   const auto alive = [](const Arm& arm) { return !arm.failed; };
   if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
   Clips clips;
-  for (const size_t i : utterances) clips.push_back(&dataset_.audio[i]);
+  double audio_seconds = 0;
+  for (const size_t i : utterances) {
+    clips.push_back(&dataset_.audio[i]);
+    audio_seconds += dataset_.seconds[i];
+  }
   RegionTimes shared;
   EncodedBatch batch;
   try {
@@ -113,10 +117,12 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     Arm& arm = arms_[a];
     if (arm.failed) continue;
     RoundResult& result = results[a];
-    result.times += shared;
+    RegionTimes times = shared;
     try {
-      Decoded decoded = decode_batch(*arm.decoder, *model_, batch, clock_, result.times,
-                                     workspace_.config().sync_debug);
+      Decoded decoded =
+          decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
+      result.times += times;
+      result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
       for (size_t i = 0; i < utterances.size(); ++i) {
         if (decoded.hypotheses[i].nan) {
           throw std::runtime_error(fmt::format("NaN in the emissions of utterance '{}'",

@@ -25,9 +25,16 @@ struct Arm {
   bool failed = false;
 };
 
+struct BatchTime {
+  double audio_seconds = 0;  // without padding
+  double total_seconds = 0;  // of all regions
+  double decode_seconds = 0;
+};
+
 /// What one decoder did in one round.
 struct RoundResult {
-  RegionTimes times;
+  RegionTimes times;                   // summed over batches
+  std::vector<BatchTime> batches;      // in the order of the round
   int64_t order = 0;                   // position within the round
   std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
   std::vector<std::string> texts;

@@ -8,11 +8,13 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/device.h"
+#include "harness/doctor.h"
 #include "harness/plan.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
 #include "harness/python_script.h"
 #include "harness/reproduce.h"
+#include "harness/result_commands.h"
 #include "harness/run.h"
 #include "harness/table.h"
 #include "harness/transcribe.h"
@@ -126,6 +128,7 @@ struct Program {
   int64_t quick = 0;
   bool resume = false, force = false, list_json = false, table_only = false, latex = false;
   int code = kOk;
+  std::unique_ptr<ResultCommands> result_commands;
 
   Program() {
     app.require_subcommand(1);
@@ -139,6 +142,10 @@ struct Program {
     list->add_flag("--json", list_json, "as JSON");
     list->callback([this] { print_decoders(list_json); });
 
+    app.add_subcommand("doctor", "what this machine can run, and why not")->callback([this] {
+      code = doctor();
+    });
+
     auto* validate =
         app.add_subcommand("validate", "check a configuration and print its plan; needs no GPU");
     validate_arguments.add_to(*validate);
@@ -148,6 +155,7 @@ struct Program {
     page->add_option("folder", report_folder, "folder with journal.jsonl")->required();
     page->add_flag("--table-only", table_only, "print the table, make no page");
     page->callback([this] { code = report(report_folder, table_only); });
+    result_commands = std::make_unique<ResultCommands>(app, code);
   }
 
   void add_run() {

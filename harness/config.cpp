@@ -62,6 +62,7 @@ class Reader {
       }
     }
     read_protocol();
+    if (config_.protocol.aa_control) add_control();
     return config_;
   }
 
@@ -200,12 +201,17 @@ class Reader {
 
   void read_protocol() {
     if (const auto v = root_.find("protocol")) {
-      v->check_keys({"warmup_rounds", "measured_rounds", "seed", "cv_max"});
+      v->check_keys({"warmup_rounds", "measured_rounds", "seed", "cv_max", "aa_control",
+                     "precision", "extra_rounds", "budget_seconds"});
       Protocol& p = config_.protocol;
       if (const auto x = v->find("warmup_rounds")) p.warmup_rounds = x->integer(0, 1000);
       if (const auto x = v->find("measured_rounds")) p.measured_rounds = x->integer(1, 1000);
       if (const auto x = v->find("seed")) p.seed = x->integer(0);
       if (const auto x = v->find("cv_max")) p.cv_max = x->number(0, 10);
+      if (const auto x = v->find("aa_control")) p.aa_control = x->boolean();
+      if (const auto x = v->find("precision")) p.precision = x->number(0, 1);
+      if (const auto x = v->find("extra_rounds")) p.extra_rounds = x->integer(0, 1000);
+      if (const auto x = v->find("budget_seconds")) p.budget_seconds = x->number(0, 1e7);
     }
     if (const auto v = root_.find("verify")) {
       v->check_keys({"required"});
@@ -217,6 +223,20 @@ class Reader {
         }
       }
     }
+  }
+
+  /// The baseline once more, under another id.
+  void add_control() {
+    const auto original = std::find_if(config_.decoders.begin(), config_.decoders.end(),
+                                       [&](const auto& d) { return d.id == config_.baseline; });
+    if (original == config_.decoders.end()) {
+      throw UserError(root_.where() + "/protocol/aa_control", "there is no transducer decoder",
+                      "the control repeats the baseline; leave it out");
+    }
+    DecoderSpec control = *original;
+    control.control_of = control.id;
+    control.id += ".aa";
+    config_.decoders.push_back(std::move(control));
   }
 
   JsonView root_;
@@ -263,7 +283,11 @@ json Config::resolved() const {
   out["protocol"] = {{"warmup_rounds", protocol.warmup_rounds},
                      {"measured_rounds", protocol.measured_rounds},
                      {"seed", protocol.seed},
-                     {"cv_max", protocol.cv_max}};
+                     {"cv_max", protocol.cv_max},
+                     {"aa_control", protocol.aa_control},
+                     {"precision", protocol.precision},
+                     {"extra_rounds", protocol.extra_rounds},
+                     {"budget_seconds", protocol.budget_seconds}};
   for (const ModelSource& m : models) {
     json entry = {{"id", m.id}, {"path", m.path.string()}};
     if (m.fallback) {
@@ -281,6 +305,7 @@ json Config::resolved() const {
     out["datasets"].push_back(entry);
   }
   for (const DecoderSpec& d : decoders) {
+    if (!d.control_of.empty()) continue;  // follows from protocol.aa_control
     json entry = {{"id", d.id}, {"name", d.name}, {"options", d.options}};
     if (!d.models.empty()) entry["models"] = d.models;
     out["decoders"].push_back(entry);

@@ -109,13 +109,14 @@ std::pair<std::string, std::string> differing_words(const std::vector<std::strin
 }
 
 std::string hash_hypotheses(const std::vector<std::string>& ids,
-                            const std::vector<Hypothesis>& hypotheses) {
+                            const std::vector<Hypothesis>& hypotheses, bool scores) {
   std::string bytes;
   for (size_t i = 0; i < ids.size(); ++i) {
     bytes += ids[i] + '\n';
     append(bytes, hypotheses[i].tokens);
     append(bytes, hypotheses[i].frames);
     append(bytes, hypotheses[i].durations);
+    if (!scores) continue;
     const auto score = std::bit_cast<uint32_t>(hypotheses[i].score);
     bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
   }

@@ -6,15 +6,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "harness/case_group.h"
+#include "harness/conditions.h"
 #include "harness/device.h"
 #include "harness/interrupt.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/record.h"
+#include "harness/stopping.h"
 #include "harness/summaries.h"
 #include "harness/table.h"
 
@@ -22,6 +26,7 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 /// One invocation: the journal, what it holds already and what has happened.
 class Runner {
@@ -30,6 +35,7 @@ class Runner {
       : workspace_(config),
         plan_(make_plan(config, workspace_.kinds())),
         device_(parse_device(config.device, "device")),
+        sampler_(device_),
         journal_(config.output, mode),
         records_(read_journal(journal_.path())) {}
 
@@ -109,17 +115,20 @@ class Runner {
       failed_ = true;
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
-    std::set<int64_t> missing;
+    bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
       arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
       done[arm.result_key] = rounds_done(arm);
       for (int64_t r = 0; r < protocol.measured_rounds; ++r)
-        if (!done[arm.result_key].contains(r)) missing.insert(r);
+        complete = complete && done[arm.result_key].contains(r);
+      ended = ended && has_summary(arm);
     }
-    if (missing.empty()) {
-      // The last invocation may have ended just before its summaries.
-      append_summaries(runner, [&](const Arm& arm) { return !has_summary(arm); });
+    // Without a precision to reach, an invocation that ended just before its summaries needs no
+    // more than these.
+    if (complete && (ended || protocol.precision == 0)) {
+      append_summaries(runner, Stop::rounds, [&](const Arm& arm) { return !has_summary(arm); });
       return progress.advance(steps);
     }
 
@@ -127,23 +136,63 @@ class Runner {
     progress.label(first.substr(0, first.find('/')) + " " +
                    workspace_.config().batches[group.batch].label() + " " + group.dtype);
     runner.prepare();
-    for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r) {
-      if (r < 0 || missing.contains(r)) {
-        const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, r));
-        if (r >= 0) record_round(group, runner, results, r, done);
-      }
-      progress.advance(1);
+    Stop stop = Stop::go_on;
+    for (int64_t r = -protocol.warmup_rounds; stop == Stop::go_on; ++r) {
+      if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r, done);
+      if (r < protocol.measured_rounds) progress.advance(1);
+      if (r >= 0) stop = enough(runner, r + 1, begin);
     }
-    append_summaries(runner, [](const Arm& arm) { return !arm.failed; });
+    append_summaries(runner, stop, [](const Arm& arm) { return !arm.failed; });
     journal_.sync();
+  }
+
+  /// Of every arm that takes part.
+  bool is_recorded(CaseGroupRunner& runner, int64_t round) const {
+    return std::all_of(runner.arms().begin(), runner.arms().end(),
+                       [&](Arm& arm) { return arm.failed || rounds_done(arm).contains(round); });
+  }
+
+  /// Negative numbers warm up.
+  void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round,
+                     const std::map<std::string, std::set<int64_t>>& done) {
+    sampler_.begin();
+    const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, round));
+    const Conditions conditions = sampler_.end();
+    if (round >= 0) record_round(group, runner, results, round, done, conditions);
+  }
+
+  /// Whether the arms have been measured enough, by their records so far.
+  Stop enough(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
+    const Protocol& protocol = workspace_.config().protocol;
+    const StoppingRule rule{.least = protocol.measured_rounds,
+                            .most = protocol.measured_rounds + protocol.extra_rounds,
+                            .precision = protocol.precision,
+                            .budget_seconds = protocol.budget_seconds};
+    double half_width = 0;
+    int64_t clean = rounds;
+    for (const Arm& arm : runner.arms()) {
+      if (arm.failed) continue;
+      std::vector<double> totals;
+      for (const json& record : records_) {
+        if (record.value("kind", "") == "run" && record["result_key"] == arm.result_key &&
+            record.value("suspect", json::array()).empty() &&
+            record["metrics"]["rtfx.total"].is_number())
+          totals.push_back(record["metrics"]["rtfx.total"]);
+      }
+      clean = std::min(clean, static_cast<int64_t>(totals.size()));
+      half_width =
+          std::max(half_width, totals.empty() ? std::numeric_limits<double>::infinity()
+                                              : mean_interval(totals).relative_half_width());
+    }
+    return decide(rule, rounds, clean, half_width,
+                  std::chrono::duration<double>(Clock::now() - begin).count());
   }
 
   void record_round(const CaseGroup& group, CaseGroupRunner& runner,
                     const std::vector<RoundResult>& results, int64_t round,
-                    const std::map<std::string, std::set<int64_t>>& done) {
-    std::vector<std::string> ids;
-    for (const Utterance& u : workspace_.datasets()[group.dataset].dataset.utterances)
-      ids.push_back(u.id);
+                    const std::map<std::string, std::set<int64_t>>& done,
+                    const Conditions& conditions) {
+    const std::vector<std::string> ids = ids_of(workspace_, group);
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
       const Arm& arm = runner.arms()[a];
@@ -158,24 +207,30 @@ class Runner {
         write_file(workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl"),
                    hypotheses_lines(workspace_, group, results[a]));
       }
-      if (done.at(arm.result_key).contains(round)) continue;
+      if (done.at(arm.result_key).contains(round)) continue;  // another arm lacked the round
       const auto reference = edits.find(arm.plan.compared_to);
-      append(run_record(workspace_, group, arm, results[a], round,
-                        reference == edits.end() ? nullptr : &reference->second,
-                        edits[arm.spec->id], hash, device_));
+      json record = run_record(workspace_, group, arm, results[a], round,
+                               reference == edits.end() ? nullptr : &reference->second,
+                               edits[arm.spec->id], hash, device_);
+      record["conditions"] = to_json(conditions);
+      record["suspect"] = suspect_reasons(conditions);
+      append(std::move(record));
     }
   }
 
-  void append_summaries(CaseGroupRunner& runner, const std::function<bool(const Arm&)>& wanted) {
+  void append_summaries(CaseGroupRunner& runner, Stop stop,
+                        const std::function<bool(const Arm&)>& wanted) {
     for (const Arm& arm : runner.arms()) {
-      if (wanted(arm)) append_summary(arm.plan.case_name);
+      if (wanted(arm)) append_summary(arm.plan.case_name, stop);
     }
   }
 
-  void append_summary(const std::string& case_name) {
+  void append_summary(const std::string& case_name, Stop stop) {
     for (const CaseSummary& summary : summarize_cases(records_)) {
       if (summary.case_name() == case_name && !summary.totals.empty()) {
-        append(summary_record(summary, workspace_.config().protocol.cv_max));
+        json record = summary_record(summary, workspace_.config().protocol.cv_max);
+        record["stopped_by"] = to_string(stop);
+        append(std::move(record));
       }
     }
   }
@@ -190,6 +245,7 @@ class Runner {
   Workspace workspace_;
   std::vector<CaseGroup> plan_;
   at::Device device_;
+  ConditionSampler sampler_;
   Journal journal_;
   std::vector<json> records_;
   std::string provenance_id_;

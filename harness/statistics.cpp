@@ -101,8 +101,7 @@ Interval mean_interval(const std::vector<double>& values) {
   const Summary s = summarize(values);
   if (values.size() < 2) return around(s.mean, kInfinity);
   const auto n = static_cast<double>(values.size());
-  return around(s.mean,
-                student_t95(static_cast<int64_t>(values.size()) - 1) * s.sd / std::sqrt(n));
+  return around(s.mean, student_t95(static_cast<int64_t>(values.size()) - 1) * s.sd / std::sqrt(n));
 }
 
 Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
@@ -121,8 +120,7 @@ Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>&
   const double var_a = log_a.sd * log_a.sd / n_a, var_b = log_b.sd * log_b.sd / n_b;
   const double variance = var_a + var_b;
   if (variance == 0) return exponential(around(difference, 0));
-  const double df =
-      variance * variance / (var_a * var_a / (n_a - 1) + var_b * var_b / (n_b - 1));
+  const double df = variance * variance / (var_a * var_a / (n_a - 1) + var_b * var_b / (n_b - 1));
   return exponential(
       around(difference, student_t95(static_cast<int64_t>(df + 1e-9)) * std::sqrt(variance)));
 }
