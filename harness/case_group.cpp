@@ -43,13 +43,18 @@ void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string
 
 void CaseGroupRunner::prepare() {
   if (dataset_.failure) {
-    for (Arm& arm : arms_) fail(arm, "load", *dataset_.failure);
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "load", *dataset_.failure);
+    }
     return;
   }
+  on_stage_(nullptr, "prepare");
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
   } catch (const std::exception& e) {
-    for (Arm& arm : arms_) fail(arm, "prepare", describe_failure(e));
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "prepare", describe_failure(e));
+    }
     return;
   }
   Limits limits;
@@ -61,6 +66,8 @@ void CaseGroupRunner::prepare() {
     }
   }
   for (Arm& arm : arms_) {
+    if (arm.failed) continue;
+    on_stage_(&arm, "prepare");
     try {
       arm.decoder->prepare(model_, limits);
     } catch (const std::exception& e) {
@@ -105,6 +112,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   }
   RegionTimes shared;
   EncodedBatch batch;
+  on_stage_(nullptr, "encoder");
   try {
     batch = encode_batch(*model_, clips, clock_, shared);
   } catch (const std::exception& e) {
@@ -118,6 +126,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     if (arm.failed) continue;
     RoundResult& result = results[a];
     RegionTimes times = shared;
+    on_stage_(&arm, "decode");
     try {
       Decoded decoded =
           decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
@@ -136,6 +145,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       fail(arm, "decode", describe_failure(e));
     }
   }
+  on_stage_(nullptr, "verify");
   audit(utterances, batch, results);
 }
 

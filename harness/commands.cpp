@@ -124,7 +124,9 @@ struct Program {
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
-  std::string report_folder, table, table_journal;
+  std::string report_folder, table, table_journal, shard;
+  ChildTask child;
+  std::vector<std::string> ended_decoders;
   int64_t quick = 0;
   bool resume = false, force = false, list_json = false, table_only = false, latex = false;
   int code = kOk;
@@ -162,7 +164,17 @@ struct Program {
     auto* command = app.add_subcommand("run", "run a configuration: journal, table");
     run_arguments.add_to(*command);
     add_modes(*command);
-    command->callback([this] { code = rtfx::run(run_arguments.load(), mode()); });
+    command->add_option("--shard", shard,
+                        "i/n: this process takes the i-th of n parts of the utterances; auto: "
+                        "as torchrun or Slurm say");
+    // What `isolate` tells its children.
+    command->add_option("--child", child.group)->group("");
+    command->add_option("--ended", ended_decoders)->group("");
+    command->callback([this] {
+      for (const std::string& value : ended_decoders) child.add_ended(value);
+      code = rtfx::run(run_arguments.load(), mode(),
+                       shard.empty() ? Shard() : parse_shard(shard, process_environment()), child);
+    });
   }
 
   void add_modes(CLI::App& command) {
@@ -220,9 +232,12 @@ struct Program {
     }
     Config config = reproduce_arguments.load();
     if (quick > 0) {
-      for (DatasetSource& dataset : config.datasets) dataset.limit = quick;
+      for (size_t i = 0; i < config.datasets.size(); ++i)
+        reproduce_arguments.overrides.push_back(fmt::format("datasets.{}.limit={}", i, quick));
       // Apart from the real one's; the limit in its journal stamps the table.
-      if (reproduce_arguments.output.empty()) config.output += "_quick";
+      if (reproduce_arguments.output.empty())
+        reproduce_arguments.output = config.output.string() + "_quick";
+      config = reproduce_arguments.load();
     }
     const int result = run_table(config, mode());
     if (result != kInterrupted) render_table(reproduce_arguments.file, config.output, latex);

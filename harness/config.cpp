@@ -31,10 +31,9 @@ class Reader {
   Config read(const std::string& default_name) {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
-                      "verify", "scorer", "sync_debug", "output", "plugins",
+                      "verify", "scorer", "sync_debug", "isolate", "output", "plugins",
                       // Of a published table; `rtfx reproduce` reads them.
                       "paper", "cells"});
-    config_.folder = folder_;
     config_.name = text("name", default_name);
     config_.question = root_.at("question").text();
     config_.device = text("device", "auto");
@@ -45,6 +44,7 @@ class Reader {
     config_.output = text("output", (std::filesystem::path("runs") / config_.name).string());
     if (const auto v = root_.find("threads")) config_.threads = v->integer(0, 1024);
     if (const auto v = root_.find("sync_debug")) config_.sync_debug = v->boolean();
+    if (const auto v = root_.find("isolate")) config_.isolate = v->boolean();
     if (const auto v = root_.find("plugins")) {
       for (const JsonView& plugin : v->elements()) config_.plugins.push_back(path(plugin).string());
     }
@@ -277,6 +277,7 @@ json Config::resolved() const {
               {"sort", sort},
               {"scorer", scorer},
               {"sync_debug", sync_debug},
+              {"isolate", isolate},
               {"output", output.string()},
               {"plugins", plugins},
               {"verify", {{"required", required}}}};
@@ -322,9 +323,12 @@ json Config::resolved() const {
 
 std::string Config::hash() const {
   json canonical = resolved();
-  for (const char* key : {"name", "question", "output", "protocol"}) canonical.erase(key);
+  for (const char* key : {"name", "question", "output", "protocol", "isolate"})
+    canonical.erase(key);
   const auto relative = [&](json& path) {
-    path = std::filesystem::path(path.get<std::string>()).lexically_proximate(folder).string();
+    path = std::filesystem::path(path.get<std::string>())
+               .lexically_proximate(file.parent_path())
+               .string();
   };
   for (json& model : canonical["models"]) {
     relative(model["path"]);
@@ -347,8 +351,11 @@ std::string Config::hash() const {
 Config parse_config(json document, const std::filesystem::path& file,
                     const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) apply_override(document, text);
-  return Reader(JsonView(document, file.string() + "#"), file.parent_path())
-      .read(file.stem().string());
+  Config config = Reader(JsonView(document, file.string() + "#"), file.parent_path())
+                      .read(file.stem().string());
+  config.file = file;
+  config.overrides = overrides;
+  return config;
 }
 
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {

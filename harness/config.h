@@ -72,14 +72,17 @@ struct Config {
       {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
   std::string scorer = "basic_english";
   bool sync_debug = false;
+  bool isolate = false;  // each group of cases in a child process (harness/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
-  std::filesystem::path folder;  // of the file: what relative paths in it are relative to
+  std::filesystem::path file;          // what relative paths in it are relative to its folder,
+  std::vector<std::string> overrides;  // and what was changed: another process reads the same
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
-  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol;
-  /// paths relative to the file's folder, so that it does not depend on where the file lies.
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol
+  /// and isolate; paths relative to the file's folder, so that it does not depend on where the file
+  /// lies.
   std::string hash() const;
 };
 

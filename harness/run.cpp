@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +16,12 @@
 #include "harness/conditions.h"
 #include "harness/device.h"
 #include "harness/interrupt.h"
+#include "harness/isolated_run.h"
+#include "harness/merge_shards.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/record.h"
+#include "harness/rendezvous.h"
 #include "harness/stopping.h"
 #include "harness/summaries.h"
 #include "harness/table.h"
@@ -31,18 +35,24 @@ using Clock = std::chrono::steady_clock;
 /// One invocation: the journal, what it holds already and what has happened.
 class Runner {
  public:
-  Runner(const Config& config, Journal::Mode mode)
-      : workspace_(config),
+  /// `rendezvous`: null for a whole run.
+  Runner(const Config& config, Journal::Mode mode, const Shard& shard, Rendezvous* rendezvous,
+         const ChildTask& task)
+      : shard_(shard),
+        rendezvous_(rendezvous),
+        task_(task),
+        workspace_(config),
         plan_(make_plan(config, workspace_.kinds())),
         device_(parse_device(config.device, "device")),
         sampler_(device_),
         journal_(config.output, mode),
         records_(read_journal(journal_.path())) {}
 
-  int run() {
+  void run() {
     const std::string warning = build_warning();
     if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
     workspace_.read_audio_files();
+    workspace_.keep(shard_);
     print_notices();
     json provenance = provenance_record(workspace_, device_, utc_now());
     provenance_id_ = provenance["provenance_id"];
@@ -50,8 +60,10 @@ class Runner {
     const Protocol& protocol = workspace_.config().protocol;
     Progress progress(static_cast<int64_t>(plan_.size()) *
                       (protocol.warmup_rounds + protocol.measured_rounds));
-    for (const CaseGroup& group : plan_) run_group(group, progress);
-    return outcome();
+    for (const CaseGroup& group : plan_) {
+      if (task_.takes(number_of(group))) run_group(group, progress);
+    }
+    meet("end");
   }
 
   const std::vector<json>& records() const { return records_; }
@@ -112,15 +124,21 @@ class Runner {
       record["stage"] = stage;
       record["message"] = message;
       append(std::move(record));
-      failed_ = true;
+      if (task_.is_child()) require_device(device_);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    if (task_.is_child()) runner.watch_stages(report_stage);
     const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
     bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
       arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
       done[arm.result_key] = rounds_done(arm);
+      if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
+        arm.failed = true;
+        if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
+        continue;
+      }
       for (int64_t r = 0; r < protocol.measured_rounds; ++r)
         complete = complete && done[arm.result_key].contains(r);
       ended = ended && has_summary(arm);
@@ -128,7 +146,10 @@ class Runner {
     // Without a precision to reach, an invocation that ended just before its summaries needs no
     // more than these.
     if (complete && (ended || protocol.precision == 0)) {
-      append_summaries(runner, Stop::rounds, [&](const Arm& arm) { return !has_summary(arm); });
+      for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r)
+        meet(round_name(group, r));
+      append_summaries(runner, Stop::rounds,
+                       [&](const Arm& arm) { return !arm.failed && !has_summary(arm); });
       return progress.advance(steps);
     }
 
@@ -138,12 +159,24 @@ class Runner {
     runner.prepare();
     Stop stop = Stop::go_on;
     for (int64_t r = -protocol.warmup_rounds; stop == Stop::go_on; ++r) {
+      meet(round_name(group, r));
       if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r, done);
       if (r < protocol.measured_rounds) progress.advance(1);
       if (r >= 0) stop = enough(runner, r + 1, begin);
     }
     append_summaries(runner, stop, [](const Arm& arm) { return !arm.failed; });
     journal_.sync();
+  }
+
+  /// Waits for the other shards, so that all begin a round together.
+  void meet(const std::string& name) {
+    if (rendezvous_ != nullptr) rendezvous_->barrier(name);
+  }
+
+  int64_t number_of(const CaseGroup& group) const { return &group - plan_.data(); }
+
+  std::string round_name(const CaseGroup& group, int64_t round) const {
+    return fmt::format("{}/{}", number_of(group), round);
   }
 
   /// Of every arm that takes part.
@@ -235,13 +268,9 @@ class Runner {
     }
   }
 
-  int outcome() const {
-    const auto below = below_required(records_, workspace_.config().required);
-    for (const std::string& name : below)
-      fmt::print(stderr, "rtfx: below the required exactness: {}\n", name);
-    return !below.empty() ? kCorrectness : failed_ ? kFailed : kOk;
-  }
-
+  Shard shard_;
+  Rendezvous* rendezvous_;
+  ChildTask task_;
   Workspace workspace_;
   std::vector<CaseGroup> plan_;
   at::Device device_;
@@ -249,8 +278,35 @@ class Runner {
   Journal journal_;
   std::vector<json> records_;
   std::string provenance_id_;
-  bool failed_ = false;
 };
+
+/// What the shard does of the run: its folder, and its own GPU unless one is named.
+Config of_shard(Config config, const Shard& shard) {
+  config.output = shard.folder(config.output);
+  const int64_t gpus = c10::cuda::device_count();
+  const bool any_gpu = config.device == "cuda" || (config.device == "auto" && gpus > 0);
+  if (!shard.whole() && any_gpu)
+    config.device = fmt::format("cuda:{}", gpus == 1 ? 0 : shard.local_index);
+  return config;
+}
+
+void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) {
+  if (shard.whole()) return;
+  const std::string where = "--shard " + shard.label();
+  if (config.isolate) throw UserError(where, "with `isolate`", "leave one of them out");
+  if (config.protocol.precision > 0) {
+    throw UserError(where, "with `protocol.precision`: each shard would stop by itself",
+                    "give protocol.measured_rounds alone");
+  }
+  const std::filesystem::path merged = config.output / "journal.jsonl";
+  if (!std::filesystem::exists(merged)) return;
+  const auto records = read_journal(merged);
+  const bool derived = !records.empty() && records.front().contains("shards");
+  if (derived && mode != Journal::Mode::fresh) return;
+  throw UserError(
+      merged.string(), "holds an earlier run",
+      derived ? "--resume continues it, --force starts anew" : "choose another --output");
+}
 
 }  // namespace
 
@@ -266,20 +322,53 @@ std::vector<std::string> below_required(const std::vector<json>& records,
   return below;
 }
 
-int run(const Config& config, Journal::Mode mode) {
+std::vector<std::string> failed_cases(const std::vector<json>& records) {
+  std::vector<std::string> failed;
+  for (const CaseSummary& summary : summarize_cases(records)) {
+    if (summary.failure) failed.push_back(summary.case_name());
+  }
+  return failed;
+}
+
+int outcome(const std::vector<json>& records, const Config& config) {
+  const auto below = below_required(records, config.required);
+  for (const std::string& name : below)
+    fmt::print(stderr, "rtfx: below the required exactness: {}\n", name);
+  return !below.empty() ? kCorrectness : !failed_cases(records).empty() ? kFailed : kOk;
+}
+
+int run(const Config& config, Journal::Mode mode, const Shard& shard, const ChildTask& task) {
+  check_shards(config, mode, shard);
+  if (config.isolate && !task.is_child()) return run_isolated(config, mode);
   const c10::InferenceMode inference;
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   watch_interrupts();
-  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
-  Runner runner(config, mode);
-  int code = kInterrupted;
+  std::optional<Rendezvous> rendezvous;
+  if (!shard.whole()) rendezvous.emplace(shard, config.hash());
+  std::vector<json> records;
+  bool interrupted = false;
   try {
-    code = runner.run();
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+    const Config own = of_shard(config, shard);
+    const c10::OptionalDeviceGuard device(parse_device(own.device, "device"));
+    Runner runner(own, mode, shard, rendezvous ? &*rendezvous : nullptr, task);
+    try {
+      runner.run();
+    } catch (const Interrupted&) {
+      if (rendezvous) rendezvous->leave("interrupted");
+      fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+      interrupted = true;
+    }
+    records = runner.records();
+  } catch (const std::exception& e) {
+    if (rendezvous) rendezvous->leave(e.what());
+    throw;
   }
-  print_table(runner.records(), config.protocol.cv_max);
-  return code;
+  // A child's failures are in its records; its exit code says only whether it came to its end.
+  if (task.is_child()) return interrupted ? kInterrupted : kOk;
+  if (!shard.whole() && !interrupted && shard.index == 0)
+    records = write_merged(config.output, shard.count);
+  if (shard.index == 0) print_table(records, config.protocol.cv_max);
+  return interrupted ? kInterrupted : outcome(records, config);
 }
 
 }  // namespace rtfx
