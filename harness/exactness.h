@@ -72,7 +72,7 @@ std::pair<std::string, std::string> differing_words(const std::vector<std::strin
                                                     const std::vector<std::string>& other);
 
 /// SHA-256 over ids of utterances and their tokens, frames and durations; with `scores`, over the
-/// bits of the scores too.
+/// bits of the scores and over n-best lists too.
 std::string hash_hypotheses(const std::vector<std::string>& ids,
                             const std::vector<Hypothesis>& hypotheses, bool scores = true);
 

@@ -9,7 +9,6 @@
 #include "base/sha256.h"
 #include "harness/exactness.h"
 #include "harness/journal.h"
-#include "harness/record.h"
 #include "harness/shard.h"
 
 namespace rtfx {
@@ -53,18 +52,25 @@ json merged_rate(const Parts& parts, const std::string& metric) {
   return audio / longest;
 }
 
-json merged_wer(const Parts& parts) {
-  const json& first = parts.front()->at("wer");
-  const Normalizer& normalizer = find_normalizer(first.at("normalizer").get<std::string>(), "wer");
+/// `key`: "wer" or "oracle_wer"; null where a shard lacks it.
+json merged_wer(const Parts& parts, const char* key) {
   EditCounts edits;
   for (const json* part : parts) {
-    const json& wer = part->at("wer");
+    if (!part->contains(key)) return nullptr;
+    const json& wer = part->at(key);
     edits += EditCounts{.substitutions = wer.at("substitutions"),
                         .insertions = wer.at("insertions"),
                         .deletions = wer.at("deletions"),
                         .reference_words = wer.at("reference_words")};
   }
-  return wer_field(edits, normalizer);
+  json field = parts.front()->at(key);
+  const auto wer = edits.wer();
+  field.update({{"wer", wer ? json(*wer) : json()},
+                {"substitutions", edits.substitutions},
+                {"insertions", edits.insertions},
+                {"deletions", edits.deletions},
+                {"reference_words", edits.reference_words}});
+  return field;
 }
 
 /// The worst verdict of any shard, with its first difference.
@@ -110,7 +116,8 @@ json merged_round(const Parts& parts) {
   for (auto& [key, value] : merged["metrics"].items()) {
     if (key.starts_with("rtfx.")) value = merged_rate(parts, key);
   }
-  merged["wer"] = merged_wer(parts);
+  merged["wer"] = merged_wer(parts, "wer");
+  if (merged.contains("oracle_wer")) merged["oracle_wer"] = merged_wer(parts, "oracle_wer");
   merged["exactness"] = merged_exactness(parts);
   merged["suspect"] = merged_suspect(parts);
   merged["deterministic"] = std::all_of(parts.begin(), parts.end(), [](const json* part) {

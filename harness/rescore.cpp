@@ -54,7 +54,10 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   Journal journal(output, Journal::Mode::fresh);
   for (json record : read_journal(results.journal)) {
     const auto found = rescored.find(record.value("result_key", ""));
-    if (record.value("kind", "") == "run" && found != rescored.end()) record["wer"] = found->second;
+    if (record.value("kind", "") == "run" && found != rescored.end()) {
+      record["wer"] = found->second;
+      record.erase("oracle_wer");  // of the other scorer
+    }
     journal.append(record);
   }
   journal.sync();

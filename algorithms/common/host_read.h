@@ -15,6 +15,8 @@ class HostReads {
   bool any(const at::Tensor& flags);
   /// The one element of `value` (int64).
   int64_t integer(const at::Tensor& value);
+  /// A copy of `values` on the host.
+  at::Tensor values(const at::Tensor& values);
 
   /// All of `from` into `to`, a tensor of the same shape and type on the host.
   void copy(const at::Tensor& from, const at::Tensor& to);

@@ -57,6 +57,19 @@ Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output,
   return decide_logits(logits(encoded, output), bonus);
 }
 
+LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& output,
+                               double temperature) const {
+  at::Tensor scaled = logits(encoded, output).to(at::kFloat);
+  if (temperature != 1) scaled = scaled / temperature;
+  const int64_t labels = blank() + 1;
+  LogProbs result{scaled.narrow(-1, 0, labels).log_softmax(-1), {}};
+  if (is_tdt()) {
+    const int64_t durations = duration_values_.size(0);
+    result.durations = scaled.narrow(-1, labels, durations).log_softmax(-1);
+  }
+  return result;
+}
+
 Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& bonus) const {
   const at::Tensor tokens = logits.narrow(-1, 0, blank() + 1);
   auto [best, argmax] = tokens.max(-1);
