@@ -65,8 +65,10 @@ Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
 Rendezvous::~Rendezvous() {
   const Shard& shard = state_->shard;
   try {
-    if (shard.index > 0)
-      return state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
+    if (shard.index > 0) {
+      state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
+      return;
+    }
     const auto begin = Clock::now();
     for (Shard other = shard; ++other.index < shard.count;) {
       while (!state_->store->check({state_->key("done/" + other.label())})) {

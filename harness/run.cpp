@@ -58,8 +58,8 @@ class Runner {
     provenance_id_ = provenance["provenance_id"];
     append(std::move(provenance));
     const Protocol& protocol = workspace_.config().protocol;
-    Progress progress(static_cast<int64_t>(plan_.size()) *
-                      (protocol.warmup_rounds + protocol.measured_rounds));
+    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan_.size());
+    Progress progress(groups * (protocol.warmup_rounds + protocol.measured_rounds));
     for (const CaseGroup& group : plan_) {
       if (task_.takes(number_of(group))) run_group(group, progress);
     }

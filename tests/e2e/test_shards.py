@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import AUDIO, runs_of, strict_records
@@ -78,6 +79,11 @@ def check_whole(folder, count, whole):
     assert texts(folder, runs[0]) == texts(whole, expected[runs[0]["case"], runs[0]["round"]])
 
 
+def wait_for_a_round(process, journal):
+    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
+        time.sleep(0.01)
+
+
 def texts(folder, run):
     lines = (folder / f"hypotheses/{run['result_key']}.jsonl").read_text().splitlines()
     return sorted(lines)
@@ -107,8 +113,7 @@ def test_a_killed_shard_and_resume(start, whole, tmp_path):
     port = {"MASTER_PORT": free_port()}
     shards = [start(["--shard", f"{i}/2"], port) for i in range(2)]
     journal = tmp_path / "run/shards/0-of-2/journal.jsonl"
-    while shards[0].poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
-        pass
+    wait_for_a_round(shards[0], journal)
     shards[0].kill()
     shards[0].wait()
     _, stderr = shards[1].communicate(timeout=60)
@@ -123,8 +128,7 @@ def test_interrupting_one_ends_all(start, tmp_path):
     many = ["--set", "protocol.measured_rounds=1000"]
     shards = [start(["--shard", f"{i}/2", *many], port) for i in range(2)]
     journal = tmp_path / "run/shards/1-of-2/journal.jsonl"
-    while shards[1].poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
-        pass
+    wait_for_a_round(shards[1], journal)
     shards[1].send_signal(signal.SIGINT)
     _, stderr = shards[0].communicate(timeout=60)
     assert shards[0].returncode == 2 and "shard 1-of-2 left: interrupted" in stderr
