@@ -75,6 +75,10 @@ def results(journal):
     )
 
 
+def provenances(journal):
+    return [r for r in strict_records(journal) if r["kind"] == "provenance"]
+
+
 @pytest.mark.parametrize("isolate", [False, True])
 def test_killed_at_ten_random_moments(program, config, rtfx, tmp_path, isolate):
     """The same records as an undisturbed run has, each once."""
@@ -95,6 +99,7 @@ def test_killed_at_ten_random_moments(program, config, rtfx, tmp_path, isolate):
     result = rtfx("run", path, "--output", tmp_path / "run", "--resume")
     assert result.returncode == 0, result.stderr
     assert killed >= 5
+    assert len(provenances(tmp_path / "run/journal.jsonl")) > 2  # some had begun
     assert results(tmp_path / "run/journal.jsonl") == results(tmp_path / "whole/journal.jsonl")
 
 
