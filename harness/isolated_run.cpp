@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -103,7 +104,7 @@ std::string reason(int status) {
                        signal == SIGKILL ? ": the kernel does that when memory runs out" : "");
   }
   const int code = WEXITSTATUS(status);
-  if (code == kDeviceLost) return DeviceLost().what();
+  if (code == kDeviceLost) return "the GPU cannot be used any more";
   return code == kOk ? "" : fmt::format("its process ended with code {}", code);
 }
 
@@ -186,7 +187,7 @@ void require_device(c10::Device device) {
   try {
     synchronize(device);
   } catch (const std::exception&) {
-    throw DeviceLost();
+    std::_Exit(kDeviceLost);  // destructors would need the device
   }
 }
 

@@ -5,7 +5,6 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,12 +44,8 @@ int run_isolated(const Config& config, Journal::Mode mode);
 /// In a child: tells the parent what this process is at.
 void report_stage(const Arm* arm, const char* stage);
 
-/// In a child, after a failure: an error of a CUDA kernel stays with the process.
-struct DeviceLost : std::exception {
-  const char* what() const noexcept override { return "the GPU cannot be used any more"; }
-};
-
-/// Throws DeviceLost.
+/// In a child, after it has recorded a failure: an error of a CUDA kernel stays with the process,
+/// so that it ends here with kDeviceLost. Waits for the device.
 void require_device(c10::Device device);
 
 }  // namespace rtfx

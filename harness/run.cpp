@@ -124,7 +124,9 @@ class Runner {
       record["stage"] = stage;
       record["message"] = message;
       append(std::move(record));
-      if (task_.is_child()) require_device(device_);
+      if (!task_.is_child()) return;
+      report_stage(&arm, stage.c_str());
+      require_device(device_);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
     if (task_.is_child()) runner.watch_stages(report_stage);
