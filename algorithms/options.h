@@ -4,12 +4,17 @@
 //   const OptionTable<Options> kOptions{{
 //       option("max_symbols", &Options::max_symbols, "tokens per frame", 1, 1000),
 //       option("score_kind", &Options::score_kind, "what a score sums", {"logit", "logprob"})}};
+//
+// What several decoders share can be a struct and a table of its own: an optional member, given as
+// an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,19 +27,25 @@ struct OptionInfo {
   std::string help;
   std::string allowed;  // "true | false", "1..1000", "logit | logprob"
   nlohmann::json default_value;
+  bool is_path = false;  // names a file; relative to the configuration that it stands in
 };
 
 namespace detail {
 bool read_bool(const nlohmann::json& value, std::string_view where);
 int64_t read_integer(const nlohmann::json& value, std::string_view where, int64_t low,
                      int64_t high);
+double read_number(const nlohmann::json& value, std::string_view where, double low, double high);
+/// The file must be there.
+std::filesystem::path read_path(const nlohmann::json& value, std::string_view where);
 std::string read_choice(const nlohmann::json& value, std::string_view where,
                         const std::vector<std::string>& allowed);
 /// null means no options. Throws UserError for any other non-object and for the first key that is
 /// not in `names`.
 void check_keys(const nlohmann::json& object, std::string_view where,
                 const std::vector<std::string>& names);
+[[noreturn]] void missing(std::string_view where, const std::string& name);
 std::string range_text(int64_t low, int64_t high);
+std::string number_text(double low, double high);
 std::string choice_text(const std::vector<std::string>& allowed);
 }  // namespace detail
 
@@ -43,6 +54,8 @@ struct OptionField {
   std::string name, help, allowed;
   std::function<void(Options&, const nlohmann::json&, std::string_view where)> set;
   std::function<nlohmann::json(const Options&)> get;
+  bool is_path = false;                  // a file, which must be given
+  std::vector<OptionInfo> members = {};  // of an object
 };
 
 template <class Options>
@@ -62,6 +75,30 @@ OptionField<Options> option(std::string name, int64_t Options::*member, std::str
             o.*member = detail::read_integer(v, where, low, high);
           },
           [member](const Options& o) { return nlohmann::json(o.*member); }};
+}
+
+template <class Options>
+OptionField<Options> option(std::string name, double Options::*member, std::string help, double low,
+                            double high) {
+  return {std::move(name), std::move(help), detail::number_text(low, high),
+          [member, low, high](Options& o, const nlohmann::json& v, std::string_view where) {
+            o.*member = detail::read_number(v, where, low, high);
+          },
+          [member](const Options& o) { return nlohmann::json(o.*member); }};
+}
+
+/// A file: the one kind of option without a default.
+template <class Options>
+OptionField<Options> option(std::string name, std::filesystem::path Options::*member,
+                            std::string help) {
+  return {std::move(name),
+          std::move(help),
+          "a file; must be given",
+          [member](Options& o, const nlohmann::json& v, std::string_view where) {
+            o.*member = detail::read_path(v, where);
+          },
+          [member](const Options& o) { return nlohmann::json((o.*member).string()); },
+          /*is_path=*/true};
 }
 
 template <class Options>
@@ -88,6 +125,8 @@ struct OptionTable {
     for (const auto& field : fields) {
       if (auto it = object.find(field.name); it != object.end()) {
         field.set(options, *it, std::string(where) + "/" + field.name);
+      } else if (field.is_path) {
+        detail::missing(where, field.name);
       }
     }
     return options;
@@ -101,9 +140,37 @@ struct OptionTable {
 
   std::vector<OptionInfo> info() const {
     std::vector<OptionInfo> list;
-    for (const auto& f : fields) list.push_back({f.name, f.help, f.allowed, f.get(Options{})});
+    for (const auto& f : fields) {
+      const nlohmann::json value = f.is_path ? nlohmann::json() : f.get(Options{});
+      list.push_back({f.name, f.help, f.allowed, value, f.is_path});
+      for (OptionInfo member : f.members) {
+        member.name = f.name + "." + member.name;
+        list.push_back(std::move(member));
+      }
+    }
     return list;
   }
 };
+
+/// An object of options by itself; null, the default, is none. `table` must outlive the field.
+template <class Options, class Members>
+OptionField<Options> option(std::string name, std::optional<Members> Options::*member,
+                            std::string help, const OptionTable<Members>& table) {
+  return {std::move(name),
+          std::move(help),
+          "null | an object",
+          [member, &table](Options& o, const nlohmann::json& v, std::string_view where) {
+            if (v.is_null()) {
+              (o.*member).reset();
+            } else {
+              o.*member = table.fill(v, where);
+            }
+          },
+          [member, &table](const Options& o) {
+            return o.*member ? table.resolved(*(o.*member)) : nlohmann::json();
+          },
+          /*is_path=*/false,
+          table.info()};
+}
 
 }  // namespace rtfx

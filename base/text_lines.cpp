@@ -1,0 +1,75 @@
+#include "base/text_lines.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr size_t kBlock = 1 << 20;
+
+}  // namespace
+
+TextLines::TextLines(const std::filesystem::path& path)
+    : path_(path), reader_(archive_read_new(), &archive_read_free), buffer_(kBlock, '\0') {
+  if (!std::filesystem::exists(path))
+    throw UserError(path.string(), "no such file", "check the path");
+  if (std::filesystem::is_directory(path))
+    throw UserError(path.string(), "is a directory", "give a file");
+  archive_read_support_filter_gzip(reader_.get());
+  archive_read_support_format_raw(reader_.get());
+  archive_read_support_format_empty(reader_.get());
+  archive_entry* entry = nullptr;
+  int status = archive_read_open_filename(reader_.get(), path.c_str(), kBlock);
+  if (status == ARCHIVE_OK) status = archive_read_next_header(reader_.get(), &entry);
+  if (status < ARCHIVE_WARN)
+    throw UserError(path.string(), archive_error_string(reader_.get()), "check the file");
+  empty_ = status == ARCHIVE_EOF;
+}
+
+TextLines::~TextLines() = default;
+
+/// Reads on behind what is there; false at the end of the file.
+bool TextLines::fill() {
+  if (empty_) return false;
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+  const la_ssize_t got =
+      archive_read_data(reader_.get(), buffer_.data() + end_, buffer_.size() - end_);
+  if (got < 0) {
+    throw UserError(fmt::format("{}:{}", path_.string(), number_ + 1),
+                    archive_error_string(reader_.get()), "copy or make the file again");
+  }
+  end_ += static_cast<size_t>(got);
+  return got > 0;
+}
+
+bool TextLines::next(std::string_view& line) {
+  size_t searched = 0;
+  const char* end = nullptr;
+  for (;;) {
+    const char* from = buffer_.data() + begin_ + searched;
+    searched = end_ - begin_;
+    end = static_cast<const char*>(
+        std::memchr(from, '\n', static_cast<size_t>(buffer_.data() + end_ - from)));
+    if (end != nullptr || !fill()) break;
+  }
+  const char* begin = buffer_.data() + begin_;
+  if (end == nullptr && begin_ == end_) return false;
+  const bool terminated = end != nullptr;
+  if (!terminated) end = buffer_.data() + end_;  // the last line may lack its end
+  line = {begin, static_cast<size_t>(end - begin)};
+  begin_ += line.size() + (terminated ? 1 : 0);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  ++number_;
+  return true;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,39 @@
+// Lines of a text file, plain or gzip, read piece by piece through libarchive.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+struct archive;
+
+namespace rtfx {
+
+class TextLines {
+ public:
+  /// Throws UserError when there is no such file or it cannot be read.
+  explicit TextLines(const std::filesystem::path& path);
+  ~TextLines();
+
+  /// The next line without its end (LF or CR LF), valid until the next call; false behind the last
+  /// one. Throws UserError when the file is damaged (a truncated gzip file).
+  bool next(std::string_view& line);
+
+  /// Of the line that next() gave, from 1.
+  int64_t number() const { return number_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  bool fill();
+
+  std::filesystem::path path_;
+  std::unique_ptr<archive, int (*)(archive*)> reader_;
+  std::string buffer_;  // what has been read and not handed out: [begin_, end_)
+  size_t begin_ = 0, end_ = 0;
+  int64_t number_ = 0;
+  bool empty_ = false;
+};
+
+}  // namespace rtfx

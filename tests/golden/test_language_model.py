@@ -1,0 +1,70 @@
+"""N-gram language models (RTFX_SHARED) against KenLM and NeMo, token by token."""
+
+import csv
+import gzip
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import PROGRAM
+from golden import SHARED, LargestDifference, need
+
+SIX_GRAM = SHARED / "lm/token_6gram.arpa.gz"
+VOCABULARY = 1024
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def score(program):
+    """score(sequences of token ids, ...) -> [{"scores": array, "end": number}]"""
+    need(SIX_GRAM)
+
+    def run(sequences, *arguments):
+        command = [PROGRAM.with_name("rtfx_score_tokens"), SIX_GRAM, str(VOCABULARY), *arguments]
+        text = "".join(json.dumps(sequence) + "\n" for sequence in sequences)
+        result = subprocess.run(command, input=text, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    return run
+
+
+def test_kenlm(score, capsys):
+    path = SHARED / "lm/kenlm_scores.tsv.gz"
+    need(path)
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert len(rows) == 245
+    # What the reference covers: all orders, back-off down to single tokens included.
+    orders = {o for row in rows for o in row["matched_order_per_token_and_end"].split()}
+    assert orders == set("123456")
+    sequences = [[int(i) for i in row["token_ids"].split()] for row in rows]
+    differences = LargestDifference(TOLERANCE)
+    for row, found in zip(rows, score(sequences), strict=True):
+        expected = np.array([float(x) for x in row["log10_per_token"].split()])
+        differences.compare("token", np.array(found["scores"]), expected * np.log(10))
+        end = np.array(float(row["log10_end"]) * np.log(10))
+        differences.compare("end", np.array(found["end"]), end)
+    with capsys.disabled():
+        print(f"\n  largest difference to KenLM: {differences}")
+    differences.check()
+
+
+def test_nemo(score, capsys):
+    """Random and real sequences; for two of them all tokens of the vocabulary at every step."""
+    path = SHARED / "golden/quickstart-rnnt/lm.npz"
+    need(path)
+    expected = np.load(path)
+    sequences = expected["seqs"].tolist()
+    differences = LargestDifference(TOLERANCE)
+    found = score(sequences)
+    scores = np.array([one["scores"] for one in found])
+    differences.compare("token", scores, expected["token_scores"])
+    differences.compare("end", np.array([one["end"] for one in found]), expected["final"])
+    full = np.array([one["scores"] for one in score(sequences[:2], "--all")])
+    assert full.shape == (2, 12, VOCABULARY)
+    differences.compare("every token", full, expected["full"])
+    with capsys.disabled():
+        print(f"\n  largest difference to NeMo: {differences}")
+    differences.check()

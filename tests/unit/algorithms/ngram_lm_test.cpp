@@ -1,0 +1,193 @@
+// N-gram language models: a worked example, and random models in both written forms against the
+// definition of back-off.
+#include "algorithms/ngram_lm/ngram_lm.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "algorithms/ngram_lm/binary_lm.h"
+#include "base/sha256.h"
+#include "tests/support/ngram_table.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+constexpr const char* kTwoGram = "tests/data/two_gram.arpa";
+
+std::vector<double> to_vector(const at::Tensor& values) {
+  const at::Tensor flat = values.to(at::kDouble).contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+void expect_near(const at::Tensor& found, const std::vector<double>& expected) {
+  const std::vector<double> values = to_vector(found);
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isinf(expected[i])) {
+      EXPECT_EQ(values[i], expected[i]) << i;
+    } else {
+      EXPECT_NEAR(values[i], expected[i], 1e-4) << i;
+    }
+  }
+}
+
+at::Tensor states_of(const std::vector<int32_t>& states) { return at::tensor(states, at::kInt); }
+
+TEST(NgramLm, WorkedExample) {
+  const NgramLm lm = NgramLm::load(kTwoGram, 4, {.normalize_unk = false});
+  EXPECT_EQ(lm.order(), 2);
+  EXPECT_EQ(lm.unknown_tokens(), 2);
+  const auto start = lm.advance(lm.initial_states(1));
+  expect_near(start.scores[0], {-0.4605, -2.5328, -3.2236, -3.2236});
+  const auto next = start.next[0];
+  EXPECT_EQ(next[2].item<int>(), 0);  // an unknown token leads to the empty context
+  const auto after_a = lm.advance(next.narrow(0, 0, 1));
+  expect_near(after_a.scores[0].narrow(0, 0, 2), {-1.8421, -0.2303});
+  const at::Tensor ends = at::cat({next.narrow(0, 1, 1), next.narrow(0, 0, 1), states_of({1})});
+  expect_near(lm.final_scores(ends), {-0.6908, -2.0723, -2.3026});
+
+  const NgramLm shared = NgramLm::load(kTwoGram, 4, {.normalize_unk = true});
+  expect_near(shared.scores(shared.initial_states(1))[0], {-0.4605, -2.5328, -3.9168, -3.9168});
+}
+
+class NgramFiles : public TempFolder {};
+
+/// Follows random tokens from both start states: all scores at every state on the way, and the end.
+void compare_along_walk(const NgramLm& lm, const NgramTable& table, bool from_start,
+                        std::mt19937& random) {
+  NgramTable::Words history;
+  if (from_start) history.push_back(kStart);
+  at::Tensor state = from_start ? lm.initial_states(1) : states_of({0});
+  for (int step = 0; step < 12; ++step) {
+    std::vector<double> expected;
+    for (int token = 0; token < table.vocabulary; ++token)
+      expected.push_back(table.score(history, token));
+    const auto all = lm.advance(state);
+    expect_near(all.scores[0], expected);
+    expect_near(lm.final_scores(state), {table.score(history, kEnd)});
+    EXPECT_TRUE(at::equal(lm.scores(state), all.scores));
+
+    // One by one they are the same, bit for bit; labels that are no tokens keep the state.
+    const at::Tensor labels = at::arange(-1, table.vocabulary + 1, at::kLong).unsqueeze(0);
+    const auto some = lm.lookup(state, labels);
+    EXPECT_TRUE(at::equal(some.scores.narrow(1, 1, table.vocabulary), all.scores));
+    EXPECT_TRUE(at::equal(some.next.narrow(1, 1, table.vocabulary), all.next));
+    for (const int64_t none : {int64_t{0}, int64_t{table.vocabulary} + 1}) {
+      EXPECT_EQ(some.scores[0][none].item<float>(), 0);
+      EXPECT_EQ(some.next[0][none].item<int>(), state.item<int>());
+    }
+    const int token = static_cast<int>(random() % static_cast<unsigned>(table.vocabulary));
+    history.push_back(token);
+    state = lm.next_states(state, at::tensor({int64_t{token}}));
+    EXPECT_EQ(state.item<int>(), all.next[0][token].item<int>());
+  }
+}
+
+TEST_F(NgramFiles, RandomModelsEqualTheDefinition) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
+    const int order = 2 + trial % 4;
+    const auto form = trial % 2 == 0 ? TokenForm::number : TokenForm::character;
+    // Characters of one and of two bytes; the ids that are white space in Unicode, 33 and 60, too.
+    const NgramTable table = random_ngrams(random, order, order < 4 ? 65 - trial % 3 : 7);
+    const auto file = write("lm.arpa", to_arpa(table, form, random));
+    const NgramLm lm = NgramLm::load(file, table.vocabulary, {.normalize_unk = false});
+    EXPECT_EQ(lm.order(), order);
+    for (int walk = 0; walk < 6; ++walk) compare_along_walk(lm, table, walk % 2 == 0, random);
+  }
+}
+
+TEST_F(NgramFiles, RowsDoNotDependOnEachOther) {
+  std::mt19937 random(6);
+  const NgramTable table = random_ngrams(random, 4, 9);
+  const NgramLm lm =
+      NgramLm::load(write("lm.arpa", to_arpa(table, TokenForm::number, random)), 9, {});
+  const at::Tensor states = at::randint(0, lm.arrays().context.size(0), {40}, at::kInt);
+  const auto together = lm.advance(states);
+  const auto labels = at::randint(0, 9, {40}, at::kLong);
+  for (int64_t r = 0; r < 40; ++r) {
+    const auto alone = lm.advance(states.narrow(0, r, 1));
+    EXPECT_TRUE(at::equal(alone.scores[0], together.scores[r]));
+    EXPECT_TRUE(at::equal(alone.next[0], together.next[r]));
+  }
+  EXPECT_TRUE(at::equal(lm.next_states(states, labels),
+                        together.next.gather(1, labels.unsqueeze(1)).squeeze(1)));
+  EXPECT_EQ(lm.advance(states.narrow(0, 0, 0)).scores.size(0), 0);
+}
+
+bool same_arrays(const NgramLm& a, const NgramLm& b) {
+  const auto all = [](const NgramArrays& x) {
+    return std::vector<at::Tensor>{x.arc_to,     x.arc_label,      x.arc_weight,   x.state_arcs,
+                                   x.backoff_to, x.backoff_weight, x.final_weight, x.context};
+  };
+  const auto left = all(a.arrays()), right = all(b.arrays());
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!at::equal(left[i], right[i])) return false;
+  }
+  return a.order() == b.order();
+}
+
+TEST_F(NgramFiles, ABinaryCopyIsTheSameModel) {
+  std::mt19937 random(7);
+  const auto text = [&] { return to_arpa(random_ngrams(random, 3, 9), TokenForm::number, random); };
+  const auto file = write("lm.arpa", text());
+  const auto copy = path("lm.arpa.ngpulm");
+  const NgramLm::LoadOptions cached{.cache = true};
+  const NgramLm lm = NgramLm::load(file, 9, {});
+  EXPECT_FALSE(std::filesystem::exists(copy));  // only when asked for
+  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), lm));
+  ASSERT_TRUE(is_binary_lm(copy));
+  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), lm));
+  EXPECT_TRUE(same_arrays(NgramLm::load(copy, 9, {}), lm));  // by itself, too
+
+  // It is read: a copy that claims to be of this file is believed.
+  const NgramLm other = NgramLm::load(write("other.arpa", text()), 9, {.normalize_unk = false});
+  write_binary_lm(other, copy, sha256_file(file));
+  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, {.normalize_unk = false, .cache = true}), other));
+
+  // Of a file that has changed, it is made again.
+  write("lm.arpa", text());
+  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), NgramLm::load(file, 9, {})));
+  EXPECT_TRUE(same_arrays(NgramLm::load(copy, 9, {}), NgramLm::load(file, 9, {})));
+}
+
+TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
+  const auto file = write("lm.arpa", [] {
+    std::mt19937 random(8);
+    return to_arpa(random_ngrams(random, 3, 9), TokenForm::number, random);
+  }());
+  const NgramLm lm = NgramLm::load(file, 9, {.cache = true});
+  const auto copy = binary_copy_of(file);
+  std::string bytes(std::filesystem::file_size(copy), '\0');
+  std::ifstream(copy, std::ios::binary)
+      .read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const auto complaint = [&] { return user_error([&] { NgramLm::load(copy, 9, {}); }); };
+
+  std::string flipped = bytes;
+  flipped[bytes.size() - 5] ^= 1;
+  write("lm.arpa.ngpulm", flipped);
+  EXPECT_HAS(complaint(), "damaged");
+  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, {.cache = true}), lm));
+  EXPECT_EQ(complaint(), "(no UserError)");
+
+  write("lm.arpa.ngpulm", bytes.substr(0, bytes.size() - 4));
+  EXPECT_HAS(complaint(), "size");
+  write("lm.arpa.ngpulm", bytes.substr(0, 20));
+  EXPECT_HAS(complaint(), "no binary language model");
+  std::string newer = bytes;
+  newer[8] = 77;  // the version
+  write("lm.arpa.ngpulm", newer);
+  EXPECT_HAS(complaint(), "version 77");
+  write("lm.arpa.ngpulm", bytes);
+  EXPECT_HAS(user_error([&] { NgramLm::load(copy, 10, {}); }),
+             "9 tokens, the acoustic model has 10");
+  EXPECT_HAS(user_error([&] { NgramLm::load(copy, 9, {.memory_limit = 100}); }), "MiB");
+}
+
+}  // namespace
+}  // namespace rtfx
