@@ -13,6 +13,12 @@ at::Tensor widened(const at::Tensor& values, int64_t columns) {
 
 }  // namespace
 
+at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths) {
+  const at::Tensor valid =
+      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
+  return encoded.isnan().any(2).logical_and(valid).any(1);
+}
+
 BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor& lengths,
                                      bool with_durations, int64_t capacity) {
   const int64_t batch = lengths.size(0), columns = std::max<int64_t>(1, capacity);
@@ -21,9 +27,7 @@ BatchedHypotheses::BatchedHypotheses(const at::Tensor& encoded, const at::Tensor
   frames_ = at::zeros_like(tokens_);
   if (with_durations) durations_ = at::zeros_like(tokens_);
   scores_ = at::zeros({batch}, lengths.options().dtype(at::kFloat));
-  const at::Tensor valid =
-      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
-  nan_ = encoded.isnan().any(2).logical_and(valid).any(1);
+  nan_ = rows_with_nan(encoded, lengths);
   last_frame_ = at::full_like(lengths, -1);
   run_ = at::zeros_like(lengths);
 }

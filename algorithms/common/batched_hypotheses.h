@@ -8,6 +8,10 @@
 
 namespace rtfx {
 
+/// [B] bool: rows of `encoded` [B, T', X] with a NaN within their first lengths[b] ([B] int64)
+/// frames.
+at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths);
+
 class BatchedHypotheses {
  public:
   /// Buffers start at `capacity` tokens per row and double when full: a recorded graph, whose

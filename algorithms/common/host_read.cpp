@@ -18,4 +18,10 @@ int64_t HostReads::integer(const at::Tensor& value) {
   return value.item<int64_t>();
 }
 
+void HostReads::copy(const at::Tensor& from, const at::Tensor& to) {
+  const AllowSync allow;
+  ++count_;
+  to.copy_(from);
+}
+
 }  // namespace rtfx

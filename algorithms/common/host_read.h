@@ -7,7 +7,7 @@
 
 namespace rtfx {
 
-/// Reads flags back and counts the reads. Every call copies one element and waits for the current
+/// Reads device data back and counts the reads. Every call copies once and waits for the current
 /// stream. In sync-debug mode (sync_debug.h) this is the one place where a wait is allowed.
 class HostReads {
  public:
@@ -15,6 +15,9 @@ class HostReads {
   bool any(const at::Tensor& flags);
   /// The one element of `value` (int64).
   int64_t integer(const at::Tensor& value);
+
+  /// All of `from` into `to`, a tensor of the same shape and type on the host.
+  void copy(const at::Tensor& from, const at::Tensor& to);
 
   int64_t count() const { return count_; }
   void reset() { count_ = 0; }
