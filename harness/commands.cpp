@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/device.h"
+#include "harness/graph_command.h"
 #include "harness/plan.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
@@ -63,7 +64,7 @@ void print_decoders(bool as_json) {
                          {"allowed", o.allowed},
                          {"default", o.default_value}});
     }
-    const Description d = entry->make(json::object(), "")->describe();
+    const Description d = entry->make(nullptr, "")->describe();
     const bool exact = d.exactness == Description::Exactness::exact;
     list.push_back({{"name", entry->name},
                     {"summary", entry->summary},
@@ -122,6 +123,7 @@ struct Program {
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
+  GraphOptions graph;
   std::string report_folder, table, table_journal;
   int64_t quick = 0;
   bool resume = false, force = false, list_json = false, table_only = false, latex = false;
@@ -134,6 +136,7 @@ struct Program {
     add_profile();
     add_reproduce();
     add_transcribe();
+    add_graph();
 
     auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
     list->add_flag("--json", list_json, "as JSON");
@@ -221,28 +224,54 @@ struct Program {
     return result;
   }
 
-  void add_transcribe() {
-    auto* command = app.add_subcommand("transcribe", "print the text of audio files");
-    command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
-    command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
-    command->add_option("--options", transcription.decoder_options,
-                        "decoder options as a JSON object");
-    command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
-    command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
-    command->add_option("--batch-size", transcription.batch_size, "files decoded together")
-        ->check(CLI::PositiveNumber);
-    command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
-    command->add_flag("--json", transcription.json,
-                      "one JSON object per line: file, text, tokens, frames, ...");
-    command
-        ->add_option("files", transcription.files,
-                     "audio files (wav, flac, ogg) or folders of them")
+  void add_graph() {
+    auto* group = app.add_subcommand("graph", "decoding graphs for the decoders ctc_wfst*");
+    group->require_subcommand(1);
+    auto* build = group->add_subcommand(
+        "build", "from a tokenizer, a lexicon and a language model over words");
+    build->add_option("--lexicon", graph.lexicon, "lines of a word and its pieces; may be gzip")
         ->required();
-    command->callback([this] { code = transcribe(transcription); });
-  }
-};
+    build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")->required();
+    build->add_option("--topology", graph.topology, "compact (default) or normal");
+    build->add_flag("--drop-unspelled", graph.drop_unspelled,
+                    "leave out words with pieces that the tokenizer lacks");
+    build->callback([this] { code = build_graph_file(graph); });
 
-}  // namespace
+    auto* import = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
+    import->add_option("--openfst", graph.openfst, "the graph")->required();
+    import->add_option("--words", graph.words, "its output labels, lines of a word and its id")
+        ->required();
+    import->callback([this] { code = import_graph_file(graph);
+  });
+
+  for (CLI::App* command : {build, import}) {
+    command->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
+        ->required();
+    command->add_option("--output", graph.output, "file to write")->required();
+  }
+}
+
+  void add_transcribe() {
+  auto* command = app.add_subcommand("transcribe", "print the text of audio files");
+  command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
+  command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
+  command->add_option("--options", transcription.decoder_options,
+                      "decoder options as a JSON object");
+  command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
+  command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
+  command->add_option("--batch-size", transcription.batch_size, "files decoded together")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
+  command->add_flag("--json", transcription.json,
+                    "one JSON object per line: file, text, tokens, frames, ...");
+  command
+      ->add_option("files", transcription.files, "audio files (wav, flac, ogg) or folders of them")
+      ->required();
+  command->callback([this] { code = transcribe(transcription); });
+}
+};  // namespace
+
+}  // namespace rtfx
 
 int run_command_line(int argc, char** argv) {
   Program program;

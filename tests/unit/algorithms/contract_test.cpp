@@ -55,7 +55,7 @@ TEST(Registry, ResolvedOptionsNameEveryField) {
   EXPECT_EQ(decoder->options()["window"], 8);
   EXPECT_EQ(decoder->options()["max_symbols"], 10);
   for (const DecoderEntry* entry : decoder_entries()) {
-    const auto built = entry->make(nlohmann::json::object(), "");
+    const auto built = entry->make(nullptr, "");
     EXPECT_EQ(built->options().size(), entry->options.size()) << entry->name;
     EXPECT_EQ(built->describe().name, entry->name);
   }
