@@ -37,7 +37,8 @@ struct Description {
 };
 
 /// Work done by the last decode() (specs: frames_visited, joint_calls, joint_rows, pred_calls,
-/// outer_iters, inner_iters, forced_advances, host_reads). Absent names do not apply.
+/// outer_iters, inner_iters, forced_advances, host_reads, graph_launches, graph_captures; and
+/// uploads: transfers of a step's inputs to the device). Absent names do not apply.
 using Counters = std::map<std::string, int64_t>;
 
 /// Upper bounds of the batches to come, for decoders that allocate in advance.

@@ -2,13 +2,37 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
 namespace rtfx {
 namespace {
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 std::vector<int32_t> row(const at::Tensor& values, int64_t index, int64_t length) {
   if (length == 0) return {};
   const int32_t* begin = values.const_data_ptr<int32_t>() + index * values.size(1);
   return {begin, begin + length};
+}
+
+/// All entries as rows of one batch; then each row's list, of which the first is the row's result.
+std::vector<Hypothesis> nbest_to_host(const NBest& nbest, const at::Tensor& nan) {
+  const int64_t batch = nbest.scores.size(0), n = nbest.scores.size(1);
+  const Hypotheses flat = Hypotheses{nbest.lengths,   nbest.tokens, nbest.frames,
+                                     nbest.durations, nbest.scores, nan.unsqueeze(1).expand({-1, n})}
+                              .each([](const at::Tensor& t) { return t.flatten(0, 1); });
+  const std::vector<Hypothesis> entries = flat.to_host();
+  std::vector<Hypothesis> result;
+  for (int64_t b = 0; b < batch; ++b) {
+    const auto first = entries.begin() + b * n;
+    Hypothesis best = *first;
+    std::copy_if(first, first + n, std::back_inserter(best.nbest),
+                 [](const Hypothesis& entry) { return entry.score > kNone; });
+    result.push_back(std::move(best));
+  }
+  return result;
 }
 
 }  // namespace
@@ -23,7 +47,20 @@ Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
           at::zeros({batch}, ints.dtype(at::kBool))};
 }
 
+Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& function) const {
+  const auto apply = [&](const at::Tensor& t) { return t.defined() ? function(t) : t; };
+  return {apply(lengths),
+          apply(tokens),
+          apply(frames),
+          apply(durations),
+          apply(scores),
+          apply(nan),
+          {apply(nbest.lengths), apply(nbest.tokens), apply(nbest.frames), apply(nbest.durations),
+           apply(nbest.scores)}};
+}
+
 std::vector<Hypothesis> Hypotheses::to_host() const {
+  if (nbest.defined()) return nbest_to_host(nbest, nan);
   // Each copy waits for the device, so there are two: how much there is, then that much.
   const at::Tensor head =
       at::stack({lengths, scores.view(at::kInt), nan.to(at::kInt)}).to(at::kCPU);

@@ -1,9 +1,11 @@
-// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores.
+// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores; of
+// the best hypothesis, and where asked for of the n best.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace rtfx {
@@ -16,7 +18,23 @@ struct Hypothesis {
   float score = 0;   // see Decoder::describe() for its kind (logit or log-probability)
   bool nan = false;  // the emissions of this row held a NaN: the result means nothing
 
+  /// The n-best list, best first; its first entry is this hypothesis. Empty where the decoder was
+  /// not asked for one. Entries have no list of their own.
+  std::vector<Hypothesis> nbest = {};
+
   bool operator==(const Hypothesis&) const = default;
+};
+
+/// The N best hypotheses of each row, best first, by the score or by score / (tokens + 1), as the
+/// decoder says. Entries with a score of -inf are none; they come last.
+struct NBest {
+  at::Tensor lengths;    // [B, N] int32
+  at::Tensor tokens;     // [B, N, capacity] int32
+  at::Tensor frames;     // [B, N, capacity] int32
+  at::Tensor durations;  // [B, N, capacity] int32, undefined tensor unless TDT
+  at::Tensor scores;     // [B, N] float32
+
+  bool defined() const { return lengths.defined(); }
 };
 
 /// A batch of results as a structure of arrays, on the decoder's device. Slots at or beyond
@@ -29,9 +47,13 @@ struct Hypotheses {
   at::Tensor durations;  // [B, capacity] int32, undefined tensor unless TDT
   at::Tensor scores;     // [B] float32
   at::Tensor nan;        // [B] bool
+  NBest nbest = {};      // entry 0 is the result itself; undefined unless the decoder has a list
 
   /// B empty results with score 0.
   static Hypotheses empty(int64_t batch, at::Device device);
+
+  /// The same with `function` applied to each tensor that is defined.
+  Hypotheses each(const std::function<at::Tensor(const at::Tensor&)>& function) const;
 
   /// Copies to the host; synchronises with the current stream.
   std::vector<Hypothesis> to_host() const;

@@ -1,12 +1,14 @@
-# The CUDA compiler: a toolkit's, or the one of the PyPI wheels in .venv. Only .cu files need it; they
-# see no LibTorch header, so that they compile in seconds.
+# The CUDA compiler (RTFX_CUDA_ROOTS of LibTorch.cmake, or CUDACXX). Only .cu files need it; they see
+# no LibTorch header, so that they compile in seconds.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
 endif()
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-  find_program(RTFX_NVCC nvcc REQUIRED
-    HINTS /usr/local/cuda/bin ${RTFX_LIBTORCH}/../nvidia/cu13/bin)
+  find_program(RTFX_NVCC nvcc REQUIRED HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES bin)
   set(CMAKE_CUDA_COMPILER ${RTFX_NVCC})
+  # CMake tries it out by linking a program. nvcc looks for libraries in lib64; the wheels have a lib.
+  get_filename_component(_nvcc_folder ${RTFX_NVCC} DIRECTORY)
+  set(ENV{LIBRARY_PATH} ${_nvcc_folder}/../lib:$ENV{LIBRARY_PATH})
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
@@ -17,7 +19,7 @@ if(CCACHE)
 endif()
 
 find_library(RTFX_CUDART NAMES libcudart.so.13 REQUIRED
-  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/lib /usr/local/cuda/lib64)
+  HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES lib lib64)
 target_link_libraries(torch::torch INTERFACE ${RTFX_CUDART})
 
 # rtfx_cuda_library(folder): target rtfx_<folder>_cuda of every .cu below the folder.

@@ -1,8 +1,7 @@
 # Target torch::torch from a LibTorch folder (RTFX_LIBTORCH, by default the PyPI wheel in .venv).
 #
 # The wheel's own TorchConfig.cmake wants a whole CUDA toolkit with a compiler even where only its
-# C++ interface is used. The layout of the wheel is fixed, so the libraries are named here; the CUDA
-# headers come from the wheel of the CUDA runtime that torch depends on.
+# C++ interface is used. The layout of the wheel is fixed, so the libraries are named here.
 file(GLOB _wheel_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
 set(RTFX_LIBTORCH "${_wheel_torch}" CACHE PATH "Folder of LibTorch (with include/ and lib/)")
 if(NOT EXISTS ${RTFX_LIBTORCH}/lib/libtorch.so)
@@ -10,14 +9,16 @@ if(NOT EXISTS ${RTFX_LIBTORCH}/lib/libtorch.so)
     ".venv; or give -DRTFX_LIBTORCH=DIR (make LIBTORCH=DIR).")
 endif()
 
+# Where CUDA's headers, run-time library and compiler are looked for: beside LibTorch, in the wheels
+# of .venv (where they are of one version, and always the same), in a toolkit.
+file(GLOB _wheel_cuda ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13)
+set(RTFX_CUDA_ROOTS ${RTFX_LIBTORCH}/../nvidia/cu13 ${_wheel_cuda} /usr/local/cuda)
 find_path(RTFX_CUDA_INCLUDE cuda_runtime_api.h REQUIRED
-  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include /usr/local/cuda/include)
-find_path(RTFX_NVTX_INCLUDE nvtx3/nvtx3.hpp REQUIRED
-  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include ${RTFX_CUDA_INCLUDE})
+  HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES include)
+find_path(RTFX_NVTX_INCLUDE nvtx3/nvtx3.hpp REQUIRED HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES include)
 # Only declarations: `rtfx profile` loads libcupti while it runs, where there is one.
 find_path(RTFX_CUPTI_INCLUDE cupti.h REQUIRED
-  HINTS ${RTFX_LIBTORCH}/../nvidia/cu13/include ${RTFX_CUDA_INCLUDE}
-    /usr/local/cuda/extras/CUPTI/include)
+  HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES include extras/CUPTI/include)
 file(GLOB _wheel_cuda_libs ${RTFX_LIBTORCH}/../nvidia/*/lib)
 
 add_library(torch::torch INTERFACE IMPORTED)

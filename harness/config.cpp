@@ -9,6 +9,7 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/sha256.h"
+#include "harness/decoder_options.h"
 #include "harness/exactness.h"
 #include "harness/json_view.h"
 #include "harness/normalize.h"
@@ -147,10 +148,17 @@ class Reader {
       }
       if (spec.id.empty()) spec.id = spec.name;
       find_decoder(spec.name, v.value().is_object() ? v.where() + "/name" : v.where());
-      for (DecoderSpec& expanded : expand(spec)) {
-        make_decoder(expanded.name, expanded.options, expanded.where + "/options");
-        unique(seen, expanded.id, v.where());
-        config_.decoders.push_back(std::move(expanded));
+      const std::string where = spec.where + "/options";
+      for (OptionValues& values : expand_lists(spec.options, where)) {
+        DecoderSpec one = spec;
+        one.id += values.suffix;
+        one.options = std::move(values.options);
+        for_each_file(one.name, one.options, [&](json& file) {
+          file = (folder_ / file.get<std::string>()).lexically_normal().string();
+        });
+        make_decoder(one.name, one.options, where);
+        unique(seen, one.id, v.where());
+        config_.decoders.push_back(std::move(one));
       }
     }
     config_.baseline = text("baseline", "");
@@ -168,30 +176,6 @@ class Reader {
                         "CTC decoders are compared with the first of their kind by themselves");
       }
     }
-  }
-
-  /// An option that is a list of values stands for one decoder per value.
-  static std::vector<DecoderSpec> expand(const DecoderSpec& spec) {
-    std::vector<DecoderSpec> all = {spec};
-    if (!spec.options.is_object()) return all;
-    for (const auto& [key, values] : spec.options.items()) {
-      if (!values.is_array()) continue;
-      if (values.empty()) {
-        throw UserError(fmt::format("{}/options/{}", spec.where, key), "[] is not allowed",
-                        "give at least one value");
-      }
-      std::vector<DecoderSpec> next;
-      for (const DecoderSpec& one : all) {
-        for (const json& value : values) {
-          next.push_back(one);
-          next.back().options[key] = value;
-          next.back().id += fmt::format(
-              "[{}={}]", key, value.is_string() ? value.get<std::string>() : value.dump());
-        }
-      }
-      all = std::move(next);
-    }
-    return all;
   }
 
   void read_batches() {
@@ -322,6 +306,8 @@ std::string Config::hash() const {
     if (model.contains("fallback")) relative(model["fallback"]["decoder"]);
   }
   for (json& plugin : canonical["plugins"]) relative(plugin);
+  for (json& decoder : canonical["decoders"])
+    for_each_file(decoder["name"], decoder["options"], relative);
   for (json& dataset : canonical["datasets"]) {
     for (const char* key : {"manifest", "librispeech"}) {
       if (dataset.contains(key)) relative(dataset[key]);

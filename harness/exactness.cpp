@@ -34,6 +34,15 @@ void append(std::string& bytes, const std::vector<int32_t>& values) {
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
 }
 
+void append(std::string& bytes, const Hypothesis& hypothesis) {
+  append(bytes, hypothesis.tokens);
+  append(bytes, hypothesis.frames);
+  append(bytes, hypothesis.durations);
+  const auto score = std::bit_cast<uint32_t>(hypothesis.score);
+  bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
+  for (const Hypothesis& entry : hypothesis.nbest) append(bytes, entry);
+}
+
 }  // namespace
 
 const std::vector<std::string>& grade_names() {
@@ -113,11 +122,7 @@ std::string hash_hypotheses(const std::vector<std::string>& ids,
   std::string bytes;
   for (size_t i = 0; i < ids.size(); ++i) {
     bytes += ids[i] + '\n';
-    append(bytes, hypotheses[i].tokens);
-    append(bytes, hypotheses[i].frames);
-    append(bytes, hypotheses[i].durations);
-    const auto score = std::bit_cast<uint32_t>(hypotheses[i].score);
-    bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
+    append(bytes, hypotheses[i]);
   }
   return sha256(bytes);
 }

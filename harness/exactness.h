@@ -71,7 +71,8 @@ struct Audit {
 std::pair<std::string, std::string> differing_words(const std::vector<std::string>& baseline,
                                                     const std::vector<std::string>& other);
 
-/// SHA-256 over ids of utterances and everything in their hypotheses, score bits included.
+/// SHA-256 over ids of utterances and everything in their hypotheses, score bits and n-best lists
+/// included.
 std::string hash_hypotheses(const std::vector<std::string>& ids,
                             const std::vector<Hypothesis>& hypotheses);
 

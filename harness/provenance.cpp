@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "base/sha256.h"
+#include "harness/decoder_options.h"
 #include "harness/device.h"
+#include "harness/revision.h"
 
 namespace rtfx {
 namespace {
@@ -88,6 +90,15 @@ json datasets_record(const Workspace& workspace) {
   return list;
 }
 
+/// Checksums of the files that the decoder's options name.
+json files_of(const Workspace& workspace, DecoderSpec spec) {
+  json checksums = json::array();
+  for_each_file(spec.name, spec.options, [&](json& file) {
+    checksums.push_back(workspace.decoder_files().at(file.get<std::string>()));
+  });
+  return checksums;
+}
+
 }  // namespace
 
 std::string utc_now() {
@@ -137,7 +148,8 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
                  {"host_os", fmt::format("{} {}", host.sysname, host.release)},
                  {"tf32", at::globalContext().allowTF32CuBLAS()},
                  {"models", models_record(workspace)},
-                 {"datasets", datasets_record(workspace)}};
+                 {"datasets", datasets_record(workspace)},
+                 {"decoder_files", workspace.decoder_files()}};
   record["provenance_id"] = sha256(record.dump()).substr(0, 16);
   return record;
 }
@@ -149,6 +161,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
       {"case", decoder.case_name},
       {"decoder", config.decoders[decoder.spec].name},
       {"options", options},
+      {"decoder_files", files_of(workspace, config.decoders[decoder.spec])},
       {"compared_to", decoder.compared_to},
       {"sort", config.sort},
       {"scorer", config.scorer},

@@ -1,7 +1,10 @@
 #include "harness/record.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "harness/hypothesis_json.h"
 #include "harness/journal.h"
 #include "harness/normalize.h"
 #include "harness/provenance.h"
@@ -66,6 +69,33 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
           {"first_difference", difference_field(result.audit.first)}};
 }
 
+/// Word errors if every utterance had the best text of its n-best list; null where there is no
+/// list.
+json oracle_field(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const Tokenizer& tokenizer = *workspace.checkpoints()[group.model].tokenizer;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  EditCounts total;
+  size_t entries = 0;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    const std::vector<Hypothesis>& list = result.hypotheses[i].nbest;
+    entries = std::max(entries, list.size());
+    if (!utterances[i].text || list.empty()) continue;
+    const auto reference = normalizer.words(*utterances[i].text);
+    std::optional<EditCounts> best;
+    for (const Hypothesis& entry : list) {
+      const EditCounts edits =
+          count_edits(reference, normalizer.words(tokenizer.text(entry.tokens)));
+      if (!best || edits.errors() < best->errors()) best = edits;
+    }
+    total += *best;
+  }
+  if (entries == 0) return nullptr;
+  json field = wer_field(total, normalizer);
+  field["entries"] = entries;
+  return field;
+}
+
 std::string head_name(Head head) {
   return head == Head::ctc ? "ctc" : head == Head::transducer ? "transducer" : "none";
 }
@@ -113,6 +143,8 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["total_seconds"] = result.times.total();
   record["metrics"] = metrics(result.times, workspace.datasets()[group.dataset].audio_seconds);
   record["wer"] = wer_field(edits, find_normalizer(workspace.config().scorer, "scorer"));
+  const json oracle = oracle_field(workspace, group, result);
+  if (!oracle.is_null()) record["oracle_wer"] = oracle;
   record["exactness"] = exactness_field(arm, result, reference_edits, edits);
   record["deterministic"] = hash == arm.first_hash;
   record["hypotheses_sha256"] = hash;
@@ -136,14 +168,9 @@ std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
   std::string lines;
   const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
   for (size_t i = 0; i < utterances.size(); ++i) {
-    const Hypothesis& h = result.hypotheses[i];
-    json line = {{"id", utterances[i].id},
-                 {"reference", utterances[i].text ? json(*utterances[i].text) : json()},
-                 {"text", result.texts[i]},
-                 {"tokens", h.tokens},
-                 {"frames", h.frames},
-                 {"score", h.score}};
-    if (!h.durations.empty()) line["durations"] = h.durations;
+    json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
+    line["id"] = utterances[i].id;
+    line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
     lines += to_line(line);
   }
   return lines;

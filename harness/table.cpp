@@ -65,12 +65,16 @@ void print_row(const CaseSummary& c, double cv_max, bool colours) {
   const std::string verdict = verdict_text(c);
   const fmt::text_style style =
       colours ? verdict_style(c.failure ? "failed" : c.verdict) : fmt::text_style();
-  fmt::print("  {:<30} {:>6}  {:<4} {} {} {:>7}  {}{}\n",
+  const json oracle = c.failure ? json() : c.last.value("oracle_wer", json());
+  fmt::print("  {:<30} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n",
              c.last["decoder"]["id"].get<std::string>().substr(0, 30), batch_text,
              c.last["dtype"].get<std::string>(), right(figure(c.totals), 15),
              right(figure(c.decodes), 17),
              wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
-             fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "");
+             fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "",
+             oracle.is_object() && oracle["wer"].is_number()
+                 ? fmt::format("  oracle {:.2f}", 100 * oracle["wer"].get<double>())
+                 : "");
 }
 
 void print_details(const std::vector<CaseSummary>& cases) {
@@ -118,6 +122,10 @@ void print_table(const std::vector<json>& records, double cv_max) {
       "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
       "text (same words) > wer (same WER) > different. ~: declared approximate.\n",
       names.empty() ? "none" : names);
+  const bool lists = std::any_of(cases.begin(), cases.end(), [](const CaseSummary& c) {
+    return c.last.contains("oracle_wer");
+  });
+  if (lists) fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
   print_details(cases);
 }
 

@@ -13,6 +13,7 @@
 #include "datasets/audio.h"
 #include "datasets/audio_files.h"
 #include "harness/device.h"
+#include "harness/hypothesis_json.h"
 #include "harness/journal.h"
 #include "harness/pipeline.h"
 #include "harness/run.h"
@@ -42,14 +43,11 @@ std::optional<Audio> try_read(const std::filesystem::path& path) {
 }
 
 void print_result(const TranscribeOptions& options, const std::filesystem::path& file,
-                  const Hypothesis& hypothesis, const std::string& text) {
+                  const Hypothesis& hypothesis, const std::string& text,
+                  const Tokenizer& tokenizer) {
   if (options.json) {
-    json line = {{"file", file.string()},
-                 {"text", text},
-                 {"tokens", hypothesis.tokens},
-                 {"frames", hypothesis.frames},
-                 {"score", hypothesis.score}};
-    if (!hypothesis.durations.empty()) line["durations"] = hypothesis.durations;
+    json line = to_json(hypothesis, tokenizer);
+    line["file"] = file.string();
     fmt::print("{}", to_line(line));
   } else if (options.files.size() > 1) {
     fmt::print("{}: {}\n", file.string(), text);
@@ -122,7 +120,8 @@ int transcribe(const TranscribeOptions& given) {
                    files[i].string());
         failed = true;
       } else {
-        print_result(options, files[i], decoded.hypotheses[i], decoded.texts[i]);
+        print_result(options, files[i], decoded.hypotheses[i], decoded.texts[i],
+                     *model->tokenizer);
       }
     }
   }

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/nvtx.h"
+#include "base/sha256.h"
+#include "harness/decoder_options.h"
 #include "harness/device.h"
 
 namespace rtfx {
@@ -50,6 +52,12 @@ Workspace::Workspace(const Config& config) : config_(config) {
     LoadedDataset loaded;
     loaded.dataset = load_dataset(source);
     datasets_.push_back(std::move(loaded));
+  }
+  for (DecoderSpec& spec : config_.decoders) {
+    for_each_file(spec.name, spec.options, [&](nlohmann::json& file) {
+      const auto [entry, is_new] = decoder_files_.try_emplace(file.get<std::string>());
+      if (is_new) entry->second = sha256_file(entry->first);
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 // Models and datasets of a configuration, loaded once.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ class Workspace {
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
   const std::vector<LoadedDataset>& datasets() const { return datasets_; }
   std::vector<ModelKinds> kinds() const;
+  /// SHA-256 of each file that a decoder's options name, by path.
+  const std::map<std::string, std::string>& decoder_files() const { return decoder_files_; }
 
   /// Reads all audio into memory; a file that cannot be used is the failure of its dataset.
   void read_audio_files();
@@ -46,6 +49,7 @@ class Workspace {
   Config config_;
   std::vector<Checkpoint> checkpoints_;
   std::vector<LoadedDataset> datasets_;
+  std::map<std::string, std::string> decoder_files_;
   std::string current_key_;
   std::shared_ptr<const AcousticModel> current_;
 };

@@ -45,11 +45,17 @@ def figure_of(case, metric):
 
 
 def words_of(case):
-    """WER and edit counts of the last round; None where there is no reference or no output."""
-    wer = case.last.get("wer") or {}
+    """WER and edit counts of the last round, and the WER of the best text of every n-best list;
+    None where there is no reference or no output."""
+    wer, oracle = (case.last.get(key) or {} for key in ("wer", "oracle_wer"))
     if case.failure or not case.has_words or wer.get("wer") is None:
         return None
-    return {"percent": f"{100 * wer['wer']:.2f}", **wer}
+    return {
+        "percent": f"{100 * wer['wer']:.2f}",
+        "oracle": f"{100 * oracle['wer']:.2f}" if oracle else None,
+        "entries": oracle.get("entries"),
+        **wer,
+    }
 
 
 def row_of(case, cv_max):

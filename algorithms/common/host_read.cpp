@@ -24,4 +24,10 @@ void HostReads::copy(const at::Tensor& from, const at::Tensor& to) {
   to.copy_(from);
 }
 
+at::Tensor HostReads::values(const at::Tensor& values) {
+  const AllowSync allow;
+  ++count_;
+  return values.to(at::kCPU);
+}
+
 }  // namespace rtfx

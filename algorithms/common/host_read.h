@@ -8,13 +8,15 @@
 namespace rtfx {
 
 /// Reads device data back and counts the reads. Every call copies once and waits for the current
-/// stream. In sync-debug mode (sync_debug.h) this is the one place where a wait is allowed.
+/// stream. In sync-debug mode (sync_debug.h) this is the one place where reading is allowed.
 class HostReads {
  public:
   /// True if any element of `flags` (bool) is set.
   bool any(const at::Tensor& flags);
   /// The one element of `value` (int64).
   int64_t integer(const at::Tensor& value);
+  /// A copy of `values` on the host.
+  at::Tensor values(const at::Tensor& values);
 
   /// All of `from` into `to`, a tensor of the same shape and type on the host.
   void copy(const at::Tensor& from, const at::Tensor& to);

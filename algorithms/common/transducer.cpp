@@ -52,16 +52,35 @@ at::Tensor Transducer::logits(const at::Tensor& encoded, const at::Tensor& outpu
                       options_.project_prediction_once ? output : joint.project_prediction(output));
 }
 
-Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output) const {
-  return decide_logits(logits(encoded, output));
+Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output,
+                            const at::Tensor& bonus) const {
+  return decide_logits(logits(encoded, output), bonus);
 }
 
-Decision Transducer::decide_logits(const at::Tensor& logits) const {
+LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& output,
+                               double temperature) const {
+  at::Tensor scaled = logits(encoded, output).to(at::kFloat);
+  if (temperature != 1) scaled = scaled / temperature;
+  const int64_t labels = blank() + 1;
+  LogProbs result{scaled.narrow(-1, 0, labels).log_softmax(-1), {}};
+  if (is_tdt()) {
+    const int64_t durations = duration_values_.size(0);
+    result.durations = scaled.narrow(-1, labels, durations).log_softmax(-1);
+  }
+  return result;
+}
+
+Decision Transducer::decide_logits(const at::Tensor& logits, const at::Tensor& bonus) const {
   const at::Tensor tokens = logits.narrow(-1, 0, blank() + 1);
-  const auto [best, argmax] = tokens.max(-1);
+  auto [best, argmax] = tokens.max(-1);
   Decision decision;
-  decision.labels = argmax;
   decision.is_blank = argmax == blank();
+  if (bonus.defined()) {
+    const auto [sum, token] = (logits.narrow(-1, 0, blank()) + bonus).max(-1);
+    argmax = at::where(decision.is_blank, argmax, token);
+    best = at::where(decision.is_blank, best.to(at::kFloat), sum);
+  }
+  decision.labels = argmax;
   decision.scores = options_.score_kind == "logprob"
                         ? best.to(at::kFloat) - tokens.to(at::kFloat).logsumexp(-1)
                         : best;

@@ -1,4 +1,4 @@
-// The calls of a transducer as greedy decoders see them: predict, decide.
+// The calls of a transducer as decoders see them: predict; decide (greedy) or log_probs (beams).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +21,12 @@ struct Decision {
                          // 0 made 1; RNN-T: 1 for blank, 0 for a token
   at::Tensor predicted;  // [...] int64, TDT: the argmax's value itself; undefined for RNN-T
   at::Tensor is_blank;   // [...] bool
+};
+
+/// Natural logarithms of the probabilities of what may come next, float32.
+struct LogProbs {
+  at::Tensor labels;     // [..., V+1], tokens and blank
+  at::Tensor durations;  // [..., D], TDT: independent of the label; undefined for RNN-T
 };
 
 class Transducer {
@@ -50,16 +56,24 @@ class Transducer {
   /// predict() of the start symbol from the zero state.
   Prediction start(int64_t batch) const;
 
-  /// encoded [..., H or D] (rows of encode()), output broadcast against it.
-  Decision decide(const at::Tensor& encoded, const at::Tensor& output) const;
+  /// encoded [..., H or D] (rows of encode()), output broadcast against it. Where the joint decides
+  /// for a token, it is taken by the sum of logit and `bonus`, [..., V] float32 and broadcast like
+  /// output, which then counts in the score (float32); without one, by the logit.
+  Decision decide(const at::Tensor& encoded, const at::Tensor& output,
+                  const at::Tensor& bonus = {}) const;
 
   /// decide()'s rule alone: logits [..., V+1+D].
-  Decision decide_logits(const at::Tensor& logits) const;
+  Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
   at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output) const;
+
+  /// Inputs as decide() takes them; the logits are divided by `temperature` first.
+  LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature) const;
 
   int64_t blank() const { return model_->prediction->blank(); }
   bool is_tdt() const { return duration_values_.defined(); }
   const at::Tensor& duration_values() const { return duration_values_; }  // [D] int64
+  /// The same on the host; empty for RNN-T.
+  const std::vector<int64_t>& duration_list() const { return model_->config.durations; }
   at::Device device() const { return model_->device; }
 
  private:

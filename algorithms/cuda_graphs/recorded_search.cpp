@@ -158,11 +158,7 @@ Hypotheses RecordedSearch::run(const at::Tensor& encoded, const at::Tensor& leng
   } else {
     replay(r.steps, reads, stream);
   }
-  const auto own = [&](const at::Tensor& t) {
-    return t.defined() ? t.narrow(0, 0, rows).clone() : t;
-  };
-  return {own(r.result.lengths),   own(r.result.tokens), own(r.result.frames),
-          own(r.result.durations), own(r.result.scores), own(r.result.nan)};
+  return r.result.each([&](const at::Tensor& t) { return t.narrow(0, 0, rows).clone(); });
 }
 
 }  // namespace rtfx

@@ -26,6 +26,8 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option("graphs", &FrameLooping::Options::graphs,
            "who drives the loops: the host, the host with replayed graphs, one graph",
            {"none", "replay", "conditional"}),
+    option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
+           greedy_lm_options()),
 }};
 
 const RegisterDecoder registered{
@@ -37,34 +39,38 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct FrameLooping::Rows {
-  Rows(const Transducer& transducer, const at::Tensor& encoded, const at::Tensor& lengths,
-       int64_t capacity)
+  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+       const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
         state(transducer.initial_state(lengths.size(0))),
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
+        fusion(lm, lengths.size(0)),
         hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
 
   at::Tensor encoded, lengths;
   PredictionState state;  // before `last` is consumed
   at::Tensor last;        // [B] last token, blank at the start
+  GreedyFusion fusion;
   BatchedHypotheses hypotheses;
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
 };
 
 Description FrameLooping::describe() const {
   using Exactness = Description::Exactness;
-  return {"frame_looping",
-          Head::transducer,
-          options_.legacy_budget ? Exactness::approximate : Exactness::exact,
-          {"rnnt", "tdt"},
-          options_.score_kind};
+  return {
+      "frame_looping",
+      Head::transducer,
+      options_.legacy_budget || uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+      {"rnnt", "tdt"},
+      options_.score_kind};
 }
 
 nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_); }
 
 void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_projections,
                                           options_.precompute_projections, options_.score_kind});
@@ -110,7 +116,7 @@ Hypotheses FrameLooping::decode_rows(const EncodedBatch& batch) {
   }
   const ScopedRange range("decode.loop");
   if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
-  Rows rows(*transducer_, encoded, batch.lengths, encoded.size(1));
+  Rows rows(*transducer_, lm_, encoded, batch.lengths, encoded.size(1));
   int64_t longest = 0;
   for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
   HostLoops loops(host_);
@@ -123,7 +129,7 @@ Hypotheses FrameLooping::search(const at::Tensor& encoded, const at::Tensor& len
                                 Loops& loops) {
   std::optional<Rows> rows;
   loops.piece([&] {
-    rows.emplace(*transducer_, encoded, lengths, encoded.size(1) * options_.max_symbols);
+    rows.emplace(*transducer_, lm_, encoded, lengths, encoded.size(1) * options_.max_symbols);
   });
   transducer_->is_tdt() ? loop_tdt(*rows, loops) : loop_rnnt_recorded(*rows, loops);
   Hypotheses result;
@@ -138,12 +144,13 @@ Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
   }
   ++joint_calls_;
   joint_rows_ += rows.last.size(0);
-  return transducer_->decide(encoded_rows, rows.prediction->output);
+  return transducer_->decide(encoded_rows, rows.prediction->output, rows.fusion.bonus());
 }
 
 void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
                         const at::Tensor& frames) {
   rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
+  rows.fusion.append(decision.labels, mask);
   rows.state.take(mask, rows.prediction->state);
   at::where_out(rows.last, mask, decision.labels, rows.last);
   rows.prediction.reset();
@@ -173,7 +180,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
   PredictionState after;  // the state once the decision's token is consumed
   const auto look = [&] {
     const Transducer::Prediction prediction = transducer_->predict(rows.last, rows.state);
-    const Decision next = transducer_->decide(encoded, prediction.output);
+    const Decision next = transducer_->decide(encoded, prediction.output, rows.fusion.bonus());
     at::logical_and_out(active, active, next.is_blank.logical_not());
     decision.labels.copy_(next.labels);
     decision.scores.copy_(next.scores);
@@ -183,9 +190,10 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     frame = at::zeros_like(rows.lengths);
     left = rows.lengths > 0;
     decision.labels = at::zeros_like(rows.lengths);
-    decision.scores = at::zeros({frame.size(0)}, options_.score_kind == "logit"
-                                                     ? rows.encoded.options()
-                                                     : rows.encoded.options().dtype(at::kFloat));
+    const bool as_they_are = options_.score_kind == "logit" && !lm_;
+    decision.scores =
+        at::zeros({frame.size(0)},
+                  as_they_are ? rows.encoded.options() : rows.encoded.options().dtype(at::kFloat));
     after = transducer_->initial_state(frame.size(0));
   });
   loops.while_any(left, [&] {
@@ -198,6 +206,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     loops.while_any(active, [&] {
       loops.piece([&] {
         rows.hypotheses.append(active, decision.labels, frame, {}, decision.scores);
+        rows.fusion.append(decision.labels, active);
         rows.state.take(active, after);
         at::where_out(rows.last, active, decision.labels, rows.last);
         spent.add_(1);

@@ -17,6 +17,7 @@
 #include "algorithms/common/transducer.h"
 #include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/decoder.h"
+#include "algorithms/ngram_lm/greedy_fusion.h"
 
 namespace rtfx {
 
@@ -36,6 +37,7 @@ class FrameLooping : public Decoder {
         false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
                 // the symbol budget runs out, also after a non-zero duration
     std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 
   explicit FrameLooping(Options options) : options_(std::move(options)) {}
@@ -58,6 +60,7 @@ class FrameLooping : public Decoder {
 
   Options options_;
   std::optional<Transducer> transducer_;
+  GreedyLm lm_;
   std::optional<RecordedSearch> recorded_;
   HostReads host_;
   int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;

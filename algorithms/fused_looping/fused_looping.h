@@ -22,7 +22,7 @@
 namespace rtfx {
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
-/// start. counters() waits. Scores are logits.
+/// start. counters() waits. Scores are logits. Takes no language model: label_looping does.
 class FusedLooping : public Decoder {
  public:
   struct Options {

@@ -23,6 +23,8 @@ const OptionTable<LabelLooping::Options> kOptions{{
     option("graphs", &LabelLooping::Options::graphs,
            "who drives the loops: the host, the host with replayed graphs, one graph",
            {"none", "replay", "conditional"}),
+    option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
+           greedy_lm_options()),
 }};
 
 const RegisterDecoder registered{
@@ -34,14 +36,15 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct LabelLooping::Rows {
-  Rows(const Transducer& transducer, const at::Tensor& encoded, const at::Tensor& lengths,
-       int64_t capacity)
+  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+       const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
         last((lengths - 1).clamp_min(0)),
         time(at::zeros_like(lengths)),
         active(lengths > 0),
         prediction(transducer.start(lengths.size(0))),
+        fusion(lm, lengths.size(0)),
         hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
 
   at::Tensor encoded;  // [B, T', X]
@@ -50,6 +53,7 @@ struct LabelLooping::Rows {
   at::Tensor time;     // [B] frame to look at next
   at::Tensor active;   // [B] bool, time < length
   Transducer::Prediction prediction;
+  GreedyFusion fusion;
   BatchedHypotheses hypotheses;
 };
 
@@ -61,9 +65,10 @@ struct LabelLooping::Found {
 };
 
 Description LabelLooping::describe() const {
+  using Exactness = Description::Exactness;
   return {"label_looping",
           Head::transducer,
-          Description::Exactness::exact,
+          uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
           {"rnnt", "tdt"},
           options_.score_kind};
 }
@@ -72,6 +77,7 @@ nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_
 
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_encoder,
                                           options_.precompute_prediction, options_.score_kind});
@@ -117,7 +123,7 @@ Hypotheses LabelLooping::search(const at::Tensor& encoded, const at::Tensor& len
                                 int64_t capacity, Loops& loops) {
   std::optional<Rows> rows;
   loops.piece([&] {
-    rows.emplace(*transducer_, encoded, lengths, capacity);
+    rows.emplace(*transducer_, lm_, encoded, lengths, capacity);
     ++pred_calls_;
   });
   Found next;
@@ -141,6 +147,7 @@ void LabelLooping::step(Rows& rows, const Found& next) {
   const at::Tensor found = next.labels != transducer_->blank();
   rows.hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows.time,
                          next.durations, next.scores);
+  rows.fusion.append(next.labels);
   const Transducer::Prediction stepped = transducer_->predict(next.labels, rows.prediction.state);
   ++pred_calls_;
   at::Tensor& output = rows.prediction.output;
@@ -159,7 +166,7 @@ void LabelLooping::look(Rows& rows, Found& found, bool first) {
       options_.window > 1
           ? decide_window(rows, skipped)
           : transducer_->decide(gather_frames(rows.encoded, at::minimum(rows.time, rows.last)),
-                                rows.prediction.output);
+                                rows.prediction.output, rows.fusion.bonus());
   ++joint_calls_;
   joint_rows_ += rows.time.size(0) * options_.window;
   const auto keep = [&](at::Tensor& kept, const at::Tensor& taken) {
@@ -199,8 +206,10 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const at::Tensor index = at::minimum(frames, rows.last.unsqueeze(1))
                                .unsqueeze(2)
                                .expand({-1, -1, rows.encoded.size(2)});
+  const at::Tensor& bonus = rows.fusion.bonus();
   const Decision all =
-      transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1));
+      transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1),
+                          bonus.defined() ? bonus.unsqueeze(1) : bonus);
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
   at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank

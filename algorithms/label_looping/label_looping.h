@@ -19,6 +19,7 @@
 #include "algorithms/common/transducer.h"
 #include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/decoder.h"
+#include "algorithms/ngram_lm/greedy_fusion.h"
 
 namespace rtfx {
 
@@ -35,6 +36,7 @@ class LabelLooping : public Decoder {
     int64_t max_symbols = 10;           // tokens per frame
     std::string score_kind = "logit";
     std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 
   explicit LabelLooping(Options options) : options_(std::move(options)) {}
@@ -56,6 +58,7 @@ class LabelLooping : public Decoder {
 
   Options options_;
   std::optional<Transducer> transducer_;
+  GreedyLm lm_;
   std::optional<RecordedSearch> recorded_;
   HostReads host_;
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;

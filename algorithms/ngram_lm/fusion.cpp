@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "base/error.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -32,6 +33,17 @@ std::vector<OptionField<LmOptions>> common_fields() {
 
 /// What makes two requests one: the file as it is now, and what is done to it.
 using Key = std::tuple<std::string, std::filesystem::file_time_type, int64_t, bool, std::string>;
+
+NgramLm to_device(const NgramLm& lm, at::Device device, const std::string& path) {
+  try {
+    return lm.to(device);
+  } catch (const c10::OutOfMemoryError&) {
+    throw UserError(path,
+                    fmt::format("the language model needs {:.1f} MiB on {}, which are not free",
+                                static_cast<double>(lm.bytes()) / (1 << 20), device.str()),
+                    "prune it, or use smaller batches");
+  }
+}
 
 bool changes_nothing(const LmOptions& options) { return options.alpha == 0 && options.beta == 0; }
 
@@ -101,8 +113,10 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
                  "with another tokenizer?\n",
                  path.string(), unknown, vocabulary);
     }
-    lm = std::make_shared<const NgramLm>(read.to(model.device));
+    lm = std::make_shared<const NgramLm>(to_device(read, model.device, path.string()));
   }
+  check_lm_size(path.string(), lm->arrays().arc_to.size(0), lm->arrays().context.size(0),
+                options.memory_limit_mib << 20);
   return lm;
 }
 

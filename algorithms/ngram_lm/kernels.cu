@@ -2,19 +2,17 @@
 
 #include "algorithms/cuda_graphs/check.h"
 #include "algorithms/ngram_lm/kernels.h"
-#include "algorithms/ngram_lm/lookup.h"
 
 namespace rtfx {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxContexts = 10;  // NgramLm::kMaxOrder: a state and all it backs off to
 
 /// All tokens from the shortest context, then those that longer and longer contexts know, over
 /// them.
 __global__ void advance_kernel(NgramView lm, const int32_t* states, float* scores, int32_t* next) {
-  __shared__ int32_t begins[kMaxContexts], ends[kMaxContexts];
-  __shared__ float backoffs[kMaxContexts];
+  __shared__ int32_t begins[kMaxLmOrder], ends[kMaxLmOrder];
+  __shared__ float backoffs[kMaxLmOrder];
   __shared__ int contexts;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * lm.vocabulary;
   if (threadIdx.x == 0) {

@@ -11,7 +11,6 @@
 
 #include "algorithms/ngram_lm/binary_lm.h"
 #include "algorithms/ngram_lm/kernels.h"
-#include "algorithms/ngram_lm/lookup.h"
 #include "algorithms/ngram_lm/ngram_builder.h"
 #include "base/error.h"
 #include "base/sha256.h"

@@ -48,7 +48,7 @@ void check_lm_size(const std::string& where, int64_t arcs, int64_t states, int64
 /// and written by kernels on the current stream.
 class NgramLm {
  public:
-  static constexpr int64_t kMaxOrder = 10;
+  static constexpr int64_t kMaxOrder = kMaxLmOrder;
 
   /// Reads an ARPA file (plain or gzip) or a binary copy of one (binary_lm.h) onto the CPU.
   ///

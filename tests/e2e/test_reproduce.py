@@ -21,10 +21,10 @@ def small(folder):
     return settings
 
 
-def reproduce(rtfx, folder, *arguments, settings=None, **changes):
+def reproduce(rtfx, folder, *arguments, table="label_looping_table1", settings=None, **changes):
     settings = (settings or small(folder)) | changes
     overrides = [a for k, v in settings.items() for a in ("--set", f"{k}={json.dumps(v)}")]
-    return rtfx("reproduce", "label_looping_table1", "--device", "cpu", "--threads", 1, "--output",
+    return rtfx("reproduce", table, "--device", "cpu", "--threads", 1, "--output",
                 folder / "run", *overrides, *arguments)  # fmt: skip
 
 
@@ -106,6 +106,23 @@ def test_words_are_those_of_the_stand_in(finished, run_config, tmp_path):
         }
 
     assert hashes(finished[0]) == hashes(tmp_path / "run")
+
+
+def test_every_form_of_the_replayed_steps_is_exact(rtfx, tmp_path):
+    settings = {k: v for k, v in small(tmp_path).items() if not k.startswith(("models.1", "dec"))}
+    settings["models.0.fallback.decoder"] = str(MODELS / "quickstart-tdt.nemo")
+    settings |= {f"datasets.{i}.manifest": str(AUDIO / "manifest.jsonl") for i in range(3)}
+    settings |= {"batch_sizes": [2], "protocol.measured_rounds": 1}
+    result = reproduce(rtfx, tmp_path, "--quick", 3, table="replay_graphs", settings=settings)
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    forms = [r for r in runs if r["decoder"]["name"] == "step_replay"]
+    assert {r["decoder"]["options"]["form"] for r in forms} == {"rebuild", "replay", "coalesced"}
+    assert len(forms) == 9
+    assert {r["exactness"]["verdict"] for r in forms} <= {"bitwise", "exact"}
+    assert {r["hypotheses_sha256"] for r in forms if r["dataset"]["id"] == "clips_23s"} == {
+        forms[0]["hypotheses_sha256"]
+    }
 
 
 def test_from_renders_without_running(finished, rtfx):

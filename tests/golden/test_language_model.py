@@ -1,4 +1,5 @@
-"""N-gram language models (RTFX_SHARED) against KenLM and NeMo, token by token."""
+"""N-gram language models (RTFX_SHARED) against KenLM and NeMo, token by token, and in greedy search
+against NeMo's label-looping with the same model."""
 
 import csv
 import gzip
@@ -8,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import PROGRAM
-from golden import SHARED, LargestDifference, need
+from golden import SHARED, LargestDifference, assert_same, need, transcripts
 
 SIX_GRAM = SHARED / "lm/token_6gram.arpa.gz"
 VOCABULARY = 1024
@@ -68,3 +69,30 @@ def test_nemo(score, capsys):
     with capsys.disabled():
         print(f"\n  largest difference to NeMo: {differences}")
     differences.check()
+
+
+MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin-rnnt", "standin-tdt"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("decoder", ["frame_looping", "label_looping"])
+def test_greedy(program, model, decoder):
+    """Tokens and frames of every utterance that NeMo decoded with the language model."""
+    folder, checkpoint = SHARED / "golden" / model, SHARED / "models" / f"{model}.nemo"
+    need(SIX_GRAM, folder, checkpoint, SHARED / "audio")
+    alpha = json.loads((folder / "golden.json").read_text())["lm_alpha"]
+    files = {path.stem: path for path in sorted((SHARED / "audio").rglob("*.flac"))}
+    expected, changed = {}, 0
+    for path in sorted(folder.glob("*.npz")):
+        arrays = np.load(path)
+        if "label_looping_lm/ids" in arrays:
+            expected[files[path.stem].name] = {
+                "tokens": arrays["label_looping_lm/ids"].tolist(),
+                "frames": arrays["label_looping_lm/timestamps"].tolist(),
+            }
+            changed += expected[files[path.stem].name]["tokens"] != arrays["greedy/ids"].tolist()
+    assert len(expected) >= 24 and changed >= 15  # the language model makes a difference
+    options = json.dumps({"lm": {"path": str(SIX_GRAM), "alpha": alpha}})
+    audio = tuple(files[name.rsplit(".")[0]] for name in expected)
+    found = transcripts(checkpoint, decoder, audio, options)
+    assert_same({n: {f: found[n][f] for f in e} for n, e in expected.items()}, expected)

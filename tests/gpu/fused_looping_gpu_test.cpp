@@ -25,19 +25,6 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
   const at::Device device_{at::kCUDA, 0};
 };
 
-EncodedBatch random_batch(std::mt19937& random, int64_t rows, int64_t frames, int64_t width,
-                          at::Device device, at::ScalarType dtype) {
-  std::uniform_int_distribution<int64_t> length(0, frames);
-  EncodedBatch batch;
-  for (int64_t b = 0; b < rows; ++b) batch.lengths_host.push_back(length(random));
-  batch.frames = 3 * at::randn({rows, frames, width}, at::TensorOptions(device).dtype(dtype));
-  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device);
-  for (int64_t b = 0; b < rows; ++b) {  // what lies beyond the end must not matter
-    batch.frames[b].slice(0, batch.lengths_host[static_cast<size_t>(b)]).fill_(NAN);
-  }
-  return batch;
-}
-
 TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 60; ++trial) {

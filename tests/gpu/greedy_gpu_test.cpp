@@ -123,6 +123,7 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
   for (const DecoderEntry* entry : decoder_entries()) arms.push_back({entry->name, {}});
   for (const char* form : {"conditional", "host"})
     arms.push_back({"fused_looping", {{"form", form}}});
+  for (const char* form : {"rebuild", "replay"}) arms.push_back({"step_replay", {{"form", form}}});
   for (const Arm& arm : arms) {
     const auto decoder = make_decoder(arm.name, arm.options, "");
     decoder->prepare(model, {4, 30});

@@ -62,6 +62,8 @@ inline std::vector<Arm> exact_arms() {
       {"label_looping", {}},
       {"label_looping", {{"precompute_encoder", false}, {"precompute_prediction", false}}}};
   for (const int window : {2, 4, 8}) arms.push_back({"label_looping", {{"window", window}}});
+  for (const char* form : {"rebuild", "replay", "coalesced"})
+    arms.push_back({"step_replay", {{"form", form}}});
   return arms;
 }
 

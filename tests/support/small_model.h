@@ -1,6 +1,12 @@
-// Configurations of small models with random weights.
+// Configurations of small models with random weights, and batches for them.
 #pragma once
 
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <random>
+
+#include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx::test {
@@ -30,6 +36,22 @@ inline std::shared_ptr<const AcousticModel> random_model(const ModelConfig& conf
   checkpoint.config = config;
   checkpoint.weights = random_state_dict(config, seed);
   return AcousticModel::build(checkpoint, device, dtype);
+}
+
+/// `rows` rows of random lengths 0..frames; what lies beyond a row's end is NaN.
+inline EncodedBatch random_batch(std::mt19937& random, int64_t rows, int64_t frames, int64_t width,
+                                 at::Device device = at::kCPU, at::ScalarType dtype = at::kFloat) {
+  std::uniform_int_distribution<int64_t> length(0, frames);
+  EncodedBatch batch;
+  for (int64_t b = 0; b < rows; ++b) batch.lengths_host.push_back(length(random));
+  batch.frames = 3 * at::randn({rows, frames, width}, at::TensorOptions(device).dtype(dtype));
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device);
+  for (int64_t b = 0; b < rows; ++b) {
+    batch.frames[b]
+        .slice(0, batch.lengths_host[static_cast<size_t>(b)])
+        .fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+  return batch;
 }
 
 }  // namespace rtfx::test

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -119,16 +120,24 @@ inline size_t first_argmax(const std::vector<double>& values, size_t begin, size
   return best;
 }
 
+/// What a language model adds to the score of `token` after `tokens`.
+using Bonus = std::function<double(const std::vector<int32_t>& tokens, int32_t token)>;
+
 /// Greedy search of one utterance straight from its definition, with no state to get wrong.
-inline Hypothesis oracle(const TableModel& table, const Table& enc, int64_t max_symbols) {
+inline Hypothesis oracle(const TableModel& table, const Table& enc, int64_t max_symbols,
+                         const Bonus& bonus = {}) {
   Hypothesis hypothesis;
   const auto v = static_cast<size_t>(table.vocabulary);
   size_t t = 0;
   int64_t spent = 0;
   double score = 0;
   while (t < enc.size()) {
-    const auto sum = logits(table, enc[t], hypothesis.tokens);
-    const size_t k = first_argmax(sum, 0, v + 1);
+    auto sum = logits(table, enc[t], hypothesis.tokens);
+    size_t k = first_argmax(sum, 0, v + 1);
+    if (k != v && bonus) {
+      for (size_t i = 0; i < v; ++i) sum[i] += bonus(hypothesis.tokens, static_cast<int32_t>(i));
+      k = first_argmax(sum, 0, v);
+    }
     int64_t step = k == v ? 1 : 0;
     if (!table.durations.empty()) {
       step = table.durations[first_argmax(sum, v + 1, sum.size()) - (v + 1)];

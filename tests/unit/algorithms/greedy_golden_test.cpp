@@ -85,6 +85,19 @@ TEST(CatDog, LabelLoopingCounts) {
   }
 }
 
+TEST(CatDog, StepReplayCounts) {
+  const CatDog c;
+  for (const int k : {3, 5}) {
+    const Result r = run("step_replay", {{"max_symbols", k}}, c.model, c.rows);
+    EXPECT_EQ(r.hypotheses[0].frames, (Ints{0, 2, 2}));
+    EXPECT_EQ(r.hypotheses[1].tokens, (Ints{3, 4, 5}));
+    // Row 0 decides C - - A T - -, row 1 - D O G - (no blank after G for k = 3: it has spent them).
+    EXPECT_EQ(r.counters.at("joint_calls"), 7);
+    EXPECT_EQ(r.counters.at("joint_rows"), 14);
+    EXPECT_EQ(r.counters.at("pred_calls"), 1 + 5);
+  }
+}
+
 TEST(CatDog, AWindowOfFourFramesNeedsFourJointCallsPerRow) {
   const CatDog c;
   for (const Table& row : c.rows) {
@@ -116,7 +129,8 @@ TEST(RnntTable, TokensFramesAndScores) {
     const nlohmann::json options = {{"max_symbols", e.k}};
     const Result frame = run("frame_looping", options, model, rows);
     const Result label = run("label_looping", options, model, rows);
-    for (const Result* r : {&frame, &label}) {
+    const Result step = run("step_replay", options, model, rows);
+    for (const Result* r : {&frame, &label, &step}) {
       EXPECT_EQ(r->hypotheses[0], (Hypothesis{e.tokens0, e.frames0, {}, e.score0, false})) << e.k;
       EXPECT_EQ(r->hypotheses[1], (Hypothesis{e.tokens1, e.frames1, {}, e.score1, false})) << e.k;
     }
@@ -145,7 +159,7 @@ TEST(TdtTable, TokensFramesDurationsAndScores) {
   const Hypothesis row1_k1{{1, 0, 1}, {0, 1, 3}, {0, 2, 0}, 7, false};
   const Hypothesis row0{{1, 0, 1, 0, 1, 0}, {0, 0, 2, 2, 4, 5}, {0, 2, 0, 2, 1, 2}, 15, false};
   const Hypothesis row1{{1, 0, 1, 0}, {0, 0, 3, 3}, {0, 2, 0, 2}, 6, false};
-  for (const char* name : {"frame_looping", "label_looping"}) {
+  for (const char* name : {"frame_looping", "label_looping", "step_replay"}) {
     EXPECT_EQ(run(name, {{"max_symbols", 1}}, t.model, t.rows).hypotheses,
               (std::vector{row0_k1, row1_k1}))
         << name;
@@ -171,7 +185,7 @@ TEST(Ties, TheLowestTokenAndDurationWinAndBlankLoses) {
   // V = 2, blank 2: logits [5, 1, 5]; durations all equal: index 0.
   const TableModel rnnt{2, {}, Table(3, std::vector<double>(3, 0)), {}};
   const TableModel tdt{1, {2, 1}, Table(2, std::vector<double>(4, 0)), {}};
-  for (const char* name : {"frame_looping", "label_looping"}) {
+  for (const char* name : {"frame_looping", "label_looping", "step_replay"}) {
     for (const auto dtype : {at::kFloat, at::kBFloat16}) {
       const auto decoder = make_decoder(name, {{"max_symbols", 1}}, "");
       decoder->prepare(test::build(rnnt, at::kCPU, dtype), {});
@@ -187,7 +201,7 @@ TEST(Ties, TheLowestTokenAndDurationWinAndBlankLoses) {
 TEST(CornerCases, AllBlankNeverBlankEmptyAndSingleFrame) {
   TableModel model{1, {}, Table(2, std::vector<double>(2, 0)), {}};
   const Table blank(4, {0, 1}), token(4, {1, 0});
-  for (const char* name : {"frame_looping", "label_looping"}) {
+  for (const char* name : {"frame_looping", "label_looping", "step_replay"}) {
     const auto h = run(name, {{"max_symbols", 3}}, model, {blank, token, {}, {{1, 0}}}).hypotheses;
     EXPECT_TRUE(h[0].tokens.empty());
     EXPECT_EQ(h[0].score, 0);
@@ -206,7 +220,7 @@ TEST(CornerCases, NanInAValidFrameMarksTheRowOnly) {
   const std::vector<Table> rows = {{{0, 1}, {nan, 1}, {1, 0}}, {{1, 0}, {0, 1}}};
   for (const nlohmann::json& options :
        {nlohmann::json::object(), nlohmann::json{{"max_symbols", 2}}}) {
-    for (const char* name : {"frame_looping", "label_looping"}) {
+    for (const char* name : {"frame_looping", "label_looping", "step_replay"}) {
       const auto h = run(name, options, model, rows).hypotheses;
       EXPECT_TRUE(h[0].nan) << name;
       EXPECT_FALSE(h[1].nan) << name;

@@ -136,6 +136,34 @@ TEST(Config, ListsOfOptionValuesBecomeTheirProduct) {
                      "l[max_symbols=10][window=1]", "l[max_symbols=10][window=8]"}));
 }
 
+TEST(Config, ListsWithinAnOptionAndOfObjectsToo) {
+  json document = valid();
+  document["decoders"] = json::parse(R"([{"id": "l", "name": "label_looping", "options":
+    {"lm": [null, {"path": "../tests/data/two_gram.arpa", "alpha": [0.1, 0.2]}]}}])");
+  const Config config = parse(document);
+  ASSERT_EQ(config.decoders.size(), 3U);
+  EXPECT_EQ(config.decoders[0].id, "l[lm=null]");
+  EXPECT_EQ(config.decoders[1].options["lm"]["alpha"], 0.1);
+  EXPECT_TRUE(config.decoders[2].id.ends_with("[lm.alpha=0.2]")) << config.decoders[2].id;
+}
+
+TEST(Config, FilesOfOptionsAreRelativeToItsFolder) {
+  json document = valid();
+  json& options = document["decoders"][1]["options"];
+  options["lm"] = {{"path", "../tests/data/two_gram.arpa"}};
+  const Config config = parse(document);
+  EXPECT_EQ(config.decoders[1].options["lm"]["path"], "tests/data/two_gram.arpa");
+  EXPECT_NE(config.hash(), parse(valid()).hash());
+  EXPECT_EQ(config.hash(), parse_config(document, "docs/c.json").hash());
+  options["lm"]["path"] = "none.arpa";
+  EXPECT_HAS(user_error([&] { parse(document); }),
+             "dir/c.json#/decoders/1/options/lm/path: no such file: 'dir/none.arpa'");
+  options["lm"] = {{"alpha", 0.5}};
+  EXPECT_HAS(user_error([&] { parse(document); }), "/options/lm/path: is missing");
+  options["lm"] = {{"path", "../tests/data/two_gram.arpa"}, {"beta", 1}};
+  EXPECT_HAS(user_error([&] { parse(document); }), "/options/lm/beta: unknown option 'beta'");
+}
+
 TEST(Config, OverridesReachAnyPlaceAsJsonOrText) {
   const Config config =
       parse(valid(), {"protocol.measured_rounds=7", "decoders.1.options.window=2", "device=cpu"});

@@ -1,0 +1,12 @@
+# Writes OUTPUT, a header with the revision of the sources in the working directory; leaves it alone
+# when nothing changed.
+execute_process(COMMAND git rev-parse --short=12 HEAD
+  OUTPUT_VARIABLE revision OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+execute_process(COMMAND git diff --quiet HEAD RESULT_VARIABLE dirty ERROR_QUIET OUTPUT_QUIET)
+if(dirty STREQUAL "0")
+  set(dirty 0)
+else()
+  set(dirty 1)
+endif()
+file(CONFIGURE OUTPUT "${OUTPUT}" @ONLY CONTENT
+  "#pragma once\n#define RTFX_REVISION \"@revision@\"\n#define RTFX_DIRTY @dirty@\n")

@@ -1,0 +1,26 @@
+// A decoder's options as a configuration gives them, before the decoder reads them: lists that
+// stand for several decoders, and files.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+struct OptionValues {
+  nlohmann::json options;
+  std::string suffix;  // "[window=4][lm.alpha=0.2]": what was taken of each list
+};
+
+/// An option that is a list of values (or a member of an option that is an object) stands for one
+/// set of options per value. Throws UserError for an empty list; `where` names `options`.
+std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where);
+
+/// Calls `visit` for each value in `options` that names a file, according to the table of `decoder`
+/// (in the registry). The visitor may change it.
+void for_each_file(const std::string& decoder, nlohmann::json& options,
+                   const std::function<void(nlohmann::json& file)>& visit);
+
+}  // namespace rtfx

@@ -1,0 +1,117 @@
+"""Our decoders beside a rival's, by batch size: rival_table.py JOURNAL... --rival FILE... [-o FILE.md]
+
+JOURNAL: folders or journals of `rtfx run`. FILE: JSON lines of the rival's own measurement, in the
+same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
+`batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer`.
+
+Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (ours: the
+regions decode and d2h, because the rival's time ends with the hypotheses on the host), the word
+error rates, and how many times faster our fastest decoder is than the rival's fastest.
+"""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journal import read_journal, read_records
+
+
+@dataclass
+class Row:
+    name: str
+    ours: bool
+    seconds: dict = field(default_factory=dict)  # by batch size
+    wers: list = field(default_factory=list)
+
+    def cells(self, batches):
+        times = [f"{1e3 * self.seconds[b]:.1f}" if b in self.seconds else "–" for b in batches]
+        return [self.name, *times, span(self.wers)]
+
+
+def span(values):
+    texts = sorted({f"{value:.2f}" for value in values})
+    return "–".join([texts[0], *texts[1:][-1:]]) if texts else "–"
+
+
+def our_rows(journals):
+    """{(model, dtype, seconds of audio): {decoder: Row}} of the transducer decoders."""
+    tables = {}
+    for journal in journals:
+        for case in journal.cases:
+            decoder = case.last["decoder"]
+            by_count = case.last["batch"]["by"] == "count"
+            if not (case.runs and by_count and decoder.get("head") == "transducer"):
+                continue
+            key = (case.model, case.dtype, round(case.last["dataset"]["audio_seconds"]))
+            row = tables.setdefault(key, {}).setdefault(case.decoder, Row(case.decoder, True))
+            regions = case.region_seconds()
+            row.seconds[int(case.last["batch"]["size"])] = regions["decode"] + regions["d2h"]
+            row.wers.append(100 * case.runs[0]["wer"]["wer"])
+    return tables
+
+
+def add_rival(tables, records, rival):
+    for record in records:
+        if "decode_s" not in record:
+            continue
+        key = (Path(record["model"]).stem, record["dtype"], round(record["audio_s"]))
+        if key not in tables:
+            continue
+        name = f"{rival} {record['decoder']}"
+        row = tables[key].setdefault(name, Row(name, False))
+        row.seconds[record["batch"]] = record["decode_s"]
+        row.wers.append(record["wer"])
+
+
+def best(rows, batch):
+    return min((row.seconds[batch] for row in rows if batch in row.seconds), default=None)
+
+
+def ratios(rows, batches):
+    texts = []
+    for batch in batches:
+        ours = best([row for row in rows if row.ours], batch)
+        theirs = best([row for row in rows if not row.ours], batch)
+        texts.append(f"{theirs / ours:.1f}" if ours and theirs else "–")
+    return texts
+
+
+def table(key, rows, rival):
+    model, dtype, audio = key
+    batches = sorted({batch for row in rows for batch in row.seconds})
+    lines = [
+        f"## {model}, {dtype}: {audio} s of audio",
+        "",
+        "| decoding and d2h, ms | " + " | ".join(f"batch {batch}" for batch in batches) + " | WER % |",
+        "|---|" + "--:|" * (len(batches) + 1),
+    ]
+    for row in rows:
+        lines.append("| " + " | ".join(row.cells(batches)) + " |")
+    texts = [f"**{text}**" for text in ratios(rows, batches)]
+    lines.append(f"| **{rival}'s fastest / our fastest** | " + " | ".join(texts) + " | |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("journals", nargs="+", type=Path)
+    parser.add_argument("--rival", nargs="+", type=Path, required=True)
+    parser.add_argument("--name", default="NeMo", help="the rival's name")
+    parser.add_argument("-o", "--output", type=Path, help="Markdown file")
+    arguments = parser.parse_args()
+
+    tables = our_rows([read_journal(path) for path in arguments.journals])
+    for path in arguments.rival:
+        add_rival(tables, read_records(path), arguments.name)
+    compared = {key: list(rows.values()) for key, rows in tables.items()}
+    compared = {key: rows for key, rows in compared.items() if any(not row.ours for row in rows)}
+    if not compared:
+        raise SystemExit("no model, dtype and length of audio is in both: nothing to compare")
+    text = "\n\n".join(table(key, rows, arguments.name) for key, rows in compared.items()) + "\n"
+    print(text, end="")
+    if arguments.output:
+        arguments.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

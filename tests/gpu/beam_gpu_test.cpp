@@ -1,0 +1,137 @@
+// The batched beam searches on a GPU: equal to the CPU's, and their graphs to their host-driven
+// forms, with and without a language model.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/common/sync_debug.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/small_lm.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kVocabulary = 20;
+
+class BeamGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+
+  struct Arm {
+    std::string name;
+    nlohmann::json options;
+    bool tdt = false;
+    std::string what() const { return name + options.dump() + (tdt ? " tdt" : ""); }
+  };
+
+  std::vector<Arm> arms() const {
+    std::vector<Arm> all;
+    for (const bool fused : {false, true}) {
+      nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
+      if (fused) options["lm"] = {{"path", lm_.path()}, {"alpha", 0.4}};
+      all.push_back({"ctc_beam", options});
+      for (const bool tdt : {false, true}) {
+        if (fused) options["lm"]["pruning"] = tdt ? "early" : "late";
+        all.push_back({"alsd_pp", options, tdt});
+        all.push_back({"aes_pp", options, tdt});
+      }
+    }
+    return all;
+  }
+
+  std::unique_ptr<Decoder> prepared(const Arm& arm, const BeamCase& c, at::Device device,
+                                    const std::string& graphs, Limits limits = {}) const {
+    nlohmann::json options = arm.options;
+    options["graphs"] = graphs;
+    auto decoder = make_decoder(arm.name, options, "");
+    decoder->prepare(arm.name == "ctc_beam" ? identity_model(c.model.columns() - 1, device)
+                                            : build(c.model, device),
+                     limits);
+    return decoder;
+  }
+
+  static BeamCase random_batch(std::mt19937& random, const Arm& arm, size_t rows, int64_t longest) {
+    std::vector<int64_t> frames;
+    for (size_t b = 0; b < rows; ++b)
+      frames.push_back(std::uniform_int_distribution<int64_t>(0, longest)(random));
+    return random_beam_case(random, arm.tdt, kVocabulary, kVocabulary, frames);
+  }
+
+  static void expect_rows(const std::vector<Hypothesis>& found,
+                          const std::vector<Hypothesis>& expected, const std::string& what) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t b = 0; b < expected.size(); ++b)
+      expect_same(found[b], expected[b], what + " row " + std::to_string(b));
+  }
+
+  const at::Device device_{at::kCUDA, 0};
+  const SmallLm lm_{kVocabulary};
+};
+
+TEST_F(BeamGpu, EqualsTheCpu) {
+  std::mt19937 random(3);
+  for (const Arm& arm : arms()) {
+    const BeamCase c = random_batch(random, arm, 7, 20);
+    const int64_t columns = c.model.columns();
+    expect_rows(
+        prepared(arm, c, device_, "none")->decode(batch_of(c.rows, columns, device_)).to_host(),
+        prepared(arm, c, at::kCPU, "none")->decode(batch_of(c.rows, columns)).to_host(),
+        arm.what());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
+  std::mt19937 random(5);
+  for (const Arm& arm : arms()) {
+    for (const size_t rows : {1, 8, 32}) {
+      const BeamCase c = random_batch(random, arm, rows, 40);
+      const auto batch = batch_of(c.rows, c.model.columns(), device_);
+      const auto graph = prepared(arm, c, device_, "conditional",
+                                  {static_cast<int64_t>(rows), batch.frames.size(1)});
+      expect_rows(graph->decode(batch).to_host(),
+                  prepared(arm, c, device_, "none")->decode(batch).to_host(), arm.what());
+      EXPECT_EQ(graph->counters().at("host_reads"), 0);
+      EXPECT_EQ(graph->counters().at("graph_captures"), 1);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(BeamGpu, GraphsServeBatchesOfEveryShape) {
+  std::mt19937 random(7);
+  for (const Arm& arm : arms()) {
+    BeamCase c = random_batch(random, arm, 4, 20);
+    const auto graph = prepared(arm, c, device_, "conditional", {4, 20});
+    const auto host = prepared(arm, c, device_, "none");
+    // Smaller and larger than prepared for, and small again: earlier rows must not show.
+    for (const auto& [rows, longest] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}}) {
+      c.rows = random_batch(random, arm, static_cast<size_t>(rows), longest).rows;
+      const auto batch = batch_of(c.rows, c.model.columns(), device_);
+      const Hypotheses first = graph->decode(batch);
+      graph->decode(batch);  // results must not alias what another search writes
+      expect_rows(first.to_host(), host->decode(batch).to_host(), arm.what());
+    }
+    EXPECT_EQ(graph->counters().at("graph_captures"), 2) << arm.what();
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(BeamGpu, NoSearchWaitsUndeclared) {
+  std::mt19937 random(11);
+  for (const Arm& arm : arms()) {
+    const BeamCase c = random_batch(random, arm, 5, 12);
+    const auto batch = batch_of(c.rows, c.model.columns(), device_);
+    for (const char* graphs : {"none", "conditional"}) {
+      const auto decoder = prepared(arm, c, device_, graphs, {5, 12});
+      decoder->decode(batch);
+      EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); })) << arm.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rtfx

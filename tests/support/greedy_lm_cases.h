@@ -1,0 +1,90 @@
+// Random language models for random table models, and greedy searches with them straight from the
+// definition.
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "tests/support/greedy_cases.h"
+#include "tests/support/ngram_table.h"
+
+namespace rtfx::test {
+
+struct LmCase {
+  NgramTable table;
+  double alpha;
+  nlohmann::json option;  // "lm"
+
+  /// alpha * ln p(token | <s> tokens)
+  double bonus(const std::vector<int32_t>& tokens, int32_t token) const {
+    NgramTable::Words history = {kStart};
+    history.insert(history.end(), tokens.begin(), tokens.end());
+    return alpha * table.score(history, token);
+  }
+};
+
+/// Writes its file to `path`.
+inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
+                        const std::filesystem::path& path) {
+  const int order = 2 + static_cast<int>(random() % 3);
+  LmCase lm{random_ngrams(random, order, static_cast<int>(vocabulary)),
+            0.25 * static_cast<double>(1 + random() % 8),
+            {}};
+  std::ofstream(path) << to_arpa(lm.table, TokenForm::character, random);
+  lm.option = {{"path", path.string()}, {"alpha", lm.alpha}, {"normalize_unk", false}};
+  return lm;
+}
+
+/// CTC with a language model: logits [T][V+1] of one utterance.
+inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
+  Hypothesis hypothesis;
+  double score = 0;
+  size_t previous = logits.empty() ? 0 : logits[0].size() - 1;
+  for (size_t t = 0; t < logits.size(); ++t) {
+    const size_t blank = logits[t].size() - 1;
+    double sum = 0;
+    for (const double z : logits[t]) sum += std::exp(z);
+    size_t k = first_argmax(logits[t], 0, blank + 1);
+    double value = logits[t][k];
+    if (k != blank && k != previous) {
+      std::vector<double> fused(logits[t].begin(), logits[t].end() - 1);
+      for (size_t i = 0; i < blank; ++i)
+        fused[i] += lm.bonus(hypothesis.tokens, static_cast<int32_t>(i));
+      if (previous < blank) fused[previous] = -std::numeric_limits<double>::infinity();
+      k = first_argmax(fused, 0, blank);
+      value = fused[k];
+      hypothesis.tokens.push_back(static_cast<int32_t>(k));
+      hypothesis.frames.push_back(static_cast<int32_t>(t));
+    }
+    score += value - std::log(sum);
+    previous = k;
+  }
+  hypothesis.score = static_cast<float>(score);
+  return hypothesis;
+}
+
+/// A CTC model whose encoder frames are its logits.
+inline std::shared_ptr<const AcousticModel> ctc_model(int64_t vocabulary,
+                                                      at::Device device = at::kCPU) {
+  auto model = std::make_shared<AcousticModel>();
+  model->device = device;
+  model->config.has_ctc = true;
+  model->config.vocabulary = vocabulary;
+  const auto options = at::TensorOptions(device);
+  model->ctc_head.emplace(at::eye(vocabulary + 1, options), at::zeros({vocabulary + 1}, options));
+  return model;
+}
+
+/// Tokens, frames and durations are equal; scores but for rounding.
+inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
+                        const std::string& what) {
+  Hypothesis with_score = found;
+  const bool near = std::abs(found.score - expected.score) <= 1e-3f;
+  if (near) with_score.score = expected.score;
+  EXPECT_EQ(with_score, expected) << what << ": score " << found.score << " instead of "
+                                  << expected.score;
+}
+
+}  // namespace rtfx::test

@@ -1,0 +1,130 @@
+// With a beam that loses nothing the score of a text is the sum over all of its alignments, with a
+// language model too.
+#include <gtest/gtest.h>
+
+#include "tests/support/beam_cases.h"
+#include "tests/support/small_lm.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+/// Beams of more hypotheses than there are, for two frames. Texts of up to `longest` tokens are
+/// compared.
+struct Size {
+  int64_t beam;
+  size_t longest;
+  int trials;
+};
+const std::vector<Size> kSizes = {{200, 1, 15}, {400, 2, 2}};
+
+/// `next` with the language model, as fusion.h defines it.
+NextOf fused(const NextOf& next, const SmallLm& lm, double alpha, double beta, bool full) {
+  return [&lm, next, alpha, beta, full](size_t frame, const Text& text) {
+    Next n = next(frame, text);
+    const double blank = n.labels.back();
+    for (int32_t k = 0; k < 2; ++k) {
+      double& label = n.labels[static_cast<size_t>(k)];
+      label += alpha * lm.score(text, k) + beta;
+      if (full) label += alpha * std::log1p(-std::min(std::exp(blank), 1 - 1e-2));
+    }
+    if (full) n.labels.back() *= 1 + alpha;
+    return n;
+  };
+}
+
+using OptionsOf = std::function<nlohmann::json(const Size&)>;
+
+void expect_exact(const std::string& decoder, const OptionsOf& options_of, bool tdt,
+                  const std::function<NextOf(const NextOf&)>& fuse = {}) {
+  std::mt19937 random(tdt ? 3 : 5);
+  for (const Size& size : kSizes) {
+    nlohmann::json options = options_of(size);
+    options["nbest"] = options["beam_size"] = size.beam;
+    for (int trial = 0; trial < size.trials; ++trial) {
+      const BeamCase c = random_beam_case(random, tdt, size.beam, 2, {2, 1});
+      const auto found = run(decoder, options, c);
+      for (size_t b = 0; b < c.rows.size(); ++b) {
+        NextOf next = next_of(c.model, c.rows[b]);
+        if (fuse) next = fuse(next);
+        for (const Text& text : all_texts(c.tokens, size.longest)) {
+          EXPECT_NEAR(listed_score(found[b], text),
+                      exact_score(next, c.rows[b].size(), c.model, text), 2e-5)
+              << decoder << " " << options << " trial " << trial << " row " << b << " text "
+              << testing::PrintToString(text);
+        }
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+class BeamOracle : public testing::TestWithParam<bool> {};
+
+TEST_P(BeamOracle, AlsdSumsOverAllAlignments) {
+  expect_exact(
+      "alsd",
+      [](const Size& s) {
+        return nlohmann::json{{"max_target_abs", s.longest + 2}};
+      },
+      GetParam());
+}
+
+/// More symbols than the longest text has, so that it never meets a blank that is forced.
+nlohmann::json alsd_pp_options(const Size& size) { return {{"max_symbols", size.longest + 1}}; }
+
+TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
+  expect_exact("alsd_pp", alsd_pp_options, GetParam());
+  const auto merging = [](const Size& size) {
+    nlohmann::json options = alsd_pp_options(size);
+    options["merge_finished"] = true;
+    return options;
+  };
+  expect_exact("alsd_pp", merging, GetParam());
+}
+
+/// As many steps for the same reason; prefix search of any length; nothing likely is left out.
+nlohmann::json aes_options(const Size& size) {
+  return {{"num_steps", size.longest + 1},
+          {"prefix_alpha", 100},
+          {"expansion_gamma", 60},
+          {"expansion_beta", 0}};
+}
+
+TEST_P(BeamOracle, AesSumsOverAllAlignments) { expect_exact("aes", aes_options, GetParam()); }
+
+TEST_P(BeamOracle, AlsdPpWithALanguageModel) {
+  const SmallLm lm(400);
+  const double alpha = 0.7, beta = 0.2;
+  for (const bool full : {false, true}) {
+    const auto options = [&](const Size& size) {
+      nlohmann::json all = alsd_pp_options(size);
+      all["lm"] = {{"path", lm.path()},
+                   {"alpha", alpha},
+                   {"beta", beta},
+                   {"pruning", GetParam() == full ? "late" : "early"},
+                   {"blank_scoring", full ? "lm_weighted_full" : "no_score"}};
+      return all;
+    };
+    expect_exact("alsd_pp", options, GetParam(),
+                 [&](const NextOf& next) { return fused(next, lm, alpha, beta, full); });
+  }
+}
+
+TEST_P(BeamOracle, AesWithALanguageModel) {
+  const SmallLm lm(400);
+  const auto options = [&](const Size& size) {
+    nlohmann::json all = aes_options(size);
+    all["lm"] = {{"path", lm.path()}, {"alpha", 0.7}};
+    return all;
+  };
+  expect_exact("aes", options, GetParam(),
+               [&](const NextOf& next) { return fused(next, lm, 0.7, 0, false); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, BeamOracle, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Tdt" : "Rnnt"; });
+
+}  // namespace
+}  // namespace rtfx

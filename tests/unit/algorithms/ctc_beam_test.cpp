@@ -1,0 +1,175 @@
+// CTC beam search against the sum over all label sequences, and against greedy search.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "algorithms/common/sync_debug.h"
+#include "base/error.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/small_lm.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+std::vector<Hypothesis> decode(const std::string& name, const nlohmann::json& options,
+                               const std::vector<Table>& rows, int64_t vocabulary) {
+  const auto decoder = make_decoder(name, options, "");
+  decoder->prepare(identity_model(vocabulary), {});
+  return decoder->decode(batch_of(rows, vocabulary + 1)).to_host();
+}
+
+/// Rows of random logits; tokens from `tokens` on are impossible.
+std::vector<Table> random_rows(std::mt19937& random, int64_t vocabulary, int64_t tokens,
+                               const std::vector<int64_t>& frames) {
+  return random_beam_case(random, false, vocabulary, tokens, frames).rows;
+}
+
+struct Sums {
+  std::map<Text, double> all, best;  // ln of the sum over label sequences, and of the largest
+};
+
+Sums enumerate(const Table& row, int32_t tokens) {
+  const auto blank = static_cast<int32_t>(row.empty() ? 0 : row[0].size() - 1);
+  std::vector<int32_t> choices;
+  for (int32_t k = 0; k < tokens; ++k) choices.push_back(k);
+  choices.push_back(blank);
+  Sums sums;
+  std::vector<size_t> path(row.size(), 0);
+  for (;;) {
+    Text text;
+    double score = 0;
+    int32_t last = -1;
+    for (size_t t = 0; t < row.size(); ++t) {
+      const int32_t label = choices[path[t]];
+      score += log_softmax(row[t], 0, row[t].size())[static_cast<size_t>(label)];
+      if (label != blank && label != last) text.push_back(label);
+      last = label;
+    }
+    const auto add = [&](std::map<Text, double>& to, bool sum) {
+      const auto [found, fresh] = to.emplace(text, score);
+      if (!fresh)
+        found->second = sum ? log_add(found->second, score) : std::max(found->second, score);
+    };
+    add(sums.all, true);
+    add(sums.best, false);
+    size_t t = 0;
+    while (t < path.size() && ++path[t] == choices.size()) path[t++] = 0;
+    if (t == path.size()) return sums;
+  }
+}
+
+TEST(CtcBeam, ScoresAreSumsOverAllLabelSequences) {
+  constexpr int64_t kBeam = 200;  // more than there are texts of four frames, and their last labels
+  const SmallLm lm(kBeam);
+  std::mt19937 random(59);
+  for (int trial = 0; trial < 12; ++trial) {
+    const auto rows = random_rows(random, kBeam, 3, {4, 1, 0, 3});
+    for (const bool sum : {true, false}) {
+      for (const bool fused : {false, true}) {
+        const double alpha = 0.6, beta = 0.3;
+        nlohmann::json options = {{"beam_size", kBeam},
+                                  {"nbest", kBeam},
+                                  {"beam_threshold", 1000},
+                                  {"merge", sum ? "sum" : "max"}};
+        if (fused) options["lm"] = {{"path", lm.path()}, {"alpha", alpha}, {"beta", beta}};
+        const auto found = decode("ctc_beam", options, rows, kBeam);
+        for (size_t b = 0; b < rows.size(); ++b) {
+          const Sums sums = enumerate(rows[b], 3);
+          const auto& expected = sum ? sums.all : sums.best;
+          EXPECT_EQ(found[b].nbest.size(), expected.size());
+          for (const auto& [text, score] : expected) {
+            double total = score;
+            if (fused) {
+              for (size_t u = 0; u < text.size(); ++u)
+                total += alpha * lm.score({text.begin(), text.begin() + static_cast<int64_t>(u)},
+                                          text[u]) +
+                         beta;
+              total += alpha * lm.end(text);
+            }
+            EXPECT_NEAR(listed_score(found[b], text), total, 2e-5)
+                << options << " row " << b << " " << testing::PrintToString(text);
+          }
+        }
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CtcBeam, ABeamOfOneIsGreedySearch) {
+  std::mt19937 random(61);
+  for (int trial = 0; trial < 30; ++trial) {
+    auto rows = random_rows(random, 5, 5, {20, 0, 1, 7});
+    for (Table& row : rows)
+      for (auto& frame : row)
+        for (double& x : frame) x = std::round(x);  // ties
+    const auto greedy = decode("ctc_greedy", {}, rows, 5);
+    const auto beam = decode("ctc_beam", {{"beam_size", 1}}, rows, 5);
+    for (size_t b = 0; b < rows.size(); ++b) {
+      EXPECT_EQ(beam[b].tokens, greedy[b].tokens);
+      EXPECT_EQ(beam[b].frames, greedy[b].frames);
+      EXPECT_NEAR(beam[b].score, greedy[b].score, 1e-4);
+    }
+  }
+}
+
+TEST(CtcBeam, AnUtteranceDoesNotDependOnItsBatch) {
+  std::mt19937 random(67);
+  const SmallLm lm(9);
+  for (const bool fused : {false, true}) {
+    nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
+    if (fused) options["lm"] = {{"path", lm.path()}, {"alpha", 0.5}};
+    const auto rows = random_rows(random, 9, 9, {12, 0, 3, 1, 30});
+    const auto together = decode("ctc_beam", options, rows, 9);
+    std::vector<Table> reversed(rows.rbegin(), rows.rend());
+    auto backwards = decode("ctc_beam", options, reversed, 9);
+    std::reverse(backwards.begin(), backwards.end());
+    for (size_t b = 0; b < rows.size(); ++b) {
+      expect_same(backwards[b], together[b], "backwards");
+      expect_same(decode("ctc_beam", options, {rows[b]}, 9)[0], together[b], "alone");
+    }
+    EXPECT_TRUE(together[1].tokens.empty());
+    EXPECT_TRUE(std::isfinite(together[1].score));
+  }
+}
+
+TEST(CtcBeam, TheThresholdDropsWhatIsFarBehind) {
+  std::mt19937 random(71);
+  const auto rows = random_rows(random, 9, 9, {12});
+  const nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
+  nlohmann::json narrow = options;
+  narrow["beam_threshold"] = 1e-3;
+  EXPECT_EQ(decode("ctc_beam", options, rows, 9)[0].nbest.size(), 6);
+  const auto found = decode("ctc_beam", narrow, rows, 9);
+  EXPECT_EQ(found[0].nbest.size(), 1);
+  EXPECT_EQ(found[0].tokens, decode("ctc_greedy", {}, rows, 9)[0].tokens);
+}
+
+TEST(CtcBeam, EveryReadIsDeclared) {
+  std::mt19937 random(79);
+  const auto batch = batch_of(random_rows(random, 6, 6, {5, 0, 9}), 7);
+  const auto decoder = make_decoder("ctc_beam", {{"nbest", 4}}, "");
+  decoder->prepare(identity_model(6), {});
+  EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); }));
+  EXPECT_EQ(decoder->counters().at("host_reads"), 9 + 1);
+}
+
+TEST(CtcBeam, BadInput) {
+  std::mt19937 random(73);
+  const auto rows = random_rows(random, 4, 4, {3});
+  EXPECT_THROW(decode("ctc_beam", {{"beam_size", 5}}, rows, 4), UserError);
+  EXPECT_THROW(decode("ctc_beam", {{"lm", {{"path", "x"}, {"pruning", "late"}}}}, rows, 4),
+               UserError);
+  auto nan = random_rows(random, 4, 4, {3, 3});
+  nan[1][1][0] = std::nan("");
+  const auto found = decode("ctc_beam", {}, nan, 4);
+  EXPECT_FALSE(found[0].nan);
+  EXPECT_TRUE(found[1].nan);
+}
+
+}  // namespace
+}  // namespace rtfx
