@@ -237,41 +237,42 @@ struct Program {
                     "leave out words with pieces that the tokenizer lacks");
     build->callback([this] { code = build_graph_file(graph); });
 
-    auto* import = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
-    import->add_option("--openfst", graph.openfst, "the graph")->required();
-    import->add_option("--words", graph.words, "its output labels, lines of a word and its id")
+    auto* imported = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
+    imported->add_option("--openfst", graph.openfst, "the graph")->required();
+    imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
         ->required();
-    import->callback([this] { code = import_graph_file(graph);
-  });
+    imported->callback([this] { code = import_graph_file(graph); });
 
-  for (CLI::App* command : {build, import}) {
-    command->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
-        ->required();
-    command->add_option("--output", graph.output, "file to write")->required();
+    for (CLI::App* command : {build, imported}) {
+      command
+          ->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
+          ->required();
+      command->add_option("--output", graph.output, "file to write")->required();
+    }
   }
-}
 
   void add_transcribe() {
-  auto* command = app.add_subcommand("transcribe", "print the text of audio files");
-  command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
-  command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
-  command->add_option("--options", transcription.decoder_options,
-                      "decoder options as a JSON object");
-  command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
-  command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
-  command->add_option("--batch-size", transcription.batch_size, "files decoded together")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
-  command->add_flag("--json", transcription.json,
-                    "one JSON object per line: file, text, tokens, frames, ...");
-  command
-      ->add_option("files", transcription.files, "audio files (wav, flac, ogg) or folders of them")
-      ->required();
-  command->callback([this] { code = transcribe(transcription); });
-}
-};  // namespace
+    auto* command = app.add_subcommand("transcribe", "print the text of audio files");
+    command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
+    command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
+    command->add_option("--options", transcription.decoder_options,
+                        "decoder options as a JSON object");
+    command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
+    command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
+    command->add_option("--batch-size", transcription.batch_size, "files decoded together")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
+    command->add_flag("--json", transcription.json,
+                      "one JSON object per line: file, text, tokens, frames, ...");
+    command
+        ->add_option("files", transcription.files,
+                     "audio files (wav, flac, ogg) or folders of them")
+        ->required();
+    command->callback([this] { code = transcribe(transcription); });
+  }
+};
 
-}  // namespace rtfx
+}  // namespace
 
 int run_command_line(int argc, char** argv) {
   Program program;

@@ -70,12 +70,6 @@ Hypotheses BatchedHypotheses::result() const {
           narrow(durations_), scores_,         nan_.logical_or(scores_.isnan())};
 }
 
-at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths) {
-  const at::Tensor valid =
-      at::arange(encoded.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
-  return encoded.isnan().any(2).logical_and(valid).any(1);
-}
-
 Hypotheses concatenate(const std::vector<Hypotheses>& parts) {
   int64_t columns = 0;
   for (const Hypotheses& part : parts) columns = std::max(columns, part.tokens.size(1));

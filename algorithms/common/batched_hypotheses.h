@@ -46,9 +46,6 @@ class BatchedHypotheses {
   at::Tensor run_;         // [B] int64, tokens at last_frame
 };
 
-/// [B] bool: rows that hold a NaN in a valid frame. encoded [B, T', X], lengths [B] int64.
-at::Tensor rows_with_nan(const at::Tensor& encoded, const at::Tensor& lengths);
-
 /// Rows of several results one after the other.
 Hypotheses concatenate(const std::vector<Hypotheses>& parts);
 
