@@ -10,37 +10,11 @@
 #include "algorithms/common/batched_hypotheses.h"
 #include "algorithms/common/transducer.h"
 #include "algorithms/registry.h"
+#include "algorithms/wfst/wfst_batch.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
-namespace {
-
-Hypotheses to_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan) {
-  const auto batch = static_cast<int64_t>(paths.size());
-  size_t longest = 0;
-  for (const WfstPath& path : paths) longest = std::max(longest, path.tokens.size());
-  Hypotheses h;
-  h.lengths = at::zeros({batch}, at::kInt);
-  h.tokens = at::zeros({batch, static_cast<int64_t>(longest)}, at::kInt);
-  h.frames = at::zeros_like(h.tokens);
-  h.scores = at::zeros({batch}, at::kFloat);
-  h.nan = nan.clone();
-  for (size_t b = 0; b < paths.size(); ++b) {
-    const WfstPath& path = paths[b];
-    if (!path.alive) h.nan.mutable_data_ptr<bool>()[b] = true;
-    if (h.nan.const_data_ptr<bool>()[b]) continue;
-    h.lengths.mutable_data_ptr<int32_t>()[b] = static_cast<int32_t>(path.tokens.size());
-    h.scores.mutable_data_ptr<float>()[b] = static_cast<float>(-path.cost);
-    std::copy(path.tokens.begin(), path.tokens.end(),
-              h.tokens.mutable_data_ptr<int32_t>() + b * longest);
-    std::copy(path.token_frames.begin(), path.token_frames.end(),
-              h.frames.mutable_data_ptr<int32_t>() + b * longest);
-  }
-  return h;
-}
-
-}  // namespace
 
 Description CtcWfstCpu::describe() const {
   return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
@@ -49,6 +23,7 @@ Description CtcWfstCpu::describe() const {
 void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   graph_ = load_graph(options_, *model);
+  word_costs_ = boosted_word_costs(options_, *graph_);
   model_ = std::move(model);
   searches_.clear();
   for (int i = 0; i < at::get_num_threads(); ++i)
@@ -60,8 +35,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
   at::Tensor lp, nan;
   {
     const ScopedRange range("decode.project");
-    lp = model_->ctc_head->logits(batch.frames).to(at::kFloat).log_softmax(2);
-    lp.mul_(options_.acoustic_scale);
+    lp = scaled_log_probs(*model_, batch, options_.acoustic_scale);
     if (lp.is_cuda()) {
       const at::Tensor host =
           at::empty(lp.sizes(), lp.options().device(at::kCPU).pinned_memory(true));
@@ -72,17 +46,13 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
     nan = rows_with_nan(lp.narrow(2, 0, 1), at::tensor(batch.lengths_host, at::kLong));
   }
   const ScopedRange range("decode.loop");
-  Hypotheses result = to_hypotheses(search(lp, batch.lengths_host), nan);
+  const auto paths = search(lp, batch.lengths_host);
   counters_["host_reads"] = reads_.count();
-  const at::Device device = batch.frames.device();
-  for (at::Tensor* t :
-       {&result.lengths, &result.tokens, &result.frames, &result.scores, &result.nan})
-    *t = t->to(device);
-  return result;
+  return wfst_hypotheses(paths, nan, batch.frames.device());
 }
 
-std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp,
-                                         const std::vector<int64_t>& lengths) {
+std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                         std::span<const std::vector<float>> word_costs) {
   const float* emissions = lp.const_data_ptr<float>();
   const int64_t columns = lp.size(2), row = lp.size(1) * columns;
   // Long utterances first, so that none is left for the end.
@@ -97,7 +67,8 @@ std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp,
     ViterbiSearch& search = searches_[static_cast<size_t>(begin)];
     for (size_t i = next++; i < order.size(); i = next++) {
       const size_t b = order[i];
-      paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns);
+      paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
+                            word_costs.empty() ? word_costs_ : word_costs[b]);
       counts[b] = search.counts();
     }
   });

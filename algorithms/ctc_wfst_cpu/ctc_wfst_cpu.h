@@ -30,13 +30,17 @@ class CtcWfstCpu : public Decoder {
   Counters counters() const override { return counters_; }
 
   /// The best path of each row. lp [B, T', V+1] float32 on the CPU, contiguous: scaled
-  /// log-probabilities; `lengths`: frames of each row.
-  std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths);
+  /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
+  /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
+  std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                               std::span<const std::vector<float>> word_costs = {});
+  const WfstGraph& graph() const { return *graph_; }
 
  private:
   WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;
+  std::vector<float> word_costs_;        // of the option "boost", or empty
   std::vector<ViterbiSearch> searches_;  // one per thread
   HostReads reads_;
   Counters counters_;

@@ -163,7 +163,11 @@ WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> im
     array = reinterpret_cast<const T*>(next);
     next += static_cast<int64_t>(sizeof(T)) * count;
   };
-  view_ = {h.states, h.start, h.columns, h.emitting_arcs, h.arcs};
+  view_.states = h.states;
+  view_.start = h.start;
+  view_.columns = h.columns;
+  view_.emitting_arcs = h.emitting_arcs;
+  view_.arc_count = h.arcs;
   const int64_t* word_begin = nullptr;
   take(view_.arcs, h.arcs);
   take(word_begin, h.words + 1);
@@ -176,7 +180,7 @@ WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> im
 }
 
 /// Everything that a search relies on.
-void WfstGraph::check(const std::string& where) const {
+void WfstGraph::check(const std::string& where) {
   const auto require = [&](bool sound, const char* problem) {
     if (!sound) throw UserError(where, problem, kRemedy);
   };
@@ -206,16 +210,21 @@ void WfstGraph::check(const std::string& where) const {
 
   // Non-emitting arcs without a cycle: taking away states that none leads to, all go.
   std::vector<int32_t> arcs_into(static_cast<size_t>(g.states)), ready;
+  std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs into a state
   for (int64_t i = g.emitting_arcs; i < g.arc_count; ++i)
     ++arcs_into[static_cast<size_t>(g.arcs[i].next)];
   for (int32_t s = 0; s < g.states; ++s)
     if (arcs_into[static_cast<size_t>(s)] == 0) ready.push_back(s);
   for (size_t n = 0; n < ready.size(); ++n) {
     const auto s = static_cast<size_t>(ready[n]);
-    for (int32_t i = g.nonemitting_begin[s]; i < g.nonemitting_begin[s + 1]; ++i)
-      if (--arcs_into[static_cast<size_t>(g.arcs[i].next)] == 0) ready.push_back(g.arcs[i].next);
+    for (int32_t i = g.nonemitting_begin[s]; i < g.nonemitting_begin[s + 1]; ++i) {
+      const auto next = static_cast<size_t>(g.arcs[i].next);
+      longest[next] = std::max(longest[next], longest[s] + 1);
+      if (--arcs_into[next] == 0) ready.push_back(g.arcs[i].next);
+    }
   }
   require(ready.size() == static_cast<size_t>(g.states), "has a cycle of non-emitting arcs");
+  view_.longest_nonemitting = *std::max_element(longest.begin(), longest.end());
 }
 
 void WfstGraph::write(const std::filesystem::path& path) const {

@@ -15,7 +15,7 @@
 namespace rtfx {
 
 /// 16 bytes: one load of a GPU.
-struct GraphArc {
+struct alignas(16) GraphArc {
   int32_t next = 0;     // state
   int32_t column = -1;  // of the emissions: token id, V for blank; -1: non-emitting
   int32_t word = 0;     // 1..W; 0: none
@@ -33,6 +33,7 @@ struct GraphView {
   const int32_t* emitting_begin = nullptr;     // [states + 1], within [0, emitting_arcs]
   const int32_t* nonemitting_begin = nullptr;  // [states + 1], within [emitting_arcs, arc_count]
   const float* final_cost = nullptr;           // [states]; +infinity: not final
+  int32_t longest_nonemitting = 0;             // arcs of the longest path of non-emitting arcs
 };
 
 class WfstGraph {
@@ -66,7 +67,7 @@ class WfstGraph {
   WfstGraph(std::shared_ptr<const void> owner, std::span<const char> image,
             const std::string& where);
   const Header& header() const { return *reinterpret_cast<const Header*>(image_.data()); }
-  void check(const std::string& where) const;
+  void check(const std::string& where);
 
   std::shared_ptr<const void> owner_;  // of the image: memory or a mapped file
   std::span<const char> image_;        // the whole file
