@@ -36,7 +36,10 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
     std::copy(path.token_frames.begin(), path.token_frames.end(),
               h.frames.mutable_data_ptr<int32_t>() + b * longest);
   }
-  return h.each([&](const at::Tensor& t) { return t.to(device); });
+  if (!device.is_cuda()) return h;
+  return h.each([&](const at::Tensor& t) {  // without waiting
+    return t.pin_memory().to(device, /*non_blocking=*/true);
+  });
 }
 
 }  // namespace rtfx

@@ -1,6 +1,8 @@
 // Tiny decoding graphs, and a search over them that looks at every path.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <map>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/wfst/composition.h"
-#include "algorithms/wfst/graph.h"
+#include "algorithms/wfst/search.h"
 #include "algorithms/wfst/topology.h"
 
 namespace rtfx::test {
@@ -63,6 +65,18 @@ inline std::vector<float> random_emissions(int64_t frames, int64_t columns, uint
   std::vector<float> lp(static_cast<size_t>(frames * columns));
   for (float& value : lp) value = -quarter(random, 12);
   return lp;
+}
+
+/// Fails where one path is not the other in every bit.
+inline void expect_same_path(const WfstPath& found, const WfstPath& expected,
+                             const std::string& what) {
+  ASSERT_EQ(found.alive, expected.alive) << what;
+  EXPECT_EQ(found.reached_final, expected.reached_final) << what;
+  EXPECT_EQ(found.cost, expected.cost) << what;
+  EXPECT_EQ(found.words, expected.words) << what;
+  EXPECT_EQ(found.word_frames, expected.word_frames) << what;
+  EXPECT_EQ(found.tokens, expected.tokens) << what;
+  EXPECT_EQ(found.token_frames, expected.token_frames) << what;
 }
 
 /// The least cost of each word sequence over all paths that end in a final state.

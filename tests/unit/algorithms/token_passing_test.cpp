@@ -14,16 +14,6 @@ namespace {
 
 constexpr int64_t kRoom = 1 << 16;
 
-void expect_equal(const WfstPath& found, const WfstPath& expected, const std::string& what) {
-  ASSERT_EQ(found.alive, expected.alive) << what;
-  EXPECT_EQ(found.reached_final, expected.reached_final) << what;
-  EXPECT_EQ(found.cost, expected.cost) << what;
-  EXPECT_EQ(found.words, expected.words) << what;
-  EXPECT_EQ(found.word_frames, expected.word_frames) << what;
-  EXPECT_EQ(found.tokens, expected.tokens) << what;
-  EXPECT_EQ(found.token_frames, expected.token_frames) << what;
-}
-
 TEST(TokenPassing, KeysAreInTheOrderOfCostThenNumber) {
   const std::vector<float> costs = {-1e30f, -2.5f, -1e-40f, 0.0f, 1e-40f, 1.0f, 1e30f};
   for (size_t i = 0; i < costs.size(); ++i) {
@@ -77,7 +67,7 @@ TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
         for (size_t b = 0; b < c.lengths.size(); ++b) {
           const WfstPath expected = plain.run(c.lp.data() + b * 3 * static_cast<size_t>(c.frames),
                                               c.lengths[b], 3, c.word_costs);
-          expect_equal(found.paths[b], expected, fmt::format("seed {} row {}", seed, b));
+          test::expect_same_path(found.paths[b], expected, fmt::format("seed {} row {}", seed, b));
           kept += plain.counts().kept_tokens;
           open += expected.alive && !expected.reached_final;
           dead += !expected.alive;
@@ -99,7 +89,7 @@ TEST(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
       ViterbiSearch plain(graph.view(), 1e6f, max_active);
       const auto found =
           test::pass_tokens(graph.view(), lp, 30, {30}, 1e6f, max_active, 1, 2, kRoom);
-      expect_equal(found.paths[0], plain.run(lp.data(), 30, 3), fmt::format("{}", seed));
+      test::expect_same_path(found.paths[0], plain.run(lp.data(), 30, 3), fmt::format("{}", seed));
     }
   }
 }
