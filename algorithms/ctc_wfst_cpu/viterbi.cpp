@@ -66,14 +66,16 @@ void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
   // `cut` only falls, and ends as best + beam: what it let through too early is dropped below.
   float cut = kInfinity;
   candidates_.clear();
-  const auto expand_token = [&](size_t i, const auto& take) {
-    const Token& token = tokens[i];
+  const auto expand_token = [&, arcs = graph_.arcs, word_costs = u.word_costs, beam = beam_](
+                                size_t i, const auto& take) {
+    const Token token = tokens[i];
     const auto s = static_cast<size_t>(token.state);
-    for (int32_t a = graph_.emitting_begin[s]; a < graph_.emitting_begin[s + 1]; ++a) {
-      const GraphArc& arc = graph_.arcs[a];
-      const float cost = (token.cost + cost_of(arc, u.word_costs)) - lp[arc.column];
+    const int32_t end = graph_.emitting_begin[s + 1];
+    for (int32_t a = graph_.emitting_begin[s]; a < end; ++a) {
+      const GraphArc& arc = arcs[a];
+      const float cost = (token.cost + cost_of(arc, word_costs)) - lp[arc.column];
       if (cost < cut) {
-        cut = std::min(cut, cost + beam_);
+        cut = std::min(cut, cost + beam);
         take(Candidate{cost, a, static_cast<int32_t>(u.first_trace() + i)});
       }
     }

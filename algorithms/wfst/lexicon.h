@@ -16,9 +16,9 @@ using Lexicon = std::map<std::string, std::vector<std::vector<int32_t>>, std::le
 
 /// Lines "word piece piece ...", separated by spaces and tabs, plain or gzip. Only words that
 /// `wanted` (sorted) holds are kept; `<unk>`, if wanted and not in the file, is spelled by the
-/// tokenizer's unknown piece. Throws UserError with file and line for a word without pieces and
-/// for a piece that the tokenizer does not have; with `drop_unspelled` such lines are left out and
-/// counted in *dropped.
+/// tokenizer's unknown piece, unless the file has none of the words: then the result is empty.
+/// Throws UserError with file and line for a word without pieces and for a piece that the tokenizer
+/// does not have; with `drop_unspelled` such lines are left out and counted in *dropped.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
 
