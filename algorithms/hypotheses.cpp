@@ -20,9 +20,10 @@ std::vector<int32_t> row(const at::Tensor& values, int64_t index, int64_t length
 /// All entries as rows of one batch; then each row's list, of which the first is the row's result.
 std::vector<Hypothesis> nbest_to_host(const NBest& nbest, const at::Tensor& nan) {
   const int64_t batch = nbest.scores.size(0), n = nbest.scores.size(1);
-  const Hypotheses flat = Hypotheses{nbest.lengths,   nbest.tokens, nbest.frames,
-                                     nbest.durations, nbest.scores, nan.unsqueeze(1).expand({-1, n})}
-                              .each([](const at::Tensor& t) { return t.flatten(0, 1); });
+  const Hypotheses flat =
+      Hypotheses{nbest.lengths,   nbest.tokens, nbest.frames,
+                 nbest.durations, nbest.scores, nan.unsqueeze(1).expand({-1, n})}
+          .each([](const at::Tensor& t) { return t.flatten(0, 1); });
   const std::vector<Hypothesis> entries = flat.to_host();
   std::vector<Hypothesis> result;
   for (int64_t b = 0; b < batch; ++b) {

@@ -1,5 +1,5 @@
-// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores; of
-// the best hypothesis, and where asked for of the n best.
+// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores;
+// of the best hypothesis, and where asked for of the n best.
 #pragma once
 
 #include <ATen/core/Tensor.h>

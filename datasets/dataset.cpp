@@ -22,6 +22,15 @@ std::string names_and_sizes(const std::vector<Utterance>& utterances) {
   return text;
 }
 
+/// The manifest to read: the fallback where the manifest itself is absent.
+std::string present_manifest(const DatasetSource& source) {
+  if (source.fallback.empty() || std::filesystem::exists(source.manifest)) return source.manifest;
+  if (std::filesystem::exists(source.fallback)) return source.fallback;
+  throw UserError(source.manifest,
+                  fmt::format("no such file, and neither is its fallback {}", source.fallback),
+                  "put one of them there, or name another with --set datasets.N.manifest");
+}
+
 }  // namespace
 
 Dataset load_dataset(const DatasetSource& source) {
@@ -39,8 +48,10 @@ Dataset load_dataset(const DatasetSource& source) {
   Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}};
   std::string identity;
   if (!source.manifest.empty()) {
-    identity = read_text_file(source.manifest);
-    dataset.utterances = parse_manifest(source.manifest, identity);
+    const std::string manifest = present_manifest(source);
+    if (manifest != source.manifest) dataset.stand_in = manifest;
+    identity = read_text_file(manifest);
+    dataset.utterances = parse_manifest(manifest, identity);
   } else if (!source.librispeech.empty()) {
     dataset.utterances = read_librispeech(source.librispeech, identity);
   } else {

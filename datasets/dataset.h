@@ -13,13 +13,15 @@ namespace rtfx {
 struct DatasetSource {
   std::string id;
   std::string manifest;            // a JSON-lines manifest (manifest.h)
+  std::string fallback;            // another, for where `manifest` does not exist; may be empty
   std::string librispeech;         // a LibriSpeech folder (librispeech.h)
   std::vector<std::string> files;  // audio files or folders of them (audio_files.h)
   int64_t limit = 0;               // use the first so many utterances; 0: all
 };
 
 /// Lists the utterances; opens an audio file only where nothing else tells its length. Throws
-/// UserError as the readers of the three kinds do, and for an audio file without a readable header.
+/// UserError as the readers of the three kinds do, for an audio file without a readable header, and
+/// where neither the manifest nor its fallback exists.
 Dataset load_dataset(const DatasetSource& source);
 
 }  // namespace rtfx

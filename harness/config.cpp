@@ -112,7 +112,7 @@ class Reader {
   void read_datasets() {
     std::set<std::string> seen;
     for (const JsonView& v : root_.at("datasets").elements()) {
-      v.check_keys({"id", "manifest", "librispeech", "files", "limit"});
+      v.check_keys({"id", "manifest", "fallback", "librispeech", "files", "limit"});
       DatasetSource dataset;
       if (const auto m = v.find("manifest")) dataset.manifest = path(*m).string();
       if (const auto m = v.find("librispeech")) dataset.librispeech = path(*m).string();
@@ -122,6 +122,10 @@ class Reader {
       if (const auto m = v.find("limit")) dataset.limit = m->integer(1);
       if (dataset.manifest.empty() + dataset.librispeech.empty() + dataset.files.empty() != 2) {
         v.fail("an object with exactly one of manifest, librispeech, files");
+      }
+      if (const auto fallback = v.find("fallback")) {
+        if (dataset.manifest.empty()) fallback->fail("no fallback, or one for a manifest");
+        dataset.fallback = path(*fallback).string();
       }
       dataset.id = v.at("id").text();
       unique(seen, dataset.id, v.where());
@@ -275,6 +279,7 @@ json Config::resolved() const {
   for (const DatasetSource& d : datasets) {
     json entry = {{"id", d.id}};
     if (!d.manifest.empty()) entry["manifest"] = d.manifest;
+    if (!d.fallback.empty()) entry["fallback"] = d.fallback;
     if (!d.librispeech.empty()) entry["librispeech"] = d.librispeech;
     if (!d.files.empty()) entry["files"] = d.files;
     if (d.limit > 0) entry["limit"] = d.limit;
@@ -309,7 +314,7 @@ std::string Config::hash() const {
   for (json& decoder : canonical["decoders"])
     for_each_file(decoder["name"], decoder["options"], relative);
   for (json& dataset : canonical["datasets"]) {
-    for (const char* key : {"manifest", "librispeech"}) {
+    for (const char* key : {"manifest", "fallback", "librispeech"}) {
       if (dataset.contains(key)) relative(dataset[key]);
     }
     if (dataset.contains("files")) {

@@ -81,6 +81,7 @@ json datasets_record(const Workspace& workspace) {
                                                            : source.files.front();
     list.push_back({{"id", source.id},
                     {"path", path},
+                    {"stand_in", d.dataset.stand_in.empty() ? json() : json(d.dataset.stand_in)},
                     {"utterances", d.dataset.utterances.size()},
                     {"audio_seconds", d.audio_seconds},
                     {"load_seconds", d.load_seconds},

@@ -25,7 +25,9 @@ std::vector<std::string> table_names() {
 /// The general complaint about a missing manifest would not say how this one is made.
 void check_data(const Config& config) {
   for (const DatasetSource& dataset : config.datasets) {
-    if (dataset.manifest.empty() || std::filesystem::exists(dataset.manifest)) continue;
+    if (dataset.manifest.empty() || !dataset.fallback.empty() ||
+        std::filesystem::exists(dataset.manifest))
+      continue;
     throw UserError(dataset.manifest, "no such file",
                     "make it with datasets/speak_test_other.py data/test_other, or name other data "
                     "with --set datasets.0.manifest=FILE");
@@ -60,6 +62,17 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
   std::vector<std::string> arguments = {table.string(), journal.string()};
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
+
+  // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
+  const bool is_run = std::filesystem::is_directory(journal);
+  std::ifstream in(table);
+  const auto paper = nlohmann::json::parse(in).at("paper");
+  for (const std::string figure : paper.value("figures", nlohmann::json::array())) {
+    const auto file = is_run ? journal / (figure + ".svg")
+                             : journal.parent_path() /
+                                   fmt::format("{}_{}.svg", journal.stem().string(), figure);
+    run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
+  }
 }
 
 }  // namespace rtfx

@@ -27,7 +27,7 @@ std::filesystem::path table_file(const std::string& name);
 int run_table(const Config& config, Journal::Mode mode);
 
 /// Prints the table of a journal, or of a run's folder, and writes it beside the journal as
-/// Markdown and, if wanted, LaTeX.
+/// Markdown and, if wanted, LaTeX, and the figures that the table names as SVG.
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
                   bool latex);
 

@@ -120,8 +120,7 @@ int transcribe(const TranscribeOptions& given) {
                    files[i].string());
         failed = true;
       } else {
-        print_result(options, files[i], decoded.hypotheses[i], decoded.texts[i],
-                     *model->tokenizer);
+        print_result(options, files[i], decoded.hypotheses[i], decoded.texts[i], *model->tokenizer);
       }
     }
   }

@@ -51,6 +51,10 @@ Workspace::Workspace(const Config& config) : config_(config) {
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
     loaded.dataset = load_dataset(source);
+    if (!loaded.dataset.stand_in.empty()) {
+      loaded.notices.push_back(
+          fmt::format("{}: no such file; {} instead", source.manifest, loaded.dataset.stand_in));
+    }
     datasets_.push_back(std::move(loaded));
   }
   for (DecoderSpec& spec : config_.decoders) {

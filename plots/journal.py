@@ -14,6 +14,7 @@ class Case:
     last: dict  # the last run or failure record
     runs: list = field(default_factory=list)
     failure: dict | None = None
+    is_stand_in_data: bool = False  # the set was absent, and its fallback decoded
 
     @property
     def model(self):
@@ -145,6 +146,9 @@ def read_journal(path):
                 case.runs.append(record)
             else:
                 case.failure = record
+    stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}
+    for case in cases.values():
+        case.is_stand_in_data = case.dataset in stand_ins
     return Journal(path, provenances, list(cases.values()))
 
 

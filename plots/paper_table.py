@@ -14,6 +14,7 @@ from cells import METRICS, agreement, digits_of, find_case, our_value, same_sett
 from journal import read_journal
 
 SYNTHETIC = "random encoder + stand-in decoder"
+STAND_IN = "stand-in data"
 CLASSES = {
     "W": "Accuracy: equal only with the same weights, data and text normaliser",
     "R": "A ratio: expected to point the same way",
@@ -53,7 +54,8 @@ def our_setting(journal):
     about = journal.provenance
     config, device, build = about["config"], about["device"], about["rtfx"]
     sets = [
-        f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s)"
+        f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s"
+        + (f"; stand-in: {Path(d['stand_in']).parent.name})" if d.get("stand_in") else ")")
         for d in about["datasets"]
     ]
     revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
@@ -84,6 +86,7 @@ def remark_of(case, cv_max, *first):
                 "approximate" if case.is_approximate else "",
                 "NOISY" if mean and deviation > cv_max * mean else "",
                 SYNTHETIC if case.is_synthetic else "",
+                STAND_IN if case.is_stand_in_data else "",
             ],
         )
     )
@@ -103,7 +106,7 @@ def cell_row(cases, cell, cv_max):
         remark = "not run" if cell.get("decoder") else "nothing of the kind here"
     else:
         verdict = agreement(cell, ours)
-        if cell["metric"] == "wer" and case.is_synthetic:
+        if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
             verdict, ratio = "of the stand-in: not comparable", None
         remark = remark_of(case, cv_max, verdict)
     return [
@@ -175,6 +178,11 @@ def stamps(journal):
             f"Rows marked '{SYNTHETIC}': the checkpoint was not there. An encoder of its size with "
             "random weights was timed; the decoder, its frames and the words are a small trained "
             "model's. Word error rates are that model's."
+        )
+    if any(case.is_stand_in_data for case in journal.cases):
+        yield (
+            f"Rows marked '{STAND_IN}': the published set was not there, and other audio was decoded "
+            "in its place."
         )
     failed = sum(case.failure is not None for case in journal.cases)
     if failed:

@@ -96,14 +96,17 @@ void AesPp::Search::expand() {
     scores = merged(scores, all);
   }
 
+  const bool as_nemo = !options_.permute_update && !tdt_;
+  const at::Tensor open_or_empty =
+      as_nemo ? open_.logical_or(h.alive().logical_not()) : at::Tensor();
   const Choice best = beams_.choose(scores, all.labels, all.durations, open_);
   h.append(best.parents, best.labels, best.scores, best.durations);
   beams_.advance(best.parents, best.labels);
   look();
   at::Tensor still = (best.labels >= 0).logical_and(best.labels != h.blank).logical_and(h.alive());
   if (tdt_) still = still.logical_and(best.durations == 0);
-  // A label says that its parent was open; NeMo asks the slot's former hypothesis as well.
-  if (!options_.permute_update && !tdt_) still = still.logical_and(open_);
+  // A label says that its parent was open; NeMo asks the slot's former hypothesis, if any, as well.
+  if (as_nemo) still = still.logical_and(open_or_empty);
   open_.copy_(still);
   step_.add_(1);
   at::logical_and_out(expanding, open_, step_ < options_.num_steps);

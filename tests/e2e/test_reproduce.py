@@ -171,3 +171,35 @@ def test_a_checkpoint_that_is_there_is_taken(rtfx, tmp_path):
     records = strict_records(tmp_path / "run/journal.jsonl")
     assert {record["model"]["weights"] for record in runs_of(records)} == {"checkpoint"}
     assert LABEL not in result.stdout
+
+
+def test_absent_data_have_a_fallback_and_figures_stand_beside_the_table(rtfx, tmp_path):
+    alsd_pp = [{"id": f"alsd_pp_{k}", "name": "alsd_pp", "options": {"beam_size": k}} for k in (1, 2)]
+    settings = {k: v for k, v in small(tmp_path).items() if k.startswith(("models.0", "dtypes"))}
+    settings |= {
+        "decoders": [{"id": "greedy", "name": "label_looping"}, *alsd_pp],
+        "datasets.0.manifest": str(tmp_path / "gone.jsonl"),
+        "datasets.0.fallback": str(AUDIO / "manifest.jsonl"),
+        "protocol.measured_rounds": 1,
+    }
+    result = reproduce(rtfx, tmp_path, "--quick", 3, table="beam_table3", settings=settings)
+    assert result.returncode == 0, result.stderr
+    assert "gone.jsonl: no such file; " in result.stderr
+    assert strict_records(tmp_path / "run/journal.jsonl")[0]["datasets"][0]["stand_in"] == str(
+        AUDIO / "manifest.jsonl"
+    )
+    text = (tmp_path / "run/table.md").read_text()
+    assert "Rows marked 'stand-in data'" in text.split("| what differs")[0]
+    [wer] = [line for line in text.splitlines() if "ALSD++ CG, beam 2" in line and "22.66" in line]
+    assert wer.split("|")[-2].startswith(" of the stand-in: not comparable")
+    for name in ("beam_sweep", "trade_off"):
+        figure = (tmp_path / "run" / f"{name}.svg").read_text()
+        assert "alsd_pp" in figure and "word error rate (%)" in figure
+
+
+def test_neither_data_nor_fallback(rtfx, tmp_path):
+    data = {"datasets.0.manifest": str(tmp_path / "no.jsonl"),
+            "datasets.0.fallback": str(tmp_path / "neither.jsonl")}  # fmt: skip
+    result = reproduce(rtfx, tmp_path, **data)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert "no.jsonl" in result.stderr and "neither.jsonl" in result.stderr

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/common/sync_debug.h"
+#include "algorithms/ngram_lm/ngram_lm.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -52,7 +53,7 @@ TEST_F(GpuLanguageModel, EvaluationEqualsTheCpu) {
 
 /// The exact arms and their graph forms.
 std::vector<Arm> transducer_arms() {
-  std::vector<Arm> arms = exact_arms();
+  std::vector<Arm> arms = lm_arms();
   for (const char* graphs : {"replay", "conditional"}) {
     arms.push_back({"frame_looping", {{"graphs", graphs}}});
     arms.push_back({"label_looping", {{"graphs", graphs}}});

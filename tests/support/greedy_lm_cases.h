@@ -37,6 +37,13 @@ inline LmCase random_lm(std::mt19937& random, int64_t vocabulary,
   return lm;
 }
 
+/// The exact decoders that take a language model.
+inline std::vector<Arm> lm_arms() {
+  std::vector<Arm> arms = exact_arms();
+  std::erase_if(arms, [](const Arm& arm) { return arm.name == "step_replay"; });
+  return arms;
+}
+
 /// CTC with a language model: logits [T][V+1] of one utterance.
 inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
   Hypothesis hypothesis;

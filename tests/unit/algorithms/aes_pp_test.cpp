@@ -83,8 +83,9 @@ class PlainSearch {
       for (size_t k = 0; k < chosen.size(); ++k) {
         const Slot& s = chosen[k];
         const bool token = s.score > kNone && s.label >= 0 && s.label != blank();
+        const bool finished = slots_[k].score > kNone && !open[k];  // who was in the slot before
         next_open.push_back(token && (!tdt() || s.duration == 0) &&
-                            (settings_.permute || tdt() || open[k]));
+                            (settings_.permute || tdt() || !finished));
       }
       slots_ = chosen;
       open = next_open;

@@ -27,7 +27,7 @@ TEST_F(GreedyLanguageModel, TransducersEqualThePlainSearch) {
       tokens += static_cast<int>(expected.back().tokens.size());
       different += expected.back().tokens != oracle(c.model, row, max_symbols).tokens;
     }
-    for (Arm arm : exact_arms()) {
+    for (Arm arm : lm_arms()) {
       arm.options.update({{"max_symbols", max_symbols}, {"lm", lm.option}});
       const auto found = run(arm.name, arm.options, c);
       for (size_t b = 0; b < expected.size(); ++b) {

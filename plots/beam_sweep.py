@@ -1,0 +1,33 @@
+"""Word error rate and RTFx over the beam size, for each beam search with and without LM."""
+
+from journal import panels
+from matplotlib.ticker import LogLocator, NullLocator
+from options import arm, by_batch, option, rtfx, wer_percent
+from style import main
+from sweep import draw_lines, lines_over
+
+MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx}
+
+
+def draw(cases, width):
+    cases = [case for case in cases if option(case, "beam_size")]
+    groups = {
+        title: lines_over(group, ["beam_size"], arm)
+        for title, group in by_batch(panels(cases)).items()
+    }
+    figure, axes = draw_lines(groups, MEASURES, "beam size", width)
+    beams = sorted({option(case, "beam_size") for case in cases})
+    for row in axes:
+        for cell in row:
+            cell.set_xscale("log", base=2)
+            cell.set_xticks(beams, [f"{beam:g}" for beam in beams])
+            cell.xaxis.set_minor_locator(NullLocator())
+        row[1].set_yscale("log")
+        row[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        row[1].yaxis.set_major_formatter("{x:g}")
+        row[1].yaxis.set_minor_locator(NullLocator())
+    return figure
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)

@@ -1,0 +1,41 @@
+"""What figures read from a case beside its times: options of the decoder, and edit counts."""
+
+
+def option(case, *keys):
+    """The value of a nested option; None where the decoder has none."""
+    value = case.last["decoder"]["options"]
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def arm(case):
+    """A decoder's name with what else sets it apart: alsd_pp, CUDA graph, LM."""
+    graphs = {"conditional": "CUDA graph", "replay": "replayed graphs"}
+    parts = [case.last["decoder"]["name"], graphs.get(option(case, "graphs"))]
+    if option(case, "lm"):
+        parts.append("LM")
+    return ", ".join(filter(None, parts))
+
+
+def percent(case, *counts):
+    """Sum of edit counts per 100 words of the reference; None without a WER."""
+    wer = case.last.get("wer")
+    return wer and 100 * sum(wer[c] for c in counts) / wer["reference_words"]
+
+
+def wer_percent(case):
+    return percent(case, "substitutions", "insertions", "deletions")
+
+
+def rtfx(case):
+    return case.metric("rtfx.total")[0]
+
+
+def by_batch(groups):
+    """panels() with the batch size in the title too."""
+    return {
+        f"{title}, batch {batch}": [case for case in group if case.batch == batch]
+        for title, group in groups.items()
+        for batch in dict.fromkeys(case.batch for case in group)
+    }

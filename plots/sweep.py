@@ -1,0 +1,48 @@
+"""Figures over an option of the decoders: two panels side by side for each model and set."""
+
+from options import option, wer_percent
+from style import SERIES, legend, new_figure
+
+MARKERS = "os^Dv<>PXph*"
+
+
+def lines_over(cases, keys, label):
+    """{label(case): [(value of the option `keys`, case), ...] by value} of the cases with a WER that
+    have the option; empty where no line has two points."""
+    lines = {}
+    for case in cases:
+        value = option(case, *keys)
+        if value is not None and case.runs and wer_percent(case) is not None:
+            lines.setdefault(label(case), []).append((value, case))
+    if all(len(points) < 2 for points in lines.values()):
+        return {}
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in lines.items()}
+
+
+def draw_lines(groups, measures, xlabel, width):
+    """groups: {title: lines_over(...)}; measures: {label of the axis: value(case)}. The figure and
+    its axes, a row for each group and a column for each measure; None without a line."""
+    groups = {title: lines for title, lines in groups.items() if lines}
+    if not groups:
+        return None, []
+    names = list(dict.fromkeys(name for lines in groups.values() for name in lines))
+    figure, axes = new_figure(len(groups), len(measures), width, [2.0] * len(groups))
+    handles = {}
+    for row, (title, lines) in zip(axes, groups.items()):
+        for cell, (label, value) in zip(row, measures.items()):
+            for name, points in lines.items():
+                i = names.index(name)
+                (handles[name],) = cell.plot(
+                    [x for x, _ in points],
+                    [value(case) for _, case in points],
+                    color=SERIES[i % len(SERIES)],
+                    marker=MARKERS[i % len(MARKERS)],
+                    markersize=4,
+                    linewidth=1.4,
+                )
+            cell.set_xlabel(xlabel)
+            cell.set_ylabel(label)
+            cell.grid(axis="y")
+        row[0].set_title(title)
+    legend(figure, [handles[name] for name in names], names, 0.55 * width)
+    return figure, axes

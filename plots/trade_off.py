@@ -1,0 +1,57 @@
+"""Word error rate against RTFx: what accuracy costs. The line joins the decoders that no other one
+beats in both."""
+
+from journal import panels
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
+from options import arm, by_batch, option, rtfx, wer_percent
+from style import GREY, SERIES, legend, main, new_figure
+from sweep import MARKERS
+
+
+def best_of_both(points):
+    """Of (RTFx, WER, ...) those that no other is faster and better than, from the fastest on."""
+    kept = []
+    for point in sorted(points, key=lambda p: (-p[0], p[1])):
+        if not kept or point[1] < kept[-1][1]:
+            kept.append(point)
+    return kept
+
+
+def draw(cases, width):
+    cases = [c for c in cases if c.has_words and c.runs and wer_percent(c) is not None]
+    if not cases:
+        return None
+    groups = by_batch(panels(cases))
+    names = list(dict.fromkeys(arm(case) for case in cases))
+    colours = {name: SERIES[i % len(SERIES)] for i, name in enumerate(names)}
+    markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(names)}
+    figure, axes = new_figure(len(groups), 1, width, [2.4] * len(groups))
+    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+        points = [(rtfx(case), wer_percent(case), case) for case in group if rtfx(case)]
+        edge = best_of_both(points)
+        cell.plot([p[0] for p in edge], [p[1] for p in edge], color=GREY, linewidth=1, zorder=1)
+        for x, y, case in points:
+            name = arm(case)
+            cell.scatter(x, y, s=30, color=colours[name], marker=markers[name], zorder=2)
+            if option(case, "beam_size") and len(points) < 40:
+                cell.annotate(f"{option(case, 'beam_size'):g}", (x, y), xytext=(4, 3),
+                              textcoords="offset points", fontsize=7)  # fmt: skip
+        cell.set_xscale("log")
+        cell.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        cell.xaxis.set_major_formatter("{x:g}")
+        cell.xaxis.set_minor_locator(NullLocator())
+        cell.set_ylabel("word error rate (%)")
+        cell.grid(axis="y")
+        cell.set_title(title)
+    axes[-1, 0].set_xlabel("RTFx total (s of audio per s); numbers: beam size")
+    handles = [
+        Line2D([], [], color=colours[n], marker=markers[n], linestyle="", markersize=5)
+        for n in names
+    ]
+    legend(figure, handles, names, 0.7 * width)
+    return figure
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)

@@ -1,0 +1,87 @@
+"""Figures over the options of decoders: the lines and points that a journal holds."""
+
+import importlib
+import sys
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+from test_report import script
+
+
+def journal(folder):
+    """ALSD++ with beams 1, 2, 4, two ways of fusion and three weights; greedy; one failure."""
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+
+    def add(name, errors, seconds, **options):
+        record = synthetic.run(decode_seconds=seconds, decoder=name, exactness="approximate")
+        record["decoder"] |= {"name": "alsd_pp", "options": options}
+        record["wer"] |= {"substitutions": errors - 11, "insertions": 0, "deletions": 11}
+        records.append(record)
+
+    for beam in (4, 1, 2):
+        add(f"alsd_pp_{beam}", 100 - beam, 0.5 * beam, beam_size=beam, graphs="conditional", lm=None)
+    for blank in ("lm_weighted_full", "no_score"):
+        for alpha in (0.5, 0.1, 0.3):
+            lm = {"alpha": alpha, "pruning": "late", "blank_scoring": blank}
+            add(f"{blank}_{alpha}", 60 + int(10 * alpha), 3, beam_size=4, graphs="none", lm=lm)
+    records.append(synthetic.failure(decoder="broken"))
+    return synthetic.write(folder, records)
+
+
+@pytest.fixture
+def lines(tmp_path, monkeypatch):
+    """lines(script): {label: (x, y) of each row's panels} of a script's figure."""
+    monkeypatch.syspath_prepend(str(ROOT / "plots"))
+    cases = importlib.import_module("journal").read_journal(journal(tmp_path / "run")).cases
+
+    def of(name):
+        figure = importlib.import_module(name).draw(cases, 8.6)
+        labels = [text.get_text() for text in figure.legends[0].get_texts()]
+        panels = [[line.get_data() for line in axes.get_lines()] for axes in figure.axes]
+        return labels, [[(list(x), list(y)) for x, y in panel] for panel in panels]
+
+    yield of
+    for module in ("journal", "options", "style", "sweep", "beam_sweep", "lm_weight", "trade_off"):
+        sys.modules.pop(module, None)
+
+
+def test_beam_sweep(lines):
+    labels, (wers, speeds) = lines("beam_sweep")
+    assert labels == ["alsd_pp, CUDA graph", "alsd_pp, LM"]
+    assert wers[0] == ([1, 2, 4], [pytest.approx(100 * (100 - k) / 290) for k in (1, 2, 4)])
+    assert speeds[0][1] == sorted(speeds[0][1], reverse=True)
+
+
+def test_lm_weight(lines):
+    labels, (wers, deletions) = lines("lm_weight")
+    assert labels == [
+        "alsd_pp, beam 4: late, blank rescaled",
+        "alsd_pp, beam 4: late, blank not scored",
+    ]
+    assert all(xs == [0.1, 0.3, 0.5] for xs, _ in wers + deletions)
+    assert wers[0][1] == [pytest.approx(100 * errors / 290) for errors in (61, 63, 65)]
+    assert deletions[0][1] == [pytest.approx(100 * 11 / 290)] * 3
+
+
+def test_trade_off_joins_what_nothing_beats(lines):
+    labels, [[(speeds, wers)]] = lines("trade_off")
+    assert labels == ["greedy", "alsd_pp, CUDA graph", "alsd_pp, LM"]
+    # Greedy (0.5 s, 90 errors) beats beam 1 (0.5 s, 99); then beam 4 without LM loses to 61 errors.
+    assert wers == [pytest.approx(100 * 90 / 290), pytest.approx(100 * 61 / 290)]
+    assert speeds == sorted(speeds, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["beam_sweep", "lm_weight", "trade_off"])
+def test_scripts_write_figures(name, tmp_path):
+    run = journal(tmp_path / "run").parent
+    for kind in ("svg", "pdf", "png"):
+        assert script(f"plots/{name}.py", run, "-o", tmp_path / f"f.{kind}").returncode == 0
+        assert (tmp_path / f"f.{kind}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", ["beam_sweep", "lm_weight"])
+def test_a_journal_without_such_options_is_an_error(name, tmp_path):
+    run = synthetic.write(tmp_path / "run", synthetic.typical()).parent
+    result = script(f"plots/{name}.py", run, "-o", tmp_path / "f.svg")
+    assert result.returncode != 0 and "no record that this figure shows" in result.stderr

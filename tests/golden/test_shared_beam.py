@@ -1,0 +1,112 @@
+"""ALSD++ and AES++ n-best lists (RTFX_SHARED) against NeMo's, with and without the 6-gram: every text
+in its place, its frames and its score.
+
+Where NeMo does otherwise than the algorithm says, the decoders' options "as in NeMo" are set."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from golden import SHARED, need, transcripts
+
+SIX_GRAM = SHARED / "lm/token_6gram.arpa.gz"
+MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin-rnnt", "standin-tdt"]
+DECODERS = {"malsd": "alsd_pp", "maes": "aes_pp"}
+SCORES = 2e-3  # of sums over some hundred labels in float32
+TIE = 2e-4  # neighbours in a list whose scores are that close may be in either order
+
+
+def searches(model):
+    """(name of NeMo's search, name of the decoder, its options)"""
+    settings = json.loads((SHARED / "golden" / model / "golden.json").read_text())
+    for name, search in settings["decoders"].items():
+        if not (match := re.match(r"(malsd|maes)_", name)):
+            continue
+        options = {"beam_size": search["beam_size"], "nbest": search["beam_size"]}
+        early_full = name.endswith("early_lm_weighted_full")
+        if match[1] == "malsd":
+            options |= {"max_symbols": search["max_symbols"], "scale_forced_blank": not early_full}
+        else:
+            options |= {
+                "num_steps": search["maes_num_steps"],
+                "expansion_beta": search["maes_expansion_beta"],
+                "expansion_gamma": search["maes_expansion_gamma"],
+                "permute_update": False,
+                "count_acoustic_twice": early_full,
+            }
+        if "pruning_mode" in search:
+            options["lm"] = {
+                "path": str(SIX_GRAM),
+                "alpha": settings["lm_alpha"],
+                "pruning": search["pruning_mode"],
+                "blank_scoring": search["blank_lm_score_mode"],
+                "blank_eps": 1e-2 if match[1] == "malsd" else 1e-6,
+            }
+        yield name, DECODERS[match[1]], options
+
+
+def reference(arrays, name, tdt):
+    """The list as `transcribe --json` prints it."""
+    lines = []
+    for k, length in enumerate(arrays[f"{name}/lens"]):
+        # NeMo gives the frame after a TDT token's duration instead of its own.
+        frames = "ends" if tdt else "frames"
+        lines.append(
+            {
+                "tokens": arrays[f"{name}/ids"][k, :length].tolist(),
+                frames: arrays[f"{name}/timestamps"][k, :length].tolist(),
+                "score": float(arrays[f"{name}/scores"][k]),
+            }
+        )
+    return lines
+
+
+def difference(found, expected):
+    """What is wrong with the list, or None."""
+    if len(found) != len(expected):
+        return f"{len(found)} texts instead of {len(expected)}"
+
+    def key(line):
+        return line["score"] / (len(line["tokens"]) + 1)
+
+    left = list(expected)
+    for place, line in enumerate(found):
+        # Where scores are equal but for rounding, any of the equal ones may stand here.
+        equals = [e for e in left if abs(key(e) - key(expected[place])) < TIE]
+        ends = np.add(line["frames"], line.get("durations", 0)).tolist()
+        same = [
+            e
+            for e in equals
+            if e["tokens"] == line["tokens"]
+            and abs(e["score"] - line["score"]) < SCORES
+            and (e["ends"] == ends if "ends" in e else e["frames"] == line["frames"])
+        ]
+        if not same:
+            return f"place {place}: {line} instead of {expected[place]}"
+        left.remove(same[0])
+    return None
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_nbest(program, model, capsys):
+    folder, checkpoint = SHARED / "golden" / model, SHARED / "models" / f"{model}.nemo"
+    need(SIX_GRAM, folder, checkpoint, SHARED / "audio")
+    files = {path.stem: path for path in sorted((SHARED / "audio").rglob("*.flac"))}
+    expected = {path.stem: np.load(path) for path in sorted(folder.glob("*.npz"))}
+    expected = {stem: arrays for stem, arrays in expected.items() if stem in files}
+    audio = tuple(files[stem] for stem in expected)
+    failures, compared = [], 0
+    for name, decoder, options in searches(model):
+        found = transcripts(checkpoint, decoder, audio, json.dumps(options))
+        for stem, arrays in expected.items():
+            if f"{name}/ids" not in arrays:
+                continue
+            compared += 1
+            lines = found[files[stem].name]["nbest"]
+            if wrong := difference(lines, reference(arrays, name, model.endswith("tdt"))):
+                failures.append(f"{name} {stem}: {wrong}")
+    with capsys.disabled():
+        print(f"\n  {model}: {compared - len(failures)} of {compared} lists equal NeMo's")
+    assert compared > 100
+    assert not failures, "\n".join(failures)
