@@ -59,32 +59,39 @@ std::string tokenizer_checksum(const Tokenizer& tokenizer) {
   return sha256(pieces);
 }
 
-BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
-                       const std::function<void(const GraphStage&)>& progress) {
-  const auto tokens = static_cast<int32_t>(tokenizer.size());
-  int64_t dropped_words = 0, dropped_ngrams = 0;
-  const Lexicon lexicon = read_lexicon(sources.lexicon, tokenizer, arpa_words(sources.arpa),
-                                       sources.drop_unspelled, &dropped_words);
+Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped) {
+  Lexicon lexicon = read_lexicon(sources.lexicon, tokenizer, arpa_words(sources.arpa),
+                                 sources.drop_unspelled, dropped);
   if (lexicon.empty()) {
     throw UserError(sources.arpa.string(),
                     "none of its words is in the lexicon " + sources.lexicon.string(),
                     "give a language model over words, and the lexicon of those words");
   }
-  std::vector<std::string> words;
-  std::unordered_map<std::string_view, int32_t> ids;
-  for (const auto& [word, spellings] : lexicon) {
-    words.push_back(word);
-    ids.emplace(word, static_cast<int32_t>(words.size()));
-  }
-  const auto word_id = [&](std::string_view word) {
-    const auto found = ids.find(word);
-    return found == ids.end() ? 0 : found->second;
+  return lexicon;
+}
+
+std::function<int32_t(std::string_view)> word_labels(const Lexicon& lexicon) {
+  std::unordered_map<std::string_view, int32_t> labels;
+  for (const auto& [word, spellings] : lexicon)
+    labels.emplace(word, static_cast<int32_t>(labels.size()) + 1);
+  return [labels = std::move(labels)](std::string_view word) {
+    const auto found = labels.find(word);
+    return found == labels.end() ? 0 : found->second;
   };
+}
+
+BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
+                       const std::function<void(const GraphStage&)>& progress) {
+  const auto tokens = static_cast<int32_t>(tokenizer.size());
+  int64_t dropped_words = 0, dropped_ngrams = 0;
+  const Lexicon lexicon = common_lexicon(tokenizer, sources, &dropped_words);
+  std::vector<std::string> words;
+  for (const auto& [word, spellings] : lexicon) words.push_back(word);
 
   Stages stages(progress);
   const LexiconTransducer l = stages.run("L", [&] { return lexicon_transducer(lexicon, tokens); });
   const TransducerArcs g = stages.run("G", [&] {
-    return grammar_transducer(sources.arpa, word_id, l.backoff_word, &dropped_ngrams);
+    return grammar_transducer(sources.arpa, word_labels(lexicon), l.backoff_word, &dropped_ngrams);
   });
   TransducerArcs lg = stages.run("L o G", [&] { return compose(l.arcs, g); });
   lg = stages.run("min(det(L o G))", [&] { return determinize_and_minimize(lg); });

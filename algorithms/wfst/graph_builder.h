@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/wfst/graph.h"
+#include "algorithms/wfst/lexicon.h"
 #include "algorithms/wfst/topology.h"
 
 namespace rtfx {
@@ -41,6 +42,15 @@ struct BuiltGraph {
 
 /// SHA-256 over the pieces in the order of their ids: what a graph and a model must agree on.
 std::string tokenizer_checksum(const Tokenizer& tokenizer);
+
+/// The spellings of the words that the lexicon and the language model have in common. Lines that
+/// were left out are counted in *dropped. Throws UserError for bad files and where there is no such
+/// word.
+Lexicon common_lexicon(const Tokenizer& tokenizer, const GraphSources& sources, int64_t* dropped);
+
+/// Of a word its label, the place in the lexicon from 1 on; 0 for others. The lexicon must outlive
+/// it.
+std::function<int32_t(std::string_view)> word_labels(const Lexicon& lexicon);
 
 /// `progress` is called after each stage. Throws UserError for bad files and for a language model
 /// none of whose words is in the lexicon.

@@ -1,9 +1,13 @@
 #include "algorithms/wfst/wfst_batch.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
+#include <numeric>
 
+#include "algorithms/common/batched_hypotheses.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -12,6 +16,34 @@ at::Tensor scaled_log_probs(const AcousticModel& model, const EncodedBatch& batc
                             double acoustic_scale) {
   at::Tensor lp = model.ctc_head->logits(batch.frames).to(at::kFloat).log_softmax(2);
   return lp.mul_(acoustic_scale).contiguous();
+}
+
+HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& batch,
+                             double acoustic_scale, HostReads& reads) {
+  at::Tensor lp = scaled_log_probs(model, batch, acoustic_scale);
+  if (lp.is_cuda()) {
+    const at::Tensor host =
+        at::empty(lp.sizes(), lp.options().device(at::kCPU).pinned_memory(true));
+    reads.copy(lp, host);
+    lp = host;
+  }
+  // A NaN or +infinity makes the whole frame NaN.
+  return {lp, rows_with_nan(lp.narrow(2, 0, 1), at::tensor(batch.lengths_host, at::kLong))};
+}
+
+void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
+                        const std::function<void(size_t thread, size_t row)>& search) {
+  // Long utterances first, so that none is left for the end.
+  std::vector<size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
+  std::atomic<size_t> next = 0;
+  at::parallel_for(0, static_cast<int64_t>(threads), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread)
+      for (size_t i = next++; i < order.size(); i = next++)
+        search(static_cast<size_t>(thread), order[i]);
+  });
 }
 
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,

@@ -42,14 +42,15 @@ def graphs(program, tmp_path_factory):
     }
 
 
-def decode(decoder, graph=None):
+def decode(decoder, **options):
     files = tuple(sorted(SPOKEN.glob("*.flac"))[:UTTERANCES])
-    options = "{}" if graph is None else json.dumps({"graph": str(graph)})
-    return transcripts(MODEL, decoder, files, options)
+    paths = {name: str(path) for name, path in options.items()}
+    return transcripts(MODEL, decoder, files, json.dumps(paths))
 
 
 def test_our_graph_is_that_of_riva(graphs):
-    ours, theirs = decode("ctc_wfst_cpu", graphs["compact"]), decode("ctc_wfst_cpu", graphs["riva"])
+    ours = decode("ctc_wfst_cpu", graph=graphs["compact"])
+    theirs = decode("ctc_wfst_cpu", graph=graphs["riva"])
     assert len(ours) == UTTERANCES
     for name, line in ours.items():
         assert line["tokens"] == theirs[name]["tokens"], name
@@ -83,8 +84,10 @@ def test_fewer_word_errors_than_greedy_search(graphs, capsys):
 
     rates = {"greedy": rate(decode("ctc_greedy"))}
     for topology in ("compact", "normal"):
-        rates[topology] = rate(decode("ctc_wfst_cpu", graphs[topology]))
+        rates[topology] = rate(decode("ctc_wfst_cpu", graph=graphs[topology]))
+    rates["lexicon"] = rate(decode("ctc_lexicon_cpu", lexicon=LEXICON, lm=LM))
     with capsys.disabled():
         print("\n  WER %: " + ", ".join(f"{name} {value:.2f}" for name, value in rates.items()))
     assert rates["compact"] < 0.8 * rates["greedy"]
     assert rates["normal"] < 0.8 * rates["greedy"]
+    assert rates["lexicon"] == pytest.approx(rates["normal"], abs=0.5)
