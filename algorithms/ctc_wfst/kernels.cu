@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/ctc_wfst/kernels.h"
+#include "algorithms/ctc_wfst/token_passing.h"
 #include "algorithms/cuda_graphs/check.h"
 
 namespace rtfx {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "algorithms/ctc_wfst/token_passing.h"
+#include "algorithms/ctc_wfst/passing.h"
 
 namespace rtfx {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/ctc_wfst/token_passing.h"
+#include "algorithms/ctc_wfst/passing.h"
 #include "algorithms/wfst/search.h"
 
 namespace rtfx {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/ctc_wfst/passing_paths.h"
+#include "algorithms/ctc_wfst/token_passing.h"
 
 namespace rtfx::test {
 
