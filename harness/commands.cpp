@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "harness/device.h"
 #include "harness/doctor.h"
+#include "harness/graph_command.h"
 #include "harness/plan.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
@@ -65,7 +66,7 @@ void print_decoders(bool as_json) {
                          {"allowed", o.allowed},
                          {"default", o.default_value}});
     }
-    const Description d = entry->make(json::object(), "")->describe();
+    const Description d = entry->make(nullptr, "")->describe();
     const bool exact = d.exactness == Description::Exactness::exact;
     list.push_back({{"name", entry->name},
                     {"summary", entry->summary},
@@ -124,6 +125,7 @@ struct Program {
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
+  GraphOptions graph;
   std::string report_folder, table, table_journal, shard;
   ChildTask child;
   std::vector<std::string> ended_decoders;
@@ -139,6 +141,7 @@ struct Program {
     add_profile();
     add_reproduce();
     add_transcribe();
+    add_graph();
 
     auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
     list->add_flag("--json", list_json, "as JSON");
@@ -242,6 +245,33 @@ struct Program {
     const int result = run_table(config, mode());
     if (result != kInterrupted) render_table(reproduce_arguments.file, config.output, latex);
     return result;
+  }
+
+  void add_graph() {
+    auto* group = app.add_subcommand("graph", "decoding graphs for the decoders ctc_wfst*");
+    group->require_subcommand(1);
+    auto* build = group->add_subcommand(
+        "build", "from a tokenizer, a lexicon and a language model over words");
+    build->add_option("--lexicon", graph.lexicon, "lines of a word and its pieces; may be gzip")
+        ->required();
+    build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")->required();
+    build->add_option("--topology", graph.topology, "compact (default) or normal");
+    build->add_flag("--drop-unspelled", graph.drop_unspelled,
+                    "leave out words with pieces that the tokenizer lacks");
+    build->callback([this] { code = build_graph_file(graph); });
+
+    auto* imported = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
+    imported->add_option("--openfst", graph.openfst, "the graph")->required();
+    imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
+        ->required();
+    imported->callback([this] { code = import_graph_file(graph); });
+
+    for (CLI::App* command : {build, imported}) {
+      command
+          ->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
+          ->required();
+      command->add_option("--output", graph.output, "file to write")->required();
+    }
   }
 
   void add_transcribe() {
