@@ -173,7 +173,8 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
       const Hypothesis& other = results[a].hypotheses[i];
       const auto base_words = normalizer.words(results[reference].texts[i]);
       const auto words = normalizer.words(results[a].texts[i]);
-      const MarginOf margin = [&](size_t index) {
+      const MarginOf margin = [&](size_t index) -> std::optional<double> {
+        if (arms_[reference].description.head != Head::transducer) return std::nullopt;
         const at::Tensor frames =
             batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
         return decision_margin(*model_, frames, base, index);

@@ -134,7 +134,7 @@ TEST_F(GateTest, ControlsGiveTheNoiseFloorAndNoRows) {
   const auto rows = gate(results(1), results(2));
   for (const GateRow& row : rows) {
     EXPECT_EQ(row.case_name.find(".aa"), std::string::npos);
-    if (row.floor) EXPECT_LT(*row.floor, 0.02);
+    EXPECT_LT(row.floor.value_or(0), 0.02);
   }
   const ResultSet with = results(1), without = results(1, 1, false);
   EXPECT_TRUE(measured_noise_floor(with, "m/d/b1/fp32", "rtfx.decode"));
