@@ -13,7 +13,8 @@ ARROWS = {
     "algorithms": {"algorithms", "models", "base"},
     "harness": {"harness", "algorithms", "models", "datasets", "base"},
 }
-LAYERS = ["beam_hypotheses", "common", "cuda_graphs", "fused_beam", "ngram_lm"]  # of algorithms/
+# The layers of algorithms/ that its decoders share.
+LAYERS = ["beam_hypotheses", "common", "cuda_graphs", "fused_beam", "ngram_lm", "wfst"]
 SOURCES = sorted(
     path
     for folder in FOLDERS
