@@ -32,6 +32,7 @@ T* data(const at::Tensor& t) {
 
 Beams view_of(const TransducerBeams& beams) {
   const BeamHypotheses& h = beams.hypotheses;
+  RTFX_CHECK(beams.lengths.is_contiguous(), "lengths of a fused step");
   return {static_cast<int32_t>(h.batch),
           static_cast<int32_t>(h.beam),
           static_cast<int32_t>(h.blank),
