@@ -40,8 +40,10 @@ class FusedBeamGpu : public testing::TestWithParam<std::tuple<const char*, bool>
     return decoder->decode(batch).to_host();
   }
 
-  static nlohmann::json options_of(int64_t beam, const SmallLm* lm, bool early, bool full) {
+  nlohmann::json options_of(int64_t beam, const SmallLm* lm, bool early, bool full) const {
     nlohmann::json options = {{"beam_size", beam}, {"nbest", beam}};
+    // Long texts repeat themselves: some are equally likely but for rounding.
+    if (std::string(std::get<0>(GetParam())) == "alsd_pp") options["max_symbols"] = 3;
     if (lm != nullptr) {
       options["lm"] = {{"path", lm->path()},
                        {"alpha", 0.4},
