@@ -176,7 +176,7 @@ TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
     LmOptions lm_options;
     lm_options.path = lm_.path();
     lm_options.pruning = trial % 2 == 0 ? "late" : "early";
-    const BeamCase c = ragged_case(random, tdt_, 2, 3);
+    const BeamCase c = random_beam_case(random, tdt_, kVocabulary, kVocabulary, {3, 2});
     const auto acoustic = build(c.model);
     const auto loaded = load_lm(lm_options, *acoustic);
     const BeamLm lm = {loaded.get(), &lm_options};
