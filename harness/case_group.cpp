@@ -48,6 +48,7 @@ void CaseGroupRunner::prepare() {
   }
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
+    encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (const std::exception& e) {
     for (Arm& arm : arms_) fail(arm, "prepare", describe_failure(e));
     return;
@@ -102,7 +103,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   RegionTimes shared;
   EncodedBatch batch;
   try {
-    batch = encode_batch(*model_, clips, clock_, shared);
+    batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
   } catch (const std::exception& e) {
     for (Arm& arm : arms_) {
       if (!arm.failed) fail(arm, "encoder", describe_failure(e));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ class CaseGroupRunner {
   OnBatch on_batch_;
   std::vector<std::vector<size_t>> batches_;
   std::shared_ptr<const AcousticModel> model_;
+  std::optional<RecordedEncoder> encoder_;  // of model_
   std::vector<Arm> arms_;
 };
 

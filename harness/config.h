@@ -65,6 +65,7 @@ struct Config {
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
   std::string scorer = "basic_english";
+  bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;
   std::filesystem::path output;
   std::vector<std::string> plugins;
