@@ -116,7 +116,8 @@ template <class Options>
 struct OptionTable {
   std::vector<OptionField<Options>> fields;
 
-  /// `where` names the object in messages (a JSON pointer such as "/decoders/0/options").
+  /// `where` names the object in messages (a JSON pointer such as "/decoders/0/options"). Of null,
+  /// the defaults: enough for describe(), though files that must be given are not.
   Options fill(const nlohmann::json& object, std::string_view where) const {
     std::vector<std::string> names;
     for (const auto& field : fields) names.push_back(field.name);
@@ -125,7 +126,7 @@ struct OptionTable {
     for (const auto& field : fields) {
       if (auto it = object.find(field.name); it != object.end()) {
         field.set(options, *it, std::string(where) + "/" + field.name);
-      } else if (field.is_path) {
+      } else if (field.is_path && !object.is_null()) {
         detail::missing(where, field.name);
       }
     }

@@ -43,14 +43,19 @@ void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string
 
 void CaseGroupRunner::prepare() {
   if (dataset_.failure) {
-    for (Arm& arm : arms_) fail(arm, "load", *dataset_.failure);
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "load", *dataset_.failure);
+    }
     return;
   }
+  on_stage_(nullptr, "prepare");
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (const std::exception& e) {
-    for (Arm& arm : arms_) fail(arm, "prepare", describe_failure(e));
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "prepare", describe_failure(e));
+    }
     return;
   }
   Limits limits;
@@ -62,6 +67,8 @@ void CaseGroupRunner::prepare() {
     }
   }
   for (Arm& arm : arms_) {
+    if (arm.failed) continue;
+    on_stage_(&arm, "prepare");
     try {
       arm.decoder->prepare(model_, limits);
     } catch (const std::exception& e) {
@@ -99,9 +106,14 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   const auto alive = [](const Arm& arm) { return !arm.failed; };
   if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
   Clips clips;
-  for (const size_t i : utterances) clips.push_back(&dataset_.audio[i]);
+  double audio_seconds = 0;
+  for (const size_t i : utterances) {
+    clips.push_back(&dataset_.audio[i]);
+    audio_seconds += dataset_.seconds[i];
+  }
   RegionTimes shared;
   EncodedBatch batch;
+  on_stage_(nullptr, "encoder");
   try {
     batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
   } catch (const std::exception& e) {
@@ -114,10 +126,13 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     Arm& arm = arms_[a];
     if (arm.failed) continue;
     RoundResult& result = results[a];
-    result.times += shared;
+    RegionTimes times = shared;
+    on_stage_(&arm, "decode");
     try {
-      Decoded decoded = decode_batch(*arm.decoder, *model_, batch, clock_, result.times,
-                                     workspace_.config().sync_debug);
+      Decoded decoded =
+          decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
+      result.times += times;
+      result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
       for (size_t i = 0; i < utterances.size(); ++i) {
         if (decoded.hypotheses[i].nan) {
           throw std::runtime_error(fmt::format("NaN in the emissions of utterance '{}'",
@@ -131,6 +146,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       fail(arm, "decode", describe_failure(e));
     }
   }
+  on_stage_(nullptr, "verify");
   audit(utterances, batch, results);
 }
 
@@ -158,7 +174,8 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
       const Hypothesis& other = results[a].hypotheses[i];
       const auto base_words = normalizer.words(results[reference].texts[i]);
       const auto words = normalizer.words(results[a].texts[i]);
-      const MarginOf margin = [&](size_t index) {
+      const MarginOf margin = [&](size_t index) -> std::optional<double> {
+        if (arms_[reference].description.head != Head::transducer) return std::nullopt;
         const at::Tensor frames =
             batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
         return decision_margin(*model_, frames, base, index);

@@ -26,9 +26,16 @@ struct Arm {
   bool failed = false;
 };
 
+struct BatchTime {
+  double audio_seconds = 0;  // without padding
+  double total_seconds = 0;  // of all regions
+  double decode_seconds = 0;
+};
+
 /// What one decoder did in one round.
 struct RoundResult {
-  RegionTimes times;
+  RegionTimes times;                   // summed over batches
+  std::vector<BatchTime> batches;      // in the order of the round
   int64_t order = 0;                   // position within the round
   std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
   std::vector<std::string> texts;
@@ -45,6 +52,8 @@ class CaseGroupRunner {
       std::function<void(const Arm&, const std::string& stage, const std::string& message)>;
   /// Called after each batch.
   using OnBatch = std::function<void()>;
+  /// Called before each stage: whose it is (null: all decoders'), and its name as in OnFailure.
+  using OnStage = std::function<void(const Arm*, const char* stage)>;
 
   CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
                   OnFailure on_failure, OnBatch on_batch);
@@ -55,6 +64,9 @@ class CaseGroupRunner {
   /// One pass over the dataset. Results by arm; those of failed arms mean nothing. Throws
   /// Interrupted between batches.
   std::vector<RoundResult> round(int64_t number);
+
+  /// To know, from outside, what a process was at when it ended.
+  void watch_stages(OnStage on_stage) { on_stage_ = std::move(on_stage); }
 
   std::vector<Arm>& arms() { return arms_; }
   size_t batches() const { return batches_.size(); }
@@ -75,6 +87,7 @@ class CaseGroupRunner {
   RegionClock clock_;
   OnFailure on_failure_;
   OnBatch on_batch_;
+  OnStage on_stage_ = [](const Arm*, const char*) {};
   std::vector<std::vector<size_t>> batches_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;  // of model_

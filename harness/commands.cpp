@@ -8,11 +8,14 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/device.h"
+#include "harness/doctor.h"
+#include "harness/graph_command.h"
 #include "harness/plan.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
 #include "harness/python_script.h"
 #include "harness/reproduce.h"
+#include "harness/result_commands.h"
 #include "harness/run.h"
 #include "harness/table.h"
 #include "harness/transcribe.h"
@@ -63,7 +66,7 @@ void print_decoders(bool as_json) {
                          {"allowed", o.allowed},
                          {"default", o.default_value}});
     }
-    const Description d = entry->make(json::object(), "")->describe();
+    const Description d = entry->make(nullptr, "")->describe();
     const bool exact = d.exactness == Description::Exactness::exact;
     list.push_back({{"name", entry->name},
                     {"summary", entry->summary},
@@ -122,10 +125,14 @@ struct Program {
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
-  std::string report_folder, table, table_journal;
+  GraphOptions graph;
+  std::string report_folder, table, table_journal, shard;
+  ChildTask child;
+  std::vector<std::string> ended_decoders;
   int64_t quick = 0;
   bool resume = false, force = false, list_json = false, table_only = false, latex = false;
   int code = kOk;
+  std::unique_ptr<ResultCommands> result_commands;
 
   Program() {
     app.require_subcommand(1);
@@ -134,10 +141,15 @@ struct Program {
     add_profile();
     add_reproduce();
     add_transcribe();
+    add_graph();
 
     auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
     list->add_flag("--json", list_json, "as JSON");
     list->callback([this] { print_decoders(list_json); });
+
+    app.add_subcommand("doctor", "what this machine can run, and why not")->callback([this] {
+      code = doctor();
+    });
 
     auto* validate =
         app.add_subcommand("validate", "check a configuration and print its plan; needs no GPU");
@@ -148,13 +160,24 @@ struct Program {
     page->add_option("folder", report_folder, "folder with journal.jsonl")->required();
     page->add_flag("--table-only", table_only, "print the table, make no page");
     page->callback([this] { code = report(report_folder, table_only); });
+    result_commands = std::make_unique<ResultCommands>(app, code);
   }
 
   void add_run() {
     auto* command = app.add_subcommand("run", "run a configuration: journal, table");
     run_arguments.add_to(*command);
     add_modes(*command);
-    command->callback([this] { code = rtfx::run(run_arguments.load(), mode()); });
+    command->add_option("--shard", shard,
+                        "i/n: this process takes the i-th of n parts of the utterances; auto: "
+                        "as torchrun or Slurm say");
+    // What `isolate` tells its children.
+    command->add_option("--child", child.group)->group("");
+    command->add_option("--ended", ended_decoders)->group("");
+    command->callback([this] {
+      for (const std::string& value : ended_decoders) child.add_ended(value);
+      code = rtfx::run(run_arguments.load(), mode(),
+                       shard.empty() ? Shard() : parse_shard(shard, process_environment()), child);
+    });
   }
 
   void add_modes(CLI::App& command) {
@@ -212,13 +235,43 @@ struct Program {
     }
     Config config = reproduce_arguments.load();
     if (quick > 0) {
-      for (DatasetSource& dataset : config.datasets) dataset.limit = quick;
+      for (size_t i = 0; i < config.datasets.size(); ++i)
+        reproduce_arguments.overrides.push_back(fmt::format("datasets.{}.limit={}", i, quick));
       // Apart from the real one's; the limit in its journal stamps the table.
-      if (reproduce_arguments.output.empty()) config.output += "_quick";
+      if (reproduce_arguments.output.empty())
+        reproduce_arguments.output = config.output.string() + "_quick";
+      config = reproduce_arguments.load();
     }
     const int result = run_table(config, mode());
     if (result != kInterrupted) render_table(reproduce_arguments.file, config.output, latex);
     return result;
+  }
+
+  void add_graph() {
+    auto* group = app.add_subcommand("graph", "decoding graphs for the decoders ctc_wfst*");
+    group->require_subcommand(1);
+    auto* build = group->add_subcommand(
+        "build", "from a tokenizer, a lexicon and a language model over words");
+    build->add_option("--lexicon", graph.lexicon, "lines of a word and its pieces; may be gzip")
+        ->required();
+    build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")->required();
+    build->add_option("--topology", graph.topology, "compact (default) or normal");
+    build->add_flag("--drop-unspelled", graph.drop_unspelled,
+                    "leave out words with pieces that the tokenizer lacks");
+    build->callback([this] { code = build_graph_file(graph); });
+
+    auto* imported = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
+    imported->add_option("--openfst", graph.openfst, "the graph")->required();
+    imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
+        ->required();
+    imported->callback([this] { code = import_graph_file(graph); });
+
+    for (CLI::App* command : {build, imported}) {
+      command
+          ->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
+          ->required();
+      command->add_option("--output", graph.output, "file to write")->required();
+    }
   }
 
   void add_transcribe() {

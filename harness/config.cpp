@@ -31,10 +31,10 @@ class Reader {
   Config read(const std::string& default_name) {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
-                      "verify", "scorer", "encoder_graphs", "sync_debug", "output", "plugins",
+                      "verify", "scorer", "encoder_graphs", "sync_debug", "isolate", "output",
+                      "plugins",
                       // Of a published table; `rtfx reproduce` reads them.
                       "paper", "cells"});
-    config_.folder = folder_;
     config_.name = text("name", default_name);
     config_.question = root_.at("question").text();
     config_.device = text("device", "auto");
@@ -46,6 +46,7 @@ class Reader {
     if (const auto v = root_.find("threads")) config_.threads = v->integer(0, 1024);
     if (const auto v = root_.find("encoder_graphs")) config_.encoder_graphs = v->boolean();
     if (const auto v = root_.find("sync_debug")) config_.sync_debug = v->boolean();
+    if (const auto v = root_.find("isolate")) config_.isolate = v->boolean();
     if (const auto v = root_.find("plugins")) {
       for (const JsonView& plugin : v->elements()) config_.plugins.push_back(path(plugin).string());
     }
@@ -63,6 +64,7 @@ class Reader {
       }
     }
     read_protocol();
+    if (config_.protocol.aa_control) add_control();
     return config_;
   }
 
@@ -205,12 +207,17 @@ class Reader {
 
   void read_protocol() {
     if (const auto v = root_.find("protocol")) {
-      v->check_keys({"warmup_rounds", "measured_rounds", "seed", "cv_max"});
+      v->check_keys({"warmup_rounds", "measured_rounds", "seed", "cv_max", "aa_control",
+                     "precision", "extra_rounds", "budget_seconds"});
       Protocol& p = config_.protocol;
       if (const auto x = v->find("warmup_rounds")) p.warmup_rounds = x->integer(0, 1000);
       if (const auto x = v->find("measured_rounds")) p.measured_rounds = x->integer(1, 1000);
       if (const auto x = v->find("seed")) p.seed = x->integer(0);
       if (const auto x = v->find("cv_max")) p.cv_max = x->number(0, 10);
+      if (const auto x = v->find("aa_control")) p.aa_control = x->boolean();
+      if (const auto x = v->find("precision")) p.precision = x->number(0, 1);
+      if (const auto x = v->find("extra_rounds")) p.extra_rounds = x->integer(0, 1000);
+      if (const auto x = v->find("budget_seconds")) p.budget_seconds = x->number(0, 1e7);
     }
     if (const auto v = root_.find("verify")) {
       v->check_keys({"required"});
@@ -222,6 +229,20 @@ class Reader {
         }
       }
     }
+  }
+
+  /// The baseline once more, under another id.
+  void add_control() {
+    const auto original = std::find_if(config_.decoders.begin(), config_.decoders.end(),
+                                       [&](const auto& d) { return d.id == config_.baseline; });
+    if (original == config_.decoders.end()) {
+      throw UserError(root_.where() + "/protocol/aa_control", "there is no transducer decoder",
+                      "the control repeats the baseline; leave it out");
+    }
+    DecoderSpec control = *original;
+    control.control_of = control.id;
+    control.id += ".aa";
+    config_.decoders.push_back(std::move(control));
   }
 
   JsonView root_;
@@ -263,13 +284,18 @@ json Config::resolved() const {
               {"scorer", scorer},
               {"encoder_graphs", encoder_graphs},
               {"sync_debug", sync_debug},
+              {"isolate", isolate},
               {"output", output.string()},
               {"plugins", plugins},
               {"verify", {{"required", required}}}};
   out["protocol"] = {{"warmup_rounds", protocol.warmup_rounds},
                      {"measured_rounds", protocol.measured_rounds},
                      {"seed", protocol.seed},
-                     {"cv_max", protocol.cv_max}};
+                     {"cv_max", protocol.cv_max},
+                     {"aa_control", protocol.aa_control},
+                     {"precision", protocol.precision},
+                     {"extra_rounds", protocol.extra_rounds},
+                     {"budget_seconds", protocol.budget_seconds}};
   for (const ModelSource& m : models) {
     json entry = {{"id", m.id}, {"path", m.path.string()}};
     if (m.fallback) {
@@ -288,6 +314,7 @@ json Config::resolved() const {
     out["datasets"].push_back(entry);
   }
   for (const DecoderSpec& d : decoders) {
+    if (!d.control_of.empty()) continue;  // follows from protocol.aa_control
     json entry = {{"id", d.id}, {"name", d.name}, {"options", d.options}};
     if (!d.models.empty()) entry["models"] = d.models;
     out["decoders"].push_back(entry);
@@ -304,9 +331,12 @@ json Config::resolved() const {
 
 std::string Config::hash() const {
   json canonical = resolved();
-  for (const char* key : {"name", "question", "output", "protocol"}) canonical.erase(key);
+  for (const char* key : {"name", "question", "output", "protocol", "isolate"})
+    canonical.erase(key);
   const auto relative = [&](json& path) {
-    path = std::filesystem::path(path.get<std::string>()).lexically_proximate(folder).string();
+    path = std::filesystem::path(path.get<std::string>())
+               .lexically_proximate(file.parent_path())
+               .string();
   };
   for (json& model : canonical["models"]) {
     relative(model["path"]);
@@ -329,8 +359,11 @@ std::string Config::hash() const {
 Config parse_config(json document, const std::filesystem::path& file,
                     const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) apply_override(document, text);
-  return Reader(JsonView(document, file.string() + "#"), file.parent_path())
-      .read(file.stem().string());
+  Config config = Reader(JsonView(document, file.string() + "#"), file.parent_path())
+                      .read(file.stem().string());
+  config.file = file;
+  config.overrides = overrides;
+  return config;
 }
 
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {

@@ -32,6 +32,7 @@ struct DecoderSpec {
   nlohmann::json options;           // as given; a list of values has been expanded
   std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
   std::string where;                // JSON pointer, for errors found later
+  std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
 };
 
 struct BatchRule {
@@ -46,7 +47,12 @@ struct Protocol {
   int64_t warmup_rounds = 1;
   int64_t measured_rounds = 3;
   int64_t seed = 1;
-  double cv_max = 0.05;  // sd / mean of rtfx.total above which a case is NOISY
+  double cv_max = 0.05;       // sd / mean of rtfx.total above which a case is NOISY
+  bool aa_control = false;    // run the baseline twice: their ratio is the noise floor
+  double precision = 0;       // half width of rtfx.total's interval, relative, at which a case is
+                              // done; 0: after measured_rounds
+  int64_t extra_rounds = 10;  // at most so many more for the precision,
+  double budget_seconds = 0;  // and none once a case group has taken so long; 0: no limit
 };
 
 struct Config {
@@ -65,16 +71,19 @@ struct Config {
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
   std::string scorer = "basic_english";
-  bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
+  bool encoder_graphs = false;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;
+  bool isolate = false;  // each group of cases in a child process (harness/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
-  std::filesystem::path folder;  // of the file: what relative paths in it are relative to
+  std::filesystem::path file;          // what relative paths in it are relative to its folder,
+  std::vector<std::string> overrides;  // and what was changed: another process reads the same
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
-  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol;
-  /// paths relative to the file's folder, so that it does not depend on where the file lies.
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol
+  /// and isolate; paths relative to the file's folder, so that it does not depend on where the file
+  /// lies.
   std::string hash() const;
 };
 

@@ -34,13 +34,14 @@ void append(std::string& bytes, const std::vector<int32_t>& values) {
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
 }
 
-void append(std::string& bytes, const Hypothesis& hypothesis) {
+void append(std::string& bytes, const Hypothesis& hypothesis, bool scores) {
   append(bytes, hypothesis.tokens);
   append(bytes, hypothesis.frames);
   append(bytes, hypothesis.durations);
+  if (!scores) return;
   const auto score = std::bit_cast<uint32_t>(hypothesis.score);
   bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
-  for (const Hypothesis& entry : hypothesis.nbest) append(bytes, entry);
+  for (const Hypothesis& entry : hypothesis.nbest) append(bytes, entry, scores);
 }
 
 }  // namespace
@@ -118,11 +119,11 @@ std::pair<std::string, std::string> differing_words(const std::vector<std::strin
 }
 
 std::string hash_hypotheses(const std::vector<std::string>& ids,
-                            const std::vector<Hypothesis>& hypotheses) {
+                            const std::vector<Hypothesis>& hypotheses, bool scores) {
   std::string bytes;
   for (size_t i = 0; i < ids.size(); ++i) {
     bytes += ids[i] + '\n';
-    append(bytes, hypotheses[i]);
+    append(bytes, hypotheses[i], scores);
   }
   return sha256(bytes);
 }

@@ -71,9 +71,9 @@ struct Audit {
 std::pair<std::string, std::string> differing_words(const std::vector<std::string>& baseline,
                                                     const std::vector<std::string>& other);
 
-/// SHA-256 over ids of utterances and everything in their hypotheses, score bits and n-best lists
-/// included.
+/// SHA-256 over ids of utterances and their tokens, frames and durations; with `scores`, over the
+/// bits of the scores and over n-best lists too.
 std::string hash_hypotheses(const std::vector<std::string>& ids,
-                            const std::vector<Hypothesis>& hypotheses);
+                            const std::vector<Hypothesis>& hypotheses, bool scores = true);
 
 }  // namespace rtfx

@@ -158,21 +158,22 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
 std::string result_key(const Workspace& workspace, const CaseGroup& group,
                        const PlannedDecoder& decoder, const json& options, at::Device device) {
   const Config& config = workspace.config();
-  const json identity = {
-      {"case", decoder.case_name},
-      {"decoder", config.decoders[decoder.spec].name},
-      {"options", options},
-      {"decoder_files", files_of(workspace, config.decoders[decoder.spec])},
-      {"compared_to", decoder.compared_to},
-      {"sort", config.sort},
-      {"scorer", config.scorer},
-      {"threads", at::get_num_threads()},
-      {"model", workspace.checkpoints()[group.model].sha256},
-      {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
-      {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
-      {"revision", RTFX_REVISION},
-      {"libtorch", TORCH_VERSION},
-      {"device", device_name(device)}};
+  json identity = {{"case", decoder.case_name},
+                   {"decoder", config.decoders[decoder.spec].name},
+                   {"options", options},
+                   {"decoder_files", files_of(workspace, config.decoders[decoder.spec])},
+                   {"compared_to", decoder.compared_to},
+                   {"sort", config.sort},
+                   {"scorer", config.scorer},
+                   {"encoder_graphs", config.encoder_graphs},
+                   {"threads", at::get_num_threads()},
+                   {"model", workspace.checkpoints()[group.model].sha256},
+                   {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
+                   {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
+                   {"revision", RTFX_REVISION},
+                   {"libtorch", TORCH_VERSION},
+                   {"device", device_name(device)}};
+  if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
   return sha256(identity.dump()).substr(0, 16);
 }
 

@@ -6,7 +6,6 @@
 
 #include "harness/hypothesis_json.h"
 #include "harness/journal.h"
-#include "harness/normalize.h"
 #include "harness/provenance.h"
 
 namespace rtfx {
@@ -30,12 +29,16 @@ json metrics(const RegionTimes& times, double audio_seconds) {
           {"share.decode", ratio(times.of(Region::decode), total)}};
 }
 
-json wer_field(const EditCounts& edits, const Normalizer& normalizer) {
-  const auto wer = edits.wer();
-  return {{"normalizer", normalizer.name},           {"version", normalizer.version},
-          {"wer", wer ? json(*wer) : json()},        {"substitutions", edits.substitutions},
-          {"insertions", edits.insertions},          {"deletions", edits.deletions},
-          {"reference_words", edits.reference_words}};
+/// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
+json batches_field(const std::vector<BatchTime>& batches) {
+  const auto column = [&](double BatchTime::*member) {
+    json values = json::array();
+    for (const BatchTime& batch : batches) values.push_back(std::round(batch.*member * 1e6) / 1e6);
+    return values;
+  };
+  return {{"audio_seconds", column(&BatchTime::audio_seconds)},
+          {"total_seconds", column(&BatchTime::total_seconds)},
+          {"decode_seconds", column(&BatchTime::decode_seconds)}};
 }
 
 json difference_field(const std::optional<FirstDifference>& first) {
@@ -102,33 +105,43 @@ std::string head_name(Head head) {
 
 }  // namespace
 
+json wer_field(const EditCounts& edits, const Normalizer& normalizer) {
+  const auto wer = edits.wer();
+  return {{"normalizer", normalizer.name},           {"version", normalizer.version},
+          {"wer", wer ? json(*wer) : json()},        {"substitutions", edits.substitutions},
+          {"insertions", edits.insertions},          {"deletions", edits.deletions},
+          {"reference_words", edits.reference_words}};
+}
+
 json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                  at::Device device) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
   const BatchRule& batch = config.batches[group.batch];
   const bool exact = arm.description.exactness == Description::Exactness::exact;
-  return {{"schema", 1},
-          {"case", arm.plan.case_name},
-          {"result_key", arm.result_key},
-          {"model",
-           {{"id", config.models[group.model].id},
-            {"kind", workspace.checkpoints()[group.model].config.kind()},
-            {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
-          {"dataset",
-           {{"id", dataset.dataset.id},
-            {"utterances", dataset.dataset.utterances.size()},
-            {"audio_seconds", dataset.audio_seconds}}},
-          {"decoder",
-           {{"id", arm.spec->id},
-            {"name", arm.spec->name},
-            {"options", arm.decoder->options()},
-            {"head", head_name(arm.description.head)},
-            {"exactness", exact ? "exact" : "approximate"},
-            {"score_kind", arm.description.score_kind}}},
-          {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
-          {"dtype", group.dtype},
-          {"device", device.str()}};
+  json fields = {{"schema", 1},
+                 {"case", arm.plan.case_name},
+                 {"result_key", arm.result_key},
+                 {"model",
+                  {{"id", config.models[group.model].id},
+                   {"kind", workspace.checkpoints()[group.model].config.kind()},
+                   {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
+                 {"dataset",
+                  {{"id", dataset.dataset.id},
+                   {"utterances", dataset.dataset.utterances.size()},
+                   {"audio_seconds", dataset.audio_seconds}}},
+                 {"decoder",
+                  {{"id", arm.spec->id},
+                   {"name", arm.spec->name},
+                   {"options", arm.decoder->options()},
+                   {"head", head_name(arm.description.head)},
+                   {"exactness", exact ? "exact" : "approximate"},
+                   {"score_kind", arm.description.score_kind}}},
+                 {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
+                 {"dtype", group.dtype},
+                 {"device", device.str()}};
+  if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
+  return fields;
 }
 
 json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
@@ -148,8 +161,17 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["exactness"] = exactness_field(arm, result, reference_edits, edits);
   record["deterministic"] = hash == arm.first_hash;
   record["hypotheses_sha256"] = hash;
+  record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
+  record["batches"] = batches_field(result.batches);
   record["counters"] = result.counters;
   return record;
+}
+
+std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {
+  std::vector<std::string> ids;
+  for (const Utterance& u : workspace.datasets()[group.dataset].dataset.utterances)
+    ids.push_back(u.id);
+  return ids;
 }
 
 EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {

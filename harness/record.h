@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harness/case_group.h"
+#include "harness/normalize.h"
 
 namespace rtfx {
 
@@ -12,11 +13,17 @@ namespace rtfx {
 nlohmann::json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                            at::Device device);
 
-/// Record of kind "run". `hash`: of the round's hypotheses.
+/// Record of kind "run", without what the machine did. `hash`: of the round's hypotheses.
 nlohmann::json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                           const RoundResult& result, int64_t round,
                           const EditCounts* reference_edits, const EditCounts& edits,
                           const std::string& hash, at::Device device);
+
+/// The field "wer" of a record.
+nlohmann::json wer_field(const EditCounts& edits, const Normalizer& normalizer);
+
+/// Of the group's utterances, in their order.
+std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group);
 
 /// Word errors of a round's texts over the utterances that have a reference.
 EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result);

@@ -68,9 +68,9 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
   std::ifstream in(table);
   const auto paper = nlohmann::json::parse(in).at("paper");
   for (const std::string figure : paper.value("figures", nlohmann::json::array())) {
-    const auto file = is_run ? journal / (figure + ".svg")
-                             : journal.parent_path() /
-                                   fmt::format("{}_{}.svg", journal.stem().string(), figure);
+    const auto file =
+        is_run ? journal / (figure + ".svg")
+               : journal.parent_path() / fmt::format("{}_{}.svg", journal.stem().string(), figure);
     run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
   }
 }

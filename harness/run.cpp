@@ -3,18 +3,26 @@
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "harness/case_group.h"
+#include "harness/conditions.h"
 #include "harness/device.h"
 #include "harness/interrupt.h"
+#include "harness/isolated_run.h"
+#include "harness/merge_shards.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/record.h"
+#include "harness/rendezvous.h"
+#include "harness/stopping.h"
 #include "harness/summaries.h"
 #include "harness/table.h"
 
@@ -22,30 +30,40 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 /// One invocation: the journal, what it holds already and what has happened.
 class Runner {
  public:
-  Runner(const Config& config, Journal::Mode mode)
-      : workspace_(config),
+  /// `rendezvous`: null for a whole run.
+  Runner(const Config& config, Journal::Mode mode, const Shard& shard, Rendezvous* rendezvous,
+         const ChildTask& task)
+      : shard_(shard),
+        rendezvous_(rendezvous),
+        task_(task),
+        workspace_(config),
         plan_(make_plan(config, workspace_.kinds())),
         device_(parse_device(config.device, "device")),
+        sampler_(device_),
         journal_(config.output, mode),
         records_(read_journal(journal_.path())) {}
 
-  int run() {
+  void run() {
     const std::string warning = build_warning();
     if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
     workspace_.read_audio_files();
+    workspace_.keep(shard_);
     print_notices();
     json provenance = provenance_record(workspace_, device_, utc_now());
     provenance_id_ = provenance["provenance_id"];
     append(std::move(provenance));
     const Protocol& protocol = workspace_.config().protocol;
-    Progress progress(static_cast<int64_t>(plan_.size()) *
-                      (protocol.warmup_rounds + protocol.measured_rounds));
-    for (const CaseGroup& group : plan_) run_group(group, progress);
-    return outcome();
+    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan_.size());
+    Progress progress(groups * (protocol.warmup_rounds + protocol.measured_rounds));
+    for (const CaseGroup& group : plan_) {
+      if (task_.takes(number_of(group))) run_group(group, progress);
+    }
+    meet("end");
   }
 
   const std::vector<json>& records() const { return records_; }
@@ -106,20 +124,34 @@ class Runner {
       record["stage"] = stage;
       record["message"] = message;
       append(std::move(record));
-      failed_ = true;
+      if (!task_.is_child()) return;
+      report_stage(&arm, stage.c_str());
+      require_device(device_);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    if (task_.is_child()) runner.watch_stages(report_stage);
+    const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
-    std::set<int64_t> missing;
+    bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
       arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
       done[arm.result_key] = rounds_done(arm);
+      if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
+        arm.failed = true;
+        if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
+        continue;
+      }
       for (int64_t r = 0; r < protocol.measured_rounds; ++r)
-        if (!done[arm.result_key].contains(r)) missing.insert(r);
+        complete = complete && done[arm.result_key].contains(r);
+      ended = ended && has_summary(arm);
     }
-    if (missing.empty()) {
-      // The last invocation may have ended just before its summaries.
-      append_summaries(runner, [&](const Arm& arm) { return !has_summary(arm); });
+    // Without a precision to reach, an invocation that ended just before its summaries needs no
+    // more than these.
+    if (complete && (ended || protocol.precision == 0)) {
+      for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r)
+        meet(round_name(group, r));
+      append_summaries(runner, Stop::rounds,
+                       [&](const Arm& arm) { return !arm.failed && !has_summary(arm); });
       return progress.advance(steps);
     }
 
@@ -127,23 +159,75 @@ class Runner {
     progress.label(first.substr(0, first.find('/')) + " " +
                    workspace_.config().batches[group.batch].label() + " " + group.dtype);
     runner.prepare();
-    for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r) {
-      if (r < 0 || missing.contains(r)) {
-        const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, r));
-        if (r >= 0) record_round(group, runner, results, r, done);
-      }
-      progress.advance(1);
+    Stop stop = Stop::go_on;
+    for (int64_t r = -protocol.warmup_rounds; stop == Stop::go_on; ++r) {
+      meet(round_name(group, r));
+      if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r, done);
+      if (r < protocol.measured_rounds) progress.advance(1);
+      if (r >= 0) stop = enough(runner, r + 1, begin);
     }
-    append_summaries(runner, [](const Arm& arm) { return !arm.failed; });
+    append_summaries(runner, stop, [](const Arm& arm) { return !arm.failed; });
     journal_.sync();
+  }
+
+  /// Waits for the other shards, so that all begin a round together.
+  void meet(const std::string& name) {
+    if (rendezvous_ != nullptr) rendezvous_->barrier(name);
+  }
+
+  int64_t number_of(const CaseGroup& group) const { return &group - plan_.data(); }
+
+  std::string round_name(const CaseGroup& group, int64_t round) const {
+    return fmt::format("{}/{}", number_of(group), round);
+  }
+
+  /// Of every arm that takes part.
+  bool is_recorded(CaseGroupRunner& runner, int64_t round) const {
+    return std::all_of(runner.arms().begin(), runner.arms().end(),
+                       [&](Arm& arm) { return arm.failed || rounds_done(arm).contains(round); });
+  }
+
+  /// Negative numbers warm up.
+  void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round,
+                     const std::map<std::string, std::set<int64_t>>& done) {
+    sampler_.begin();
+    const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, round));
+    const Conditions conditions = sampler_.end();
+    if (round >= 0) record_round(group, runner, results, round, done, conditions);
+  }
+
+  /// Whether the arms have been measured enough, by their records so far.
+  Stop enough(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
+    const Protocol& protocol = workspace_.config().protocol;
+    const StoppingRule rule{.least = protocol.measured_rounds,
+                            .most = protocol.measured_rounds + protocol.extra_rounds,
+                            .precision = protocol.precision,
+                            .budget_seconds = protocol.budget_seconds};
+    double half_width = 0;
+    int64_t clean = rounds;
+    for (const Arm& arm : runner.arms()) {
+      if (arm.failed) continue;
+      std::vector<double> totals;
+      for (const json& record : records_) {
+        if (record.value("kind", "") == "run" && record["result_key"] == arm.result_key &&
+            record.value("suspect", json::array()).empty() &&
+            record["metrics"]["rtfx.total"].is_number())
+          totals.push_back(record["metrics"]["rtfx.total"]);
+      }
+      clean = std::min(clean, static_cast<int64_t>(totals.size()));
+      half_width =
+          std::max(half_width, totals.empty() ? std::numeric_limits<double>::infinity()
+                                              : mean_interval(totals).relative_half_width());
+    }
+    return decide(rule, rounds, clean, half_width,
+                  std::chrono::duration<double>(Clock::now() - begin).count());
   }
 
   void record_round(const CaseGroup& group, CaseGroupRunner& runner,
                     const std::vector<RoundResult>& results, int64_t round,
-                    const std::map<std::string, std::set<int64_t>>& done) {
-    std::vector<std::string> ids;
-    for (const Utterance& u : workspace_.datasets()[group.dataset].dataset.utterances)
-      ids.push_back(u.id);
+                    const std::map<std::string, std::set<int64_t>>& done,
+                    const Conditions& conditions) {
+    const std::vector<std::string> ids = ids_of(workspace_, group);
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
       const Arm& arm = runner.arms()[a];
@@ -158,43 +242,73 @@ class Runner {
         write_file(workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl"),
                    hypotheses_lines(workspace_, group, results[a]));
       }
-      if (done.at(arm.result_key).contains(round)) continue;
+      if (done.at(arm.result_key).contains(round)) continue;  // another arm lacked the round
       const auto reference = edits.find(arm.plan.compared_to);
-      append(run_record(workspace_, group, arm, results[a], round,
-                        reference == edits.end() ? nullptr : &reference->second,
-                        edits[arm.spec->id], hash, device_));
+      json record = run_record(workspace_, group, arm, results[a], round,
+                               reference == edits.end() ? nullptr : &reference->second,
+                               edits[arm.spec->id], hash, device_);
+      record["conditions"] = to_json(conditions);
+      record["suspect"] = suspect_reasons(conditions);
+      append(std::move(record));
     }
   }
 
-  void append_summaries(CaseGroupRunner& runner, const std::function<bool(const Arm&)>& wanted) {
+  void append_summaries(CaseGroupRunner& runner, Stop stop,
+                        const std::function<bool(const Arm&)>& wanted) {
     for (const Arm& arm : runner.arms()) {
-      if (wanted(arm)) append_summary(arm.plan.case_name);
+      if (wanted(arm)) append_summary(arm.plan.case_name, stop);
     }
   }
 
-  void append_summary(const std::string& case_name) {
+  void append_summary(const std::string& case_name, Stop stop) {
     for (const CaseSummary& summary : summarize_cases(records_)) {
       if (summary.case_name() == case_name && !summary.totals.empty()) {
-        append(summary_record(summary, workspace_.config().protocol.cv_max));
+        json record = summary_record(summary, workspace_.config().protocol.cv_max);
+        record["stopped_by"] = to_string(stop);
+        append(std::move(record));
       }
     }
   }
 
-  int outcome() const {
-    const auto below = below_required(records_, workspace_.config().required);
-    for (const std::string& name : below)
-      fmt::print(stderr, "rtfx: below the required exactness: {}\n", name);
-    return !below.empty() ? kCorrectness : failed_ ? kFailed : kOk;
-  }
-
+  Shard shard_;
+  Rendezvous* rendezvous_;
+  ChildTask task_;
   Workspace workspace_;
   std::vector<CaseGroup> plan_;
   at::Device device_;
+  ConditionSampler sampler_;
   Journal journal_;
   std::vector<json> records_;
   std::string provenance_id_;
-  bool failed_ = false;
 };
+
+/// What the shard does of the run: its folder, and its own GPU unless one is named.
+Config of_shard(Config config, const Shard& shard) {
+  config.output = shard.folder(config.output);
+  const int64_t gpus = c10::cuda::device_count();
+  const bool any_gpu = config.device == "cuda" || (config.device == "auto" && gpus > 0);
+  if (!shard.whole() && any_gpu)
+    config.device = fmt::format("cuda:{}", gpus == 1 ? 0 : shard.local_index);
+  return config;
+}
+
+void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) {
+  if (shard.whole()) return;
+  const std::string where = "--shard " + shard.label();
+  if (config.isolate) throw UserError(where, "with `isolate`", "leave one of them out");
+  if (config.protocol.precision > 0) {
+    throw UserError(where, "with `protocol.precision`: each shard would stop by itself",
+                    "give protocol.measured_rounds alone");
+  }
+  const std::filesystem::path merged = config.output / "journal.jsonl";
+  if (!std::filesystem::exists(merged)) return;
+  const auto records = read_journal(merged);
+  const bool derived = !records.empty() && records.front().contains("shards");
+  if (derived && mode != Journal::Mode::fresh) return;
+  throw UserError(
+      merged.string(), "holds an earlier run",
+      derived ? "--resume continues it, --force starts anew" : "choose another --output");
+}
 
 }  // namespace
 
@@ -210,20 +324,53 @@ std::vector<std::string> below_required(const std::vector<json>& records,
   return below;
 }
 
-int run(const Config& config, Journal::Mode mode) {
+std::vector<std::string> failed_cases(const std::vector<json>& records) {
+  std::vector<std::string> failed;
+  for (const CaseSummary& summary : summarize_cases(records)) {
+    if (summary.failure) failed.push_back(summary.case_name());
+  }
+  return failed;
+}
+
+int outcome(const std::vector<json>& records, const Config& config) {
+  const auto below = below_required(records, config.required);
+  for (const std::string& name : below)
+    fmt::print(stderr, "rtfx: below the required exactness: {}\n", name);
+  return !below.empty() ? kCorrectness : !failed_cases(records).empty() ? kFailed : kOk;
+}
+
+int run(const Config& config, Journal::Mode mode, const Shard& shard, const ChildTask& task) {
+  check_shards(config, mode, shard);
+  if (config.isolate && !task.is_child()) return run_isolated(config, mode);
   const c10::InferenceMode inference;
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   watch_interrupts();
-  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
-  Runner runner(config, mode);
-  int code = kInterrupted;
+  std::optional<Rendezvous> rendezvous;
+  if (!shard.whole()) rendezvous.emplace(shard, config.hash());
+  std::vector<json> records;
+  bool interrupted = false;
   try {
-    code = runner.run();
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+    const Config own = of_shard(config, shard);
+    const c10::OptionalDeviceGuard device(parse_device(own.device, "device"));
+    Runner runner(own, mode, shard, rendezvous ? &*rendezvous : nullptr, task);
+    try {
+      runner.run();
+    } catch (const Interrupted&) {
+      if (rendezvous) rendezvous->leave("interrupted");
+      fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+      interrupted = true;
+    }
+    records = runner.records();
+  } catch (const std::exception& e) {
+    if (rendezvous) rendezvous->leave(e.what());
+    throw;
   }
-  print_table(runner.records(), config.protocol.cv_max);
-  return code;
+  // A child's failures are in its records; its exit code says only whether it came to its end.
+  if (task.is_child()) return interrupted ? kInterrupted : kOk;
+  if (!shard.whole() && !interrupted && shard.index == 0)
+    records = write_merged(config.output, shard.count);
+  if (shard.index == 0) print_table(records, config.protocol.cv_max);
+  return interrupted ? kInterrupted : outcome(records, config);
 }
 
 }  // namespace rtfx

@@ -15,9 +15,10 @@ using nlohmann::json;
 
 void add_run(CaseSummary& summary, const json& record) {
   if (summary.last.is_null() ||
-      summary.last.value("result_key", "") != record.value("result_key", "") || summary.failure) {
+      summary.last.value("result_key", "") != record.value("result_key", "")) {
     summary = {};
   }
+  summary.failure.reset();
   summary.last = record;
   const json& metrics = record.at("metrics");
   if (metrics.at("rtfx.total").is_number()) summary.totals.push_back(metrics["rtfx.total"]);

@@ -86,6 +86,29 @@ void Workspace::read_audio_files() {
   }
 }
 
+void Workspace::keep(const Shard& shard) {
+  shard_ = shard;
+  for (LoadedDataset& loaded : datasets_) {
+    if (loaded.failure || shard.whole()) continue;
+    LoadedDataset kept;
+    for (const size_t i : deal(loaded.seconds, shard.index, shard.count)) {
+      kept.dataset.utterances.push_back(std::move(loaded.dataset.utterances[i]));
+      kept.audio.push_back(std::move(loaded.audio[i]));
+      kept.seconds.push_back(loaded.seconds[i]);
+      kept.audio_seconds += loaded.seconds[i];
+    }
+    if (kept.audio.empty()) {
+      throw UserError("--shard " + shard.label(),
+                      fmt::format("dataset '{}' has fewer utterances", loaded.dataset.id),
+                      "use fewer shards");
+    }
+    loaded.dataset.utterances = std::move(kept.dataset.utterances);
+    loaded.audio = std::move(kept.audio);
+    loaded.seconds = std::move(kept.seconds);
+    loaded.audio_seconds = kept.audio_seconds;
+  }
+}
+
 std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device device,
                                                       const std::string& dtype) {
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);

@@ -11,6 +11,7 @@
 #include "datasets/dataset.h"
 #include "harness/config.h"
 #include "harness/plan.h"
+#include "harness/shard.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -41,6 +42,11 @@ class Workspace {
   /// Reads all audio into memory; a file that cannot be used is the failure of its dataset.
   void read_audio_files();
 
+  /// Forgets all utterances but those of the shard (harness/shard.h); after read_audio_files().
+  /// Throws UserError where none is left.
+  void keep(const Shard& shard);
+  const Shard& shard() const { return shard_; }
+
   /// The model on a device in a dtype; only the last one asked for stays in memory.
   std::shared_ptr<const AcousticModel> model(size_t index, at::Device device,
                                              const std::string& dtype);
@@ -50,6 +56,7 @@ class Workspace {
   std::vector<Checkpoint> checkpoints_;
   std::vector<LoadedDataset> datasets_;
   std::map<std::string, std::string> decoder_files_;
+  Shard shard_;
   std::string current_key_;
   std::shared_ptr<const AcousticModel> current_;
 };

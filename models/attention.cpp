@@ -20,12 +20,12 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c)
 
 }  // namespace
 
-at::Tensor relative_positions(int64_t first, int64_t last, int64_t width) {
-  const at::Tensor positions = at::arange(first, last - 1, -1, at::kFloat).unsqueeze(1);
-  const at::Tensor rates =
-      (at::arange(0, width, 2, at::kFloat) * (-std::log(10000.0) / width)).exp();
-  const at::Tensor angles = positions * rates;
-  return at::stack({angles.sin(), angles.cos()}, 2).flatten(1);
+at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
+  const at::TensorOptions exact = options.dtype(at::kFloat);
+  const at::Tensor positions = at::arange(frames - 1, -frames, -1, exact).unsqueeze(1);
+  const double rate = -std::log(10000.0) / static_cast<double>(width);
+  const at::Tensor angles = positions * (at::arange(0, width, 2, exact) * rate).exp();
+  return at::stack({angles.sin(), angles.cos()}, 2).flatten(1).to(options.dtype());
 }
 
 at::Tensor relative_shift(const at::Tensor& scores, int64_t keys) {
@@ -54,14 +54,14 @@ Attention::Attention(const EncoderConfig& config, const WeightReader& reader)
       bias_v_(reader.get("pos_bias_v").unsqueeze(1)) {}
 
 at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& key_mask, const Block& block) const {
+                             const at::Tensor& key_mask, const at::Tensor& positions,
+                             const Block& block) const {
   const at::Tensor query = q.narrow(2, block.query, block.queries);
   const at::Tensor key = k.narrow(2, block.key, block.keys),
                    value = v.narrow(2, block.key, block.keys);
   const int64_t first = block.query + block.queries - 1 - block.key;
   const int64_t last = block.query - (block.key + block.keys - 1);
-  const at::Tensor table =
-      relative_positions(first, last, heads_ * head_width_).to(q.device(), q.scalar_type());
+  const at::Tensor table = positions.narrow(0, q.size(2) - 1 - first, first - last + 1);
   const at::Tensor p =
       at::linear(table, position_weight_).view({-1, heads_, head_width_}).permute({1, 2, 0});
 
@@ -80,7 +80,8 @@ at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at:
   return at::scaled_dot_product_attention(query + bias_u_, key, value, bias, 0.0, false, scale);
 }
 
-at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask) const {
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask,
+                                 const at::Tensor& positions) const {
   const int64_t batch = x.size(0), frames = x.size(1);
   const at::Tensor qkv = at::linear(x, qkv_weight_, qkv_bias_)
                              .view({batch, frames, 3, heads_, head_width_})
@@ -94,7 +95,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask
       block.key = std::max<int64_t>(0, begin - left_);
       block.keys = std::min(frames, begin + block.queries + right_) - block.key;
     }
-    parts.push_back(attend(qkv[0], qkv[1], qkv[2], key_mask, block));
+    parts.push_back(attend(qkv[0], qkv[1], qkv[2], key_mask, positions, block));
   }
   const at::Tensor context = parts.size() == 1 ? parts.front() : at::cat(parts, 2);
   return at::linear(context.transpose(1, 2).reshape({batch, frames, heads_ * head_width_}),

@@ -60,9 +60,9 @@ ConformerLayer::ConformerLayer(const EncoderConfig& config, const WeightReader& 
       convolution(reader.below("conv")) {}
 
 at::Tensor ConformerLayer::operator()(at::Tensor x, const at::Tensor& key_mask,
-                                      const at::Tensor& mask) const {
+                                      const at::Tensor& mask, const at::Tensor& positions) const {
   x = at::add(x, feed_forward1(norm_feed_forward1(x)), 0.5);
-  x = x + attention(norm_attention(x), key_mask);
+  x = x + attention(norm_attention(x), key_mask, positions);
   x = x + convolution(norm_convolution(x), mask);
   x = at::add(x, feed_forward2(norm_feed_forward2(x)), 0.5);
   return norm_out(x);

@@ -34,7 +34,9 @@ struct ConvolutionModule {
 
 struct ConformerLayer {
   ConformerLayer(const EncoderConfig& config, const WeightReader& reader);
-  at::Tensor operator()(at::Tensor x, const at::Tensor& key_mask, const at::Tensor& mask) const;
+  /// As Attention takes x, key_mask and positions; mask as ConvolutionModule does.
+  at::Tensor operator()(at::Tensor x, const at::Tensor& key_mask, const at::Tensor& mask,
+                        const at::Tensor& positions) const;
 
   LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;
   FeedForward feed_forward1, feed_forward2;

@@ -32,7 +32,9 @@ Encoded Encoder::operator()(const Features& features) const {
   auto [x, lengths] = implementation_->subsampling(features);
   const at::Tensor key_mask = frame_mask(lengths, x.size(1));
   const at::Tensor mask = key_mask.unsqueeze(-1).to(x.scalar_type());
-  for (const ConformerLayer& layer : implementation_->layers) x = layer(x, key_mask, mask);
+  const at::Tensor positions = relative_positions(x.size(1), x.size(2), x.options());
+  for (const ConformerLayer& layer : implementation_->layers)
+    x = layer(x, key_mask, mask, positions);
   return {x, lengths};
 }
 

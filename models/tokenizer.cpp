@@ -23,6 +23,8 @@ int64_t Tokenizer::size() const { return processor_->GetPieceSize(); }
 
 std::string Tokenizer::piece(int32_t id) const { return processor_->IdToPiece(id); }
 
+int32_t Tokenizer::unknown() const { return processor_->unk_id(); }
+
 std::string Tokenizer::text(std::span<const int32_t> ids) const {
   std::vector<int> kept;
   for (const int32_t id : ids) {

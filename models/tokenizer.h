@@ -22,6 +22,7 @@ class Tokenizer {
   /// Detokenised text; prompt-like control pieces `<|...|>` are left out. Ids must be below size().
   std::string text(std::span<const int32_t> ids) const;
   std::string piece(int32_t id) const;
+  int32_t unknown() const;  // id of the piece for what no other spells
 
  private:
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;

@@ -3,7 +3,7 @@
 from journal import panels
 from matplotlib.ticker import LogLocator, NullLocator
 from options import arm, by_batch, option, rtfx, wer_percent
-from style import main
+from style import main, short_number
 from sweep import draw_lines, lines_over
 
 MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx}
@@ -24,7 +24,7 @@ def draw(cases, width):
             cell.xaxis.set_minor_locator(NullLocator())
         row[1].set_yscale("log")
         row[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        row[1].yaxis.set_major_formatter("{x:g}")
+        row[1].yaxis.set_major_formatter(short_number)
         row[1].yaxis.set_minor_locator(NullLocator())
     return figure
 

@@ -2,7 +2,7 @@
 
 from journal import panels
 from matplotlib.ticker import LogLocator, NullLocator
-from style import BAR, NARROW, SERIES, legend, main, name_rows, new_figure
+from style import BAR, NARROW, SERIES, legend, main, name_rows, new_figure, short_number
 
 METRICS = {"rtfx.total": "RTFx total", "rtfx.decode": "RTFx decode"}
 
@@ -79,7 +79,7 @@ def scale(cell, group, metric):
         cell.set_xscale("log")
         cell.set_xlim(low / 2, high * 2.2)
         cell.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-        cell.xaxis.set_major_formatter("{x:g}")
+        cell.xaxis.set_major_formatter(short_number)
         cell.xaxis.set_minor_locator(NullLocator())
     else:
         cell.set_xlim(0, high * 1.2)

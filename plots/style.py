@@ -66,6 +66,11 @@ def name_rows(axes, names):
     axes.tick_params(axis="y", length=0)
 
 
+def short_number(value, _=None):
+    """A formatter of ticks: 10000 is 10k."""
+    return f"{value / 1000:g}k" if value >= 10000 else f"{value:g}"
+
+
 def text_on(colour):
     """Black or white, whichever is easier to read on the colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))

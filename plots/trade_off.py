@@ -5,7 +5,7 @@ from journal import panels
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 from options import arm, by_batch, option, rtfx, wer_percent
-from style import GREY, SERIES, legend, main, new_figure
+from style import GREY, SERIES, legend, main, new_figure, short_number
 from sweep import MARKERS
 
 
@@ -39,7 +39,7 @@ def draw(cases, width):
                               textcoords="offset points", fontsize=7)  # fmt: skip
         cell.set_xscale("log")
         cell.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        cell.xaxis.set_major_formatter("{x:g}")
+        cell.xaxis.set_major_formatter(short_number)
         cell.xaxis.set_minor_locator(NullLocator())
         cell.set_ylabel("word error rate (%)")
         cell.grid(axis="y")

@@ -16,8 +16,8 @@ namespace rtfx {
 /// the utterance when `index` is its size. A result that first differs from the baseline at that
 /// token is a numerical tie if the margin is within the rounding of the logits.
 ///
-/// frames: [T', D], the valid encoder frames of the utterance in the model's dtype, on its device.
-/// Waits for the device. nullopt for models without a transducer.
+/// baseline: of a transducer decoder. frames: [T', D], the valid encoder frames of the utterance in
+/// the model's dtype, on its device. Waits for the device. nullopt for models without a transducer.
 std::optional<double> decision_margin(const AcousticModel& model, const at::Tensor& frames,
                                       const Hypothesis& baseline, size_t index);
 

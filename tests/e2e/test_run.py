@@ -203,3 +203,16 @@ def test_a_librispeech_folder(run_config, tmp_path):
     assert result.returncode == 0, result.stderr
     run = runs_of(strict_records(tmp_path / "run/journal.jsonl"))[0]
     assert run["wer"]["reference_words"] == 4
+
+
+def test_two_ctc_decoders_of_a_hybrid_differ_without_a_margin(run_config, tmp_path):
+    """The transducer's margins say nothing of them; a TDT model's CTC results have no durations."""
+    beam = {"name": "ctc_beam", "options": {"beam_size": 8}}
+    datasets = [{"id": "all", "manifest": str(AUDIO / "manifest.jsonl")}]
+    result = run_config(models=[str(MODELS / "quickstart-tdt.nemo")], datasets=datasets,
+                        decoders=["ctc_greedy", beam], batch_sizes=[8])  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    records = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    [found] = [r["exactness"] for r in records if r["decoder"]["id"] == "ctc_beam"]
+    assert found["verdict"] == "different" and found["grades"]["tie"] == 0
+    assert found["first_difference"]["margin"] is None

@@ -55,7 +55,7 @@ TEST(Registry, ResolvedOptionsNameEveryField) {
   EXPECT_EQ(decoder->options()["window"], 8);
   EXPECT_EQ(decoder->options()["max_symbols"], 10);
   for (const DecoderEntry* entry : decoder_entries()) {
-    const auto built = entry->make(nlohmann::json::object(), "");
+    const auto built = entry->make(nullptr, "");
     // Members of an option that is an object are listed behind it, with a dot.
     const auto of_its_own = [](const OptionInfo& o) { return o.name.find('.') == o.name.npos; };
     EXPECT_EQ(static_cast<std::ptrdiff_t>(built->options().size()),

@@ -220,6 +220,17 @@ TEST(Plan, NamesCasesAndReferences) {
   EXPECT_EQ(plan[1].decoders[1].case_name, "a/d/label_looping/s120/fp32");
 }
 
+/// The control is a decoder of the plan and no part of what the configuration is.
+TEST(Config, AAControlRepeatsTheBaseline) {
+  const Config plain = parse(valid());
+  const Config config = parse(valid(), {"protocol.aa_control=true"});
+  ASSERT_EQ(config.decoders.size(), plain.decoders.size() + 1);
+  EXPECT_EQ(config.decoders.back().id, config.baseline + ".aa");
+  EXPECT_EQ(config.decoders.back().control_of, config.baseline);
+  EXPECT_EQ(config.resolved()["decoders"], plain.resolved()["decoders"]);
+  EXPECT_EQ(config.hash(), plain.hash());
+}
+
 TEST(Plan, IsTheProductOfItsLists) {
   json document = valid();
   document["dtypes"] = {"fp32", "bf16"};

@@ -16,7 +16,7 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 }
 
 TEST(RelativePositions, EqualTheSinusoids) {
-  const at::Tensor table = relative_positions(2, -2, 8);
+  const at::Tensor table = relative_positions(3, 8, at::kFloat);
   ASSERT_EQ(table.size(0), 5);
   const std::vector<float> two = {0.909297f, -0.416147f, 0.198669f, 0.980067f,
                                   0.019999f, 0.999800f,  0.002000f, 0.999998f};
@@ -142,9 +142,10 @@ TEST(Attention, LimitedContextInBlocksEqualsFullAttentionWithABand) {
   const int64_t frames = 1100, left = 70, right = 30;  // three blocks of queries
   const at::Tensor x = at::randn({1, frames, 16});
   const at::Tensor mask = at::ones({1, frames}, at::kBool);
+  const at::Tensor positions = relative_positions(frames, 16, at::kFloat);
   config.left_context = left;
   config.right_context = right;
-  const at::Tensor limited = Attention(config, reader)(x, mask);
+  const at::Tensor limited = Attention(config, reader)(x, mask, positions);
 
   // The definition, by hand: score[i, j] over all pairs, then the band.
   const auto heads = [&](const at::Tensor& t) { return t.view({frames, 2, 8}).transpose(0, 1); };
@@ -155,9 +156,7 @@ TEST(Attention, LimitedContextInBlocksEqualsFullAttentionWithABand) {
   const at::Tensor v =
       heads(at::linear(x[0], reader.get("linear_v.weight"), reader.get("linear_v.bias")));
   const at::Tensor p =
-      at::linear(relative_positions(frames - 1, -(frames - 1), 16), reader.get("linear_pos.weight"))
-          .view({-1, 2, 8})
-          .transpose(0, 1);
+      at::linear(positions, reader.get("linear_pos.weight")).view({-1, 2, 8}).transpose(0, 1);
   const at::Tensor u = reader.get("pos_bias_u").unsqueeze(1),
                    w = reader.get("pos_bias_v").unsqueeze(1);
   const at::Tensor i = at::arange(frames).unsqueeze(1), j = at::arange(frames).unsqueeze(0);

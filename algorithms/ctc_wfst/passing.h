@@ -1,0 +1,133 @@
+// What token passing by a block of threads (token_passing.h) reads and writes. No LibTorch here:
+// the kernel's source includes it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "algorithms/wfst/graph.h"
+
+#ifdef __CUDACC__
+#define RTFX_DEVICE __device__
+#else
+#define RTFX_DEVICE
+#endif
+
+namespace rtfx {
+
+/// A decoding graph where the threads can read it.
+struct PassingGraph {
+  int32_t start = 0, columns = 0;
+  const GraphArc* arcs = nullptr;  // as in GraphView, and the three below
+  const int32_t* emitting_begin = nullptr;
+  const int32_t* nonemitting_begin = nullptr;
+  const float* final_cost = nullptr;
+  const int32_t* source = nullptr;  // [arc_count] state that an arc leaves
+};
+
+/// Costs in the order of floats as unsigned numbers, above the arc's number (-1: none) plus 1. No
+/// cost is -0: sums and differences of numbers that are not -0 never are.
+using PassingKey = unsigned long long;
+inline constexpr PassingKey kNoKey = ~PassingKey{0};
+
+RTFX_DEVICE inline uint32_t ordered_bits(float cost) {
+  uint32_t bits = 0;
+  memcpy(&bits, &cost, sizeof(bits));
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
+  const uint32_t bits = (ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered;
+  float cost = 0;
+  memcpy(&cost, &bits, sizeof(cost));
+  return cost;
+}
+RTFX_DEVICE inline PassingKey key_of(float cost, int32_t number) {
+  return PassingKey{ordered_bits(cost)} << 32 | static_cast<uint32_t>(number + 1);
+}
+RTFX_DEVICE inline float cost_of(PassingKey key) {
+  return from_ordered_bits(static_cast<uint32_t>(key >> 32));
+}
+RTFX_DEVICE inline int32_t number_of(PassingKey key) {
+  return static_cast<int32_t>(static_cast<uint32_t>(key)) - 1;
+}
+
+/// The tokens of a frame, in memory of the block; each array has room for every state.
+struct PassingTokens {
+  int32_t* state;
+  float* cost;    // [token]; while the frame is being filled, what it was followed with
+  int32_t* slot;  // [state] the state's token; right only for states that have one
+  int32_t count;
+  int32_t first_trace;
+};
+
+/// Memory of a block; kNoKey in all of `best` between utterances.
+struct PassingLane {
+  PassingKey* best;         // [states] the best path into a state at the frame that is being filled
+  PassingTokens tokens[2];  // of the last frame and of this one, in turn
+};
+
+/// Memory of all blocks, one after the other. [lanes, states], [lanes, 2, states] each.
+struct PassingLanes {
+  int32_t lanes = 0;
+  int64_t states = 0;
+  PassingKey* best = nullptr;
+  int32_t* state = nullptr;
+  float* cost = nullptr;
+  int32_t* slot = nullptr;
+
+  RTFX_DEVICE PassingLane lane(int64_t i) const {
+    const auto tokens = [&](int64_t place) {
+      return PassingTokens{state + place * states, cost + place * states, slot + place * states, 0,
+                           0};
+    };
+    return {best + i * states, {tokens(2 * i), tokens(2 * i + 1)}};
+  }
+};
+
+struct PassingTrace {
+  int32_t arc, previous;  // index of the token before; -1: none
+};
+
+enum class PassingStatus : int32_t { final, open, dead, out_of_traces };
+
+/// How an utterance ended.
+struct PassingEnd {
+  double cost;
+  int32_t arcs;  // of the path
+  PassingStatus status;
+};
+
+/// A batch of utterances. Pointers are memory that the threads share.
+struct PassingBatch {
+  const float* lp = nullptr;  // [rows, frames, columns] scaled log-probabilities
+  int64_t rows = 0, frames = 0;
+  const int64_t* lengths = nullptr;   // [rows]
+  const int32_t* order = nullptr;     // [rows] in which they are begun
+  const float* word_costs = nullptr;  // [W + 1], or null
+  float beam = 0;
+  int64_t max_active = 0;
+
+  PassingTrace* traces = nullptr;  // [trace_capacity] tokens of all frames of all utterances
+  int64_t trace_capacity = 0;      // at most 2^31 - 1
+  unsigned long long* traces_used = nullptr;  // 0 before; more than the capacity: it was too small
+  int32_t* next_row = nullptr;                // 0 before
+
+  int32_t* path_arcs = nullptr;  // [rows, path_capacity]: arcs of the path in the last places
+  int64_t path_capacity = 0;
+  PassingEnd* ends = nullptr;  // [rows]
+};
+
+/// What the threads of a block share.
+struct PassingShared {
+  int32_t row;
+  int32_t count;   // tokens of the frame that is being filled
+  uint32_t least;  // ordered bits
+  int32_t improved;
+  int32_t first_trace;  // -1: no room
+  uint32_t histogram[256];
+  int32_t digit, rank;
+  PassingKey best_final, best_open;
+  double offset;  // what has been subtracted from all costs
+};
+
+}  // namespace rtfx

@@ -1,0 +1,71 @@
+#include "algorithms/ctc_wfst_cpu/ctc_wfst_cpu.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "algorithms/common/transducer.h"
+#include "algorithms/registry.h"
+#include "algorithms/wfst/wfst_batch.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+Description CtcWfstCpu::describe() const {
+  return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+}
+
+void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  graph_ = load_graph(options_, *model);
+  word_costs_ = boosted_word_costs(options_, *graph_);
+  model_ = std::move(model);
+  searches_.clear();
+  for (int i = 0; i < at::get_num_threads(); ++i)
+    searches_.emplace_back(graph_->view(), static_cast<float>(options_.beam), options_.max_active);
+}
+
+Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
+  reads_.reset();
+  HostEmissions emissions;
+  {
+    const ScopedRange range("decode.project");
+    emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
+  }
+  const ScopedRange range("decode.loop");
+  const auto paths = search(emissions.lp, batch.lengths_host);
+  counters_["host_reads"] = reads_.count();
+  return wfst_hypotheses(paths, emissions.nan, batch.frames.device());
+}
+
+std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                         std::span<const std::vector<float>> word_costs) {
+  const float* emissions = lp.const_data_ptr<float>();
+  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
+  std::vector<WfstPath> paths(lengths.size());
+  std::vector<ViterbiCounts> counts(lengths.size());
+  for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
+    ViterbiSearch& search = searches_[thread];
+    paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
+                          word_costs.empty() ? word_costs_ : word_costs[b]);
+    counts[b] = search.counts();
+  });
+  counters_.clear();
+  for (const ViterbiCounts& c : counts) {
+    counters_["expanded_tokens"] += c.expanded_tokens;
+    counters_["scanned_arcs"] += c.scanned_arcs;
+    counters_["kept_tokens"] += c.kept_tokens;
+  }
+  return paths;
+}
+
+namespace {
+
+const RegisterDecoder registered{
+    {"ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU",
+     wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcWfstCpu>(wfst_options().fill(options, where));
+     }}};
+
+}  // namespace
+}  // namespace rtfx

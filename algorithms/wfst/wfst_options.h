@@ -1,0 +1,32 @@
+// Options of the decoders that search a decoding graph, and the graph that they name.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "algorithms/options.h"
+#include "algorithms/wfst/graph.h"
+#include "algorithms/wfst/word_boost.h"
+
+namespace rtfx {
+
+struct AcousticModel;
+
+struct WfstOptions {
+  std::filesystem::path graph;  // of `rtfx graph build`
+  double acoustic_scale = 1 / 0.55;
+  double beam = 17;  // in scaled units
+  int64_t max_active = 10000;
+  std::optional<BoostOptions> boost;
+};
+const OptionTable<WfstOptions>& wfst_options();
+
+/// Maps options.graph. Throws UserError where it was built for another tokenizer than the model's.
+WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);
+
+/// word_costs() of the option "boost"; empty without one. Words that the graph does not have are
+/// counted in a notice on standard error. Throws UserError.
+std::vector<float> boosted_word_costs(const WfstOptions& options, const WfstGraph& graph);
+
+}  // namespace rtfx

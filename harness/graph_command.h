@@ -1,0 +1,26 @@
+// `rtfx graph`: decoding graphs for CTC models, built from a tokenizer, a lexicon and a language
+// model, or imported from OpenFst.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace rtfx {
+
+struct GraphOptions {
+  std::filesystem::path tokenizer;       // .nemo checkpoint or SentencePiece .model
+  std::filesystem::path lexicon, lm;     // build
+  std::filesystem::path openfst, words;  // import
+  std::filesystem::path output;
+  std::string topology = "compact";
+  bool drop_unspelled = false;
+};
+
+/// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's
+/// size. Returns an exit code. Throws UserError.
+int build_graph_file(const GraphOptions& options);
+
+/// Prints the file's size. Returns an exit code. Throws UserError.
+int import_graph_file(const GraphOptions& options);
+
+}  // namespace rtfx

@@ -1,0 +1,42 @@
+// `rtfx run --shard`: one process per GPU, each with its share of the utterances.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+/// Which process of a run this one is. One of one: the whole run.
+struct Shard {
+  int64_t index = 0, count = 1;
+  int64_t local_index = 0;         // among the processes of this machine: its GPU
+  std::string host = "127.0.0.1";  // where shard 0 can be reached,
+  int64_t port = 29531;            // and at which TCP port
+  bool launcher_listens = false;   // torchrun's agent keeps a store there already
+
+  bool whole() const { return count == 1; }
+  /// "2-of-4"
+  std::string label() const;
+  /// Where its journal is, in the folder of the run.
+  std::filesystem::path folder(const std::filesystem::path& output) const;
+};
+
+/// Value of an environment variable; none when it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// `text`: "i/n" with 0 <= i < n, or "auto": from the variables of torchrun (RANK, WORLD_SIZE,
+/// LOCAL_RANK) or Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID). MASTER_ADDR and MASTER_PORT
+/// say where shard 0 is. Throws UserError.
+Shard parse_shard(const std::string& text, const Environment& environment);
+
+/// The utterances of a shard, ascending. All are sorted by duration and dealt in snake order
+/// (0 1 2, 2 1 0, 0 ...), so that every utterance is in one shard and the shards have equal shares
+/// of audio up to one utterance.
+std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int64_t count);
+
+}  // namespace rtfx

@@ -1,0 +1,145 @@
+"""rtfx export: the files are exactly the golden ones, and what their consumers ask for holds.
+
+RTFX_UPDATE_GOLDEN=1 writes the golden files anew; read the difference before you commit it.
+"""
+
+import csv
+import io
+import json
+import os
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+GOLDEN = ROOT / "tests/golden/data/export"
+
+
+def results():
+    """Two decoders and the A/A control, two rounds, two batch sizes; one approximate, one failed."""
+    records = [synthetic.provenance()]
+    for batch in (1, 16):
+        for round in range(2):
+            for decoder, seconds in (("frame_looping", 2.0), ("min_duration", 0.25)):
+                fields = {"batch": batch, "decoder": decoder, "verdict": "reference"}
+                if decoder == "min_duration":
+                    fields |= {"verdict": "different", "differing": 6, "exactness": "approximate"}
+                record = synthetic.run(round=round, decode_seconds=seconds * (1 + round / 64), **fields)
+                if batch == 1:
+                    record["batches"] = {
+                        "audio_seconds": [60.0, 60.0],
+                        "total_seconds": [record["total_seconds"] / 4, record["total_seconds"] * 3 / 4],
+                        "decode_seconds": [seconds / 4, seconds * 3 / 4],
+                    }
+                records.append(record)
+    records.append(synthetic.failure(decoder="a,b_c", message='no "room" & 100 % full'))
+    return records
+
+
+@pytest.fixture(scope="module")
+def export(rtfx, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    synthetic.write(folder, results())
+
+    def run(*arguments):
+        result = rtfx("export", folder, *arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+FILES = {
+    "gbench.json": ["--to", "gbench"],
+    "bmf.json": ["--to", "bmf"],
+    "github_action_bigger.json": ["--to", "github-action"],
+    "github_action_smaller.json": ["--to", "github-action", "--smaller-is-better"],
+    "table.csv": ["--to", "csv"],
+    "table.md": ["--to", "markdown"],
+    "table.tex": ["--to", "latex"],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_golden(export, name):
+    text = export(*FILES[name])
+    if os.environ.get("RTFX_UPDATE_GOLDEN"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def strict(text):
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_gbench_has_a_row_for_each_repetition(export):
+    document = strict(export("--to", "gbench"))
+    rows = [b for b in document["benchmarks"] if "error_occurred" not in b]
+    assert len(rows) == 8 and len({b["name"] for b in rows}) == 4
+    for row in rows:
+        assert row["run_type"] == "iteration" and row["repetitions"] == 2
+        assert row["items_per_second"] == pytest.approx(120 / (row["real_time"] / 1000))
+    (error,) = [b for b in document["benchmarks"] if "error_occurred" in b]
+    assert error["error_message"].startswith("decode: no") and "real_time" not in error
+
+
+def test_bmf_follows_its_schema(export):
+    """https://bencher.dev/bmf.json: objects of objects of numbers, `value` required."""
+    document = strict(export("--to", "bmf"))
+    assert len(document) == 4  # not the failure
+    for name, measures in document.items():
+        assert len(name) <= 1024 and measures
+        for measure, metric in measures.items():
+            assert len(measure) <= 64 and "value" in metric
+            assert set(metric) <= {"value", "lower_value", "upper_value"}
+            assert all(type(value) in (int, float) for value in metric.values())
+            assert metric.get("lower_value", metric["value"]) <= metric["value"]
+            assert metric.get("upper_value", metric["value"]) >= metric["value"]
+
+
+def test_github_action_lists_have_one_direction_each(export):
+    bigger = strict(export(*FILES["github_action_bigger.json"]))
+    smaller = strict(export(*FILES["github_action_smaller.json"]))
+    assert len(bigger) == 8 and len(smaller) == 4
+    for entry in bigger + smaller:
+        assert type(entry["value"]) in (int, float) and entry["value"] > 0
+        assert all(isinstance(entry[key], str) for key in ("name", "unit", "extra"))
+    assert all("rtfx" in entry["name"] for entry in bigger)
+    assert all(entry["name"].endswith(" wer") for entry in smaller)
+
+
+def test_csv_is_rectangular(export):
+    rows = list(csv.reader(io.StringIO(export("--to", "csv"))))
+    assert len(rows) == 1 + 5 and len({len(row) for row in rows}) == 1
+    assert rows[-1][0] == "quickstart-rnnt/quickstart/a,b_c/b16/fp32"
+    assert 'no "room" & 100 % full' in rows[-1][rows[0].index("failure")]
+
+
+def test_output_file(rtfx, export, tmp_path):
+    synthetic.write(tmp_path, results())
+    assert rtfx("export", tmp_path, "--to", "csv", "-o", tmp_path / "x.csv").returncode == 0
+    assert (tmp_path / "x.csv").read_text() == export("--to", "csv")
+
+
+@pytest.mark.parametrize(
+    "arguments, changes, message",
+    [
+        (["--to", "xml"], {}, "allowed: gbench"),
+        (["--to", "csv", "--smaller-is-better"], {}, "github-action"),
+        (["--to", "csv"], {"rtfx": {"build_type": "Debug"}}, "not for measuring"),
+    ],
+)
+def test_errors(rtfx, tmp_path, arguments, changes, message):
+    synthetic.write(tmp_path, [synthetic.provenance(**changes), synthetic.run()])
+    result = rtfx("export", tmp_path, *arguments)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_profiles_are_refused(rtfx, tmp_path):
+    synthetic.write(tmp_path, [synthetic.run() | {"profiled": True}])
+    result = rtfx("export", tmp_path, "--to", "csv")
+    assert result.returncode == 2 and "rtfx profile" in result.stderr

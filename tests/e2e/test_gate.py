@@ -1,0 +1,238 @@
+"""rtfx gate: verdicts and exit codes, on made-up journals and on a real one."""
+
+import json
+import random
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import runs_of, small_config, strict_records
+
+PASS, USAGE, REGRESSED, INCONCLUSIVE, INVALID, CORRECTNESS = 0, 2, 10, 11, 12, 13
+SLOWNESS = {"frame_looping": 2.0, "label_looping": 0.6}
+
+
+def journal(seed=1, slower=1.0, noise=0.003, change=None, rounds=8, **provenance):
+    """Two decoders; label_looping takes `slower` times as long. `change` may alter a run record."""
+    generator = random.Random(seed)
+    config = {"protocol": {"cv_max": 0.05, "measured_rounds": rounds},
+              "verify": {"required": {"fp32": "exact", "bf16": "different"}}}  # fmt: skip
+    records = [synthetic.provenance(config=config, **provenance)]
+    for round in range(rounds):
+        for decoder, seconds in SLOWNESS.items():
+            took = seconds * (slower if decoder == "label_looping" else 1)
+            verdict = "reference" if decoder == "frame_looping" else "bitwise"
+            record = synthetic.run(round=round, decoder=decoder, verdict=verdict,
+                                   decode_seconds=took * generator.lognormvariate(0, noise))  # fmt: skip
+            record["tokens_sha256"] = "t0"
+            if change:
+                change(record)
+            records.append(record)
+    return records
+
+
+@pytest.fixture
+def gate(rtfx, tmp_path):
+    """gate(baseline, current, arguments...) of lists of records: the finished process."""
+
+    def run(baseline, current, *arguments):
+        for name, records in (("baseline", baseline), ("current", current)):
+            synthetic.write(tmp_path / name, records)
+        return rtfx("gate", "--baseline", tmp_path / "baseline/journal.jsonl",
+                    tmp_path / "current", *arguments)  # fmt: skip
+
+    return run
+
+
+def test_same_results_pass(gate):
+    result = gate(journal(1), journal(2))
+    assert result.returncode == PASS, result.stdout
+    assert result.stdout.rstrip().endswith("PASS")
+    assert result.stdout.count("PASS") == 2 * 4 + 1  # results, rtfx.total, rtfx.decode, wer
+
+
+def test_five_percent_slower_is_regressed(gate):
+    result = gate(journal(1), journal(2, slower=1.05))
+    assert result.returncode == REGRESSED
+    (line,) = [line for line in result.stdout.splitlines() if "  REGRESSED" in line]
+    assert "rtfx.decode" in line and "tolerance 3 %" in line
+
+
+def test_faster_passes(gate):
+    assert gate(journal(1), journal(2, slower=0.5)).returncode == PASS
+
+
+def planted(**fields):
+    def change(record):
+        if record["decoder"]["id"] == "label_looping":
+            record.update(fields)
+
+    return change
+
+
+WRONG_TOKEN = {"hypotheses_sha256": "h1", "tokens_sha256": "t1"}
+
+
+def wer(value):
+    return {"wer": synthetic.run()["wer"] | {"wer": value}}
+
+
+@pytest.mark.parametrize(
+    "fields, verdict, reason",
+    [
+        (WRONG_TOKEN, CORRECTNESS, "other tokens or frames"),
+        (WRONG_TOKEN | wer(0.30), PASS, "renew the baseline"),
+        ({"hypotheses_sha256": "h1"}, PASS, "other score bits"),
+        (WRONG_TOKEN | wer(0.32), CORRECTNESS, "1 points more word errors"),
+        ({"deterministic": False}, CORRECTNESS, "different results"),
+        ({"exactness": synthetic.run(verdict="tie", differing=1)["exactness"]}, CORRECTNESS,
+         "graded tie"),
+    ],
+)  # fmt: skip
+def test_results_are_checked(gate, fields, verdict, reason):
+    result = gate(journal(1), journal(2, change=planted(**fields)))
+    assert result.returncode == verdict, result.stdout
+    assert reason in result.stdout
+
+
+def test_bf16_may_differ_where_the_words_stay(gate):
+    bf16 = {"dtype": "bf16"}
+    result = gate(journal(1, change=planted(**bf16)), journal(2, change=planted(**bf16, **WRONG_TOKEN)))  # fmt: skip
+    assert result.returncode == PASS and "allowed here" in result.stdout
+
+
+def without_label_looping(records):
+    return [r for r in records if r.get("decoder", {}).get("id") != "label_looping"]
+
+
+def as_profile(records):
+    return [r | {"profiled": True} for r in records]
+
+
+def with_failure(records):
+    return [*records, synthetic.failure(decoder="label_looping")]
+
+
+INVALID_CURRENT = {
+    "missing in the current": without_label_looping(journal(2)),
+    "rtfx profile": as_profile(journal(2)),
+    "failed: decode: out of memory": with_failure(journal(2)),
+    "7 of 8 rounds": [r for r in journal(2) if r.get("round") != 7],
+    "no provenance": journal(2)[1:],
+    "holds no case": journal(2)[:1],
+    "other device/name": journal(2, device={"type": "cpu", "name": "Another CPU"}),
+    "no GPU clocks": journal(2, device={"type": "cuda", "name": "NVIDIA H200"}),
+    "Debug": journal(2, rtfx={"build_type": "Debug", "sanitizer": False}),
+    "sanitizers": journal(2, rtfx={"build_type": "Release", "sanitizer": True}),
+    "other dataset": journal(2, datasets=[{"id": "quickstart", "sha256": "d1"}]),
+}
+
+
+@pytest.mark.parametrize("reason", INVALID_CURRENT)
+def test_what_cannot_be_compared_is_invalid(gate, reason):
+    result = gate(journal(1), INVALID_CURRENT[reason])
+    assert result.returncode == INVALID, result.stdout
+    assert reason in result.stdout
+
+
+def test_a_row_missing_in_the_baseline_is_invalid(gate):
+    result = gate(without_label_looping(journal(1)), journal(2))
+    assert result.returncode == INVALID and "missing in the baseline" in result.stdout
+
+
+def test_noise_is_inconclusive(gate):
+    result = gate(journal(1, noise=0.3), journal(2, noise=0.3))
+    assert result.returncode == INCONCLUSIVE and "NOISY" in result.stdout
+    result = gate(journal(1, noise=0.3), journal(2, noise=0.3), "--allow-inconclusive")
+    assert result.returncode == PASS and "--allow-inconclusive" in result.stdout
+
+
+def test_a_gate_below_the_noise_is_refused(gate):
+    result = gate(journal(1), journal(2), "--tolerance", "rtfx.decode=0.0001")
+    assert result.returncode == INCONCLUSIVE
+    assert "tolerance of 0.01 % is below the noise floor" in result.stdout
+
+
+def test_suspect_rounds_are_inconclusive(gate):
+    disturbed = journal(2, slower=1.05, change=lambda record: record.update(suspect=["cpu_wait"]))
+    result = gate(journal(1), disturbed)
+    assert result.returncode == INCONCLUSIVE and "suspect" in result.stdout
+
+
+def test_the_gravest_verdict_is_the_exit_code(gate):
+    slow_and_wrong = journal(2, slower=1.5, change=planted(**WRONG_TOKEN))
+    assert gate(journal(1), slow_and_wrong).returncode == CORRECTNESS
+    assert gate(journal(1), with_failure(slow_and_wrong)).returncode == INVALID
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--tolerance", "rtfx.decod=0.1"], "did you mean 'rtfx.decode'"),
+        (["--tolerance", "rtfx.decode"], "no share of 1"),
+        (["--tolerance", "rtfx.decode=5%"], "no share of 1"),
+        (["--tolerance", "share.decode=0.1"], "never gated"),
+        (["--nonsense"], "--nonsense"),
+    ],
+)
+def test_usage_errors(gate, arguments, message):
+    result = gate(journal(1), journal(2), *arguments)
+    assert result.returncode == USAGE and message in result.stderr
+
+
+def test_a_missing_journal_is_a_usage_error(rtfx, tmp_path):
+    result = rtfx("gate", "--baseline", tmp_path / "gone", tmp_path / "gone")
+    assert result.returncode == USAGE and "gone" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def real_records(rtfx, tmp_path_factory):
+    """A real run of 24 rounds, with an A/A control."""
+    folder = tmp_path_factory.mktemp("real")
+    protocol = {"warmup_rounds": 1, "measured_rounds": 24, "aa_control": True, "cv_max": 10}
+    (folder / "config.json").write_text(json.dumps(small_config(protocol=protocol)))
+    result = rtfx("run", folder / "config.json", "--output", folder / "run")
+    assert result.returncode == 0, result.stderr
+    return strict_records(folder / "run/journal.jsonl")
+
+
+def half(records, rounds):
+    return [r for r in records if r["kind"] != "run" or r["round"] in rounds]
+
+
+def test_fifty_gates_of_real_rounds_never_regress(gate, real_records):
+    """The rounds of one run, dealt into a baseline and a current half in fifty ways."""
+    records = json.loads(json.dumps(real_records))
+    records[0]["config"]["protocol"]["measured_rounds"] = 12
+    for record in runs_of(records):
+        record["suspect"] = []  # all of them count, so that verdicts come from the intervals
+    codes = []
+    for seed in range(50):
+        rounds = random.Random(seed).sample(range(24), 24)
+        codes.append(gate(half(records, rounds[:12]), half(records, rounds[12:])).returncode)
+    assert set(codes) <= {PASS, INCONCLUSIVE}, codes
+
+
+def test_real_rounds_planted_changes(gate, real_records):
+    """Twice the time beyond any noise, and a wrong token in a real journal."""
+    slow = json.loads(json.dumps(real_records))
+    for record in runs_of(slow):
+        record["metrics"] = {key: value / 2 for key, value in record["metrics"].items()}
+        record["suspect"] = []
+    quiet = [r | {"suspect": []} for r in real_records]
+    assert gate(quiet, slow).returncode == REGRESSED
+    wrong = [r | (WRONG_TOKEN if r["kind"] == "run" else {}) for r in real_records]
+    assert gate(quiet, wrong).returncode == CORRECTNESS
+
+
+def test_a_real_run_records_what_statistics_need(real_records):
+    runs = runs_of(real_records)
+    controls = [r for r in runs if r["decoder"].get("control_of") == "frame_looping"]
+    assert len(runs) == 3 * 24 and len(controls) == 24
+    assert {r["decoder"]["id"] for r in controls} == {"frame_looping.aa"}
+    for record in runs:
+        batches = record["batches"]
+        assert sum(batches["audio_seconds"]) == pytest.approx(record["dataset"]["audio_seconds"])
+        assert sum(batches["total_seconds"]) == pytest.approx(record["total_seconds"], abs=1e-4)
+        assert record["conditions"]["wall_seconds"] > record["total_seconds"]
+        assert isinstance(record["suspect"], list)
+    assert len({r["tokens_sha256"] for r in runs}) == 1

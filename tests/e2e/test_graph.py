@@ -1,0 +1,107 @@
+"""Decoding graphs as a user makes and uses them: sizes, texts, files that are not right."""
+
+import gzip
+import json
+import re
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT
+
+TOKENIZER = MODELS / "quickstart-rnnt.nemo"
+LEXICON = ROOT / "tests/data/words.lexicon"
+LM = ROOT / "tests/data/words.arpa"
+
+
+@pytest.fixture
+def build(rtfx, tmp_path):
+    """build(lexicon=..., ...) runs `rtfx graph build`; the graph is at build.path."""
+
+    def run(**changes):
+        options = {"tokenizer": TOKENIZER, "lexicon": LEXICON, "lm": LM, "output": run.path}
+        arguments = [f"--{name}={value}" for name, value in (options | changes).items()]
+        return rtfx("graph", "build", *arguments)
+
+    run.path = tmp_path / "words.tlg"
+    return run
+
+
+def test_building_reports_sizes_time_and_memory(build):
+    result = build(topology="normal")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["stage", "states", "arcs", "seconds", "peak", "MiB"]
+    stages = [re.match(r"(.+?)\s+(\d+)\s+(\d+)\s+[\d.]+\s+\d+$", line) for line in lines[1:7]]
+    names = [stage[1] for stage in stages]
+    assert names == ["L", "G", "L o G", "min(det(L o G))", "T", "TLG"]
+    assert "topology normal, 5 words" in lines[7]
+    emitting, others = re.search(r"(\d+) emitting and (\d+) non-emitting", lines[7]).groups()
+    assert int(emitting) + int(others) == int(stages[-1][3])
+
+
+def test_files_may_be_gzip_and_the_graph_is_the_same(build, tmp_path):
+    assert build().returncode == 0
+    plain = build.path.read_bytes()
+    packed = {}
+    for name, path in {"lexicon": LEXICON, "lm": LM}.items():
+        packed[name] = tmp_path / f"{name}.gz"
+        packed[name].write_bytes(gzip.compress(path.read_bytes()))
+    assert build(**packed).returncode == 0
+    assert build.path.read_bytes() == plain
+
+
+def test_texts_are_words_of_the_graph(build, transcribe):
+    assert build().returncode == 0
+    options = json.dumps({"graph": str(build.path)})
+    arguments = ["--json", "--decoder", "ctc_wfst_cpu", "--options", options, AUDIO / "qs10.flac"]
+    result = transcribe(*arguments)
+    assert result.returncode == 0, result.stderr
+    line = json.loads(result.stdout)
+    assert set(line["text"].split()) <= {"a", "ab", "aback", "abaft", "⁇"}
+    assert line["score"] < 0
+
+
+def test_boosting_makes_a_word_more_frequent(build, transcribe, tmp_path):
+    assert build().returncode == 0
+    boosts = tmp_path / "boosts"
+
+    def count(boost):
+        boosts.write_text(f"abaft {boost}\n")
+        options = {"graph": str(build.path), "boost": {"path": str(boosts)}, "beam": 1000}
+        arguments = ["--decoder", "ctc_wfst_cpu", "--options", json.dumps(options)]
+        result = transcribe(*arguments, AUDIO / "qs10.flac")
+        assert result.returncode == 0, result.stderr
+        return result.stdout.split().count("abaft")
+
+    assert count(-100) == 0
+    assert count(100) > 0
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"topology": "compat"}, "did you mean 'compact'"),
+        ({"lm": "missing.arpa"}, "missing.arpa"),
+        ({"lm": LEXICON}, "there is no \\data\\ section"),
+        ({"lexicon": LM}, "none of its words is in the lexicon"),
+        ({"tokenizer": LM}, "words.arpa"),
+        ({"output": "missing/words.tlg"}, "cannot be written"),
+    ],
+)
+def test_bad_input(build, changes, complaint):
+    result = build(**changes)
+    assert result.returncode not in (0, None)
+    assert complaint in result.stderr, result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_graph_for_another_tokenizer_is_refused(rtfx, build, transcribe, tmp_path):
+    assert build().returncode == 0
+    damaged = bytearray(build.path.read_bytes())
+    # The tokenizer's checksum is part of the head, which no checksum covers.
+    place = damaged.find(re.search(rb"[0-9a-f]{64}", damaged)[0])
+    damaged[place] ^= 1
+    build.path.write_bytes(damaged)
+    options = json.dumps({"graph": str(build.path)})
+    result = transcribe("--decoder", "ctc_wfst_cpu", "--options", options, AUDIO / "qs10.flac")
+    assert result.returncode != 0
+    assert "another tokenizer" in result.stderr

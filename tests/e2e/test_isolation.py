@@ -1,0 +1,122 @@
+"""isolate: a crash costs one record; kill -9 at any moment, then --resume, costs none."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAM, runs_of, strict_records
+
+PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
+ROUNDS = 3
+PROTOCOL = {"warmup_rounds": 0, "measured_rounds": ROUNDS}
+
+
+def with_fault(**options):
+    """Two decoders and between them one that ends its process."""
+    faulty = {"id": "faulty", "name": "faulty", "options": options}
+    return {"plugins": [str(PLUGIN)], "isolate": True, "protocol": PROTOCOL,
+            "decoders": ["frame_looping", faulty, "label_looping"]}  # fmt: skip
+
+
+def rounds_of(records, decoder):
+    return sorted(r["round"] for r in runs_of(records) if r["decoder"]["id"] == decoder)
+
+
+@pytest.mark.parametrize("decodes", [0, 2])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_crash_costs_one_record(run_config, tmp_path, number, decodes):
+    result = run_config(**with_fault(signal=int(number), decodes=decodes))
+    assert result.returncode == 1, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    for decoder in ("frame_looping", "label_looping"):
+        assert rounds_of(records, decoder) == list(range(ROUNDS))
+    assert rounds_of(records, "faulty") == list(range(decodes))
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "faulty" and failure["stage"] == "decode"
+    assert f"signal {int(number)}" in failure["message"]
+    assert "FAILED" in result.stdout
+
+
+def test_without_isolation_it_ends_the_run(run_config, tmp_path):
+    result = run_config(**with_fault() | {"isolate": False})
+    assert result.returncode == -signal.SIGKILL
+
+
+def test_results_are_those_of_one_process(run_config, tmp_path):
+    two = {"batch_sizes": [1, 2], "protocol": PROTOCOL}
+    assert run_config(**two).returncode == 0
+    expected = results(tmp_path / "run/journal.jsonl")
+    assert run_config("--force", isolate=True, **two).returncode == 0
+    assert results(tmp_path / "run/journal.jsonl") == expected
+
+
+def test_an_interrupt_reaches_the_child(program, config, tmp_path):
+    path = config(isolate=True, protocol=PROTOCOL | {"measured_rounds": 1000})
+    process = subprocess.Popen([program, "run", path, "--output", tmp_path / "run"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    journal = tmp_path / "run/journal.jsonl"
+    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume" in stderr
+    assert not [r for r in strict_records(journal) if r["kind"] == "failure"]
+
+
+def results(journal):
+    """What a run's records say, apart from times."""
+    return sorted(
+        (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["verdict"])
+        for r in runs_of(strict_records(journal))
+    )
+
+
+def provenances(journal):
+    return [r for r in strict_records(journal) if r["kind"] == "provenance"]
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_killed_at_ten_random_moments(program, config, rtfx, tmp_path, isolate):
+    """The same records as an undisturbed run has, each once."""
+    path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 20})
+    begin = time.monotonic()
+    assert rtfx("run", path, "--output", tmp_path / "whole").returncode == 0
+    seconds = time.monotonic() - begin
+    generator = random.Random(1)
+    killed = 0
+    for _ in range(10):
+        process = subprocess.Popen(
+            [program, "run", path, "--output", tmp_path / "run", "--resume"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        time.sleep(generator.uniform(0, seconds / 2))
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        wait_for_children_of(path)
+    result = rtfx("run", path, "--output", tmp_path / "run", "--resume")
+    assert result.returncode == 0, result.stderr
+    assert killed >= 5
+    assert len(provenances(tmp_path / "run/journal.jsonl")) > 2  # some had begun
+    assert results(tmp_path / "run/journal.jsonl") == results(tmp_path / "whole/journal.jsonl")
+
+
+def wait_for_children_of(path, seconds=10):
+    """A killed parent takes its child along."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not any(str(path).encode() in command for command in command_lines()):
+            return
+        time.sleep(0.02)
+    pytest.fail("a child outlived its parent")
+
+
+def command_lines():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                yield (entry / "cmdline").read_bytes()
+            except OSError:
+                continue

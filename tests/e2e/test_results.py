@@ -1,0 +1,134 @@
+"""compare, diff-runs, rescore, doctor, and the rule that ends a run."""
+
+import json
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import runs_of, strict_records
+
+
+@pytest.fixture
+def journals(tmp_path):
+    """Two runs of the same cases; the second's label-looping is half as fast."""
+    for name, factor in (("a", 1.0), ("b", 2.0)):
+        records = [synthetic.provenance(libtorch=f"2.11.{name}")]
+        for round in range(3):
+            wobble = 1 + 0.001 * round
+            records.append(synthetic.run(round=round, decode_seconds=2.0 * wobble,
+                                         decoder="frame_looping", verdict="reference"))  # fmt: skip
+            records.append(synthetic.run(round=round, decode_seconds=0.5 * factor * wobble))
+        synthetic.write(tmp_path / name, records)
+    return tmp_path / "a", tmp_path / "b"
+
+
+def test_compare_two_runs(rtfx, journals):
+    result = rtfx("compare", *journals)
+    assert result.returncode == 0, result.stderr
+    assert 'libtorch: "2.11.a" -> "2.11.b"' in result.stdout
+    lines = [line for line in result.stdout.splitlines() if "rtfx.decode" in line]
+    assert "x 1.000 [0.99" in lines[0] and "x 0.500 [0.49" in lines[1]
+    assert "-0.00 points" not in result.stdout and "+0.00 points" in result.stdout
+
+
+def test_compare_decoders_of_a_run(rtfx, journals):
+    """Rounds pair: what slows down both does not widen the interval."""
+    result = rtfx("compare", journals[0])
+    assert result.returncode == 0, result.stderr
+    assert "x 4.000 [4.000, 4.000]" in result.stdout
+
+
+def test_compare_wants_common_cases(rtfx, journals, tmp_path):
+    synthetic.write(tmp_path / "c", [synthetic.provenance(), synthetic.run(batch=4)])
+    result = rtfx("compare", journals[0], tmp_path / "c")
+    assert result.returncode == 2 and "no case in common" in result.stderr
+
+
+def test_compare_refuses_profiles(rtfx, journals, tmp_path):
+    synthetic.write(tmp_path / "p", [synthetic.run() | {"profiled": True}])
+    result = rtfx("compare", journals[0], tmp_path / "p")
+    assert result.returncode == 2 and "rtfx profile" in result.stderr
+
+
+def test_diff_runs(rtfx, journals):
+    result = rtfx("diff-runs", *journals)
+    assert result.returncode == 0
+    assert result.stdout.splitlines() == ['libtorch: "2.11.a" -> "2.11.b"']
+    assert "is the same" in rtfx("diff-runs", journals[0], journals[0]).stdout
+
+
+@pytest.fixture
+def finished(run_config, tmp_path):
+    result = run_config()
+    assert result.returncode == 0, result.stderr
+    return tmp_path / "run"
+
+
+def test_compare_gives_wer_an_interval_by_utterances(rtfx, finished):
+    result = rtfx("compare", finished, finished)
+    assert result.returncode == 0, result.stderr
+    assert "+0.00 points [+0.00, +0.00]" in result.stdout
+    assert "one round: no interval" in result.stdout
+
+
+def test_rescore(rtfx, finished, tmp_path):
+    before = runs_of(strict_records(finished / "journal.jsonl"))[0]["wer"]
+    result = rtfx("rescore", finished, "--scorer", "none", "--output", tmp_path / "rescored")
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "rescored/journal.jsonl"))
+    assert len(runs) == 2 and all(r["wer"]["normalizer"] == "none" for r in runs)
+    again = rtfx("rescore", finished, "--scorer", "basic_english", "--output", tmp_path / "same")
+    assert again.returncode == 0
+    assert runs_of(strict_records(tmp_path / "same/journal.jsonl"))[0]["wer"] == before
+    assert f"{100 * before['wer']:.2f} %" in again.stdout
+
+
+def test_rescore_counts_other_words(rtfx, finished, tmp_path):
+    """Upper case is other words to `none` alone."""
+    for file in (finished / "hypotheses").iterdir():
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        text = "".join(json.dumps(x | {"text": x["reference"].upper()}) + "\n" for x in lines)
+        file.write_text(text)
+    assert "basic_english 1: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
+    assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
+
+
+def test_rescore_errors(rtfx, journals, finished):
+    result = rtfx("rescore", journals[0], "--scorer", "none")
+    assert result.returncode == 2 and "no hypotheses" in result.stderr
+    result = rtfx("rescore", finished, "--scorer", "basic")
+    assert result.returncode == 2 and "basic_english" in result.stderr
+
+
+def test_doctor(rtfx):
+    result = rtfx("doctor")
+    assert result.returncode == 0, result.stdout
+    kinds = {line.split()[0] for line in result.stdout.splitlines()}
+    assert kinds <= {"ok", "note", "no"}
+    for word in ("build", "CPU", "CUDA", "CUPTI"):
+        assert word in result.stdout
+
+
+def protocol(**changes):
+    return {"warmup_rounds": 0, "measured_rounds": 2, "extra_rounds": 3} | changes
+
+
+def test_unreached_precision_takes_the_extra_rounds(run_config, tmp_path):
+    assert run_config(protocol=protocol(precision=1e-9)).returncode == 0
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert sorted(r["round"] for r in runs_of(records)) == sorted([0, 1, 2, 3, 4] * 2)
+    assert {r["stopped_by"] for r in records if r["kind"] == "summary"} == {"rounds"}
+    assert run_config("--resume", protocol=protocol(precision=1e-9)).returncode == 0
+    assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 10
+
+
+def test_a_budget_ends_the_extra_rounds(run_config, tmp_path):
+    assert run_config(protocol=protocol(precision=1e-9, budget_seconds=1e-3)).returncode == 0
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert len(runs_of(records)) == 2 * 2
+    assert {r["stopped_by"] for r in records if r["kind"] == "summary"} == {"budget"}
+
+
+def test_control_needs_a_transducer(config, rtfx):
+    path = config(decoders=["ctc_greedy"], protocol={"aa_control": True})
+    result = rtfx("validate", path)
+    assert result.returncode == 2 and "/protocol/aa_control" in result.stderr

@@ -1,0 +1,177 @@
+"""rtfx run --shard: several processes, one run."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import AUDIO, runs_of, strict_records
+
+SHARDED = {
+    "datasets": [{"id": "six", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 6}],
+    "batch_sizes": [1],  # batches of any shard are then those of the whole
+    "protocol": {"warmup_rounds": 0, "measured_rounds": 2},
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+@pytest.fixture
+def start(program, config, tmp_path):
+    """start(arguments, environment) begins one process; all have ended when the test ends."""
+    path = config(**SHARDED)
+    processes = []
+
+    def run(arguments, environment):
+        process = subprocess.Popen(
+            [program, "run", path, "--output", tmp_path / "run", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def by_hand(start, count, *arguments):
+    port = {"MASTER_PORT": free_port()}
+    processes = [start(["--shard", f"{i}/{count}", *arguments], port) for i in range(count)]
+    return [(*p.communicate(timeout=300), p.returncode) for p in processes]
+
+
+def check_whole(folder, count, whole):
+    """The merged records against those of `whole`, a run of one process."""
+    records = strict_records(folder / "journal.jsonl")
+    assert records[0]["kind"] == "provenance" and records[0]["shards"]["count"] == count
+    runs, expected = runs_of(records), runs_of(strict_records(whole / "journal.jsonl"))
+    assert {(r["case"], r["round"]) for r in runs} == {(r["case"], r["round"]) for r in expected}
+    expected = {(r["case"], r["round"]): r for r in expected}
+    for run in runs:
+        other = expected[run["case"], run["round"]]
+        assert run["wer"] == other["wer"]
+        assert run["dataset"]["utterances"] == 6
+        assert run["dataset"]["audio_seconds"] == pytest.approx(other["dataset"]["audio_seconds"])
+        assert run["exactness"]["verdict"] == other["exactness"]["verdict"]
+        assert sum(run["exactness"]["grades"].values()) in (0, 6)
+        times = run["shards"]["total_seconds"]
+        assert len(times) == count and run["total_seconds"] == max(times)
+        assert run["shards"]["skew"] == pytest.approx(max(times) * count / sum(times))
+        rate = run["dataset"]["audio_seconds"] / max(times)
+        assert run["metrics"]["rtfx.total"] == pytest.approx(rate)
+        rate = run["dataset"]["audio_seconds"] / max(run["shards"]["decode_seconds"])
+        assert run["metrics"]["rtfx.decode"] == pytest.approx(rate)
+        assert run["deterministic"]
+    assert texts(folder, runs[0]) == texts(whole, expected[runs[0]["case"], runs[0]["round"]])
+
+
+def wait_for_a_round(process, journal):
+    while process.poll() is None and not (journal.exists() and '"run"' in journal.read_text()):
+        time.sleep(0.01)
+
+
+def texts(folder, run):
+    lines = (folder / f"hypotheses/{run['result_key']}.jsonl").read_text().splitlines()
+    return sorted(lines)
+
+
+@pytest.fixture
+def whole(start, rtfx, config, tmp_path):
+    folder = tmp_path / "whole"
+    result = rtfx("run", config(**SHARDED), "--output", folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
+    results = by_hand(start, 3)
+    assert [code for _, _, code in results] == [0, 0, 0], results
+    check_whole(tmp_path / "run", 3, whole)
+    assert "RTFx total" in results[0][0] and not results[1][0]
+    # What reads journals reads this one.
+    assert rtfx("export", tmp_path / "run", "--to", "bmf").returncode == 0
+    assert rtfx("compare", whole, tmp_path / "run").returncode == 0
+    gate = rtfx("gate", "--baseline", whole, tmp_path / "run")
+    assert gate.returncode == 12 and "shards/count" in gate.stdout
+
+
+def test_a_killed_shard_and_resume(start, whole, tmp_path):
+    port = {"MASTER_PORT": free_port()}
+    shards = [start(["--shard", f"{i}/2"], port) for i in range(2)]
+    journal = tmp_path / "run/shards/0-of-2/journal.jsonl"
+    wait_for_a_round(shards[0], journal)
+    shards[0].kill()
+    shards[0].wait()
+    _, stderr = shards[1].communicate(timeout=60)
+    assert shards[1].returncode in (0, 2)  # 0: it had passed its last meeting
+    results = by_hand(start, 2, "--resume")
+    assert [code for _, _, code in results] == [0, 0], results
+    check_whole(tmp_path / "run", 2, whole)
+
+
+def test_interrupting_one_ends_all(start, tmp_path):
+    port = {"MASTER_PORT": free_port()}
+    many = ["--set", "protocol.measured_rounds=1000"]
+    shards = [start(["--shard", f"{i}/2", *many], port) for i in range(2)]
+    journal = tmp_path / "run/shards/1-of-2/journal.jsonl"
+    wait_for_a_round(shards[1], journal)
+    shards[1].send_signal(signal.SIGINT)
+    _, stderr = shards[0].communicate(timeout=60)
+    assert shards[0].returncode == 2 and "shard 1-of-2 left: interrupted" in stderr
+    assert shards[1].wait(timeout=60) == 130
+
+
+def test_slurm(start, whole, tmp_path):
+    port = free_port()
+    shards = [
+        start(["--shard", "auto"], {"SLURM_PROCID": str(i), "SLURM_NTASKS": "2",
+                                    "SLURM_LOCALID": str(i), "MASTER_PORT": port})
+        for i in range(2)
+    ]  # fmt: skip
+    for shard in shards:
+        _, stderr = shard.communicate(timeout=300)
+        assert shard.returncode == 0, stderr
+    check_whole(tmp_path / "run", 2, whole)
+
+
+def test_torchrun(program, config, whole, tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
+               "--nproc-per-node", "2", program, "run", config(**SHARDED),
+               "--output", tmp_path / "run", "--shard", "auto"]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    check_whole(tmp_path / "run", 2, whole)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--shard", "3/3"], "no shard"),
+        (["--shard", "auto"], "torchrun"),
+        (["--shard", "0/2", "--set", "isolate=true"], "isolate"),
+        (["--shard", "0/2", "--set", "protocol.precision=0.1"], "protocol.precision"),
+    ],
+)
+def test_errors(rtfx, config, tmp_path, arguments, message):
+    result = rtfx("run", config(**SHARDED), "--output", tmp_path / "run", *arguments)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_a_whole_run_is_not_overwritten(rtfx, config, whole):
+    for mode in ([], ["--resume"], ["--force"]):
+        result = rtfx("run", config(**SHARDED), "--output", whole, "--shard", "0/2", *mode)
+        assert result.returncode == 2 and "holds an earlier run" in result.stderr

@@ -1,0 +1,123 @@
+// ctc_wfst on a GPU: equal to the plain search on the CPU in every bit, for any batch.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/common/sync_debug.h"
+#include "algorithms/ctc_wfst/ctc_wfst.h"
+#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/wfst_cases.h"
+
+namespace rtfx {
+namespace {
+
+class CtcWfstGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+
+  std::unique_ptr<CtcWfst> prepared(const WfstGraph& graph, double beam, int64_t max_active) const {
+    const auto path = std::filesystem::path(testing::TempDir()) / "ctc_wfst_gpu.tlg";
+    graph.write(path);
+    WfstOptions options;
+    options.graph = path;
+    options.acoustic_scale = 1;
+    options.beam = beam;
+    options.max_active = max_active;
+    auto decoder = std::make_unique<CtcWfst>(options);
+    decoder->prepare(test::identity_model(2, device_), {});
+    return decoder;
+  }
+
+  struct Rows {
+    int64_t frames;
+    std::vector<int64_t> lengths;
+    std::vector<float> lp;
+  };
+  static Rows random_rows(size_t rows, int64_t frames, uint32_t seed) {
+    std::mt19937 random(seed);
+    Rows r{frames, {}, test::random_emissions(static_cast<int64_t>(rows) * frames, 3, seed)};
+    for (size_t b = 0; b < rows; ++b)
+      r.lengths.push_back(std::uniform_int_distribution<int64_t>(0, frames)(random));
+    return r;
+  }
+
+  void expect_equal_to_plain(CtcWfst& decoder, const WfstGraph& graph, const Rows& r, float beam,
+                             int64_t max_active) const {
+    const auto rows = static_cast<int64_t>(r.lengths.size());
+    const auto found = decoder.search(at::tensor(r.lp).reshape({rows, r.frames, 3}).to(device_),
+                                      at::tensor(r.lengths, at::kLong).to(device_));
+    ASSERT_EQ(found.size(), r.lengths.size());
+    ViterbiSearch plain(graph.view(), beam, max_active);
+    int64_t kept = 0;
+    for (size_t b = 0; b < found.size(); ++b) {
+      const float* lp = r.lp.data() + b * 3 * static_cast<size_t>(r.frames);
+      test::expect_same_path(found[b], plain.run(lp, r.lengths[b], 3), std::to_string(b));
+      kept += plain.counts().kept_tokens;
+    }
+    EXPECT_EQ(decoder.counters().at("kept_tokens"), kept);
+  }
+
+  const at::Device device_{at::kCUDA, 0};
+};
+
+TEST_F(CtcWfstGpu, EqualsThePlainSearchForAnyBatch) {
+  for (const int32_t states : {1, 2, 40, 3000}) {
+    const WfstGraph graph = test::random_graph(states, static_cast<uint32_t>(states));
+    for (const auto& [beam, max_active] :
+         std::vector<std::pair<float, int64_t>>{{1e6f, 1 << 20}, {2.5f, 1 << 20}, {1e6f, 100}}) {
+      const auto decoder = prepared(graph, beam, max_active);
+      for (const size_t rows : {1, 8, 32, 128, 600, 3})
+        expect_equal_to_plain(*decoder, graph, random_rows(rows, 25, 7), beam, max_active);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(CtcWfstGpu, IsTheSameFromRunToRun) {
+  const WfstGraph graph = test::random_graph(2000, 3);
+  const auto decoder = prepared(graph, 3, 500);
+  const Rows r = random_rows(64, 40, 4);
+  for (int i = 0; i < 50 && !HasFailure(); ++i) expect_equal_to_plain(*decoder, graph, r, 3, 500);
+}
+
+TEST_F(CtcWfstGpu, TracesGrowUntilTheyFit) {
+  // 3000 tokens a frame, 60 frames, 64 rows: more than the first memory has room for.
+  const WfstGraph graph = test::random_graph(3000, 5);
+  const auto decoder = prepared(graph, 1e6, 1 << 20);
+  Rows r = random_rows(64, 60, 6);
+  r.lengths.assign(r.lengths.size(), 60);
+  expect_equal_to_plain(*decoder, graph, r, 1e6f, 1 << 20);
+  EXPECT_GT(decoder->counters().at("kept_tokens"), int64_t{1} << 22);
+}
+
+TEST_F(CtcWfstGpu, ARowThatNoPathGetsThroughHarmsNoOther) {
+  const WfstGraph graph = test::random_graph(50, 8);
+  const auto decoder = prepared(graph, 5, 1000);
+  Rows r = random_rows(16, 20, 9);
+  r.lengths.assign(r.lengths.size(), 20);
+  std::fill_n(r.lp.begin() + 3 * 20 * 5 + 3 * 7, 3, -std::numeric_limits<float>::infinity());
+  std::fill_n(r.lp.begin() + 3 * 20 * 6 + 3 * 9, 3, std::nanf(""));
+  expect_equal_to_plain(*decoder, graph, r, 5, 1000);
+}
+
+TEST_F(CtcWfstGpu, DeclaresItsReadsAndMarksRowsWithNaN) {
+  const WfstGraph graph = test::random_graph(50, 10);
+  const auto decoder = prepared(graph, 5, 1000);
+  EncodedBatch batch;
+  batch.lengths_host = {6, 6, 0};
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device_);
+  batch.frames = at::randn({3, 6, 3}, at::TensorOptions(device_));
+  batch.frames[1][2].fill_(std::nan(""));
+  Hypotheses result;
+  forbid_undeclared_syncs([&] { result = decoder->decode(batch); });
+  EXPECT_EQ(decoder->counters().at("host_reads"), 3);
+  const auto rows = result.to_host();
+  EXPECT_FALSE(rows[0].nan);
+  EXPECT_TRUE(rows[1].nan);
+  EXPECT_FALSE(rows[2].nan);
+}
+
+}  // namespace
+}  // namespace rtfx

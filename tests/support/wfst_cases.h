@@ -1,0 +1,132 @@
+// Tiny decoding graphs, and a search over them that looks at every path.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "algorithms/wfst/composition.h"
+#include "algorithms/wfst/search.h"
+#include "algorithms/wfst/topology.h"
+
+namespace rtfx::test {
+
+using Words = std::vector<int32_t>;
+
+/// Tokens a and b; words A (spelled a), AB (a b) and B (b) are 1, 2, 3.
+inline WfstGraph two_token_graph(Topology topology) {
+  const TokenLabels labels{2, 2};
+  TransducerArcs lg;
+  lg.states = 2;
+  lg.finals = {{0, 0.3f}};
+  lg.add(0, 1, 1, 0, 0.5f);
+  lg.add(1, 0, labels.symbol(1), 1, 0.5f);
+  lg.add(1, 0, 2, 2, 0.0f);
+  lg.add(0, 0, 2, 3, 1.2f);
+  return WfstGraph::from(compose(token_transducer(topology, labels), lg), labels.tokens,
+                         {"A", "AB", "B"}, topology_name(topology), std::string(64, '0'), "test");
+}
+
+/// ln of each number, row after row.
+inline std::vector<float> logs(const std::vector<std::vector<double>>& rows) {
+  std::vector<float> lp;
+  for (const auto& row : rows)
+    for (const double p : row) lp.push_back(static_cast<float>(std::log(p)));
+  return lp;
+}
+
+/// Costs are multiples of 1/4: sums are exact, and many paths cost the same.
+inline float quarter(std::mt19937& random, int most) {
+  return 0.25f * static_cast<float>(std::uniform_int_distribution(0, most)(random));
+}
+
+/// `states` states, 3 columns, 2 words; a non-emitting arc only leads to a higher state.
+inline WfstGraph random_graph(int32_t states, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  TransducerArcs t;
+  t.states = states;
+  for (int32_t s = 0; s < states; ++s) {
+    for (int i = 0; i < 3; ++i) t.add(s, below(states), 1 + below(3), below(3), quarter(random, 6));
+    if (s + 1 < states && below(2) == 0)
+      t.add(s, s + 1 + below(states - s - 1), 0, below(3), quarter(random, 6) - 0.5f);
+    if (below(2) == 0) t.finals.emplace_back(s, quarter(random, 4));
+  }
+  t.finals.emplace_back(states - 1, 1.0f);
+  return WfstGraph::from(t, 2, {"one", "two"}, "none", std::string(64, '0'), "test");
+}
+
+inline std::vector<float> random_emissions(int64_t frames, int64_t columns, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> lp(static_cast<size_t>(frames * columns));
+  for (float& value : lp) value = -quarter(random, 12);
+  return lp;
+}
+
+/// Fails where one path is not the other in every bit.
+inline void expect_same_path(const WfstPath& found, const WfstPath& expected,
+                             const std::string& what) {
+  ASSERT_EQ(found.alive, expected.alive) << what;
+  EXPECT_EQ(found.reached_final, expected.reached_final) << what;
+  EXPECT_EQ(found.cost, expected.cost) << what;
+  EXPECT_EQ(found.words, expected.words) << what;
+  EXPECT_EQ(found.word_frames, expected.word_frames) << what;
+  EXPECT_EQ(found.tokens, expected.tokens) << what;
+  EXPECT_EQ(found.token_frames, expected.token_frames) << what;
+}
+
+/// The least cost of each word sequence over all paths that end in a final state.
+class EveryPath {
+ public:
+  EveryPath(const GraphView& graph, const std::vector<float>& lp,
+            std::vector<float> word_costs = {})
+      : graph_(graph), lp_(lp), word_costs_(std::move(word_costs)) {
+    frames_ = static_cast<int64_t>(lp.size()) / graph.columns;
+    Words words;
+    walk(graph.start, 0, 0.0, words);
+  }
+
+  const std::map<Words, double>& by_words() const { return best_; }
+  double best() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [words, cost] : best_) least = std::min(least, cost);
+    return least;
+  }
+
+ private:
+  void walk(int32_t state, int64_t t, double cost, Words& words) {
+    if (t == frames_ && std::isfinite(graph_.final_cost[state])) {
+      const auto [it, is_new] = best_.try_emplace(words, cost + graph_.final_cost[state]);
+      it->second = std::min(it->second, cost + graph_.final_cost[state]);
+    }
+    for (int32_t a = graph_.nonemitting_begin[state]; a < graph_.nonemitting_begin[state + 1]; ++a)
+      follow(graph_.arcs[a], t, cost, words);
+    if (t == frames_) return;
+    for (int32_t a = graph_.emitting_begin[state]; a < graph_.emitting_begin[state + 1]; ++a) {
+      const auto column = static_cast<int64_t>(graph_.arcs[a].column);
+      follow(graph_.arcs[a], t + 1, cost - lp_[static_cast<size_t>(t * graph_.columns + column)],
+             words);
+    }
+  }
+
+  void follow(const GraphArc& arc, int64_t t, double cost, Words& words) {
+    if (arc.word != 0) {
+      words.push_back(arc.word);
+      if (!word_costs_.empty()) cost += word_costs_[static_cast<size_t>(arc.word)];
+    }
+    walk(arc.next, t, cost + arc.cost, words);
+    if (arc.word != 0) words.pop_back();
+  }
+
+  GraphView graph_;
+  const std::vector<float>& lp_;
+  std::vector<float> word_costs_;
+  int64_t frames_ = 0;
+  std::map<Words, double> best_;
+};
+
+}  // namespace rtfx::test

@@ -1,0 +1,151 @@
+// ctc_wfst_cpu behind the contract of decoders: rows, marks, options, errors.
+#include "algorithms/ctc_wfst_cpu/ctc_wfst_cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "algorithms/registry.h"
+#include "algorithms/wfst/graph_builder.h"
+#include "base/error.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/wfst_cases.h"
+
+namespace rtfx {
+namespace {
+
+using test::Words;
+
+class CtcWfstCpuTest : public testing::Test {
+ protected:
+  std::filesystem::path file(const std::string& name) const {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    return std::filesystem::path(testing::TempDir()) / (std::string(test->name()) + name);
+  }
+
+  WfstOptions options(const WfstGraph& graph) const {
+    graph.write(file(".tlg"));
+    WfstOptions o;
+    o.graph = file(".tlg");
+    o.acoustic_scale = 1;
+    return o;
+  }
+
+  /// Frames are logits of two tokens and a blank.
+  static EncodedBatch batch(const std::vector<float>& lp, int64_t frames,
+                            std::vector<int64_t> lengths) {
+    EncodedBatch b;
+    const auto rows = static_cast<int64_t>(lengths.size());
+    b.frames = at::tensor(lp).reshape({rows, frames, 3});
+    b.lengths = at::tensor(lengths, at::kLong);
+    b.lengths_host = std::move(lengths);
+    return b;
+  }
+};
+
+TEST_F(CtcWfstCpuTest, WritesTokensFramesAndScores) {
+  CtcWfstCpu decoder(options(test::two_token_graph(Topology::normal)));
+  decoder.prepare(test::identity_model(2), {});
+  const auto lp = test::logs({{.6, .1, .3}, {.2, .1, .7}, {.1, .7, .2}, {.1, .3, .6}});
+  const Hypothesis h = decoder.decode(batch(lp, 4, {4})).to_host()[0];
+  EXPECT_EQ(h.tokens, Words({0, 1}));
+  EXPECT_EQ(h.frames, Words({0, 2}));
+  EXPECT_NEAR(h.score, -2.5350, 1e-4);
+  EXPECT_FALSE(h.nan);
+  EXPECT_GT(decoder.counters().at("scanned_arcs"), 0);
+}
+
+TEST_F(CtcWfstCpuTest, RowsDoNotDependOnOneAnother) {
+  constexpr int64_t kFrames = 12, kRows = 9;
+  WfstOptions o = options(test::random_graph(60, 5));
+  o.beam = 4;
+  CtcWfstCpu decoder(o);
+  decoder.prepare(test::identity_model(2), {});
+  std::vector<float> lp = test::random_emissions(kRows * kFrames, 3, 6);
+  std::vector<int64_t> lengths = {12, 0, 1, 7, 12, 3, 5, 12, 9};
+  lp[4 * kFrames * 3 + 4] = std::nanf("");
+  const EncodedBatch all = batch(lp, kFrames, lengths);
+  const auto together = decoder.decode(all).to_host();
+  for (size_t b = 0; b < kRows; ++b) {
+    EncodedBatch alone;
+    const auto row = static_cast<int64_t>(b);
+    // What lies behind the end of a row changes nothing.
+    alone.frames = all.frames.narrow(0, row, 1).clone();
+    alone.frames.slice(1, lengths[b]).fill_(std::nan(""));
+    alone.lengths = all.lengths.narrow(0, row, 1);
+    alone.lengths_host = {lengths[b]};
+    EXPECT_EQ(decoder.decode(alone).to_host()[0], together[b]) << b;
+    EXPECT_EQ(together[b].nan, b == 4);
+  }
+  EXPECT_TRUE(together[4].tokens.empty());
+}
+
+TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
+  const WfstGraph graph = test::two_token_graph(Topology::compact);
+  std::ofstream(file(".boost")) << "A 2\n\nnever 5\n";
+  WfstOptions o = options(graph);
+  const auto lp = at::tensor(test::logs({{.6, .1, .3}, {.2, .1, .7}, {.1, .7, .2}, {.1, .3, .6}}))
+                      .reshape({1, 4, 3})
+                      .repeat({2, 1, 1});
+  CtcWfstCpu plain(o);
+  plain.prepare(test::identity_model(2), {});
+  const std::vector<std::vector<float>> costs = {{}, word_costs(graph, {{"A", 2.0f}})};
+  const auto paths = plain.search(lp, {4, 4}, costs);
+  EXPECT_EQ(paths[0].words, Words({2}));
+  EXPECT_EQ(paths[1].words, Words({1, 1}));
+  EXPECT_NEAR(paths[1].cost, 1.9809, 1e-4);
+  o.boost = BoostOptions{file(".boost")};
+  CtcWfstCpu boosted(o);
+  boosted.prepare(test::identity_model(2), {});
+  for (const WfstPath& path : boosted.search(lp, {4, 4}))
+    test::expect_same_path(path, paths[1], "option");
+}
+
+TEST_F(CtcWfstCpuTest, NamesTheLineOfABadBoost) {
+  for (const char* line : {"word", "word x", "word 1 2", "word nan"}) {
+    std::ofstream(file(".boost")) << "good 1\n" << line << "\n";
+    try {
+      read_word_boosts(file(".boost"));
+      ADD_FAILURE() << line;
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.where(), file(".boost").string() + ":2");
+    }
+  }
+}
+
+TEST_F(CtcWfstCpuTest, RefusesAGraphOfAnotherTokenizer) {
+  const auto quickstart = Checkpoint::load("models/quickstart/quickstart-rnnt.nemo");
+  const auto graph_of = [](const std::string& tokenizer, int32_t tokens) {
+    TransducerArcs t;
+    t.states = 1;
+    t.finals = {{0, 0.0f}};
+    t.add(0, 0, tokens + 1, 0);
+    return WfstGraph::from(t, tokens, {"w"}, "none", tokenizer, "test");
+  };
+  const auto model =
+      std::const_pointer_cast<AcousticModel>(test::identity_model(quickstart.config.vocabulary));
+  model->tokenizer = quickstart.tokenizer;
+  const auto refused = [&](const WfstGraph& graph) {
+    CtcWfstCpu decoder(options(graph));
+    try {
+      decoder.prepare(model, {});
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("another tokenizer"), std::string::npos);
+      return true;
+    }
+    return false;
+  };
+  const auto vocabulary = static_cast<int32_t>(quickstart.config.vocabulary);
+  const std::string checksum = tokenizer_checksum(*quickstart.tokenizer);
+  EXPECT_FALSE(refused(graph_of(checksum, vocabulary)));
+  EXPECT_TRUE(refused(graph_of(std::string(64, '0'), vocabulary)));
+  EXPECT_TRUE(refused(graph_of(checksum, vocabulary - 1)));
+}
+
+TEST_F(CtcWfstCpuTest, MustBeGivenAGraph) {
+  EXPECT_THROW(make_decoder("ctc_wfst_cpu", nlohmann::json::object(), "/decoders/0"), UserError);
+  EXPECT_THROW(make_decoder("ctc_wfst", {{"graph", "missing.tlg"}}, "/decoders/0"), UserError);
+}
+
+}  // namespace
+}  // namespace rtfx

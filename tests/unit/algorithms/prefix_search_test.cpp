@@ -1,0 +1,103 @@
+#include "algorithms/ctc_lexicon_cpu/prefix_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/wfst/grammar.h"
+#include "algorithms/wfst/graph_builder.h"
+#include "models/checkpoint.h"
+#include "tests/support/wfst_cases.h"
+
+namespace rtfx {
+namespace {
+
+using test::Words;
+
+constexpr PrefixSearchLimits kWide = {1e6f, 1 << 20, 1 << 20};
+
+struct SmallLexicon {
+  const char* lexicon_file = "tests/data/words.lexicon";
+  const char* arpa = "tests/data/words.arpa";
+  std::shared_ptr<const Tokenizer> tokenizer =
+      Checkpoint::load("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+  int64_t dropped = 0;
+  Lexicon lexicon = read_lexicon(lexicon_file, *tokenizer, arpa_words(arpa), false, &dropped);
+  int32_t backoff = static_cast<int32_t>(lexicon.size()) + 1;
+  WordLm lm{grammar_transducer(arpa, word_labels(lexicon), backoff, &dropped), backoff};
+  LexiconTree tree{lexicon, lm};
+};
+
+const SmallLexicon& small() {
+  static const SmallLexicon lexicon;
+  return lexicon;
+}
+
+TEST(WordLm, TheLongestHistoryThatHasTheWordDecides) {
+  // <unk> 1, a 2, ab 3, aback 4, abaft 5
+  const WordLm& lm = small().lm;
+  const auto log10 = [](float cost) { return -cost / std::log(10.0f); };
+  const auto a = lm.next(lm.start(), 2);
+  EXPECT_NEAR(log10(a->cost), -0.3, 1e-5);
+  EXPECT_NEAR(log10(lm.next(a->state, 3)->cost), -0.1, 1e-5);                // <s> a ab
+  EXPECT_NEAR(log10(lm.next(a->state, 5)->cost), -0.25 - 0.9 - 0.35, 1e-5);  // a abaft, and to ""
+  EXPECT_NEAR(log10(lm.next(a->state, 4)->cost), -0.25 - 0.4 - 1.3, 1e-5);   // aback
+  EXPECT_NEAR(log10(lm.final_cost(lm.start())), -0.30103 - 0.9, 1e-5);
+  EXPECT_FALSE(lm.next(lm.start(), 6));
+}
+
+TEST(PrefixSearch, FindsTheBestPathOfTheGraph) {
+  const BuiltGraph graph =
+      build_graph(*small().tokenizer, {small().lexicon_file, small().arpa, Topology::normal});
+  const GraphView& view = graph.graph.view();
+  std::vector<int32_t> used = {view.columns - 1};
+  for (const auto& [word, spellings] : small().lexicon)
+    for (const auto& spelling : spellings)
+      used.insert(used.end(), spelling.begin(), spelling.end());
+  ViterbiSearch viterbi(view, 1e6f, 1 << 20);
+  PrefixSearch search(small().tree, small().lm, kWide);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> cost(0, 6);
+  size_t words = 0;
+  for (const int64_t frames : {0, 1, 2, 5, 9, 14}) {
+    for (int i = 0; i < 5; ++i) {
+      std::vector<float> lp(static_cast<size_t>(frames * view.columns), -30.0f);
+      for (int64_t t = 0; t < frames; ++t)
+        for (const int32_t column : used)
+          lp[static_cast<size_t>(t * view.columns + column)] = -cost(random);
+      const WfstPath expected = viterbi.run(lp.data(), frames, view.columns);
+      const WfstPath found = search.run(lp.data(), frames, view.columns);
+      ASSERT_TRUE(found.reached_final);
+      // Costs of the graph's arcs were rounded to multiples of 2^-10.
+      EXPECT_NEAR(found.cost, expected.cost, 2e-3 * static_cast<double>(1 + frames));
+      EXPECT_EQ(found.words, expected.words);
+      EXPECT_EQ(found.tokens, expected.tokens);
+      words += found.words.size();
+    }
+  }
+  EXPECT_GT(words, 30u);
+}
+
+TEST(PrefixSearch, RepeatsTheLastTokenOfAWord) {
+  // Word 2, "a", for three frames: once, not three times.
+  const int32_t columns = 1025, piece = small().lexicon.at("a").front().front();
+  std::vector<float> lp(3 * columns, -20.0f);
+  for (int t = 0; t < 3; ++t) lp[static_cast<size_t>(t * columns + piece)] = 0;
+  PrefixSearch search(small().tree, small().lm, {});
+  const WfstPath path = search.run(lp.data(), 3, columns);
+  EXPECT_EQ(path.words, Words({2}));
+  EXPECT_EQ(path.tokens, Words({piece}));
+  EXPECT_EQ(path.token_frames, Words({0}));
+}
+
+TEST(PrefixSearch, ImpossibleFramesEndTheSearch) {
+  std::vector<float> lp(2 * 1025, -1.0f);
+  std::fill(lp.begin() + 1025, lp.end(), std::nanf(""));
+  PrefixSearch search(small().tree, small().lm, {});
+  EXPECT_FALSE(search.run(lp.data(), 2, 1025).alive);
+  EXPECT_TRUE(search.run(lp.data(), 1, 1025).alive);
+}
+
+}  // namespace
+}  // namespace rtfx

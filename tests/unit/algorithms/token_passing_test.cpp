@@ -1,0 +1,113 @@
+// Token passing by threads of the CPU: equal to the plain search in every bit, whatever the number
+// of threads and blocks.
+#include "algorithms/ctc_wfst/token_passing.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "tests/support/host_block.h"
+#include "tests/support/wfst_cases.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int64_t kRoom = 1 << 16;
+
+TEST(TokenPassing, KeysAreInTheOrderOfCostThenNumber) {
+  const std::vector<float> costs = {-1e30f, -2.5f, -1e-40f, 0.0f, 1e-40f, 1.0f, 1e30f};
+  for (size_t i = 0; i < costs.size(); ++i) {
+    EXPECT_EQ(cost_of(key_of(costs[i], 7)), costs[i]);
+    EXPECT_EQ(number_of(key_of(costs[i], -1)), -1);
+    EXPECT_LT(key_of(costs[i], -1), key_of(costs[i], 0));
+    EXPECT_LT(key_of(costs[i], 2), key_of(costs[i], 3));
+    if (i == 0) continue;
+    EXPECT_LT(key_of(costs[i - 1], 9), key_of(costs[i], 0));
+  }
+  EXPECT_LT(key_of(std::numeric_limits<float>::infinity(), 1), kNoKey);
+}
+
+struct Case {
+  WfstGraph graph;
+  std::vector<float> lp;
+  std::vector<int64_t> lengths;
+  int64_t frames;
+  std::vector<float> word_costs;
+};
+
+Case random_case(uint32_t seed) {
+  std::mt19937 random(seed);
+  constexpr int64_t kFrames = 9;
+  Case c{test::random_graph(4 + static_cast<int32_t>(5 * seed), seed), {}, {}, kFrames, {}};
+  for (int b = 0; b < 5; ++b)
+    c.lengths.push_back(std::uniform_int_distribution<int64_t>(0, kFrames)(random));
+  c.lp = test::random_emissions(5 * kFrames, 3, seed);
+  // What lies behind a row's end is not read, and an impossible frame ends one utterance alone.
+  for (size_t b = 0; b < 5; ++b)
+    for (auto i = static_cast<size_t>(3 * c.lengths[b]); i < 3 * kFrames; ++i)
+      c.lp[b * 3 * kFrames + i] = std::nanf("");
+  if (seed % 4 == 0) std::fill_n(c.lp.begin() + 3, 3, -std::numeric_limits<float>::infinity());
+  if (seed % 3 == 0) c.word_costs = {0, -0.75f, 1.5f};
+  return c;
+}
+
+TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
+  int64_t open = 0, dead = 0;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    const Case c = random_case(seed);
+    const float beam = seed % 2 == 0 ? 2.5f : 1e6f;
+    const int64_t max_active = seed % 5 == 0 ? 3 : 1 << 20;
+    ViterbiSearch plain(c.graph.view(), beam, max_active);
+    for (const int32_t threads : {2, 4}) {
+      for (const int32_t lanes : {1, 2}) {
+        const auto found = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, beam,
+                                             max_active, lanes, threads, kRoom, c.word_costs);
+        EXPECT_TRUE(found.clean);
+        int64_t kept = 0;
+        for (size_t b = 0; b < c.lengths.size(); ++b) {
+          const WfstPath expected = plain.run(c.lp.data() + b * 3 * static_cast<size_t>(c.frames),
+                                              c.lengths[b], 3, c.word_costs);
+          test::expect_same_path(found.paths[b], expected, fmt::format("seed {} row {}", seed, b));
+          kept += plain.counts().kept_tokens;
+          open += expected.alive && !expected.reached_final;
+          dead += !expected.alive;
+        }
+        EXPECT_EQ(found.traces_used, kept);
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(open, 0);
+  EXPECT_GT(dead, 0);
+}
+
+TEST(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
+  for (uint32_t seed = 0; seed < 2; ++seed) {
+    const WfstGraph graph = test::random_graph(300, seed);
+    const auto lp = test::random_emissions(30, 3, seed);
+    for (const int64_t max_active : {1, 7, 100}) {
+      ViterbiSearch plain(graph.view(), 1e6f, max_active);
+      const auto found =
+          test::pass_tokens(graph.view(), lp, 30, {30}, 1e6f, max_active, 1, 2, kRoom);
+      test::expect_same_path(found.paths[0], plain.run(lp.data(), 30, 3), fmt::format("{}", seed));
+    }
+  }
+}
+
+TEST(TokenPassing, SaysWhenTheTracesDoNotFitAndLeavesTheLanesClean) {
+  const Case c = random_case(8);
+  const auto all =
+      test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1, 2, kRoom);
+  const auto few = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1, 2,
+                                     all.traces_used - 1);
+  EXPECT_GT(few.traces_used, all.traces_used - 1);
+  EXPECT_TRUE(few.clean);
+  EXPECT_EQ(std::count(few.status.begin(), few.status.end(), PassingStatus::out_of_traces), 1);
+  const auto enough = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1,
+                                        2, all.traces_used);
+  EXPECT_EQ(std::count(enough.status.begin(), enough.status.end(), PassingStatus::out_of_traces),
+            0);
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,248 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/wfst/grammar.h"
+#include "algorithms/wfst/graph_builder.h"
+#include "algorithms/wfst/lexicon.h"
+#include "base/error.h"
+#include "models/checkpoint.h"
+#include "tests/support/wfst_cases.h"
+
+namespace rtfx {
+namespace {
+
+using test::Words;
+
+const char* const kLexicon = "tests/data/words.lexicon";
+const char* const kArpa = "tests/data/words.arpa";
+
+const Tokenizer& tokenizer() {
+  static const auto loaded = Checkpoint::load("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+  return *loaded;
+}
+
+const BuiltGraph& built(Topology topology) {
+  static const BuiltGraph normal = build_graph(tokenizer(), {kLexicon, kArpa, Topology::normal});
+  static const BuiltGraph compact = build_graph(tokenizer(), {kLexicon, kArpa, Topology::compact});
+  return topology == Topology::normal ? normal : compact;
+}
+
+template <class Work>
+std::string message_of(const Work& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::filesystem::path write_file(const std::string& name, const std::string& text) {
+  const auto path = std::filesystem::path(testing::TempDir()) / name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(WfstTopology, HasAsManyArcsAsTheFormulas) {
+  for (const int32_t v : {1, 2, 7}) {
+    for (const int32_t d : {1, 3}) {
+      const auto normal = token_transducer(Topology::normal, {v, d});
+      const auto compact = token_transducer(Topology::compact, {v, d});
+      EXPECT_EQ(normal.arcs.size(), 1 + 3 * v + v * (v - 1) + d * (v + 1));
+      EXPECT_EQ(compact.arcs.size(), 1 + 3 * v + d);
+      EXPECT_EQ(normal.finals.size(), v + 1);
+      EXPECT_EQ(compact.finals.size(), 1);
+    }
+  }
+  EXPECT_NE(message_of([] { parse_topology("compat", "--topology"); }).find("compact"),
+            std::string::npos);
+}
+
+TEST(WfstLexicon, MarksHomographsAndPrefixes) {
+  // Words 1 and 3 are written alike and begin word 2; word 4 is by itself.
+  const auto l =
+      lexicon_transducer({{"a", {{5}}}, {"b", {{5, 6}}}, {"c", {{5}}}, {"d", {{6}}}}, 10);
+  EXPECT_EQ(l.labels.disambiguation, 3);
+  EXPECT_EQ(l.backoff_word, 5);
+  std::vector<int32_t> symbols;
+  for (const auto& arc : l.arcs.arcs)
+    if (arc.input > l.labels.blank()) symbols.push_back(arc.input - l.labels.symbol(0));
+  EXPECT_EQ(symbols, Words({0, 1, 2}));
+  for (const auto& arc : l.arcs.arcs) EXPECT_EQ(arc.output != 0, arc.from == 0);
+}
+
+TEST(WfstLexicon, NamesTheLineOfAWordThatCannotBeSpelled) {
+  const auto path = write_file("bad.lexicon",
+                               "ab \xE2\x96\x81"
+                               "ab\n\na \xE2\x96\x81"
+                               "a qq!\n");
+  int64_t dropped = 0;
+  const auto read = [&](bool drop) {
+    return read_lexicon(path, tokenizer(), {"a", "ab"}, drop, &dropped);
+  };
+  const std::string message = message_of([&] { read(false); });
+  EXPECT_NE(message.find("bad.lexicon:3"), std::string::npos) << message;
+  EXPECT_NE(message.find("'qq!'"), std::string::npos) << message;
+  EXPECT_EQ(read(true).size(), 1);
+  EXPECT_EQ(dropped, 1);
+}
+
+/// -ln P of a sentence of tests/data/words.arpa, looked up by hand (log10).
+double sentence_cost(const Words& sentence) {
+  static const std::map<Words, double> log10 = {
+      // <unk> 1, a 2, ab 3, aback 4, abaft 5
+      {{}, -0.30103 - 0.9},            // </s> after back-off from <s>
+      {{2}, -0.3 - 0.25 - 0.4 - 0.9},  // <s> a, back-off twice, </s>
+      {{3}, -0.30103 - 1.1 - 0.5},     // back-off, ab, ab </s>
+      {{2, 3}, -0.3 - 0.1 - 0.2},      // three tri-grams
+      {{4}, -0.6 - 0.1 - 0.9},         // <s> aback, back-off, </s>
+      {{5}, -0.30103 - 1.5 - 0.9},    {{1}, -0.30103 - 2.0 - 0.9},
+  };
+  return -log10.at(sentence) * std::log(10.0);
+}
+
+TEST(WfstGrammar, HasAStateForEachHistoryThatGoesOn) {
+  int64_t dropped = 0;
+  const auto id = [](std::string_view word) {
+    const std::vector<std::string_view> words = {"<unk>", "a", "ab", "aback", "abaft"};
+    return static_cast<int32_t>(std::find(words.begin(), words.end(), word) - words.begin()) + 1;
+  };
+  const auto g = grammar_transducer(kArpa, id, 6, &dropped);
+  EXPECT_EQ(dropped, 0);
+  // "", <s>, a, ab, aback, <s> a, a ab; of these all but "" back off.
+  EXPECT_EQ(g.states, 7);
+  EXPECT_EQ(std::count_if(g.arcs.begin(), g.arcs.end(), [](const auto& a) { return a.input == 6; }),
+            6);
+  EXPECT_EQ(g.arcs.size(), 6 + 5 + 5 + 1);  // and words of 1-, 2-, 3-grams
+  EXPECT_EQ(g.finals.size(), 3);            // after "", ab, a ab
+  // "a abaft" goes on with nothing: the arc leads to "" and holds both back-off weights.
+  EXPECT_TRUE(std::any_of(g.arcs.begin(), g.arcs.end(), [&](const auto& a) {
+    return a.input == id("abaft") && std::abs(a.cost - (0.9 + 0.35) * std::log(10.0)) < 1e-5;
+  }));
+}
+
+TEST(WfstGraph, EverySentenceHasTheProbabilityOfTheLanguageModel) {
+  const std::map<Words, Words> pieces = [] {
+    int64_t dropped = 0;
+    const Lexicon lexicon = read_lexicon(kLexicon, tokenizer(), arpa_words(kArpa), false, &dropped);
+    std::map<Words, Words> spelled;
+    int32_t id = 0;
+    for (const auto& [word, spellings] : lexicon) spelled[{++id}] = spellings.front();
+    spelled[{}] = {};
+    spelled[{2, 3}] = spelled.at({2});
+    for (const int32_t token : spelled.at({3})) spelled[{2, 3}].push_back(token);
+    return spelled;
+  }();
+  for (const Topology topology : {Topology::normal, Topology::compact}) {
+    const WfstGraph& graph = built(topology).graph;
+    for (const Words& sentence : std::vector<Words>{{}, {1}, {2}, {3}, {2, 3}, {4}, {5}}) {
+      for (const int64_t padding : {0, 2}) {
+        // Each token for a frame and a blank after it; nothing else is possible.
+        const int64_t columns = graph.view().columns;
+        std::vector<int32_t> labels(static_cast<size_t>(padding), columns - 1);
+        for (const int32_t token : pieces.at(sentence)) {
+          labels.push_back(token);
+          labels.push_back(static_cast<int32_t>(columns) - 1);
+        }
+        std::vector<float> lp(labels.size() * static_cast<size_t>(columns),
+                              -std::numeric_limits<float>::infinity());
+        for (size_t t = 0; t < labels.size(); ++t)
+          lp[t * static_cast<size_t>(columns) + static_cast<size_t>(labels[t])] = 0;
+        ViterbiSearch search(graph.view(), 1e6f, 1 << 20);
+        const WfstPath path = search.run(lp.data(), static_cast<int64_t>(labels.size()), columns);
+        ASSERT_TRUE(path.reached_final);
+        EXPECT_EQ(path.words, sentence);
+        EXPECT_EQ(path.tokens, pieces.at(sentence));
+        // Each arc's cost was rounded to a multiple of 2^-10.
+        EXPECT_NEAR(path.cost, sentence_cost(sentence), 4e-3) << topology_name(topology);
+      }
+    }
+  }
+}
+
+TEST(WfstGraph, ReportsWhatWasBuilt) {
+  const BuiltGraph& b = built(Topology::compact);
+  EXPECT_EQ(b.words, 5);
+  EXPECT_EQ(b.graph.words(), 5);
+  EXPECT_EQ(b.graph.word(4), "aback");
+  EXPECT_EQ(b.graph.topology(), "compact");
+  EXPECT_EQ(b.graph.tokenizer(), tokenizer_checksum(tokenizer()));
+  ASSERT_EQ(b.stages.size(), 6);
+  EXPECT_EQ(b.stages.back().name, "TLG");
+  EXPECT_EQ(b.stages.back().arcs, b.graph.view().arc_count);
+  EXPECT_GT(b.stages.back().peak_bytes, 1 << 20);
+}
+
+TEST(WfstGraph, ComesBackFromItsFile) {
+  const WfstGraph& graph = built(Topology::compact).graph;
+  const auto path = std::filesystem::path(testing::TempDir()) / "graph.tlg";
+  graph.write(path);
+  const WfstGraph mapped = WfstGraph::map(path);
+  const GraphView &a = graph.view(), &b = mapped.view();
+  EXPECT_EQ(mapped.bytes(), static_cast<int64_t>(std::filesystem::file_size(path)));
+  EXPECT_EQ(std::tuple(a.states, a.start, a.columns, a.emitting_arcs, a.arc_count),
+            std::tuple(b.states, b.start, b.columns, b.emitting_arcs, b.arc_count));
+  EXPECT_TRUE(std::equal(a.arcs, a.arcs + a.arc_count, b.arcs));
+  EXPECT_TRUE(std::equal(a.final_cost, a.final_cost + a.states, b.final_cost));
+  EXPECT_EQ(mapped.word(5), "abaft");
+}
+
+TEST(WfstGraph, RefusesADamagedFile) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "damaged.tlg";
+  const auto damage = [&](size_t at, char value) {
+    built(Topology::compact).graph.write(path);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(value);
+    file.close();
+    return message_of([&] { WfstGraph::map(path); });
+  };
+  EXPECT_NE(damage(0, 'x').find("no decoding graph"), std::string::npos);
+  EXPECT_NE(damage(8, 9).find("version 9"), std::string::npos);
+  EXPECT_NE(damage(12, 1).find("size"), std::string::npos);
+  EXPECT_NE(damage(1000, '!').find("checksum"), std::string::npos);
+  std::filesystem::resize_file(path, 100);
+  EXPECT_NE(message_of([&] { WfstGraph::map(path); }).find("no decoding graph"), std::string::npos);
+  EXPECT_NE(message_of([&] { WfstGraph::map(path.string() + "?"); }).find("cannot be opened"),
+            std::string::npos);
+}
+
+TEST(WfstGraph, RefusesWhatASearchCouldNotStand) {
+  const auto error = [](const TransducerArcs& t) {
+    return message_of([&] { WfstGraph::from(t, 2, {"w"}, "none", std::string(64, '0'), "here"); });
+  };
+  TransducerArcs t;
+  t.states = 3;
+  t.finals = {{2, 0.0f}};
+  t.add(0, 1, 1, 1);
+  t.add(1, 2, 0, 0);
+  EXPECT_EQ(error(t), "");
+  EXPECT_NE(error({}).find("no start state"), std::string::npos);
+  const auto with = [&](int32_t from, int32_t to, int32_t input, int32_t output, float cost) {
+    TransducerArcs more = t;
+    more.add(from, to, input, output, cost);
+    return error(more);
+  };
+  EXPECT_NE(with(2, 1, 0, 0, 0).find("cycle"), std::string::npos);
+  EXPECT_NE(with(1, 2, 4, 0, 0).find("label"), std::string::npos);
+  EXPECT_NE(with(1, 2, 1, 2, 0).find("word"), std::string::npos);
+  EXPECT_NE(with(1, 2, 1, 0, std::nanf("")).find("finite"), std::string::npos);
+}
+
+TEST(WfstGraph, ALanguageModelWithoutTheLexiconsWordsIsAnError) {
+  const auto arpa =
+      write_file("other.arpa", "\\data\\\nngram 1=2\n\n\\1-grams:\n-1 zebra\n-1 </s>\n\n\\end\\\n");
+  const auto message = message_of([&] {
+    build_graph(tokenizer(), {kLexicon, arpa, Topology::compact});
+  });
+  EXPECT_NE(message.find("none of its words"), std::string::npos) << message;
+  const auto none =
+      write_file("none.arpa", "\\data\\\nngram 1=1\n\n\\1-grams:\n-1 </s>\n\n\\end\\\n");
+  EXPECT_NE(message_of([&] { arpa_words(none); }).find("no words"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rtfx

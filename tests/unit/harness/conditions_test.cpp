@@ -1,0 +1,80 @@
+#include "harness/conditions.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace rtfx {
+namespace {
+
+using Reasons = std::vector<std::string>;
+
+Conditions on_gpu(double mean_clock, uint64_t throttle = 0) {
+  Conditions conditions;
+  conditions.wall_seconds = 10;
+  conditions.gpu.emplace();
+  conditions.gpu->sm_clock_mean_mhz = mean_clock;
+  conditions.gpu->sm_clock_max_mhz = 2000;
+  conditions.gpu->throttle_reasons = throttle;
+  return conditions;
+}
+
+TEST(Conditions, ALowMeanClockIsSuspect) {
+  EXPECT_EQ(suspect_reasons(on_gpu(1980)), Reasons());
+  EXPECT_EQ(suspect_reasons(on_gpu(1500)), Reasons());
+  EXPECT_EQ(suspect_reasons(on_gpu(1499)), Reasons({"sm_clock"}));
+}
+
+TEST(Conditions, PowerAndHeatAreSuspectIdlingIsNot) {
+  EXPECT_EQ(suspect_reasons(on_gpu(1980, 0x1 | 0x2 | 0x10)), Reasons());
+  EXPECT_EQ(suspect_reasons(on_gpu(1980, 0x4)), Reasons({"sw_power_cap"}));
+  EXPECT_EQ(suspect_reasons(on_gpu(1000, 0x40)), Reasons({"sm_clock", "hw_thermal"}));
+}
+
+TEST(Conditions, WaitingForACpuIsSuspect) {
+  Conditions conditions;
+  conditions.wall_seconds = 10;
+  EXPECT_EQ(suspect_reasons(conditions), Reasons());  // not known
+  conditions.cpu_wait_seconds = 0.9;
+  EXPECT_EQ(suspect_reasons(conditions), Reasons());
+  conditions.cpu_wait_seconds = 1.1;
+  EXPECT_EQ(suspect_reasons(conditions), Reasons({"cpu_wait"}));
+}
+
+TEST(Conditions, ARecordWithoutAGpuHasNoClocks) {
+  EXPECT_FALSE(to_json(Conditions()).contains("sm_clock_mhz"));
+  const auto record = to_json(on_gpu(1500, 0x4));
+  EXPECT_EQ(record["sm_clock_mhz"]["mean"], 1500);
+  EXPECT_EQ(record["throttle"], nlohmann::json({"sw_power_cap"}));
+}
+
+/// More busy threads than cores must wait for one another; a sleeping one does not.
+TEST(Conditions, SamplesWaitingThreads) {
+  using namespace std::chrono_literals;
+  ConditionSampler sampler(at::kCPU);
+  sampler.begin();
+  std::this_thread::sleep_for(100ms);
+  const Conditions idle = sampler.end();
+  if (!idle.cpu_wait_seconds) GTEST_SKIP() << "the kernel keeps no schedstat";
+  EXPECT_GE(idle.wall_seconds, 0.1);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  const unsigned count = 2 * std::thread::hardware_concurrency() + 1;
+  for (unsigned i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+      }
+    });
+  }
+  sampler.begin();
+  std::this_thread::sleep_for(300ms);
+  const Conditions busy = sampler.end();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(suspect_reasons(busy), Reasons({"cpu_wait"}));
+}
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,97 @@
+#include "harness/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+Environment variables(std::map<std::string, std::string> values) {
+  return [values](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(Shard, ByHand) {
+  const Shard shard = parse_shard("2/4", variables({{"RANK", "0"}, {"MASTER_PORT", "1234"}}));
+  EXPECT_EQ(shard.label(), "2-of-4");
+  EXPECT_EQ(shard.local_index, 2);
+  EXPECT_EQ(shard.host, "127.0.0.1");
+  EXPECT_EQ(shard.port, 1234);
+  EXPECT_FALSE(shard.whole());
+  EXPECT_EQ(shard.folder("runs/x"), std::filesystem::path("runs/x/shards/2-of-4"));
+  EXPECT_TRUE(parse_shard("0/1", variables({})).whole());
+  EXPECT_EQ(Shard().folder("runs/x"), std::filesystem::path("runs/x"));
+}
+
+TEST(Shard, FromTorchrun) {
+  const Shard shard = parse_shard("auto", variables({{"RANK", "5"},
+                                                     {"WORLD_SIZE", "8"},
+                                                     {"LOCAL_RANK", "1"},
+                                                     {"MASTER_ADDR", "node1"},
+                                                     {"MASTER_PORT", "29500"},
+                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
+  EXPECT_EQ(shard.label(), "5-of-8");
+  EXPECT_EQ(shard.local_index, 1);
+  EXPECT_EQ(shard.host, "node1");
+  EXPECT_EQ(shard.port, 29500);
+  EXPECT_TRUE(shard.launcher_listens);
+}
+
+TEST(Shard, FromSlurm) {
+  std::map<std::string, std::string> slurm = {
+      {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}};
+  const Shard shard = parse_shard("auto", variables(slurm));
+  EXPECT_EQ(shard.label(), "3-of-4");
+  EXPECT_EQ(shard.local_index, 1);
+  EXPECT_FALSE(shard.launcher_listens);
+  slurm["SLURM_NNODES"] = "2";
+  EXPECT_THROW(parse_shard("auto", variables(slurm)), UserError);
+  slurm["MASTER_ADDR"] = "node1";
+  EXPECT_EQ(parse_shard("auto", variables(slurm)).host, "node1");
+}
+
+TEST(Shard, BadArguments) {
+  for (const char* text : {"", "1", "4/4", "-1/4", "1/x", "0/0", "1/4/2", "1.0/2"})
+    EXPECT_THROW(parse_shard(text, variables({})), UserError) << text;
+  EXPECT_THROW(parse_shard("auto", variables({})), UserError);
+  EXPECT_THROW(parse_shard("auto", variables({{"RANK", "0"}, {"WORLD_SIZE", "two"}})), UserError);
+}
+
+TEST(Deal, IsASnake) {
+  const std::vector<double> seconds = {7, 6, 5, 4, 3, 2, 1};
+  EXPECT_EQ(deal(seconds, 0, 3), (std::vector<size_t>{0, 5, 6}));
+  EXPECT_EQ(deal(seconds, 1, 3), (std::vector<size_t>{1, 4}));
+  EXPECT_EQ(deal(seconds, 2, 3), (std::vector<size_t>{2, 3}));
+}
+
+TEST(Deal, EveryUtteranceOnceAndEqualShares) {
+  std::mt19937 generator(1);
+  std::lognormal_distribution<double> duration(1.5, 0.7);
+  std::vector<double> seconds(2939);
+  for (double& s : seconds) s = duration(generator);
+  const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double longest = *std::max_element(seconds.begin(), seconds.end());
+  for (const int64_t count : {1, 2, 3, 4, 8, 100}) {
+    std::vector<int> taken(seconds.size());
+    for (int64_t i = 0; i < count; ++i) {
+      double share = 0;
+      for (const size_t u : deal(seconds, i, count)) {
+        ++taken[u];
+        share += seconds[u];
+      }
+      EXPECT_NEAR(share, all / static_cast<double>(count), longest) << i << " of " << count;
+    }
+    EXPECT_TRUE(std::all_of(taken.begin(), taken.end(), [](int n) { return n == 1; }));
+  }
+}
+
+}  // namespace
+}  // namespace rtfx

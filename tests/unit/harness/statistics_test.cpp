@@ -1,0 +1,143 @@
+#include "harness/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace rtfx {
+namespace {
+
+TEST(Statistics, StudentQuantilesAreThoseOfThePublishedTables) {
+  EXPECT_NEAR(student_t95(1), 12.706, 5e-4);
+  EXPECT_NEAR(student_t95(2), 4.303, 5e-4);
+  EXPECT_NEAR(student_t95(3), 3.182, 5e-4);
+  EXPECT_NEAR(student_t95(4), 2.776, 5e-4);
+  EXPECT_NEAR(student_t95(9), 2.262, 5e-4);
+  EXPECT_NEAR(student_t95(30), 2.042, 5e-4);
+  EXPECT_NEAR(student_t95(100000), 1.960, 5e-4);
+  EXPECT_TRUE(std::isinf(student_t95(0)));
+}
+
+/// The mean of 5 values of an RTFx: 19229.6 s of audio in about 44 s.
+TEST(Statistics, MeanOfRoundsHasATInterval) {
+  const std::vector<double> rtfx = {437.036, 433.099, 435.059, 431.157, 434.077};
+  const Interval mean = mean_interval(rtfx);
+  EXPECT_NEAR(mean.estimate, 434.086, 1e-3);
+  EXPECT_NEAR(summarize(rtfx).sd, 2.191, 1e-3);
+  EXPECT_NEAR(mean.high - mean.estimate, 2.776 * 2.191 / std::sqrt(5.0), 2e-3);
+  EXPECT_NEAR(mean.relative_half_width(), 0.00627, 1e-5);
+}
+
+TEST(Statistics, SpeedUpOfPairedRounds) {
+  const Interval ratio =
+      paired_ratio({4.0, 4.05, 3.98, 4.01, 4.02}, {10.0, 10.1, 9.9, 10.05, 10.02});
+  EXPECT_NEAR(ratio.estimate, 2.496, 5e-4);
+  EXPECT_NEAR(ratio.low, 2.487, 5e-4);
+  EXPECT_NEAR(ratio.high, 2.505, 5e-4);
+}
+
+/// What both share in a round (a slow machine) cancels in pairs alone.
+TEST(Statistics, PairingCancelsWhatRoundsShare) {
+  const std::vector<double> a = {1.0, 2.0, 4.0, 8.0}, b = {2.0, 4.0, 8.0, 16.0};
+  EXPECT_NEAR(paired_ratio(a, b).low, 2, 1e-12);
+  EXPECT_NEAR(unpaired_ratio(a, b).estimate, 2, 1e-12);
+  EXPECT_LT(unpaired_ratio(a, b).low, 0.5);
+}
+
+TEST(Statistics, WelchIntervalByHand) {
+  // Logarithms 0, 0.02 and 0.1, 0.12, 0.14: variances of the means 1e-4 and 4e-4 / 3, df 2.9 -> 2.
+  const auto e = [](double x) { return std::exp(x); };
+  const Interval ratio = unpaired_ratio({e(0), e(0.02)}, {e(0.1), e(0.12), e(0.14)});
+  const double half = student_t95(2) * std::sqrt(1e-4 + 4e-4 / 3);
+  EXPECT_NEAR(std::log(ratio.estimate), 0.11, 1e-12);
+  EXPECT_NEAR(std::log(ratio.high), 0.11 + half, 1e-9);
+}
+
+TEST(Statistics, OneRoundSaysNothingOfItsSpread) {
+  const Interval ratio = unpaired_ratio({1.0}, {1.1, 1.2});
+  EXPECT_EQ(ratio.low, 0);
+  EXPECT_TRUE(std::isinf(ratio.high));
+  EXPECT_TRUE(std::isinf(expected_noise_floor({1.0})));
+}
+
+TEST(Statistics, NoiseFloorIsTheFartherEndOfTheInterval) {
+  EXPECT_NEAR(noise_floor({1.0, 0.97, 1.01}), 0.03, 1e-12);
+  EXPECT_NEAR(noise_floor({1.02, 1.01, 1.05}), 0.05, 1e-12);
+  EXPECT_EQ(expected_noise_floor({5, 5, 5}), 0);
+  EXPECT_GT(expected_noise_floor({5, 5.1, 4.9}), 0.03);
+}
+
+/// The 95 % interval of the ratio holds the truth in about 95 of 100 repetitions.
+TEST(Statistics, WelchIntervalCoversTheTruth) {
+  std::mt19937_64 engine(3);
+  std::normal_distribution<double> normal;
+  int covered = 0;
+  for (int repetition = 0; repetition < 1000; ++repetition) {
+    std::vector<double> a(5), b(5);
+    for (double& x : a) x = std::exp(0.01 * normal(engine));
+    for (double& x : b) x = 1.5 * std::exp(0.03 * normal(engine));
+    const Interval ratio = unpaired_ratio(a, b);
+    covered += ratio.low <= 1.5 && 1.5 <= ratio.high;
+  }
+  EXPECT_GE(covered, 935);
+  EXPECT_LE(covered, 980);
+}
+
+TEST(Statistics, BootstrapOfEqualBatchesAndRoundsHasNoWidth) {
+  const Interval rtfx = bootstrap_rtfx({{10, 20}, {{1, 2}, {1, 2}}}, 1);
+  EXPECT_DOUBLE_EQ(rtfx.estimate, 10);
+  EXPECT_DOUBLE_EQ(rtfx.low, 10);
+  EXPECT_DOUBLE_EQ(rtfx.high, 10);
+}
+
+/// RTFx is a ratio of sums, 30 s / 6 s, never the mean of 10 and 4.
+TEST(Statistics, BootstrapOfRtfxIsARatioOfSums) {
+  const Interval rtfx = bootstrap_rtfx({{10, 20}, {{1, 5}}}, 1);
+  EXPECT_DOUBLE_EQ(rtfx.estimate, 5);
+  EXPECT_DOUBLE_EQ(rtfx.low, 4);    // the second batch twice
+  EXPECT_DOUBLE_EQ(rtfx.high, 10);  // the first one twice
+}
+
+TEST(Statistics, BootstrapOfRtfxCountsBothKindsOfSpread) {
+  const auto width = [](const BatchTimes& times) {
+    const Interval rtfx = bootstrap_rtfx(times, 1);
+    return rtfx.high - rtfx.low;
+  };
+  const BatchTimes steady{{10, 10, 10}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+  const BatchTimes rounds{{10, 10, 10}, {{1, 1, 1}, {1.1, 1.1, 1.1}, {1.2, 1.2, 1.2}}};
+  const BatchTimes both{{10, 10, 10}, {{1, 1.3, 0.8}, {1.1, 1.4, 0.9}, {1.2, 1.5, 1.0}}};
+  EXPECT_EQ(width(steady), 0);
+  EXPECT_GT(width(rounds), 0.5);
+  EXPECT_GT(width(both), 1.5 * width(rounds));
+}
+
+EditCounts edits(int64_t errors, int64_t words) {
+  return {.substitutions = errors, .reference_words = words};
+}
+
+TEST(Statistics, WerDifferenceIsPaired) {
+  std::vector<EditCounts> a, b;
+  for (int64_t i = 0; i < 200; ++i) {  // hard and easy utterances, b always one error better
+    a.push_back(edits(1 + i % 10, 10));
+    b.push_back(edits(i % 10, 10));
+  }
+  const Interval difference = bootstrap_wer_difference(a, b, 1, 1000);
+  EXPECT_NEAR(difference.estimate, -0.1, 1e-12);
+  EXPECT_NEAR(difference.low, -0.1, 1e-12);  // no spread, though the utterances differ
+  EXPECT_NEAR(difference.high, -0.1, 1e-12);
+}
+
+TEST(Statistics, WerDifferenceOfFewUtterancesIsUncertain) {
+  const std::vector<EditCounts> a = {edits(1, 10), edits(0, 10), edits(2, 10), edits(0, 0)};
+  const std::vector<EditCounts> b = {edits(0, 10), edits(1, 10), edits(3, 10), edits(0, 0)};
+  const Interval difference = bootstrap_wer_difference(a, b, 1, 1000);
+  EXPECT_NEAR(difference.estimate, 1.0 / 30, 1e-12);
+  EXPECT_LT(difference.low, 0);
+  EXPECT_GT(difference.high, 0.05);
+  const Interval again = bootstrap_wer_difference(a, b, 1, 1000);
+  EXPECT_EQ(again.low, difference.low);  // by its seed
+}
+
+}  // namespace
+}  // namespace rtfx
