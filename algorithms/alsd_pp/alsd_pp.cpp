@@ -26,6 +26,8 @@ const OptionTable<AlsdPp::Options> kOptions{{
            "false: with early pruning a blank after max_symbols tokens is not fused, as in NeMo"),
     option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
+    option("step", &AlsdPp::Options::step, "a step as LibTorch operators or as fused kernels",
+           {"operators", "fused"}),
     option("graphs", &AlsdPp::Options::graphs, "who drives the loop: the host, one graph",
            {"none", "conditional"}),
 }};
@@ -67,6 +69,7 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  if (options_.step == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
   options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "alsd_pp");
   if (options_.graphs == "none") return;
@@ -101,15 +104,20 @@ Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
 
 Hypotheses AlsdPp::search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
   std::optional<State> state;
+  std::optional<FusedStep> fused;
   loops.piece([&] {
     // A frame takes max_symbols tokens and a blank at most.
     const int64_t columns = encoded.size(1) * (options_.max_symbols + 1);
-    state.emplace(TransducerBeams(*transducer_, {lm_.get(), options_.lm ? &*options_.lm : nullptr},
-                                  encoded, lengths, options_.beam_size, columns));
+    const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
+    state.emplace(TransducerBeams(*transducer_, lm, encoded, lengths, options_.beam_size, columns));
+    if (!fused_) return;
+    const FusedStep::Options options{options_.max_symbols, options_.temperature,
+                                     options_.merge_finished, options_.scale_forced_blank};
+    fused.emplace(*fused_, lm, options, state->beams);
   });
-  loops.while_any(state->active, [&] {
+  loops.while_any(fused ? fused->any_active : state->active, [&] {
     ++steps_;
-    loops.piece([&] { step(*state); });
+    loops.piece([&] { fused ? (*fused)() : step(*state); });
   });
   Hypotheses result;
   loops.piece([&] { result = state->beams.result(options_.nbest, options_.score_norm); });

@@ -26,7 +26,7 @@ class GraphLoops : public Loops {
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
     const cudaGraphConditionalHandle condition = recorder_.condition();
     const auto test = [&] {
-      const at::Tensor any = flags.any();
+      const at::Tensor any = flags.numel() == 1 ? flags : flags.any();
       set_condition(condition, any.const_data_ptr<bool>(), recorder_.stream());
     };
     test();

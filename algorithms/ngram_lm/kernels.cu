@@ -1,6 +1,8 @@
 #include <cuda_runtime.h>
 
+#include "algorithms/common/cuda_block.cuh"
 #include "algorithms/cuda_graphs/check.h"
+#include "algorithms/ngram_lm/advance_row.h"
 #include "algorithms/ngram_lm/kernels.h"
 
 namespace rtfx {
@@ -8,35 +10,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// All tokens from the shortest context, then those that longer and longer contexts know, over
-/// them.
 __global__ void advance_kernel(NgramView lm, const int32_t* states, float* scores, int32_t* next) {
-  __shared__ int32_t begins[kMaxLmOrder], ends[kMaxLmOrder];
-  __shared__ float backoffs[kMaxLmOrder];
-  __shared__ int contexts;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * lm.vocabulary;
-  if (threadIdx.x == 0) {
-    float backoff = 0;
-    int depth = 0;
-    for (int32_t state = states[blockIdx.x];; state = lm.backoff_to[state]) {
-      const int32_t* arcs = lm.state_arcs + 2 * static_cast<int64_t>(state);
-      begins[depth] = arcs[0];
-      ends[depth] = arcs[1];
-      backoffs[depth++] = backoff;
-      if (state == 0) break;
-      backoff += lm.backoff_weight[state];
-    }
-    contexts = depth;
-  }
-  __syncthreads();
-  for (int depth = contexts - 1; depth >= 0; --depth) {
-    for (int32_t arc = begins[depth] + threadIdx.x; arc < ends[depth]; arc += blockDim.x) {
-      const int64_t cell = row + lm.arc_label[arc];
-      scores[cell] = backoffs[depth] + lm.arc_weight[arc];
-      if (next != nullptr) next[cell] = lm.arc_to[arc];
-    }
-    __syncthreads();
-  }
+  advance_row(CudaBlock<kThreads>{}, lm, states[blockIdx.x], scores + row,
+              next == nullptr ? nullptr : next + row);
 }
 
 __global__ void lookup_kernel(NgramView lm, const int32_t* states, const int64_t* labels,

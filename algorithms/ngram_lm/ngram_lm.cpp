@@ -6,9 +6,9 @@
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
+#include "algorithms/ngram_lm/advance_row.h"
 #include "algorithms/ngram_lm/binary_lm.h"
 #include "algorithms/ngram_lm/kernels.h"
 #include "algorithms/ngram_lm/ngram_builder.h"
@@ -38,31 +38,6 @@ NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary
   return lm;
 }
 
-/// The tokens of a row from the shortest context, then those that longer and longer contexts know,
-/// over them. `next` may be null.
-void advance_row(const NgramView& lm, int32_t state, float* scores, int32_t* next) {
-  struct Context {
-    int32_t begin, end;
-    float backoff;
-  };
-  std::array<Context, NgramLm::kMaxOrder> contexts;
-  size_t depth = 0;
-  for (float backoff = 0;; state = lm.backoff_to[state]) {
-    const int32_t* arcs = lm.state_arcs + 2 * static_cast<int64_t>(state);
-    contexts[depth++] = {arcs[0], arcs[1], backoff};
-    if (state == 0) break;
-    backoff += lm.backoff_weight[state];
-  }
-  while (depth-- > 0) {
-    const Context& context = contexts[depth];
-    for (int32_t arc = context.begin; arc < context.end; ++arc) {
-      const int32_t label = lm.arc_label[arc];
-      scores[label] = context.backoff + lm.arc_weight[arc];
-      if (next != nullptr) next[label] = lm.arc_to[arc];
-    }
-  }
-}
-
 void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scores,
              const at::Tensor& next) {
   const at::Tensor from = states.contiguous();
@@ -79,7 +54,7 @@ void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scor
   at::parallel_for(0, rows, /*grain_size=*/8, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t cell = r * lm.vocabulary();
-      advance_row(view, state[r], score + cell, to == nullptr ? nullptr : to + cell);
+      advance_row(SerialBlock{}, view, state[r], score + cell, to == nullptr ? nullptr : to + cell);
     }
   });
 }

@@ -37,6 +37,9 @@ class BeamGpu : public testing::Test {
         if (fused) options["lm"]["pruning"] = tdt ? "early" : "late";
         all.push_back({"alsd_pp", options, tdt});
         all.push_back({"aes_pp", options, tdt});
+        nlohmann::json kernels = options;
+        kernels["step"] = "fused";
+        all.push_back({"alsd_pp", kernels, tdt});
       }
     }
     return all;

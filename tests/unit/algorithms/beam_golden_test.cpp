@@ -86,13 +86,15 @@ void expect_list(const std::string& name, nlohmann::json options, const std::vec
 }
 
 TEST(BeamGolden, TheWorkedExample) {
-  const auto alsd_pp = [](int beam) {
-    return nlohmann::json{{"beam_size", beam}, {"max_symbols", 2}};
-  };
   const Line both{{0, 1}, -1.5325}, empty{{}, -2.1203}, three{{0, 1, 0}, -3.8351};
-  expect_list("alsd_pp", alsd_pp(2), {both, three}, 5);
-  expect_list("alsd_pp", alsd_pp(3), {both, empty, three});
-  expect_list("alsd_pp", alsd_pp(4), {both, empty, {{0}, -2.4079}, three});
+  for (const char* step : {"operators", "fused"}) {
+    const auto alsd_pp = [step](int beam) {
+      return nlohmann::json{{"beam_size", beam}, {"max_symbols", 2}, {"step", step}};
+    };
+    expect_list("alsd_pp", alsd_pp(2), {both, three}, 5);
+    expect_list("alsd_pp", alsd_pp(3), {both, empty, three});
+    expect_list("alsd_pp", alsd_pp(4), {both, empty, {{0}, -2.4079}, three});
+  }
   const auto alsd = [](int beam) {
     return nlohmann::json{{"beam_size", beam}, {"max_target_ratio", 2}};
   };
@@ -141,6 +143,7 @@ const std::vector<Arm>& beam_arms() {
       all.push_back({"aes", {{"beam_size", beam}}});
       all.push_back({"alsd_pp", {{"beam_size", beam}}});
       all.push_back({"alsd_pp", {{"beam_size", beam}, {"merge_finished", true}}});
+      all.push_back({"alsd_pp", {{"beam_size", beam}, {"step", "fused"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"permute_update", false}}});
     }

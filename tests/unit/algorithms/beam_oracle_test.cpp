@@ -82,6 +82,12 @@ TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
     return options;
   };
   expect_exact("alsd_pp", merging, GetParam());
+  const auto fused_step = [](const Size& size) {
+    nlohmann::json options = alsd_pp_options(size);
+    options["step"] = "fused";
+    return options;
+  };
+  expect_exact("alsd_pp", fused_step, GetParam());
 }
 
 /// As many steps for the same reason; prefix search of any length; nothing likely is left out.

@@ -1,0 +1,32 @@
+// Work of a block of threads, written once: a GPU's threads run it in a kernel, one thread of the
+// CPU runs it where there is none, and tests run it by several threads of the CPU. No LibTorch
+// here: kernels include it.
+//
+// All threads of a block call the same functions in the same order. Block:
+//   thread(), threads()   this thread's number and how many there are
+//   sync()                waits for all threads; what they wrote is seen after it
+//   all(value, op)        op (associative and commutative) over the values of all threads, for each
+//                         of them; waits like sync()
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define RTFX_DEVICE __device__
+#else
+#define RTFX_DEVICE
+#endif
+
+namespace rtfx {
+
+struct SerialBlock {
+  int32_t thread() const { return 0; }
+  int32_t threads() const { return 1; }
+  void sync() const {}
+  template <class T, class Op>
+  T all(T value, const Op&) const {
+    return value;
+  }
+};
+
+}  // namespace rtfx

@@ -1,0 +1,113 @@
+// What the phases of a fused step read and write: plain pointers to device memory (or to the
+// host's, where they run on a CPU). No LibTorch here: the kernels include it.
+//
+// B utterances, K slots each, R = B * K rows: row b * K + k is slot k of utterance b.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "algorithms/common/thread_block.h"
+#include "algorithms/ngram_lm/view.h"
+
+namespace rtfx::fused_beam {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+/// a * b, rounded: as operators that do one thing at a time have it.
+RTFX_DEVICE inline float product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);  // not to be contracted with the sum that follows
+#else
+  return a * b;
+#endif
+}
+
+enum class Precision : int32_t { fp32, bf16, fp16 };
+
+/// A tensor of the model's dtype.
+struct Elements {
+  void* data = nullptr;
+  Precision precision = Precision::fp32;
+
+  RTFX_DEVICE float get(int64_t i) const {
+    switch (precision) {
+      case Precision::bf16:
+        return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+      case Precision::fp16:
+        return __half2float(static_cast<const __half*>(data)[i]);
+      default:
+        return static_cast<const float*>(data)[i];
+    }
+  }
+  RTFX_DEVICE void set(int64_t i, float x) const {
+    switch (precision) {
+      case Precision::bf16:
+        static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
+        break;
+      case Precision::fp16:
+        static_cast<__half*>(data)[i] = __float2half_rn(x);
+        break;
+      default:
+        static_cast<float*>(data)[i] = x;
+    }
+  }
+  /// x as an element would hold it.
+  RTFX_DEVICE float rounded(float x) const {
+    switch (precision) {
+      case Precision::bf16:
+        return __bfloat162float(__float2bfloat16_rn(x));
+      case Precision::fp16:
+        return __half2float(__float2half_rn(x));
+      default:
+        return x;
+    }
+  }
+};
+
+/// BeamHypotheses, and the frames of the utterances.
+struct Beams {
+  int32_t batch, beam, blank;
+  int64_t hash_multiplier;
+  const int64_t* frames;                                            // [B]
+  float* scores;                                                    // [R]
+  int64_t *hash, *last_label, *lengths, *time, *prefix_hash, *run;  // [R]
+  int32_t *tree_labels, *tree_parents, *tree_durations;             // [C, R]; durations: TDT
+  int64_t* column;                                                  // [1]
+
+  RTFX_HOST_DEVICE int32_t rows() const { return batch * beam; }
+  /// Holds a hypothesis with a frame left.
+  RTFX_DEVICE bool active(int32_t row) const {
+    return scores[row] > kNothing && time[row] < frames[row / beam];
+  }
+};
+
+/// Shallow fusion with an n-gram model (ngram_lm/fusion.h). states null: none.
+struct Fusion {
+  NgramView lm;
+  int32_t* states;  // [R]
+  float alpha, beta;
+  bool full;             // blank is rescaled along with the tokens
+  float blank_scale;     // 1 + alpha
+  float least_log_rest;  // least ln(1 - p(blank))
+  bool early;            // labels are taken by acoustic scores
+  bool acoustic_forced_blank;
+};
+
+/// What may follow each hypothesis, and the score with it: K for each row, best first.
+struct Candidates {
+  float* scores;       // [R, K]
+  int32_t* labels;     // [R, K] token, blank, or -1
+  int32_t* durations;  // [R, K] frames; null unless TDT
+};
+
+/// What each row takes from the step before.
+struct Moves {
+  int32_t* parents;  // [R] row
+  int32_t* tokens;   // [R] token, or -1: the same text as the parent
+};
+
+}  // namespace rtfx::fused_beam

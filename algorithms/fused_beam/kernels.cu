@@ -1,0 +1,41 @@
+#include <cuda_runtime.h>
+
+#include "algorithms/common/cuda_block.cuh"
+#include "algorithms/cuda_graphs/check.h"
+#include "algorithms/fused_beam/kernels.h"
+
+namespace rtfx::fused_beam {
+namespace {
+
+constexpr int32_t kThreads = 128;
+constexpr int64_t kSharedByDefault =
+    40 << 10;  // beyond it and what a block has of its own: on request
+
+template <class Phase>
+__global__ void __launch_bounds__(kThreads) phase_kernel(const __grid_constant__ Phase phase) {
+  extern __shared__ uint64_t shared[];
+  CudaBlock<kThreads> block;
+  phase(block, static_cast<int32_t>(blockIdx.x), shared);
+}
+
+template <class Phase>
+void launch_phase(const Phase& phase, cudaStream_t stream) {
+  if (phase.blocks() == 0) return;
+  const int64_t shared = phase.shared_bytes();
+  if (shared > kSharedByDefault)
+    RTFX_CUDA(cudaFuncSetAttribute(phase_kernel<Phase>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared)));
+  phase_kernel<<<static_cast<unsigned>(phase.blocks()), kThreads, static_cast<size_t>(shared),
+                 stream>>>(phase);
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+void launch(const Hidden& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const Expand& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const Choose& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const Gather& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const LstmCell& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+
+}  // namespace rtfx::fused_beam

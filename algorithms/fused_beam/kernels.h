@@ -1,0 +1,31 @@
+// Runs a phase of a fused step: a kernel on a GPU, one thread on a CPU.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "algorithms/fused_beam/choose.h"
+#include "algorithms/fused_beam/expand.h"
+#include "algorithms/fused_beam/predict.h"
+
+namespace rtfx::fused_beam {
+
+/// Enqueues one kernel. Does not wait; can be recorded into a graph. Throws std::runtime_error with
+/// CUDA's error.
+void launch(const Hidden& phase, cudaStream_t stream);
+void launch(const Expand& phase, cudaStream_t stream);
+void launch(const Choose& phase, cudaStream_t stream);
+void launch(const Gather& phase, cudaStream_t stream);
+void launch(const LstmCell& phase, cudaStream_t stream);
+
+/// All blocks one after the other.
+template <class Phase>
+void run_on_host(const Phase& phase) {
+  std::vector<std::byte> shared(static_cast<size_t>(phase.shared_bytes()));
+  SerialBlock block;
+  for (int32_t i = 0; i < phase.blocks(); ++i) phase(block, i, shared.data());
+}
+
+}  // namespace rtfx::fused_beam

@@ -1,0 +1,126 @@
+// The kernels of fused beam steps on a GPU: equal to LibTorch's operators there, for LSTM networks
+// of every dtype, with and without a language model.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/registry.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/small_lm.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+class FusedBeamGpu : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+
+  ModelConfig config(int64_t vocabulary) const {
+    ModelConfig c = small_config();
+    c.vocabulary = vocabulary;
+    c.prediction.width = 64;
+    c.joint_width = 40;
+    if (!GetParam()) c.durations = {};
+    return c;
+  }
+
+  std::vector<Hypothesis> decode(nlohmann::json options, const std::string& step,
+                                 const std::string& graphs,
+                                 std::shared_ptr<const AcousticModel> model,
+                                 const EncodedBatch& batch) const {
+    options["step"] = step;
+    options["graphs"] = graphs;
+    const auto decoder = make_decoder("alsd_pp", options, "");
+    decoder->prepare(std::move(model), {batch.frames.size(0), batch.frames.size(1)});
+    return decoder->decode(batch).to_host();
+  }
+
+  static nlohmann::json options_of(int64_t beam, const SmallLm* lm, bool early, bool full) {
+    nlohmann::json options = {{"beam_size", beam}, {"nbest", beam}, {"max_symbols", 3}};
+    if (lm != nullptr) {
+      options["lm"] = {{"path", lm->path()},
+                       {"alpha", 0.4},
+                       {"beta", 0.1},
+                       {"pruning", early ? "early" : "late"},
+                       {"blank_scoring", full ? "lm_weighted_full" : "no_score"}};
+    }
+    return options;
+  }
+
+  const at::Device device_{at::kCUDA, 0};
+};
+
+TEST_P(FusedBeamGpu, EqualsTheOperators) {
+  constexpr int64_t kVocabulary = 1000;
+  const SmallLm lm(kVocabulary);
+  std::mt19937 random(1);
+  at::manual_seed(1);
+  for (const int64_t layers : {1, 2}) {
+    ModelConfig c = config(kVocabulary);
+    c.prediction.layers = layers;
+    const auto model = random_model(c, 7, device_);
+    for (const int64_t rows : {1, 8, 32}) {
+      const auto batch = random_batch(random, rows, 20, c.encoder.width, device_);
+      for (const int64_t beam : {1, 4, 16}) {
+        for (int mode = 0; mode < 5; ++mode) {
+          const nlohmann::json options =
+              options_of(beam, mode == 0 ? nullptr : &lm, mode % 2 == 1, mode > 2);
+          const auto expected = decode(options, "operators", "none", model, batch);
+          for (const char* graphs : {"none", "conditional"}) {
+            const auto found = decode(options, "fused", graphs, model, batch);
+            for (size_t b = 0; b < expected.size(); ++b)
+              expect_same(found[b], expected[b], graphs + options.dump() + std::to_string(b));
+          }
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+/// Roundings of the gates differ now and then, and with them a close decision.
+TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
+  constexpr int64_t kVocabulary = 200;
+  std::mt19937 random(2);
+  at::manual_seed(2);
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    const ModelConfig c = config(kVocabulary);
+    const auto model = random_model(c, 9, device_, dtype);
+    const auto batch = random_batch(random, 64, 20, c.encoder.width, device_, dtype);
+    const nlohmann::json options = options_of(4, nullptr, false, false);
+    const auto expected = decode(options, "operators", "none", model, batch);
+    const auto found = decode(options, "fused", "conditional", model, batch);
+    int equal = 0;
+    for (size_t b = 0; b < expected.size(); ++b) {
+      EXPECT_NEAR(found[b].score, expected[b].score, 0.02 * (1 + std::abs(expected[b].score)));
+      equal += found[b].tokens == expected[b].tokens;
+    }
+    EXPECT_GE(equal, 58) << toString(dtype);
+  }
+}
+
+/// A language model's scores of all tokens need more shared memory than a block has by default.
+TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
+  constexpr int64_t kVocabulary = 20000;
+  const SmallLm lm(kVocabulary);
+  std::mt19937 random(3);
+  at::manual_seed(3);
+  const ModelConfig c = config(kVocabulary);
+  const auto model = random_model(c, 11, device_);
+  const auto batch = random_batch(random, 3, 12, c.encoder.width, device_);
+  const nlohmann::json options = options_of(8, &lm, false, true);
+  const auto expected = decode(options, "operators", "none", model, batch);
+  const auto found = decode(options, "fused", "conditional", model, batch);
+  for (size_t b = 0; b < expected.size(); ++b)
+    expect_same(found[b], expected[b], std::to_string(b));
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, FusedBeamGpu, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Tdt" : "Rnnt"; });
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,67 @@
+// A block of threads (algorithms/common/thread_block.h) on a CPU.
+#pragma once
+
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "algorithms/common/thread_block.h"
+
+namespace rtfx::test {
+
+class ThreadedBlock {
+ public:
+  struct Shared {
+    explicit Shared(int32_t threads) : barrier(threads), values(static_cast<size_t>(threads)) {}
+    std::barrier<> barrier;
+    std::vector<uint64_t> values;
+  };
+
+  ThreadedBlock(Shared& shared, int32_t thread) : shared_(shared), thread_(thread) {}
+
+  int32_t thread() const { return thread_; }
+  int32_t threads() const { return static_cast<int32_t>(shared_.values.size()); }
+  void sync() const { shared_.barrier.arrive_and_wait(); }
+
+  template <class T, class Op>
+  T all(T value, const Op& op) const {
+    std::memcpy(&shared_.values[static_cast<size_t>(thread_)], &value, sizeof(T));
+    sync();
+    T total;
+    std::memcpy(&total, &shared_.values[0], sizeof(T));
+    for (size_t i = 1; i < shared_.values.size(); ++i) {
+      T next;
+      std::memcpy(&next, &shared_.values[i], sizeof(T));
+      total = op(total, next);
+    }
+    sync();
+    return total;
+  }
+
+ private:
+  Shared& shared_;
+  int32_t thread_;
+};
+
+/// The blocks of a phase (algorithms/fused_beam) one after the other, by `threads` threads.
+template <class Phase>
+void run_by_threads(const Phase& phase, int32_t threads) {
+  std::vector<std::byte> memory(static_cast<size_t>(phase.shared_bytes()));
+  ThreadedBlock::Shared shared(threads);
+  std::vector<std::jthread> running;
+  for (int32_t thread = 0; thread < threads; ++thread) {
+    running.emplace_back([&, thread] {
+      ThreadedBlock block(shared, thread);
+      for (int32_t i = 0; i < phase.blocks(); ++i) {
+        phase(block, i, memory.data());
+        block.sync();  // as if the next block had memory of its own
+      }
+    });
+  }
+}
+
+}  // namespace rtfx::test

@@ -1,0 +1,266 @@
+// Fused steps of beam searches: the phases that are kernels on a GPU, run here by threads of the
+// CPU, give what LibTorch's operators give.
+#include <gtest/gtest.h>
+
+#include "algorithms/common/top_k.h"
+#include "algorithms/common/transducer.h"
+#include "algorithms/fused_beam/fused_step.h"
+#include "algorithms/fused_beam/select.h"
+#include "tests/support/beam_cases.h"
+#include "tests/support/small_lm.h"
+#include "tests/support/small_model.h"
+#include "tests/support/threaded_block.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kVocabulary = 20;
+
+int64_t draw(std::mt19937& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+bool toss(std::mt19937& random) { return draw(random, 0, 1) == 1; }
+
+BeamCase ragged_case(std::mt19937& random, bool tdt, int64_t rows, int64_t longest) {
+  std::vector<int64_t> frames;
+  for (int64_t b = 0; b < rows; ++b) frames.push_back(draw(random, 0, longest));
+  return random_beam_case(random, tdt, kVocabulary, kVocabulary, frames);
+}
+
+nlohmann::json random_options(std::mt19937& random) {
+  const std::vector<int64_t> beams = {1, 2, 3, 4, 6, 8, 16};
+  const int64_t beam = beams[static_cast<size_t>(draw(random, 0, 6))];
+  const std::vector<int64_t> max_symbols = {1, 2, 3, 10};
+  return {{"beam_size", beam},
+          {"nbest", beam},
+          {"max_symbols", max_symbols[static_cast<size_t>(draw(random, 0, 3))]},
+          {"score_norm", toss(random)},
+          {"temperature", toss(random) ? 1.0 : 1.7},
+          {"merge_finished", toss(random)},
+          {"scale_forced_blank", toss(random)}};
+}
+
+nlohmann::json random_lm_options(std::mt19937& random, const SmallLm& lm) {
+  const std::vector<double> alphas = {0, 0.4, 0.9}, betas = {0, 0, 0.6};
+  return {{"path", lm.path()},
+          {"alpha", alphas[static_cast<size_t>(draw(random, 0, 2))]},
+          {"beta", betas[static_cast<size_t>(draw(random, 0, 2))]},
+          {"blank_scoring", toss(random) ? "lm_weighted_full" : "no_score"},
+          {"pruning", toss(random) ? "late" : "early"}};
+}
+
+std::vector<Hypothesis> decode(nlohmann::json options, const std::string& step,
+                               std::shared_ptr<const AcousticModel> model,
+                               const EncodedBatch& batch) {
+  options["step"] = step;
+  const auto decoder = make_decoder("alsd_pp", options, "");
+  decoder->prepare(std::move(model), {});
+  return decoder->decode(batch).to_host();
+}
+
+/// expect_same, but for the order of entries whose scores are the same but for rounding.
+void expect_same_list(const Hypothesis& found, const Hypothesis& expected,
+                      const std::string& what) {
+  ASSERT_EQ(found.nbest.size(), expected.nbest.size()) << what;
+  for (size_t i = 0; i < expected.nbest.size(); ++i) {
+    const Hypothesis& entry = expected.nbest[i];
+    const float close = 1e-5f * (1 + std::abs(entry.score));
+    EXPECT_NEAR(found.nbest[i].score, entry.score, close) << what << " entry " << i;
+    EXPECT_TRUE(std::any_of(found.nbest.begin(), found.nbest.end(),
+                            [&](const Hypothesis& h) {
+                              return h.tokens == entry.tokens && h.frames == entry.frames &&
+                                     h.durations == entry.durations &&
+                                     std::abs(h.score - entry.score) < close;
+                            }))
+        << what << " entry " << i;
+  }
+}
+
+void expect_equal_forms(const nlohmann::json& options, std::shared_ptr<const AcousticModel> model,
+                        const EncodedBatch& batch, const std::string& what) {
+  const auto expected = decode(options, "operators", model, batch);
+  const auto found = decode(options, "fused", model, batch);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t b = 0; b < expected.size(); ++b) {
+    EXPECT_EQ(found[b].nan, expected[b].nan) << what;
+    const std::string where = what + options.dump() + " row " + std::to_string(b);
+    if (expected[b].nbest.empty()) {
+      expect_same(found[b], expected[b], where);
+    } else {
+      expect_same_list(found[b], expected[b], where);
+    }
+  }
+}
+
+class FusedBeam : public testing::TestWithParam<bool> {
+ protected:
+  const bool tdt_ = GetParam();
+  const SmallLm lm_{kVocabulary};
+};
+
+TEST_P(FusedBeam, EqualsTheOperators) {
+  std::mt19937 random(tdt_ ? 2 : 1);
+  for (int trial = 0; trial < 300; ++trial) {
+    nlohmann::json options = random_options(random);
+    if (trial % 3 > 0) options["lm"] = random_lm_options(random, lm_);
+    const BeamCase c = ragged_case(random, tdt_, draw(random, 1, 5), 12);
+    expect_equal_forms(options, build(c.model), batch_of(c.rows, c.model.columns()),
+                       "trial " + std::to_string(trial));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(FusedBeam, EqualsTheOperatorsWithAnLstm) {
+  std::mt19937 random(tdt_ ? 4 : 3);
+  at::manual_seed(tdt_ ? 4 : 3);
+  ModelConfig config = small_config();
+  if (!tdt_) config.durations = {};
+  for (int trial = 0; trial < 60; ++trial) {
+    config.prediction.layers = draw(random, 1, 3);
+    const auto model = random_model(config, static_cast<uint64_t>(trial));
+    nlohmann::json options = random_options(random);
+    if (trial % 3 > 0) options["lm"] = random_lm_options(random, lm_);
+    expect_equal_forms(options, model, random_batch(random, 4, 14, config.encoder.width),
+                       "trial " + std::to_string(trial));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(FusedBeam, EqualsTheOperatorsInHalfPrecision) {
+  std::mt19937 random(tdt_ ? 6 : 5);
+  for (int trial = 0; trial < 40; ++trial) {
+    const at::ScalarType dtype = trial % 2 == 0 ? at::kBFloat16 : at::kHalf;
+    const BeamCase c = ragged_case(random, tdt_, 3, 8);
+    expect_equal_forms(random_options(random), build(c.model, at::kCPU, dtype),
+                       batch_of(c.rows, c.model.columns(), at::kCPU, dtype),
+                       "trial " + std::to_string(trial));
+    if (HasFailure()) return;
+  }
+}
+
+/// Few different logits, and all durations alike: many hypotheses have equal scores.
+TEST_P(FusedBeam, TiesGoToTheSame) {
+  std::mt19937 random(tdt_ ? 8 : 7);
+  for (int trial = 0; trial < 60; ++trial) {
+    BeamCase c = ragged_case(random, tdt_, 2, 3);
+    const auto coarse = [](Table& table) {
+      for (auto& row : table)
+        for (size_t k = 0; k < row.size(); ++k) row[k] = row[k] < 0 || k > kVocabulary ? 0 : 1;
+    };
+    coarse(c.model.newest);
+    coarse(c.model.older);
+    for (Table& row : c.rows) coarse(row);
+    expect_equal_forms({{"beam_size", 5}, {"nbest", 5}, {"max_symbols", 1 + trial % 3}},
+                       build(c.model), batch_of(c.rows, c.model.columns()),
+                       "trial " + std::to_string(trial));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(FusedBeam, ANanStaysInItsRow) {
+  std::mt19937 random(tdt_ ? 10 : 9);
+  BeamCase c = random_beam_case(random, tdt_, kVocabulary, kVocabulary, {5, 7, 4, 6});
+  c.rows[1][3][2] = std::numeric_limits<double>::quiet_NaN();
+  const nlohmann::json options = {{"beam_size", 4}, {"nbest", 4}};
+  const EncodedBatch batch = batch_of(c.rows, c.model.columns());
+  const auto expected = decode(options, "operators", build(c.model), batch);
+  const auto found = decode(options, "fused", build(c.model), batch);
+  for (size_t b = 0; b < c.rows.size(); ++b) {
+    EXPECT_EQ(found[b].nan, b == 1);
+    if (b != 1) expect_same(found[b], expected[b], "row " + std::to_string(b));
+  }
+}
+
+/// Blocks of several threads, as on a GPU: fewer than there are labels, and more.
+TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
+  std::mt19937 random(tdt_ ? 12 : 11);
+  for (int trial = 0; trial < 4; ++trial) {
+    const int64_t beam = 2 + trial, max_symbols = 2;
+    LmOptions lm_options;
+    lm_options.path = lm_.path();
+    lm_options.pruning = trial % 2 == 0 ? "late" : "early";
+    const BeamCase c = ragged_case(random, tdt_, 2, 3);
+    const auto acoustic = build(c.model);
+    const auto loaded = load_lm(lm_options, *acoustic);
+    const BeamLm lm = {loaded.get(), &lm_options};
+    const Transducer transducer(acoustic, {});
+    const FusedModel model(acoustic);
+    const EncodedBatch batch = batch_of(c.rows, c.model.columns());
+
+    const auto search = [&](int32_t threads) {
+      const at::Tensor encoded = transducer.encode(batch.frames);
+      TransducerBeams beams(transducer, lm, encoded, batch.lengths, beam,
+                            encoded.size(1) * (max_symbols + 1));
+      FusedStep step(model, lm, {max_symbols, 1.0, trial % 2 == 0, true}, beams);
+      const auto run = [threads](const auto& phase) { run_by_threads(phase, threads); };
+      while (step.any_active.item<bool>()) step.step(run);
+      return beams.result(beam, true).to_host();
+    };
+    const auto alone = search(1);
+    for (const int32_t threads : {3, 30}) {
+      if (threads == 30 && trial > 0) continue;
+      const auto together = search(threads);
+      for (size_t b = 0; b < alone.size(); ++b)
+        expect_same(together[b], alone[b],
+                    std::to_string(threads) + " threads, beam " + std::to_string(beam));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, FusedBeam, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Tdt" : "Rnnt"; });
+
+/// A phase of one block: the k best of n values.
+struct Selection {
+  const float* values;
+  int32_t n, k;
+  float* best;
+  int64_t* indices;
+  int32_t blocks() const { return 1; }
+  int64_t shared_bytes() const { return 0; }
+  template <class Block>
+  void operator()(Block& block, int32_t, void*) const {
+    fused_beam::select(
+        block, n, k, [&](int32_t i) { return fused_beam::key_of(values[i], i); },
+        [&](int32_t i, fused_beam::Key key) {
+          if (!fused_beam::is_mine(block, i)) return;
+          best[i] = fused_beam::value_of(key);
+          indices[i] = fused_beam::index_of(key);
+        });
+  }
+};
+
+TEST(Select, EqualsTopK) {
+  at::manual_seed(13);
+  std::mt19937 random(13);
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t n = draw(random, 1, 60), k = draw(random, 1, n);
+    at::Tensor values = trial % 2 == 0 ? at::randn({n}) : at::randint(-2, 3, {n}).to(at::kFloat);
+    if (trial % 3 == 0) values.masked_fill_(at::rand({n}) < 0.3, fused_beam::kNothing);
+    if (trial % 5 == 0) values.masked_fill_(at::rand({n}) < 0.2, -0.0);
+    const at::Tensor best = at::empty({k}), indices = at::empty({k}, at::kLong);
+    run_by_threads(
+        Selection{values.const_data_ptr<float>(), static_cast<int32_t>(n), static_cast<int32_t>(k),
+                  best.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>()},
+        1 + trial % 5);
+    const TopK expected = top_k(values.unsqueeze(0), k);
+    EXPECT_TRUE(indices.equal(expected.indices[0])) << values;
+    EXPECT_TRUE(best.equal(expected.values[0])) << values;
+  }
+}
+
+TEST(Select, TakesNansFirst) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values = {1, -nan, 3, nan};
+  std::vector<float> best(4);
+  std::vector<int64_t> indices(4);
+  run_by_threads(Selection{values.data(), 4, 4, best.data(), indices.data()}, 3);
+  EXPECT_EQ(indices, (std::vector<int64_t>{1, 3, 2, 0}));
+}
+
+}  // namespace
+}  // namespace rtfx
