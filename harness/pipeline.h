@@ -15,8 +15,8 @@ namespace rtfx {
 using Clips = std::vector<const std::vector<float>*>;
 
 /// Pads, copies to the model's device (h2d), extracts features, encodes with `encoder`, which is of
-/// `model`; adds the time of each region to `times`. The batch holds the model's frames_for_decoder(), whose own work is in no
-/// region. The device is idle on return.
+/// `model`; adds the time of each region to `times`. The batch holds the model's
+/// frames_for_decoder(), whose own work is in no region. The device is idle on return.
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times);
 

@@ -36,9 +36,8 @@ RecordedEncoder::Recording& RecordedEncoder::recording_for(const Features& featu
   r.input.lengths = features.lengths.clone();
   // Once for real, so that libraries make what they make at the first call.
   (*model_->encoder)(r.input);
-  r.graph =
-      Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
-                    recordings_.empty() ? nullptr : &recordings_.front()->graph);
+  r.graph = Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
+                          recordings_.empty() ? nullptr : &recordings_.front()->graph);
   ++captures_;
   recordings_.push_front(std::move(recording));
   return r;

@@ -44,8 +44,16 @@ TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
     const auto model = this->model(limited);
     RecordedEncoder recorded(model, /*graphs=*/true);
     // Twice: recorded, then launched for other features, lengths and fewer frames.
-    for (const auto& [rows, frames] : {std::pair{4, 700}, {4, 690}, {1, 60}, {4, 650}, {3, 65},
-                                       {1, 64}, {9, 1300}, {4, 641}, {1, 1}, {1, 2}}) {
+    for (const auto& [rows, frames] : {std::pair{4, 700},
+                                       {4, 690},
+                                       {1, 60},
+                                       {4, 650},
+                                       {3, 65},
+                                       {1, 64},
+                                       {9, 1300},
+                                       {4, 641},
+                                       {1, 1},
+                                       {1, 2}}) {
       const Features f = features(rows, frames);
       const Encoded expected = (*model->encoder)(f), found = recorded(f);
       ASSERT_EQ(found.frames.sizes(), expected.frames.sizes()) << rows << " x " << frames;
@@ -98,8 +106,7 @@ TEST_P(GpuEncoder, MemoryDoesNotGrowOnceEverySizeWasSeen) {
   EXPECT_EQ(reserved(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, GpuEncoder,
-                         testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
+INSTANTIATE_TEST_SUITE_P(Dtypes, GpuEncoder, testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
 
 }  // namespace
 }  // namespace rtfx
