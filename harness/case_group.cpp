@@ -51,6 +51,7 @@ void CaseGroupRunner::prepare() {
   on_stage_(nullptr, "prepare");
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
+    encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (const std::exception& e) {
     for (Arm& arm : arms_) {
       if (!arm.failed) fail(arm, "prepare", describe_failure(e));
@@ -114,7 +115,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   EncodedBatch batch;
   on_stage_(nullptr, "encoder");
   try {
-    batch = encode_batch(*model_, clips, clock_, shared);
+    batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
   } catch (const std::exception& e) {
     for (Arm& arm : arms_) {
       if (!arm.failed) fail(arm, "encoder", describe_failure(e));

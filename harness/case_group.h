@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,7 @@ class CaseGroupRunner {
   OnStage on_stage_ = [](const Arm*, const char*) {};
   std::vector<std::vector<size_t>> batches_;
   std::shared_ptr<const AcousticModel> model_;
+  std::optional<RecordedEncoder> encoder_;  // of model_
   std::vector<Arm> arms_;
 };
 

@@ -31,7 +31,8 @@ class Reader {
   Config read(const std::string& default_name) {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
-                      "verify", "scorer", "sync_debug", "isolate", "output", "plugins",
+                      "verify", "scorer", "encoder_graphs", "sync_debug", "isolate", "output",
+                      "plugins",
                       // Of a published table; `rtfx reproduce` reads them.
                       "paper", "cells"});
     config_.name = text("name", default_name);
@@ -43,6 +44,7 @@ class Reader {
     find_normalizer(config_.scorer, root_.where() + "/scorer");
     config_.output = text("output", (std::filesystem::path("runs") / config_.name).string());
     if (const auto v = root_.find("threads")) config_.threads = v->integer(0, 1024);
+    if (const auto v = root_.find("encoder_graphs")) config_.encoder_graphs = v->boolean();
     if (const auto v = root_.find("sync_debug")) config_.sync_debug = v->boolean();
     if (const auto v = root_.find("isolate")) config_.isolate = v->boolean();
     if (const auto v = root_.find("plugins")) {
@@ -280,6 +282,7 @@ json Config::resolved() const {
               {"dtypes", dtypes},
               {"sort", sort},
               {"scorer", scorer},
+              {"encoder_graphs", encoder_graphs},
               {"sync_debug", sync_debug},
               {"isolate", isolate},
               {"output", output.string()},

@@ -9,8 +9,8 @@
 
 namespace rtfx {
 
-EncodedBatch encode_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
-                          RegionTimes& times) {
+EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
+                          const RegionClock& clock, RegionTimes& times) {
   EncodedBatch batch;
   std::vector<int64_t> samples;
   for (const auto* clip : clips) {
@@ -33,7 +33,7 @@ EncodedBatch encode_batch(const AcousticModel& model, const Clips& clips, const 
   Features features;
   clock.measure(Region::features, times, [&] { features = (*model.features)(audio, lengths); });
   Encoded encoded;
-  clock.measure(Region::encoder, times, [&] { encoded = (*model.encoder)(features); });
+  clock.measure(Region::encoder, times, [&] { encoded = encoder(features); });
   encoded = model.frames_for_decoder(encoded, audio, lengths);
   synchronize(model.device);
   batch.frames = encoded.frames;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
+#include "harness/recorded_encoder.h"
 #include "harness/regions.h"
 #include "models/acoustic_model.h"
 
@@ -13,11 +14,11 @@ namespace rtfx {
 /// Samples of each utterance, mono at the model's rate; they must outlive the call.
 using Clips = std::vector<const std::vector<float>*>;
 
-/// Pads, copies to the model's device (h2d), extracts features, encodes; adds the time of each
-/// region to `times`. The batch holds the model's frames_for_decoder(), whose own work is in no
-/// region. The device is idle on return.
-EncodedBatch encode_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
-                          RegionTimes& times);
+/// Pads, copies to the model's device (h2d), extracts features, encodes with `encoder`, which is of
+/// `model`; adds the time of each region to `times`. The batch holds the model's
+/// frames_for_decoder(), whose own work is in no region. The device is idle on return.
+EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
+                          const RegionClock& clock, RegionTimes& times);
 
 /// decode, d2h and detokenize of one batch.
 struct Decoded {

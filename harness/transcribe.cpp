@@ -90,6 +90,7 @@ int transcribe(const TranscribeOptions& given) {
   const auto model =
       AcousticModel::build(checkpoint, device, parse_dtype(options.dtype, "--dtype"));
   decoder->prepare(model, {});
+  RecordedEncoder encoder(model, /*graphs=*/false);  // every batch is new, none worth recording
 
   const RegionClock clock(device);
   bool failed = false;
@@ -111,7 +112,7 @@ int transcribe(const TranscribeOptions& given) {
     Clips clips;
     for (const Audio& a : audio) clips.push_back(&a.samples);
     RegionTimes times;
-    const EncodedBatch batch = encode_batch(*model, clips, clock, times);
+    const EncodedBatch batch = encode_batch(*model, encoder, clips, clock, times);
     const Decoded decoded =
         decode_batch(*decoder, *model, batch, clock, times, /*sync_debug=*/false);
     for (size_t i = 0; i < files.size(); ++i) {

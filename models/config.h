@@ -21,6 +21,11 @@ struct EncoderConfig {
   int64_t heads = 0;
   int64_t conv_kernel = 0;
   int64_t subsampling_factor = 8;
+  /// Encoder frames of so many mel frames.
+  int64_t subsampled(int64_t frames) const {
+    for (int64_t f = 2; f <= subsampling_factor; f *= 2) frames = (frames + 1) / 2;
+    return frames;
+  }
   int64_t subsampling_channels = 256;
   bool depthwise_subsampling = true;  // dw_striding (FastConformer) or striding (Conformer)
   int64_t feed_forward_expansion = 4;
@@ -65,8 +70,7 @@ struct ModelConfig {
   int64_t encoded_frames(int64_t samples) const {
     int64_t frames = samples / features.hop;
     if (frames <= 1) return 0;
-    for (int64_t f = 2; f <= encoder.subsampling_factor; f *= 2) frames = (frames + 1) / 2;
-    return frames;
+    return encoder.subsampled(frames);
   }
   /// Seconds of audio per encoder frame.
   double frame_seconds() const {

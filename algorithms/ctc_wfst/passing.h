@@ -5,13 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "algorithms/common/thread_block.h"
 #include "algorithms/wfst/graph.h"
-
-#ifdef __CUDACC__
-#define RTFX_DEVICE __device__
-#else
-#define RTFX_DEVICE
-#endif
 
 namespace rtfx {
 

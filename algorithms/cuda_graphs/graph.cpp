@@ -14,13 +14,14 @@ using c10::MempoolId_t;
 constexpr auto kMode = cudaStreamCaptureModeThreadLocal;  // other threads may go on allocating
 constexpr int kFirstDriver = 12040;
 
-/// Memory that LibTorch allocates while this exists, on any stream of this thread's device, comes
-/// from a pool of its own.
+/// Memory that LibTorch allocates until close(), on any stream of this thread's device, comes from
+/// a pool of its own, or of `shared`.
 class PrivatePool {
  public:
-  PrivatePool() : device_(c10::cuda::current_device()) {
+  explicit PrivatePool(const PrivatePool* shared) : device_(c10::cuda::current_device()) {
     static unsigned long long last = 0;
-    id_ = {0, ++last + (1ull << 32)};  // apart from the ids that LibTorch's own graphs count up
+    // Apart from the ids that LibTorch's own graphs count up.
+    id_ = shared != nullptr ? shared->id_ : MempoolId_t{0, ++last + (1ull << 32)};
     c10::cuda::CUDACachingAllocator::beginAllocateToPool(device_, id_,
                                                          [](cudaStream_t) { return true; });
   }
@@ -71,7 +72,7 @@ struct Graph::Executable {
   PrivatePool pool;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
-  Executable() = default;
+  explicit Executable(const PrivatePool* shared) : pool(shared) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   ~Executable() {
@@ -126,9 +127,10 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
   capture.end();
 }
 
-Graph Graph::record(const std::function<void(GraphRecorder&)>& work) {
+Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph* shared) {
   c10::cuda::device_synchronize();
-  auto executable = std::make_shared<Executable>();
+  auto executable =
+      std::make_shared<Executable>(shared != nullptr ? &shared->executable_->pool : nullptr);
   {
     const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
     GraphRecorder recorder;

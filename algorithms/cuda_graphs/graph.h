@@ -51,7 +51,11 @@ class Graph {
 
   /// Runs `work` once, recording what it enqueues. Throws std::runtime_error with the call that
   /// failed; waits for the device, and must not run inside a timed pass.
-  static Graph record(const std::function<void(GraphRecorder&)>& work);
+  ///
+  /// A graph may share the memory of an earlier one, `shared`, for everything that no tensor holds
+  /// when recording ends: then only one of them may run at a time.
+  static Graph record(const std::function<void(GraphRecorder&)>& work,
+                      const Graph* shared = nullptr);
 
   /// Enqueues one run. Does not wait.
   void launch(cudaStream_t stream) const;

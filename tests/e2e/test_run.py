@@ -214,5 +214,5 @@ def test_two_ctc_decoders_of_a_hybrid_differ_without_a_margin(run_config, tmp_pa
     assert result.returncode == 0, result.stderr
     records = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
     [found] = [r["exactness"] for r in records if r["decoder"]["id"] == "ctc_beam"]
-    assert found["verdict"] == "different" and found["grades"]["tie"] == 0
+    assert found["grades"]["different"] > 0 and found["grades"]["tie"] == 0
     assert found["first_difference"]["margin"] is None

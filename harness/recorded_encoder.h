@@ -1,0 +1,42 @@
+// The encoder as CUDA graphs: hundreds of small kernels a batch, launched at once.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+/// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows
+/// and for its frames rounded up to a multiple of kFrameStep. A size that was not seen before is
+/// recorded at its first batch, which waits for the device: a warm-up round sees every size. The
+/// graphs share the memory of what they compute in between; the kMostGraphs sizes used last are
+/// kept.
+class RecordedEncoder {
+ public:
+  static constexpr int64_t kFrameStep = 64;  // mel frames: 8 or 16 encoder frames
+  static constexpr size_t kMostGraphs = 64;
+
+  RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);
+  ~RecordedEncoder();
+
+  /// As Encoder takes and gives them (models/encoder.h); equal to it up to the rounding of
+  /// differently shaped products. The result is the caller's. Does not wait but to record.
+  Encoded operator()(const Features& features);
+
+  /// Sizes that were recorded so far.
+  int64_t captures() const { return captures_; }
+
+ private:
+  struct Recording;
+  Recording& recording_for(const Features& features);
+
+  std::shared_ptr<const AcousticModel> model_;
+  bool graphs_;
+  std::list<std::unique_ptr<Recording>> recordings_;  // the one used last comes first
+  int64_t captures_ = 0;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,112 @@
+// The encoder as CUDA graphs against the encoder itself, for batches of every shape in one process.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <gtest/gtest.h>
+
+#include "harness/recorded_encoder.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+class GpuEncoder : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    torch_guard_.emplace();
+  }
+
+  /// Random log-mel features, 0 beyond a row's length.
+  Features features(int64_t rows, int64_t frames) const {
+    const auto on_gpu = at::TensorOptions(at::Device(at::kCUDA, 0));
+    Features f{at::randn({rows, 80, frames}, on_gpu),
+               at::randint(0, frames + 1, {rows}, on_gpu.dtype(at::kLong))};
+    f.lengths[0] = frames;
+    const at::Tensor valid =
+        at::arange(frames, f.lengths.options()).unsqueeze(0) < f.lengths.unsqueeze(1);
+    f.values.mul_(valid.unsqueeze(1));
+    return f;
+  }
+
+  std::shared_ptr<const AcousticModel> model(bool limited) const {
+    ModelConfig config = test::small_config();
+    if (limited) config.encoder.left_context = config.encoder.right_context = 6;
+    return test::random_model(config, 5, {at::kCUDA, 0}, GetParam());
+  }
+
+ private:
+  std::optional<c10::InferenceMode> torch_guard_;
+};
+
+TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
+  const double tolerance = GetParam() == at::kFloat ? 2e-5 : 6e-2;
+  for (const bool limited : {false, true}) {
+    const auto model = this->model(limited);
+    RecordedEncoder recorded(model, /*graphs=*/true);
+    // Twice: recorded, then launched for other features, lengths and fewer frames.
+    for (const auto& [rows, frames] : {std::pair{4, 700},
+                                       {4, 690},
+                                       {1, 60},
+                                       {4, 650},
+                                       {3, 65},
+                                       {1, 64},
+                                       {9, 1300},
+                                       {4, 641},
+                                       {1, 1},
+                                       {1, 2}}) {
+      const Features f = features(rows, frames);
+      const Encoded expected = (*model->encoder)(f), found = recorded(f);
+      ASSERT_EQ(found.frames.sizes(), expected.frames.sizes()) << rows << " x " << frames;
+      EXPECT_TRUE(at::equal(found.lengths, expected.lengths));
+      for (int64_t b = 0; b < rows; ++b) {
+        const int64_t length = expected.lengths[b].item<int64_t>();
+        const auto valid = [&](const Encoded& e) {
+          return e.frames[b].narrow(0, 0, length).to(at::kFloat);
+        };
+        EXPECT_TRUE(at::allclose(valid(found), valid(expected), tolerance, tolerance))
+            << rows << " x " << frames << " row " << b << ": "
+            << (valid(found) - valid(expected)).abs().max();
+      }
+    }
+    EXPECT_EQ(recorded.captures(), 4);
+  }
+}
+
+TEST_P(GpuEncoder, SharedMemoryDoesNotMixResults) {
+  const auto model = this->model(false);
+  RecordedEncoder recorded(model, /*graphs=*/true);
+  std::vector<Features> inputs;
+  for (const int64_t frames : {640, 64, 320}) inputs.push_back(features(3, frames));
+  std::vector<Encoded> first;
+  for (const Features& f : inputs) first.push_back(recorded(f));
+  for (int round = 0; round < 3; ++round) {
+    for (const size_t i : {2, 0, 1, 1, 0, 2}) {
+      const Encoded again = recorded(inputs[i]);
+      EXPECT_TRUE(at::equal(again.frames, first[i].frames)) << i;
+    }
+  }
+}
+
+TEST_P(GpuEncoder, MemoryDoesNotGrowOnceEverySizeWasSeen) {
+  const auto model = this->model(false);
+  RecordedEncoder recorded(model, /*graphs=*/true);
+  const auto reserved = [] {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).reserved_bytes[0].current;
+  };
+  std::mt19937 random(7);
+  const auto some = [&] {
+    const auto frames = static_cast<int64_t>(1 + random() % 1000);
+    recorded(features(1 + static_cast<int64_t>(random() % 3), frames));
+  };
+  for (int i = 0; i < 400; ++i) some();
+  const int64_t captures = recorded.captures(), before = reserved();
+  EXPECT_LE(captures, 3 * 16);
+  for (int i = 0; i < 200; ++i) some();
+  EXPECT_EQ(recorded.captures(), captures);
+  EXPECT_EQ(reserved(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, GpuEncoder, testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
+
+}  // namespace
+}  // namespace rtfx
