@@ -27,8 +27,8 @@ struct FusedModel {
   at::Tensor duration_values;  // [D] int64; undefined for RNN-T
 };
 
-/// run(phase), which members are given, must do all that the phase's blocks do. Nothing waits for the
-/// device, and all can be recorded into a graph.
+/// run(phase), which members are given, must do all that the phase's blocks do. Nothing waits for
+/// the device, and all can be recorded into a graph.
 class FusedRows {
  public:
   /// For `beams` at the start of their search; model, lm and beams must outlive this. `frame`: of
