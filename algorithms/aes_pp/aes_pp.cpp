@@ -27,6 +27,8 @@ const OptionTable<AesPp::Options> kOptions{{
            "true: early pruning with lm_weighted_full counts acoustic scores twice, as in NeMo"),
     option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
+    option("step", &AesPp::Options::step, "a frame as LibTorch operators or as fused kernels",
+           {"operators", "fused"}),
     option("graphs", &AesPp::Options::graphs, "who drives the loops: the host, one graph",
            {"none", "conditional"}),
 }};
@@ -50,6 +52,7 @@ void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& li
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  if (options_.step == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
   options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "aes_pp");
   if (options_.graphs == "none") return;
@@ -83,23 +86,47 @@ Hypotheses AesPp::decode(const EncodedBatch& batch) {
 }
 
 Hypotheses AesPp::search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
-  std::optional<Search> beams;
-  loops.piece([&] {
-    beams.emplace(options_, *transducer_, BeamLm{lm_.get(), options_.lm ? &*options_.lm : nullptr},
-                  encoded, lengths);
-  });
-  loops.while_any(beams->active, [&] {
-    ++frames_visited_;
-    loops.piece([&] { beams->start_frame(); });
-    loops.while_any(beams->expanding, [&] {
-      ++expansions_;
-      loops.piece([&] { beams->expand(); });
+  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
+  const auto frames = [&](auto& search) {
+    loops.while_any(search->active, [&] {
+      ++frames_visited_;
+      loops.piece([&] { search->start_frame(); });
+      loops.while_any(search->expanding, [&] {
+        ++expansions_;
+        loops.piece([&] { search->expand(); });
+      });
+      loops.piece([&] { search->finish_frame(); });
     });
-    loops.piece([&] { beams->finish_frame(); });
-  });
+  };
   Hypotheses result;
-  loops.piece([&] { result = beams->result(); });
+  if (fused_) {
+    std::optional<TransducerBeams> beams;
+    std::optional<FusedFrame> search;
+    loops.piece([&] {
+      const int64_t columns = encoded.size(1) * (options_.num_steps + 1);
+      beams.emplace(*transducer_, lm, encoded, lengths, options_.beam_size, columns);
+      search.emplace(*fused_, lm, fused_options(), *beams);
+    });
+    frames(search);
+    loops.piece([&] { result = beams->result(options_.nbest, options_.score_norm); });
+    return result;
+  }
+  std::optional<Search> search;
+  loops.piece([&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
+  frames(search);
+  loops.piece([&] { result = search->result(); });
   return result;
+}
+
+FusedFrame::Options AesPp::fused_options() const {
+  const bool early_full = options_.lm && options_.lm->pruning == "early" &&
+                          options_.lm->blank_scoring == "lm_weighted_full";
+  return {options_.num_steps,
+          options_.beam_size + options_.expansion_beta,
+          options_.expansion_gamma,
+          options_.temperature,
+          options_.count_acoustic_twice && early_full,
+          !options_.permute_update && !transducer_->is_tdt()};
 }
 
 }  // namespace rtfx

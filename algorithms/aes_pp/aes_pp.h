@@ -32,13 +32,14 @@
 #include "algorithms/common/host_read.h"
 #include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/decoder.h"
+#include "algorithms/fused_beam/fused_frame.h"
 
 namespace rtfx {
 
 /// Waits for the device once per frame and once per expansion (num_steps + 2 times per frame at
 /// most); not at all with "graphs": "conditional" (then there are no counts either). Scores are
-/// float32 in every model dtype. Ties go to the hypothesis in the lower slot, then to the better
-/// label, then to the lower label.
+/// float32 in every model dtype. "step": "fused" computes the same in fewer kernels. Ties go to the
+/// hypothesis in the lower slot, then to the better label, then to the lower label.
 class AesPp : public Decoder {
  public:
   struct Options {
@@ -55,7 +56,8 @@ class AesPp : public Decoder {
     /// With early pruning and lm_weighted_full labels count twice acoustically, as in NeMo.
     bool count_acoustic_twice = false;
     std::optional<LmOptions> lm;
-    std::string graphs = "none";  // "none", "conditional": see GraphForm
+    std::string step = "operators";  // of LibTorch, or "fused": see FusedFrame
+    std::string graphs = "none";     // "none", "conditional": see GraphForm
   };
 
   explicit AesPp(Options options) : options_(std::move(options)) {}
@@ -70,10 +72,12 @@ class AesPp : public Decoder {
   class Search;  // over one batch
 
   Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  FusedFrame::Options fused_options() const;
 
   Options options_;
   std::optional<Transducer> transducer_;
   std::shared_ptr<const NgramLm> lm_;
+  std::optional<FusedModel> fused_;
   std::optional<RecordedSearch> recorded_;
   HostReads host_;
   int64_t frames_visited_ = 0, expansions_ = 0;

@@ -33,7 +33,7 @@ namespace rtfx {
 
 /// Waits for the device once per step; not at all with "graphs": "conditional" (then there are no
 /// counts of steps either). Steps: the most symbols of any hypothesis at the end. "step": "fused"
-/// computes the same in a tenth of the kernels. Scores are float32 in every model dtype. Ties go to
+/// computes the same in some ten kernels. Scores are float32 in every model dtype. Ties go to
 /// the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AlsdPp : public Decoder {
  public:

@@ -79,6 +79,11 @@ struct Beams {
   int64_t* column;                                                  // [1]
 
   RTFX_HOST_DEVICE int32_t rows() const { return batch * beam; }
+  /// Hash of a text with `hash` and a token more.
+  RTFX_DEVICE int64_t extended(int64_t hash, int32_t token) const {
+    const auto bits = static_cast<uint64_t>(hash) * static_cast<uint64_t>(hash_multiplier);
+    return static_cast<int64_t>(bits + 1 + static_cast<uint64_t>(token));
+  }
   /// Holds a hypothesis with a frame left.
   RTFX_DEVICE bool active(int32_t row) const {
     return scores[row] > kNothing && time[row] < frames[row / beam];
@@ -95,13 +100,6 @@ struct Fusion {
   float least_log_rest;  // least ln(1 - p(blank))
   bool early;            // labels are taken by acoustic scores
   bool acoustic_forced_blank;
-};
-
-/// What may follow each hypothesis, and the score with it: K for each row, best first.
-struct Candidates {
-  float* scores;       // [R, K]
-  int32_t* labels;     // [R, K] token, blank, or -1
-  int32_t* durations;  // [R, K] frames; null unless TDT
 };
 
 /// What each row takes from the step before.

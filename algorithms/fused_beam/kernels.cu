@@ -37,5 +37,11 @@ void launch(const Expand& phase, cudaStream_t stream) { launch_phase(phase, stre
 void launch(const Choose& phase, cudaStream_t stream) { launch_phase(phase, stream); }
 void launch(const Gather& phase, cudaStream_t stream) { launch_phase(phase, stream); }
 void launch(const LstmCell& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const Normalize& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const StartFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const ExpandFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const ChooseExpanded& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const FinishFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const NextFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
 
 }  // namespace rtfx::fused_beam

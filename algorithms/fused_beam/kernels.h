@@ -8,6 +8,7 @@
 
 #include "algorithms/fused_beam/choose.h"
 #include "algorithms/fused_beam/expand.h"
+#include "algorithms/fused_beam/frame.h"
 #include "algorithms/fused_beam/predict.h"
 
 namespace rtfx::fused_beam {
@@ -19,6 +20,12 @@ void launch(const Expand& phase, cudaStream_t stream);
 void launch(const Choose& phase, cudaStream_t stream);
 void launch(const Gather& phase, cudaStream_t stream);
 void launch(const LstmCell& phase, cudaStream_t stream);
+void launch(const Normalize& phase, cudaStream_t stream);
+void launch(const StartFrame& phase, cudaStream_t stream);
+void launch(const ExpandFrame& phase, cudaStream_t stream);
+void launch(const ChooseExpanded& phase, cudaStream_t stream);
+void launch(const FinishFrame& phase, cudaStream_t stream);
+void launch(const NextFrame& phase, cudaStream_t stream);
 
 /// All blocks one after the other.
 template <class Phase>

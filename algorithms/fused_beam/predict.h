@@ -11,14 +11,16 @@ enum class Activation : int32_t { relu, tanh, sigmoid };  // as Joint::Activatio
 
 RTFX_DEVICE inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
-/// The joint's hidden units: act(e + g) of each hypothesis' own frame, clamped to the utterance.
+/// The joint's hidden units, act(e + g), at `frame` or at each hypothesis' own; frames are clamped
+/// to the utterance.
 struct Hidden {
   Beams beams;
-  Elements encoded;     // [B, T', H]
-  Elements prediction;  // [R, H]
-  Elements hidden;      // [R, H]
-  int64_t frames;       // T'
-  int32_t width;        // H
+  Elements encoded;      // [B, T', H]
+  Elements prediction;   // [R, H]
+  Elements hidden;       // [R, H]
+  const int64_t* frame;  // [1], or null
+  int64_t frames;        // T'
+  int32_t width;         // H
   Activation activation;
 
   int32_t blocks() const { return beams.rows(); }
@@ -27,9 +29,9 @@ struct Hidden {
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void*) const {
     const int32_t b = row / beams.beam;
-    const int64_t last = beams.frames[b] - 1, time = beams.time[row];
-    const int64_t frame = time < last ? time : last;
-    const int64_t from = (b * frames + (frame > 0 ? frame : 0)) * width;
+    const int64_t last = beams.frames[b] - 1, time = frame == nullptr ? beams.time[row] : *frame;
+    const int64_t valid = time < last ? time : last;
+    const int64_t from = (b * frames + (valid > 0 ? valid : 0)) * width;
     const int64_t place = int64_t{row} * width;
     for (int32_t i = block.thread(); i < width; i += block.threads()) {
       const float sum = hidden.rounded(encoded.get(from + i) + prediction.get(place + i));

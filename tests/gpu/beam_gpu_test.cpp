@@ -40,6 +40,7 @@ class BeamGpu : public testing::Test {
         nlohmann::json kernels = options;
         kernels["step"] = "fused";
         all.push_back({"alsd_pp", kernels, tdt});
+        all.push_back({"aes_pp", kernels, tdt});
       }
     }
     return all;

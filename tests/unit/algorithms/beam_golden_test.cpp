@@ -146,6 +146,7 @@ const std::vector<Arm>& beam_arms() {
       all.push_back({"alsd_pp", {{"beam_size", beam}, {"step", "fused"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"permute_update", false}}});
+      all.push_back({"aes_pp", {{"beam_size", beam}, {"step", "fused"}}});
     }
     for (Arm& arm : all) arm.options["nbest"] = 4;
     return all;

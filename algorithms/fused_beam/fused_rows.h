@@ -1,0 +1,104 @@
+// What fused steps of beam searches share: joint and prediction network for all rows, and the
+// arrays of TransducerBeams as the phases see them.
+//
+//   look      Hidden: act(E[b, t] + g) of each row; (GEMM) logits
+//   advance   Gather: each row takes its parent's LSTM state; (GEMMs), LstmCell for each layer;
+//             (GEMM) joint.pred. A stateless prediction network: a few operators
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "algorithms/beam_hypotheses/transducer_beams.h"
+#include "algorithms/fused_beam/append.h"
+#include "algorithms/fused_beam/predict.h"
+#include "algorithms/fused_beam/row_scores.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+/// What fused steps need of a transducer, made once.
+struct FusedModel {
+  explicit FusedModel(std::shared_ptr<const AcousticModel> transducer);
+
+  std::shared_ptr<const AcousticModel> model;
+  at::Tensor first_gates;      // [V+1, 4P], what the first LSTM layer makes of a label
+  at::Tensor duration_values;  // [D] int64; undefined for RNN-T
+};
+
+/// run(phase), which members are given, must do all that the phase's blocks do. Nothing waits for
+/// the device, and all can be recorded into a graph.
+class FusedRows {
+ public:
+  /// For `beams` at the start of their search; model, lm and beams must outlive this. `frame`: of
+  /// all hypotheses, [1] int64; undefined: each one's own.
+  FusedRows(const FusedModel& model, const BeamLm& lm, double temperature, TransducerBeams& beams,
+            const at::Tensor& frame = {});
+
+  /// Writes the logits that scoring() has, [R, V+1+D].
+  template <class Run>
+  void look(const Run& run) {
+    run(hidden_);
+    write_logits();
+  }
+
+  /// Once Append has said what each row takes.
+  template <class Run>
+  void advance(const Run& run) {
+    if (texts_.defined()) {
+      look_up_texts();
+      return;
+    }
+    run(gather_);
+    for (int64_t layer = 0; layer < layers(); ++layer) {
+      const Gates gates = gates_of(layer);
+      run(cell(layer, gates));
+    }
+    project(beams_.prediction.state.h.select(0, layers() - 1));
+  }
+
+  fused_beam::Beams view() const { return hidden_.beams; }
+  fused_beam::Append append() const;
+  fused_beam::Scoring scoring(bool scale_forced_blank = true) const;
+  bool is_tdt() const { return model_.duration_values.defined(); }
+
+ private:
+  struct Gates {
+    at::Tensor input;      // [V+1, 4P] for the first layer, else [R, 4P]
+    at::Tensor recurrent;  // [R, 4P]
+  };
+
+  int64_t layers() const;
+  void write_logits();
+  fused_beam::Fusion fusion(bool scale_forced_blank) const;
+  Gates gates_of(int64_t layer) const;
+  fused_beam::LstmCell cell(int64_t layer, const Gates& gates) const;
+  void project(const at::Tensor& output);  // joint.pred, [R, P] -> prediction.output
+  void look_up_texts();
+
+  const FusedModel& model_;
+  const BeamLm lm_;
+  const float temperature_;
+  TransducerBeams& beams_;
+  at::Tensor hidden_units_;      // [R, H]
+  at::Tensor logits_;            // [R, V+1+D]
+  at::Tensor parents_, tokens_;  // [R] int32
+  at::Tensor from_h_, from_c_;   // [L, R, P]; LSTM
+  at::Tensor texts_;             // [R, C] int64, last labels, newest first; stateless
+  fused_beam::Moves moves_{};
+  fused_beam::Hidden hidden_{};
+  fused_beam::Gather gather_{};
+};
+
+/// A tensor of the model's dtype as phases see it; it must be contiguous.
+fused_beam::Elements elements(const at::Tensor& t);
+
+/// Candidates of `rows` hypotheses, `count` each, and the memory of them.
+struct CandidateArrays {
+  CandidateArrays(int64_t rows, int64_t count, bool tdt, at::Device device);
+  fused_beam::Candidates view() const;
+  at::Tensor scores, labels, durations;  // [rows, count]; durations: TDT
+};
+
+}  // namespace rtfx
