@@ -45,7 +45,7 @@ Dataset load_dataset(const DatasetSource& source) {
                     fmt::format("limit is {}", source.limit), "give 0 (all) or more");
   }
 
-  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}};
+  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .stand_in = {}};
   std::string identity;
   if (!source.manifest.empty()) {
     const std::string manifest = present_manifest(source);
