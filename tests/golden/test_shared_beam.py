@@ -17,11 +17,16 @@ SCORES = 2e-3  # of sums over some hundred labels in float32
 TIE = 2e-4  # neighbours in a list whose scores are that close may be in either order
 
 
+# All searches on the quickstart checkpoints; on the larger ones, which take minutes each, some.
+ALL = r"(malsd|maes)_"
+SOME = r"(malsd|maes)_b8_(nolm|lm_late_lm_weighted_full|lm_early_no_score)"
+
+
 def searches(model):
     """(name of NeMo's search, name of the decoder, its options)"""
     settings = json.loads((SHARED / "golden" / model / "golden.json").read_text())
     for name, search in settings["decoders"].items():
-        if not (match := re.match(r"(malsd|maes)_", name)):
+        if not (match := re.match(SOME if model.startswith("standin") else ALL, name)):
             continue
         options = {"beam_size": search["beam_size"], "nbest": search["beam_size"]}
         early_full = name.endswith("early_lm_weighted_full")
@@ -108,5 +113,5 @@ def test_nbest(program, model, capsys):
                 failures.append(f"{name} {stem}: {wrong}")
     with capsys.disabled():
         print(f"\n  {model}: {compared - len(failures)} of {compared} lists equal NeMo's")
-    assert compared > 100
+    assert compared >= 90
     assert not failures, "\n".join(failures)
