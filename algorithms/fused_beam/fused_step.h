@@ -1,4 +1,4 @@
-// A step of ALSD++ (algorithms/alsd_pp) in some ten kernels instead of some eighty operators: look,
+// A step of ALSD++ (algorithms/alsd_pp) in some ten kernels in place of LibTorch's operators: look,
 // Expand, Choose, advance (fused_rows.h). The best of many values are found by rounds of a maximum
 // over a block of threads, so that no vocabulary is sorted. Scores and their ties are those of the
 // operators; only roundings differ.
