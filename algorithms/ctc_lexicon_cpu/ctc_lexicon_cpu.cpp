@@ -26,6 +26,7 @@ const OptionTable<Options> kOptions{{
            1e9),
     option("beam_size", &Options::beam_size, "hypotheses that are kept at a frame", 1),
     option("beam_tokens", &Options::beam_tokens, "tokens of a frame that are tried", 1),
+    option("threads", &Options::threads, "at most so many of the program's threads; 0: all", 0),
 }};
 
 const RegisterDecoder registered{
@@ -58,7 +59,9 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
   model_ = std::move(model);
   const PrefixSearchLimits beam{static_cast<float>(options_.beam), options_.beam_size,
                                 options_.beam_tokens};
-  for (int i = 0; i < at::get_num_threads(); ++i) searches_.emplace_back(*tree_, *lm_, beam);
+  const int64_t all = at::get_num_threads();
+  const int64_t threads = options_.threads == 0 ? all : std::min(all, options_.threads);
+  for (int64_t i = 0; i < threads; ++i) searches_.emplace_back(*tree_, *lm_, beam);
 }
 
 Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {

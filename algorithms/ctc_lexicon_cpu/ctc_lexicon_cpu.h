@@ -21,6 +21,7 @@ class CtcLexiconCpu : public Decoder {
     double acoustic_scale = 1 / 0.55;
     double beam = 17;
     int64_t beam_size = 500, beam_tokens = 32;
+    int64_t threads = 0;  // at most so many of LibTorch's; 0: all
   };
   explicit CtcLexiconCpu(Options options) : options_(std::move(options)) {}
 

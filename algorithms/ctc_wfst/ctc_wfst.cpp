@@ -1,20 +1,14 @@
 #include "algorithms/ctc_wfst/ctc_wfst.h"
 
 #include <ATen/ATen.h>
-#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <tuple>
 
 #include "algorithms/common/batched_hypotheses.h"
 #include "algorithms/common/transducer.h"
-#include "algorithms/ctc_wfst/kernels.h"
-#include "algorithms/cuda_graphs/check.h"
+#include "algorithms/ctc_wfst/gpu_streams.h"
+#include "algorithms/ctc_wfst/passing_paths.h"
 #include "algorithms/registry.h"
 #include "algorithms/wfst/wfst_batch.h"
 #include "base/error.h"
@@ -24,20 +18,11 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 2;
-constexpr int64_t kFirstTraces = int64_t{1} << 22;
-constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
+constexpr int64_t kFirstLinks = int64_t{1} << 20;
 
-/// Of a block, in bytes per state: best, and twice state, cost and slot.
-constexpr int64_t kLaneBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
-
-int64_t free_bytes() {
-  size_t free = 0, total = 0;
-  RTFX_CUDA(cudaMemGetInfo(&free, &total));
-  return static_cast<int64_t>(free);
+int64_t bytes_of(const std::vector<float>& values) {
+  return static_cast<int64_t>(sizeof(float) * values.size());
 }
-
-double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
@@ -45,75 +30,18 @@ Description CtcWfst::describe() const {
   return {"ctc_wfst", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
 }
 
-at::Tensor CtcWfst::upload(const void* data, std::vector<int64_t> shape,
-                           at::ScalarType type) const {
-  return at::from_blob(const_cast<void*>(data), shape, at::TensorOptions(type)).to(model_->device);
-}
-
 void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   if (!model->device.is_cuda())
     throw UserError("ctc_wfst", "needs a GPU", "use ctc_wfst_cpu, or --device cuda");
   const c10::cuda::CUDAGuard guard(model->device);
-  graph_ = load_graph(options_, *model);
+  const WfstGraph graph = load_graph(options_, *model);
   model_ = std::move(model);
-  const GraphView& g = graph_->view();
-  const int64_t needed = graph_->bytes() + 4 * g.arc_count + g.states * kLaneBytes;
-  if (const int64_t free = free_bytes(); needed > free) {
-    throw UserError(options_.graph.string(),
-                    fmt::format("needs {:.0f} MiB on the GPU for itself and one utterance, where "
-                                "{:.0f} MiB are free",
-                                mib(needed), mib(free)),
-                    "prune the language model, or use ctc_wfst_cpu");
-  }
-  const std::vector<int32_t> sources = arc_sources(g);
-  graph_memory_ = {upload(g.arcs, {g.arc_count, 4}, at::kInt),
-                   upload(g.emitting_begin, {g.states + 1}, at::kInt),
-                   upload(g.nonemitting_begin, {g.states + 1}, at::kInt),
-                   upload(g.final_cost, {g.states}, at::kFloat),
-                   upload(sources.data(), {g.arc_count}, at::kInt)};
-  passing_graph_ = {g.start,
-                    g.columns,
-                    static_cast<const GraphArc*>(graph_memory_[0].const_data_ptr()),
-                    graph_memory_[1].const_data_ptr<int32_t>(),
-                    graph_memory_[2].const_data_ptr<int32_t>(),
-                    graph_memory_[3].const_data_ptr<float>(),
-                    graph_memory_[4].const_data_ptr<int32_t>()};
+  memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
+  memory_->make_lanes(std::max<int64_t>(1, limits.max_batch));
   word_costs_.reset();
-  if (const auto costs = boosted_word_costs(options_, *graph_); !costs.empty())
-    word_costs_ = upload(costs.data(), {static_cast<int64_t>(costs.size())}, at::kFloat);
-  lanes_ = {};
-  make_lanes(std::max<int64_t>(1, limits.max_batch));
-  make_traces(kFirstTraces);
-}
-
-/// A lane for each row, as far as the GPU has processors and memory for them; rows wait their turn.
-void CtcWfst::make_lanes(int64_t rows) {
-  const auto* device = at::cuda::getCurrentDeviceProperties();
-  const int64_t wanted = std::min(rows, kBlocksPerProcessor * device->multiProcessorCount);
-  if (wanted <= lanes_.lanes) return;
-  const int64_t states = graph_->view().states;
-  // Half of what is free is left to the encoder, the traces and others.
-  const int64_t possible = free_bytes() / 2 / (states * kLaneBytes);
-  const auto lanes = std::max<int64_t>({1, lanes_.lanes, std::min(wanted, possible)});
-  if (lanes == lanes_.lanes) return;
-  for (at::Tensor* t : {&best_, &state_, &cost_, &slot_}) t->reset();  // before the new ones
-  const auto on_device = at::TensorOptions(model_->device);
-  best_ = at::full({lanes, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
-  state_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  cost_ = at::empty({lanes, 2, states}, on_device.dtype(at::kFloat));
-  slot_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  lanes_ = {static_cast<int32_t>(lanes),
-            states,
-            static_cast<PassingKey*>(best_.mutable_data_ptr()),
-            state_.mutable_data_ptr<int32_t>(),
-            cost_.mutable_data_ptr<float>(),
-            slot_.mutable_data_ptr<int32_t>()};
-}
-
-void CtcWfst::make_traces(int64_t capacity) {
-  traces_.reset();
-  traces_ = at::empty({capacity, 2}, at::TensorOptions(at::kInt).device(model_->device));
+  if (const auto costs = boosted_word_costs(options_, graph); !costs.empty())
+    word_costs_ = memory_->upload(costs.data(), bytes_of(costs)).view(at::kFloat);
 }
 
 Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
@@ -122,79 +50,100 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   at::Tensor lp, nan;
   {
     const ScopedRange range("decode.project");
-    lp = scaled_log_probs(*model_, batch, options_.acoustic_scale);
+    lp = emissions(batch);
     // A NaN or +infinity makes the whole frame NaN.
     nan = rows_with_nan(lp.narrow(2, 0, 1), batch.lengths);
   }
   const ScopedRange range("decode.loop");
-  const auto paths = search(lp, batch.lengths);
+  std::vector<std::vector<WfstPath>> lists;
+  const auto paths = search(lp, batch.lengths_host, {}, options_.nbest > 1 ? &lists : nullptr);
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
-  return wfst_hypotheses(paths, nan, batch.frames.device());
+  return wfst_hypotheses(paths, nan, batch.frames.device(), lists);
 }
 
-std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const at::Tensor& lengths) {
-  const int64_t rows = lp.size(0), frames = lp.size(1);
-  make_lanes(rows);
-  // Long utterances first, so that none is left for the end.
-  const at::Tensor order =
-      std::get<1>(lengths.sort(/*stable=*/true, 0, /*descending=*/true)).to(at::kInt);
-  const auto on_device = at::TensorOptions(model_->device);
-  const int64_t path_capacity = longest_path(graph_->view(), frames);
-  const at::Tensor arcs = at::empty({rows, path_capacity}, on_device.dtype(at::kInt));
-  // Ends of the rows, and behind them how many traces were used.
-  const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * rows;
-  const at::Tensor ends = at::empty({ends_bytes + 8}, on_device.dtype(at::kByte));
-  const at::Tensor next_row = at::empty({1}, on_device.dtype(at::kInt));
+at::Tensor CtcWfst::emissions(const EncodedBatch& batch) const {
+  return scaled_log_probs(*model_, batch, options_.acoustic_scale);
+}
 
-  PassingBatch b;
-  b.lp = lp.const_data_ptr<float>();
-  b.rows = rows;
-  b.frames = frames;
-  b.lengths = lengths.const_data_ptr<int64_t>();
-  b.order = order.const_data_ptr<int32_t>();
-  b.word_costs = word_costs_.defined() ? word_costs_.const_data_ptr<float>() : nullptr;
-  b.beam = static_cast<float>(options_.beam);
-  b.max_active = options_.max_active;
-  b.ends = static_cast<PassingEnd*>(ends.mutable_data_ptr());
-  b.traces_used = reinterpret_cast<unsigned long long*>(b.ends + rows);
-  b.next_row = next_row.mutable_data_ptr<int32_t>();
-  b.path_arcs = arcs.mutable_data_ptr<int32_t>();
-  b.path_capacity = path_capacity;
+std::unique_ptr<StreamSearch> CtcWfst::stream_search() {
+  return std::make_unique<GpuStreams>(memory_, static_cast<float>(options_.beam),
+                                      options_.max_active, word_costs_);
+}
 
-  std::vector<PassingEnd> end(static_cast<size_t>(rows));
-  int64_t used = 0;
+std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                      std::span<const std::vector<float>> word_costs,
+                                      std::vector<std::vector<WfstPath>>* lists) {
+  const GraphView& graph = memory_->graph().view();
+  const int64_t count = lp.size(0), frames = lp.size(1);
+  memory_->make_lanes(count);
+  std::vector<at::Tensor> tables;  // one for each row, or one for all
+  for (const std::vector<float>& costs : word_costs)
+    tables.push_back(costs.empty() ? at::Tensor() : memory_->upload(costs.data(), bytes_of(costs)));
+  if (tables.empty()) tables.push_back(word_costs_);
+
+  const std::vector<size_t> order = longest_first(lengths);
+  std::vector<PassingRow> rows;
+  for (const size_t b : order) {
+    const at::Tensor& table = tables[tables.size() == 1 ? 0 : b];
+    PassingRow row;
+    row.lp = lp.const_data_ptr<float>() + static_cast<int64_t>(b) * frames * graph.columns;
+    row.word_costs = table.defined() ? static_cast<const float*>(table.const_data_ptr()) : nullptr;
+    row.frames = static_cast<int32_t>(lengths[b]);
+    rows.push_back(row);
+  }
+  const int64_t path_capacity = longest_path(graph, frames);
+  const at::Tensor arcs = at::empty({count, path_capacity}, lp.options().dtype(at::kInt));
+  PassingBatch batch;
+  batch.beam = static_cast<float>(options_.beam);
+  batch.max_active = options_.max_active;
+  batch.path_arcs = arcs.mutable_data_ptr<int32_t>();
+  batch.path_capacity = path_capacity;
+  if (lists != nullptr) {
+    batch.lattice_beam = static_cast<float>(options_.lattice_beam);
+    if (!memory_->links().defined()) memory_->grow_links(kFirstLinks);
+  }
+  PassingRun run = memory_->run(batch, rows, reads_);
   for (;;) {
-    b.traces = static_cast<PassingTrace*>(traces_.mutable_data_ptr());
-    b.trace_capacity = traces_.size(0);
-    ends.zero_();
-    next_row.zero_();
-    launch_token_passing(passing_graph_, lanes_, b,
-                         c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
-    const at::Tensor host = reads_.values(ends);
-    const auto* bytes = static_cast<const char*>(host.const_data_ptr());
-    std::memcpy(end.data(), bytes, static_cast<size_t>(ends_bytes));
-    std::memcpy(&used, bytes + ends_bytes, sizeof(used));
-    if (used <= b.trace_capacity) break;
-    // Utterances without room stopped early, so `used` is only a lower bound.
-    if (b.trace_capacity == kMostTraces) {
-      throw UserError("ctc_wfst", "the batch keeps more than 2^31 - 1 tokens",
-                      "use a smaller batch, beam or max_active");
-    }
-    make_traces(std::min(kMostTraces, 2 * used));
+    const bool more_traces = run.traces_used > memory_->traces().size(0);
+    const bool more_links = lists != nullptr && run.links_used > memory_->links().size(0);
+    if (!more_traces && !more_links) break;
+    if (more_traces) memory_->grow_traces(run.traces_used);
+    if (more_links) memory_->grow_links(run.links_used);
+    run = memory_->run(batch, rows, reads_);
   }
 
   int32_t longest = 0;
-  for (const PassingEnd& e : end) longest = std::max(longest, e.arcs);
+  for (const PassingEnd& end : run.ends) longest = std::max(longest, end.arcs);
   const at::Tensor tails =
       reads_.values(arcs.narrow(1, path_capacity - longest, longest).contiguous());
-  std::vector<WfstPath> paths;
-  for (size_t row = 0; row < end.size(); ++row) {
-    const int32_t* tail = tails.const_data_ptr<int32_t>() + row * static_cast<size_t>(longest);
-    paths.push_back(passing_path(graph_->view(), end[row], tail + longest));
+  std::vector<WfstPath> paths(order.size());
+  for (size_t n = 0; n < order.size(); ++n) {
+    const auto own = static_cast<size_t>(run.ends[n].arcs);
+    const int32_t* tail_end =
+        tails.const_data_ptr<int32_t>() + (n + 1) * static_cast<size_t>(longest);
+    paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
   }
-  counters_ = {{"kept_tokens", used}, {"lanes", std::min<int64_t>(rows, lanes_.lanes)}};
+  if (lists != nullptr) read_lists(run, order, paths, *lists);
+  counters_ = {{"kept_tokens", run.traces_used}, {"lanes", std::min(count, memory_->lanes())}};
   return paths;
+}
+
+/// `order`: numbers of the rows in the order in which they were searched.
+void CtcWfst::read_lists(const PassingRun& run, const std::vector<size_t>& order,
+                         const std::vector<WfstPath>& paths,
+                         std::vector<std::vector<WfstPath>>& lists) {
+  const at::Tensor host = reads_.values(memory_->links().narrow(0, 0, run.links_used));
+  const auto [lattice, ends] = passing_lattice(
+      {static_cast<const PassingLink*>(host.const_data_ptr()), static_cast<size_t>(run.links_used)},
+      run.traces_used, static_cast<int64_t>(order.size()),
+      static_cast<float>(options_.lattice_beam));
+  lists.resize(order.size());
+  for (size_t n = 0; n < order.size(); ++n) {
+    const WfstPath& best = paths[order[n]];
+    if (best.alive)
+      lists[order[n]] = best_paths(memory_->graph().view(), lattice, ends[n], best, options_.nbest);
+  }
 }
 
 namespace {

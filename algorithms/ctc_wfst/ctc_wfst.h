@@ -7,12 +7,14 @@
 // WFST Decoder with Exact Lattice Generation", 2018.
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "algorithms/common/host_read.h"
-#include "algorithms/ctc_wfst/passing_paths.h"
+#include "algorithms/ctc_wfst/passing_memory.h"
 #include "algorithms/decoder.h"
+#include "algorithms/wfst/stream_search.h"
 #include "algorithms/wfst/wfst_options.h"
 
 namespace rtfx {
@@ -20,7 +22,7 @@ namespace rtfx {
 /// Results and their marks are as those of ctc_wfst_cpu, and do not depend on the batch or on the
 /// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
 /// of the paths, for their arcs; once more whenever the memory of traces has to grow.
-class CtcWfst : public Decoder {
+class CtcWfst : public Decoder, public StreamingDecoder {
  public:
   explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
 
@@ -34,22 +36,27 @@ class CtcWfst : public Decoder {
   Counters counters() const override { return counters_; }
 
   /// The best path of each row. lp [B, T', V+1] float32 on the GPU, contiguous: scaled
-  /// log-probabilities; lengths [B] int64, there too: frames of each row.
-  std::vector<WfstPath> search(const at::Tensor& lp, const at::Tensor& lengths);
+  /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
+  /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
+  /// `lists`, unless null: of each row the best path of up to options().nbest word sequences, from
+  /// a lattice that is searched on the host; one more wait for the GPU.
+  std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                               std::span<const std::vector<float>> word_costs = {},
+                               std::vector<std::vector<WfstPath>>* lists = nullptr);
+
+  /// Enqueues on the current stream.
+  at::Tensor emissions(const EncodedBatch& batch) const override;
+  /// Shares the graph and the memory of searches with the decoder: one of both at a time.
+  std::unique_ptr<StreamSearch> stream_search() override;
 
  private:
-  at::Tensor upload(const void* data, std::vector<int64_t> shape, at::ScalarType type) const;
-  void make_lanes(int64_t rows);
-  void make_traces(int64_t capacity);
+  void read_lists(const PassingRun& run, const std::vector<size_t>& order,
+                  const std::vector<WfstPath>& paths, std::vector<std::vector<WfstPath>>& lists);
 
   WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
-  std::optional<WfstGraph> graph_;
-  std::vector<at::Tensor> graph_memory_;
-  PassingGraph passing_graph_;
+  std::shared_ptr<PassingMemory> memory_;
   at::Tensor word_costs_;  // [W + 1] float32, undefined without the option "boost"
-  at::Tensor best_, state_, cost_, slot_, traces_;
-  PassingLanes lanes_;
   HostReads reads_;
   Counters counters_;
 };

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
                           const PassingBatch& batch, cudaStream_t stream) {
-  if (batch.rows == 0) return;
+  if (batch.row_count == 0) return;
   const auto blocks = static_cast<unsigned>(lanes.lanes);
   token_passing_kernel<<<blocks, kThreads, 0, stream>>>(graph, lanes, batch);
   RTFX_CUDA(cudaGetLastError());

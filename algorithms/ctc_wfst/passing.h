@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "algorithms/common/thread_block.h"
 #include "algorithms/wfst/graph.h"
@@ -80,36 +81,74 @@ struct PassingLanes {
 };
 
 struct PassingTrace {
-  int32_t arc, previous;  // index of the token before; -1: none
+  int32_t arc, previous;  // index of the token before; -1: none; kPieceBefore + i: see there
 };
 
-enum class PassingStatus : int32_t { final, open, dead, out_of_traces };
+/// A token of the last frame of the piece before, plus its index there: all such are below -1.
+inline constexpr int32_t kPieceBefore = std::numeric_limits<int32_t>::min();
 
-/// How an utterance ended.
+/// A way into a token, as WfstLattice has it; tokens by the index of their traces. Into the end of
+/// row n: `to` is -1 - n, `arc` is the token's state.
+struct PassingLink {
+  int32_t to, from, arc;
+  float slack;
+};
+
+enum class PassingStatus : int32_t { final, open, dead, out_of_traces, out_of_slot };
+
+/// The best token after a row's frames.
+struct PassingBest {
+  float cost;
+  int32_t token;  // index among those of the last frame; -1: none
+};
+
+/// How a row ended.
 struct PassingEnd {
-  double cost;
-  int32_t arcs;  // of the path
+  double offset;                 // to be added to the costs
+  PassingBest in_final, of_all;  // with the final cost, and without it
+  int32_t first_trace, tokens;   // of the last frame
+  int32_t arcs;                  // of the path
   PassingStatus status;
 };
 
-/// A batch of utterances. Pointers are memory that the threads share.
-struct PassingBatch {
-  const float* lp = nullptr;  // [rows, frames, columns] scaled log-probabilities
-  int64_t rows = 0, frames = 0;
-  const int64_t* lengths = nullptr;   // [rows]
-  const int32_t* order = nullptr;     // [rows] in which they are begun
+/// An utterance, or a piece of one that comes in pieces.
+struct PassingRow {
+  const float* lp = nullptr;          // [frames, columns] scaled log-probabilities
   const float* word_costs = nullptr;  // [W + 1], or null
+  int32_t frames = 0;
+  int32_t slot = -1;    // where tokens are kept between pieces; -1: nowhere
+  int32_t tokens = -1;  // of the piece before, in the slot; -1: this is the first
+  double offset = 0;    // of their costs
+};
+
+/// The tokens of utterances between their pieces. [slots, capacity] each.
+struct PassingSlots {
+  int64_t capacity = 0;
+  int32_t* state = nullptr;
+  float* cost = nullptr;
+};
+
+/// A batch of rows. Pointers are memory that the threads share.
+struct PassingBatch {
+  const PassingRow* rows = nullptr;  // [row_count], begun in this order
+  int64_t row_count = 0;
   float beam = 0;
   int64_t max_active = 0;
+  PassingSlots slots;
 
-  PassingTrace* traces = nullptr;  // [trace_capacity] tokens of all frames of all utterances
-  int64_t trace_capacity = 0;      // at most 2^31 - 1
+  PassingTrace* traces = nullptr;             // [trace_capacity] tokens of all frames of all rows
+  int64_t trace_capacity = 0;                 // at most 2^31 - 1
   unsigned long long* traces_used = nullptr;  // 0 before; more than the capacity: it was too small
   int32_t* next_row = nullptr;                // 0 before
 
-  int32_t* path_arcs = nullptr;  // [rows, path_capacity]: arcs of the path in the last places
-  int64_t path_capacity = 0;
-  PassingEnd* ends = nullptr;  // [rows]
+  float lattice_beam = -1;       // below 0: no links
+  PassingLink* links = nullptr;  // [link_capacity], in any order
+  int64_t link_capacity = 0;
+  unsigned long long* links_used = nullptr;  // as traces_used
+
+  int32_t* path_arcs = nullptr;  // [row_count, path_capacity]: arcs of the path in the last places
+  int64_t path_capacity = 0;     // 0: paths are not written
+  PassingEnd* ends = nullptr;    // [row_count]
 };
 
 /// What the threads of a block share.

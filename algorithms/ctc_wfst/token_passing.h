@@ -31,15 +31,15 @@ class TokenPassing {
                            const PassingBatch& batch, PassingShared& shared)
       : block_(block), graph_(graph), lane_(lane), batch_(batch), shared_(shared) {}
 
-  /// Utterances, as long as there are any.
+  /// Rows, as long as there are any.
   RTFX_DEVICE void run() {
     for (;;) {
       if (block_.thread() == 0) shared_.row = Block::add(batch_.next_row, 1);
       block_.sync();
       const int32_t n = shared_.row;
       block_.sync();
-      if (n >= batch_.rows) return;
-      search(batch_.order[n]);
+      if (n >= batch_.row_count) return;
+      search(n, batch_.rows[n]);
     }
   }
 
@@ -47,34 +47,52 @@ class TokenPassing {
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr float kLeastPositive = std::numeric_limits<float>::min();
 
-  RTFX_DEVICE void search(int64_t row) {
+  RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
+    word_costs_ = row.word_costs;
+    lp_ = nullptr;
     PassingTokens last = lane_.tokens[0], now = lane_.tokens[1];
-    if (block_.thread() == 0) {
-      shared_.offset = 0;
-      shared_.count = 0;
-      reach(now, graph_.start, key_of(0.0f, -1));
-    }
-    bool room = finish_frame(last, now, batch_.beam);
-    const float* lp = batch_.lp + row * batch_.frames * graph_.columns;
-    for (int64_t t = 0; room && now.count > 0 && t < batch_.lengths[row]; ++t) {
+    bool room = begin(row, last, now);
+    for (int64_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
       const PassingTokens swapped = last;
       last = now;
       now = swapped;
-      const float cut = expand(last, now, lp + t * graph_.columns);
+      const float cut = expand(last, now, row.lp + t * graph_.columns);
       room = finish_frame(last, now, cut);
     }
-    finish(row, now, room);
+    finish(n, row, now, room);
+  }
+
+  /// The tokens before the row's first frame: the start's, or those that the piece before left.
+  RTFX_DEVICE bool begin(const PassingRow& row, const PassingTokens& last, PassingTokens& now) {
+    if (block_.thread() == 0) {
+      shared_.offset = row.offset;
+      shared_.count = 0;
+      if (row.tokens < 0) reach(now, graph_.start, key_of(0.0f, -1));
+    }
+    if (row.tokens < 0) return finish_frame(last, now, batch_.beam);
+    now.count = row.tokens;
+    now.first_trace = kPieceBefore;
+    const int64_t kept = row.slot * batch_.slots.capacity;
+    for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
+      now.state[i] = batch_.slots.state[kept + i];
+      now.cost[i] = batch_.slots.cost[kept + i];
+      now.slot[now.state[i]] = i;
+    }
+    block_.sync();
+    return true;
   }
 
   /// From the tokens of one frame to those of the next, by emitting arcs. Returns best + beam.
   RTFX_DEVICE float expand(const PassingTokens& last, const PassingTokens& now, const float* lp) {
     if (block_.thread() == 0) shared_.count = 0;
+    lp_ = lp;
     float cutoff = kInfinity;
     if (last.count > batch_.max_active) {
       cutoff = nth_least(last.cost, last.count, static_cast<int32_t>(batch_.max_active));
       // The least cost is 0; tokens that have it expand even if more than max_active do.
       if (cutoff < kLeastPositive) cutoff = kLeastPositive;
     }
+    cutoff_ = cutoff;
     // Twice over the arcs: first for the least cost, then for what is within the beam of it.
     float least = kInfinity;
     for_emitting(last, cutoff, lp, [&](float cost, int32_t, int32_t) {
@@ -104,8 +122,8 @@ class TokenPassing {
   }
 
   RTFX_DEVICE float weight(const GraphArc& arc) const {
-    if (arc.word == 0 || batch_.word_costs == nullptr) return arc.cost;
-    return arc.cost + batch_.word_costs[arc.word];
+    if (arc.word == 0 || word_costs_ == nullptr) return arc.cost;
+    return arc.cost + word_costs_[arc.word];
   }
 
   /// A path into `state`. True if it costs less than the best one before.
@@ -165,6 +183,7 @@ class TokenPassing {
     block_.sync();
     now.first_trace = shared_.first_trace;
     const bool room = now.first_trace >= 0;
+    if (room && batch_.lattice_beam >= 0) add_links(last, now, cut);
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       PassingKey* best = &lane_.best[now.state[i]];
       const int32_t arc = number_of(Block::load(best));
@@ -176,6 +195,29 @@ class TokenPassing {
     return room;
   }
 
+  /// The ways into the frame's tokens, whose costs are final: once more over the arcs.
+  RTFX_DEVICE void add_links(const PassingTokens& last, const PassingTokens& now, float cut) {
+    const auto add = [&](float cost, int32_t state, int32_t arc) {
+      if (!(cost < cut)) return;
+      const float slack = cost - cost_of(Block::load(&lane_.best[state]));
+      if (slack <= batch_.lattice_beam)
+        add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
+    };
+    if (lp_ != nullptr) for_emitting(last, cutoff_, lp_, add);
+    for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
+      const int32_t s = now.state[i];
+      const float cost = cost_of(Block::load(&lane_.best[s]));
+      for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a)
+        add(cost + weight(graph_.arcs[a]), graph_.arcs[a].next, a);
+    }
+    block_.sync();  // all have seen the costs
+  }
+
+  RTFX_DEVICE void add_link(const PassingLink& link) {
+    const unsigned long long place = Block::add(batch_.links_used, 1ull);
+    if (place < static_cast<unsigned long long>(batch_.link_capacity)) batch_.links[place] = link;
+  }
+
   /// Index of the token that an arc of this frame's paths comes from.
   RTFX_DEVICE int32_t previous(const PassingTokens& last, const PassingTokens& now,
                                int32_t arc) const {
@@ -184,8 +226,9 @@ class TokenPassing {
     return from.first_trace + from.slot[graph_.source[arc]];
   }
 
-  /// Finds the best token of the last frame, final states before others, and writes its path.
-  RTFX_DEVICE void finish(int64_t row, const PassingTokens& now, bool room) {
+  /// Finds the best tokens of the last frame and writes how the row ended; keeps the tokens of a
+  /// piece. Without room nothing is kept, so that the row can be searched once more.
+  RTFX_DEVICE void finish(int64_t n, const PassingRow& row, const PassingTokens& now, bool room) {
     if (block_.thread() == 0) shared_.best_final = shared_.best_open = kNoKey;
     block_.sync();
     for (int32_t i = block_.thread(); room && i < now.count; i += block_.threads()) {
@@ -195,26 +238,65 @@ class TokenPassing {
       if (final_cost < kInfinity)
         Block::minimum(&shared_.best_final, key_of(now.cost[i] + final_cost, s));
     }
+    const bool fits = room && (row.slot < 0 || now.count <= batch_.slots.capacity);
+    const int64_t kept = row.slot * batch_.slots.capacity;
+    for (int32_t i = block_.thread(); fits && row.slot >= 0 && i < now.count;
+         i += block_.threads()) {
+      batch_.slots.state[kept + i] = now.state[i];
+      batch_.slots.cost[kept + i] = now.cost[i];
+    }
     block_.sync();
-    if (block_.thread() == 0) batch_.ends[row] = write_path(row, now, room);
+    if (room && batch_.lattice_beam >= 0) add_end_links(n, now);
+    if (block_.thread() == 0) batch_.ends[n] = end_of(n, now, room, fits);
     block_.sync();
   }
 
-  RTFX_DEVICE PassingEnd write_path(int64_t row, const PassingTokens& now, bool room) const {
-    if (!room) return {0, 0, PassingStatus::out_of_traces};
-    if (now.count == 0) return {0, 0, PassingStatus::dead};
+  RTFX_DEVICE void add_end_links(int64_t n, const PassingTokens& now) {
     const bool ends = shared_.best_final != kNoKey;
-    const PassingKey best = ends ? shared_.best_final : shared_.best_open;
-    int32_t* arcs = batch_.path_arcs + row * batch_.path_capacity;
+    const float least = cost_of(ends ? shared_.best_final : shared_.best_open);
+    for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
+      const int32_t s = now.state[i];
+      const float slack = (ends ? now.cost[i] + graph_.final_cost[s] : now.cost[i]) - least;
+      if (slack <= batch_.lattice_beam)
+        add_link({-1 - static_cast<int32_t>(n), now.first_trace + i, s, slack});
+    }
+  }
+
+  RTFX_DEVICE PassingEnd end_of(int64_t n, const PassingTokens& now, bool room, bool fits) const {
+    PassingEnd end{shared_.offset,
+                   best_of(shared_.best_final, now),
+                   best_of(shared_.best_open, now),
+                   now.first_trace,
+                   now.count,
+                   0,
+                   PassingStatus::dead};
+    if (!room) {
+      end.status = PassingStatus::out_of_traces;
+    } else if (!fits) {
+      end.status = PassingStatus::out_of_slot;
+    } else if (now.count > 0) {
+      const bool ends = end.in_final.token >= 0;
+      end.status = ends ? PassingStatus::final : PassingStatus::open;
+      end.arcs = write_path(n, now.first_trace + (ends ? end.in_final : end.of_all).token);
+    }
+    return end;
+  }
+
+  RTFX_DEVICE PassingBest best_of(PassingKey key, const PassingTokens& now) const {
+    if (key == kNoKey) return {0, -1};
+    return {cost_of(key), now.slot[number_of(key)]};
+  }
+
+  /// The path to a token; returns how many arcs it has.
+  RTFX_DEVICE int32_t write_path(int64_t n, int32_t i) const {
+    int32_t* arcs = batch_.path_arcs + n * batch_.path_capacity;
     int64_t place = batch_.path_capacity;
-    int32_t i = now.first_trace + now.slot[number_of(best)];
     while (i >= 0 && place > 0) {
       const PassingTrace trace = batch_.traces[i];
       if (trace.arc >= 0) arcs[--place] = trace.arc;
       i = trace.previous;
     }
-    return {shared_.offset + cost_of(best), static_cast<int32_t>(batch_.path_capacity - place),
-            ends ? PassingStatus::final : PassingStatus::open};
+    return static_cast<int32_t>(batch_.path_capacity - place);
   }
 
   /// The least of all threads' costs, none of which is NaN.
@@ -264,6 +346,9 @@ class TokenPassing {
   const PassingLane& lane_;
   const PassingBatch& batch_;
   PassingShared& shared_;
+  const float* word_costs_ = nullptr;  // of the row
+  const float* lp_ = nullptr;          // of the frame; null before the first
+  float cutoff_ = 0;                   // of its expansion
 };
 
 }  // namespace rtfx

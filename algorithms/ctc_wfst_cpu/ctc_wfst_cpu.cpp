@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "algorithms/common/transducer.h"
+#include "algorithms/ctc_wfst_cpu/cpu_streams.h"
 #include "algorithms/registry.h"
 #include "algorithms/wfst/wfst_batch.h"
 #include "base/nvtx.h"
@@ -33,9 +34,18 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
     emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
   }
   const ScopedRange range("decode.loop");
-  const auto paths = search(emissions.lp, batch.lengths_host);
+  std::vector<std::vector<WfstPath>> lists;
+  std::vector<WfstPath> paths;
+  if (options_.nbest > 1) {
+    lists = search_best(emissions.lp, batch.lengths_host);
+    WfstPath none;
+    none.alive = false;
+    for (const auto& list : lists) paths.push_back(list.empty() ? none : list.front());
+  } else {
+    paths = search(emissions.lp, batch.lengths_host);
+  }
   counters_["host_reads"] = reads_.count();
-  return wfst_hypotheses(paths, emissions.nan, batch.frames.device());
+  return wfst_hypotheses(paths, emissions.nan, batch.frames.device(), lists);
 }
 
 std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
@@ -50,13 +60,44 @@ std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector
                           word_costs.empty() ? word_costs_ : word_costs[b]);
     counts[b] = search.counts();
   });
+  count(counts);
+  return paths;
+}
+
+std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
+                                                           const std::vector<int64_t>& lengths) {
+  const float* emissions = lp.const_data_ptr<float>();
+  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
+  std::vector<std::vector<WfstPath>> lists(lengths.size());
+  std::vector<ViterbiCounts> counts(lengths.size());
+  for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
+    ViterbiSearch& search = searches_[thread];
+    lists[b] =
+        search.run_best(emissions + static_cast<int64_t>(b) * row, lengths[b], columns, word_costs_,
+                        options_.nbest, static_cast<float>(options_.lattice_beam));
+    counts[b] = search.counts();
+  });
+  count(counts);
+  return lists;
+}
+
+void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
   counters_.clear();
-  for (const ViterbiCounts& c : counts) {
+  for (const ViterbiCounts& c : rows) {
     counters_["expanded_tokens"] += c.expanded_tokens;
     counters_["scanned_arcs"] += c.scanned_arcs;
     counters_["kept_tokens"] += c.kept_tokens;
   }
-  return paths;
+}
+
+at::Tensor CtcWfstCpu::emissions(const EncodedBatch& batch) const {
+  HostReads reads;
+  return host_emissions(*model_, batch, options_.acoustic_scale, reads).lp;
+}
+
+std::unique_ptr<StreamSearch> CtcWfstCpu::stream_search() {
+  return std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam),
+                                      options_.max_active, word_costs_);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "algorithms/common/host_read.h"
 #include "algorithms/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/decoder.h"
+#include "algorithms/wfst/stream_search.h"
 #include "algorithms/wfst/wfst_options.h"
 
 namespace rtfx {
@@ -17,7 +18,7 @@ namespace rtfx {
 /// Score: minus the path's cost. A row with a NaN, or that no path gets through, is empty and
 /// marked `nan`. For a model on a GPU, decode() waits once for the log-probabilities. Results do
 /// not depend on threads or on the other rows.
-class CtcWfstCpu : public Decoder {
+class CtcWfstCpu : public Decoder, public StreamingDecoder {
  public:
   explicit CtcWfstCpu(WfstOptions options) : options_(std::move(options)) {}
 
@@ -34,9 +35,17 @@ class CtcWfstCpu : public Decoder {
   /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                std::span<const std::vector<float>> word_costs = {});
+  /// Waits for the batch's device if that is a GPU.
+  at::Tensor emissions(const EncodedBatch& batch) const override;
+  std::unique_ptr<StreamSearch> stream_search() override;
+  /// Of each row the best path of up to options().nbest word sequences, the first being search()'s.
+  std::vector<std::vector<WfstPath>> search_best(const at::Tensor& lp,
+                                                 const std::vector<int64_t>& lengths);
   const WfstGraph& graph() const { return *graph_; }
 
  private:
+  void count(const std::vector<ViterbiCounts>& rows);
+
   WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;

@@ -26,7 +26,8 @@ ViterbiSearch::ViterbiSearch(const GraphView& graph, float beam, int64_t max_act
 ViterbiState ViterbiSearch::start(std::span<const float> word_costs) {
   ViterbiState utterance;
   utterance.word_costs = word_costs;
-  first_trace_ = 0;
+  first_trace_ = last_first_trace_ = 0;
+  candidates_.clear();
   reach(utterance, 0.0f, -1, -1);
   finish_frame(utterance, beam_);
   return utterance;
@@ -47,6 +48,21 @@ WfstPath ViterbiSearch::run(const float* lp, int64_t frames, int64_t stride,
   advance(utterance, lp, frames, stride);
   counts_ = utterance.counts;
   return finish(utterance);
+}
+
+std::vector<WfstPath> ViterbiSearch::run_best(const float* lp, int64_t frames, int64_t stride,
+                                              std::span<const float> word_costs, int64_t count,
+                                              float lattice_beam) {
+  WfstLattice lattice;
+  lattice.beam = lattice_beam;
+  lattice_ = &lattice;
+  ViterbiState utterance = start(word_costs);
+  advance(utterance, lp, frames, stride);
+  lattice_ = nullptr;
+  counts_ = utterance.counts;
+  const WfstPath best = finish(utterance);
+  if (!best.alive) return {};
+  return best_paths(graph_, lattice, lattice_ends(utterance, best.reached_final), best, count);
 }
 
 float ViterbiSearch::frontier_cutoff(const std::vector<Token>& tokens) {
@@ -92,6 +108,7 @@ void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
     expand_token(i, [&](const Candidate& c) { candidates_.push_back(c); });
   }
 
+  last_first_trace_ = u.first_trace();
   u.tokens.clear();
   first_trace_ = u.traces.size();
   for (const Candidate& c : candidates_)
@@ -132,6 +149,7 @@ void ViterbiSearch::follow_nonemitting(ViterbiState& u, float cut) {
 
 void ViterbiSearch::finish_frame(ViterbiState& u, float cut) {
   follow_nonemitting(u, cut);
+  if (lattice_ != nullptr) add_to_lattice(u, cut);
   float least = kInfinity;
   for (const Token& token : u.tokens) least = std::min(least, token.cost);
   for (Token& token : u.tokens) {
@@ -141,6 +159,49 @@ void ViterbiSearch::finish_frame(ViterbiState& u, float cut) {
   }
   if (!u.tokens.empty()) u.offset += least;
   u.counts.kept_tokens += static_cast<int64_t>(u.tokens.size());
+}
+
+/// The ways into the frame's tokens, once their costs are final.
+void ViterbiSearch::add_to_lattice(const ViterbiState& u, float cut) {
+  const auto now = static_cast<int32_t>(lattice_->tokens());
+  std::vector<WfstLattice::Link> links;
+  const auto add = [&](float cost, int32_t arc, int32_t from) {
+    const int32_t to = token_of_[static_cast<size_t>(graph_.arcs[arc].next)];
+    const float slack = cost - u.tokens[static_cast<size_t>(to)].cost;
+    if (slack <= lattice_->beam) links.push_back({now + to, from, arc, slack});
+  };
+  for (const Candidate& c : candidates_) {
+    if (c.cost < cut)
+      add(c.cost, c.arc, lattice_last_ + c.previous - static_cast<int32_t>(last_first_trace_));
+  }
+  for (size_t i = 0; i < u.tokens.size(); ++i) {
+    const auto s = static_cast<size_t>(u.tokens[i].state);
+    for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a) {
+      const float cost = u.tokens[i].cost + cost_of(graph_.arcs[a], u.word_costs);
+      if (cost < cut) add(cost, a, now + static_cast<int32_t>(i));
+    }
+  }
+  lattice_->add_tokens(static_cast<int64_t>(u.tokens.size()), std::move(links));
+  lattice_last_ = now;
+}
+
+/// As best_path() ranks them.
+std::vector<WfstLattice::End> ViterbiSearch::lattice_ends(const ViterbiState& u, bool final) const {
+  const auto cost = [&](const Token& token) {
+    return final ? token.cost + graph_.final_cost[token.state] : token.cost;
+  };
+  float least = kInfinity;
+  for (const Token& token : u.tokens) least = std::min(least, cost(token));
+  std::vector<WfstLattice::End> ends;
+  for (size_t i = 0; i < u.tokens.size(); ++i)
+    ends.push_back({lattice_last_ + static_cast<int32_t>(i), cost(u.tokens[i]) - least});
+  const auto state = [&](const WfstLattice::End& end) {
+    return u.tokens[static_cast<size_t>(end.token - lattice_last_)].state;
+  };
+  std::sort(ends.begin(), ends.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.slack, state(a)) < std::pair(b.slack, state(b));
+  });
+  return ends;
 }
 
 /// Keeps the traces that paths to the tokens lead through, in their order but for those of the

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "algorithms/wfst/lattice.h"
 #include "algorithms/wfst/search.h"
 
 namespace rtfx {
@@ -65,7 +66,12 @@ class ViterbiSearch {
   /// All of an utterance at once.
   WfstPath run(const float* lp, int64_t frames, int64_t stride,
                std::span<const float> word_costs = {});
-  /// Of the last run().
+  /// The same with a lattice of paths that cost up to `lattice_beam` more: the best path of each
+  /// of up to `count` word sequences, the first one being run()'s. None where no path gets through.
+  std::vector<WfstPath> run_best(const float* lp, int64_t frames, int64_t stride,
+                                 std::span<const float> word_costs, int64_t count,
+                                 float lattice_beam);
+  /// Of the last run() or run_best().
   const ViterbiCounts& counts() const { return counts_; }
 
  private:
@@ -80,6 +86,8 @@ class ViterbiSearch {
   void reach(ViterbiState& u, float cost, int32_t arc, int32_t previous);
   void follow_nonemitting(ViterbiState& u, float cut);
   void finish_frame(ViterbiState& u, float cut);
+  void add_to_lattice(const ViterbiState& u, float cut);
+  std::vector<WfstLattice::End> lattice_ends(const ViterbiState& u, bool final) const;
   void drop_unused_traces(ViterbiState& u);
   WfstPath best_path(const ViterbiState& u, bool at_end) const;
 
@@ -95,6 +103,9 @@ class ViterbiSearch {
   std::vector<int32_t> unfollowed_;
   std::vector<float> costs_;
   std::vector<int32_t> new_index_;
+  size_t last_first_trace_ = 0;     // where those of the frame before begin
+  WfstLattice* lattice_ = nullptr;  // of the utterance, where one is wanted;
+  int32_t lattice_last_ = 0;        // in it, the last frame's first token
 };
 
 }  // namespace rtfx

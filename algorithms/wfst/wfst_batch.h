@@ -9,6 +9,7 @@
 #include "algorithms/common/host_read.h"
 #include "algorithms/decoder.h"
 #include "algorithms/wfst/search.h"
+#include "algorithms/wfst/stream_search.h"
 
 namespace rtfx {
 
@@ -25,13 +26,21 @@ struct HostEmissions {
 HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& batch,
                              double acoustic_scale, HostReads& reads);
 
+/// Numbers of the rows, long ones first, so that none is left for the end; equal ones in order.
+std::vector<size_t> longest_first(const std::vector<int64_t>& lengths);
+
 /// search(thread, row) for each row, long ones first, by `threads` of LibTorch's threads.
 void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
                         const std::function<void(size_t thread, size_t row)>& search);
 
+/// Frames of each piece. Throws UserError where one is not as WfstPiece says.
+std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
+                                  at::Device device);
+
 /// Tokens and their frames from the paths, score = -cost. `nan`, [B] bool on the host: rows that
-/// are marked and empty, as those are that no path led through. On `device`.
+/// are marked and empty, as those are that no path led through. On `device`. `lists`: of each row
+/// its n best paths, of which the first is the row's; without any, no lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
-                           at::Device device);
+                           at::Device device, const std::vector<std::vector<WfstPath>>& lists = {});
 
 }  // namespace rtfx

@@ -17,6 +17,9 @@ const OptionTable<WfstOptions>& wfst_options() {
              1e-3, 1e9),
       option("max_active", &WfstOptions::max_active, "tokens that are expanded at a frame", 1,
              int64_t{1} << 30),
+      option("nbest", &WfstOptions::nbest, "word sequences in the list of results", 1, 1000),
+      option("lattice_beam", &WfstOptions::lattice_beam,
+             "costs above the best path that the others of the list may have", 0, 1e6),
       option("boost", &WfstOptions::boost, "words that all utterances favour", boost_options()),
   }};
   return table;
@@ -34,7 +37,8 @@ WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
 
 std::vector<float> boosted_word_costs(const WfstOptions& options, const WfstGraph& graph) {
   if (!options.boost) return {};
-  const WordBoosts boosts = read_word_boosts(options.boost->path);
+  WordBoosts boosts = read_word_boosts(options.boost->path);
+  for (auto& [word, boost] : boosts) boost *= static_cast<float>(options.boost->scale);
   int64_t unknown = 0;
   std::vector<float> costs = word_costs(graph, boosts, &unknown);
   if (unknown > 0) {

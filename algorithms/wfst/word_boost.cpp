@@ -13,6 +13,7 @@ namespace rtfx {
 const OptionTable<BoostOptions>& boost_options() {
   static const OptionTable<BoostOptions> table{{
       option("path", &BoostOptions::path, "lines of a word and how much less it costs"),
+      option("scale", &BoostOptions::scale, "factor of the file's numbers", -1e6, 1e6),
   }};
   return table;
 }

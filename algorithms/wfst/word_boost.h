@@ -21,6 +21,7 @@ using WordBoosts = std::map<std::string, float, std::less<>>;
 /// The value of a decoder's option "boost", an object.
 struct BoostOptions {
   std::filesystem::path path;
+  double scale = 1;  // of the file's numbers
 };
 const OptionTable<BoostOptions>& boost_options();
 

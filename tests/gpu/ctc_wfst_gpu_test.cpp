@@ -46,8 +46,8 @@ class CtcWfstGpu : public testing::Test {
   void expect_equal_to_plain(CtcWfst& decoder, const WfstGraph& graph, const Rows& r, float beam,
                              int64_t max_active) const {
     const auto rows = static_cast<int64_t>(r.lengths.size());
-    const auto found = decoder.search(at::tensor(r.lp).reshape({rows, r.frames, 3}).to(device_),
-                                      at::tensor(r.lengths, at::kLong).to(device_));
+    const auto found =
+        decoder.search(at::tensor(r.lp).reshape({rows, r.frames, 3}).to(device_), r.lengths);
     ASSERT_EQ(found.size(), r.lengths.size());
     ViterbiSearch plain(graph.view(), beam, max_active);
     int64_t kept = 0;
@@ -100,6 +100,19 @@ TEST_F(CtcWfstGpu, ARowThatNoPathGetsThroughHarmsNoOther) {
   std::fill_n(r.lp.begin() + 3 * 20 * 5 + 3 * 7, 3, -std::numeric_limits<float>::infinity());
   std::fill_n(r.lp.begin() + 3 * 20 * 6 + 3 * 9, 3, std::nanf(""));
   expect_equal_to_plain(*decoder, graph, r, 5, 1000);
+}
+
+TEST_F(CtcWfstGpu, RowsHaveWordCostsOfTheirOwn) {
+  const WfstGraph graph = test::random_graph(60, 3);
+  const auto decoder = prepared(graph, 20, 1 << 20);
+  const auto lp = test::random_emissions(3 * 12, 3, 5);
+  const std::vector<std::vector<float>> costs = {{0, 9, -1.5f}, {}, {0, -1.5f, 9}};
+  const auto found =
+      decoder->search(at::tensor(lp).reshape({3, 12, 3}).to(device_), {12, 12, 12}, costs);
+  ViterbiSearch plain(graph.view(), 20, 1 << 20);
+  for (size_t b = 0; b < 3; ++b)
+    test::expect_same_path(found[b], plain.run(lp.data() + 36 * b, 12, 3, costs[b]),
+                           std::to_string(b));
 }
 
 TEST_F(CtcWfstGpu, DeclaresItsReadsAndMarksRowsWithNaN) {

@@ -46,6 +46,67 @@ class HostBlock {
   int32_t thread_, threads_;
 };
 
+/// Lanes of a graph, and blocks of the CPU that search rows in them.
+class HostLanes {
+ public:
+  /// `threads` of each of `lanes` blocks: an even number.
+  HostLanes(const GraphView& view, int32_t lanes, int32_t threads)
+      : source_(arc_sources(view)), lanes_(lanes), threads_(threads) {
+    graph_ = {view.start,          view.columns,           view.arcs,
+              view.emitting_begin, view.nonemitting_begin, view.final_cost,
+              source_.data()};
+    const auto places = static_cast<size_t>(int64_t{lanes} * view.states);
+    best_.assign(places, kNoKey);
+    state_.resize(2 * places);
+    slot_.resize(2 * places);
+    cost_.resize(2 * places);
+    memory_ = {lanes, view.states, best_.data(), state_.data(), cost_.data(), slot_.data()};
+  }
+
+  /// Sets rows, ends and counters of the batch; returns how many traces were used.
+  int64_t run(PassingBatch batch, const std::vector<PassingRow>& rows,
+              std::vector<PassingEnd>& ends, unsigned long long* links_used = nullptr) {
+    unsigned long long used = 0;
+    int32_t next_row = 0;
+    ends.resize(rows.size());
+    batch.rows = rows.data();
+    batch.row_count = static_cast<int64_t>(rows.size());
+    batch.ends = ends.data();
+    batch.traces_used = &used;
+    batch.links_used = links_used;
+    batch.next_row = &next_row;
+    std::vector<PassingShared> shared(static_cast<size_t>(lanes_));
+    std::vector<std::unique_ptr<std::barrier<>>> barriers;
+    for (int32_t lane = 0; lane < lanes_; ++lane)
+      barriers.push_back(std::make_unique<std::barrier<>>(threads_));
+    std::vector<std::jthread> running;
+    for (int32_t i = 0; i < lanes_ * threads_; ++i) {
+      running.emplace_back([&, i] {
+        const auto lane = static_cast<size_t>(i / threads_);
+        HostBlock block(*barriers[lane], i % threads_, threads_);
+        const PassingLane own = memory_.lane(i / threads_);
+        TokenPassing<HostBlock>(block, graph_, own, batch, shared[lane]).run();
+      });
+    }
+    running.clear();  // waits
+    return static_cast<int64_t>(used);
+  }
+
+  /// The lanes are as they must be for the next batch.
+  bool clean() const {
+    return std::all_of(best_.begin(), best_.end(), [](PassingKey k) { return k == kNoKey; });
+  }
+
+ private:
+  std::vector<int32_t> source_;
+  int32_t lanes_, threads_;
+  PassingGraph graph_;
+  std::vector<PassingKey> best_;
+  std::vector<int32_t> state_, slot_;
+  std::vector<float> cost_;
+  PassingLanes memory_;
+};
+
 struct HostPassing {
   std::vector<WfstPath> paths;
   std::vector<PassingStatus> status;
@@ -54,63 +115,44 @@ struct HostPassing {
 };
 
 /// Searches rows of `frames` frames each, of which lengths[row] count, by `lanes` blocks of
-/// `threads` threads (an even number).
+/// `threads` threads (an even number). `word_costs`: none, one for all rows, or one for each.
 inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& lp, int64_t frames,
                                const std::vector<int64_t>& lengths, float beam, int64_t max_active,
                                int32_t lanes, int32_t threads, int64_t trace_capacity,
-                               const std::vector<float>& word_costs = {}) {
-  const auto rows = static_cast<int64_t>(lengths.size());
-  const std::vector<int32_t> source = arc_sources(view);
-  const PassingGraph graph{view.start,          view.columns,           view.arcs,
-                           view.emitting_begin, view.nonemitting_begin, view.final_cost,
-                           source.data()};
-  const auto places = static_cast<size_t>(int64_t{lanes} * view.states);
-  std::vector<PassingKey> best(places, kNoKey);
-  std::vector<int32_t> state(2 * places), slot(2 * places);
-  std::vector<float> cost(2 * places);
-  const PassingLanes memory{lanes,        view.states, best.data(),
-                            state.data(), cost.data(), slot.data()};
-
-  std::vector<int32_t> order(lengths.size());
-  for (int64_t b = 0; b < rows; ++b) order[static_cast<size_t>(b)] = static_cast<int32_t>(b);
-  std::vector<PassingTrace> traces(static_cast<size_t>(trace_capacity));
-  unsigned long long used = 0;
-  int32_t next_row = 0;
-  const int64_t path_capacity = longest_path(view, frames);
-  std::vector<int32_t> arcs(static_cast<size_t>(rows * path_capacity));
-  std::vector<PassingEnd> ends(lengths.size());
-  const PassingBatch batch{
-      lp.data(),      rows,          frames,
-      lengths.data(), order.data(),  word_costs.empty() ? nullptr : word_costs.data(),
-      beam,           max_active,    traces.data(),
-      trace_capacity, &used,         &next_row,
-      arcs.data(),    path_capacity, ends.data()};
-
-  std::vector<PassingShared> shared(static_cast<size_t>(lanes));
-  std::vector<std::unique_ptr<std::barrier<>>> barriers;
-  for (int32_t lane = 0; lane < lanes; ++lane)
-    barriers.push_back(std::make_unique<std::barrier<>>(threads));
-  {
-    std::vector<std::jthread> running;
-    for (int32_t i = 0; i < lanes * threads; ++i) {
-      running.emplace_back([&, i] {
-        const auto lane = static_cast<size_t>(i / threads);
-        HostBlock block(*barriers[lane], i % threads, threads);
-        const PassingLane own = memory.lane(i / threads);
-        TokenPassing<HostBlock>(block, graph, own, batch, shared[lane]).run();
-      });
+                               const std::vector<std::vector<float>>& word_costs = {}) {
+  std::vector<PassingRow> rows;
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    PassingRow row;
+    row.lp = lp.data() + static_cast<int64_t>(b) * frames * view.columns;
+    row.frames = static_cast<int32_t>(lengths[b]);
+    if (!word_costs.empty()) {
+      const std::vector<float>& costs = word_costs[word_costs.size() == 1 ? 0 : b];
+      row.word_costs = costs.empty() ? nullptr : costs.data();
     }
+    rows.push_back(row);
   }
+  std::vector<PassingTrace> traces(static_cast<size_t>(trace_capacity));
+  const int64_t path_capacity = longest_path(view, frames);
+  std::vector<int32_t> arcs(rows.size() * static_cast<size_t>(path_capacity));
+  PassingBatch batch;
+  batch.beam = beam;
+  batch.max_active = max_active;
+  batch.traces = traces.data();
+  batch.trace_capacity = trace_capacity;
+  batch.path_arcs = arcs.data();
+  batch.path_capacity = path_capacity;
 
   HostPassing result;
-  for (int64_t b = 0; b < rows; ++b) {
-    const PassingEnd& end = ends[static_cast<size_t>(b)];
-    const int32_t* last = arcs.data() + (b + 1) * path_capacity;
-    result.paths.push_back(passing_path(view, end, last));
-    result.status.push_back(end.status);
+  HostLanes memory(view, lanes, threads);
+  std::vector<PassingEnd> ends;
+  result.traces_used = memory.run(batch, rows, ends);
+  for (size_t b = 0; b < rows.size(); ++b) {
+    const auto own = static_cast<size_t>(ends[b].arcs);
+    const int32_t* last = arcs.data() + (b + 1) * static_cast<size_t>(path_capacity);
+    result.paths.push_back(passing_path(view, ends[b], true, {last - own, own}));
+    result.status.push_back(ends[b].status);
   }
-  result.traces_used = static_cast<int64_t>(used);
-  result.clean = std::all_of(best.begin(), best.end(), [](PassingKey k) { return k == kNoKey; });
+  result.clean = memory.clean();
   return result;
 }
 

@@ -101,6 +101,30 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
     test::expect_same_path(path, paths[1], "option");
 }
 
+TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
+  constexpr int64_t kFrames = 12;
+  WfstOptions o = options(test::random_graph(60, 5));
+  o.beam = 6;
+  CtcWfstCpu plain(o);
+  o.nbest = 4;
+  CtcWfstCpu decoder(o);
+  plain.prepare(test::identity_model(2), {});
+  decoder.prepare(test::identity_model(2), {});
+  std::vector<float> lp = test::random_emissions(3 * kFrames, 3, 6);
+  lp[kFrames * 3 + 4] = std::nanf("");
+  const EncodedBatch rows = batch(lp, kFrames, {12, 12, 7});
+  const auto lists = decoder.decode(rows).to_host(), alone = plain.decode(rows).to_host();
+  for (const size_t b : {0, 2}) {
+    ASSERT_EQ(lists[b].nbest.size(), 4U) << b;
+    EXPECT_EQ(lists[b].nbest[0].tokens, alone[b].tokens);
+    EXPECT_EQ(lists[b].score, alone[b].score);
+    for (size_t i = 1; i < 4; ++i) EXPECT_LE(lists[b].nbest[i].score, lists[b].nbest[i - 1].score);
+  }
+  EXPECT_TRUE(lists[1].nan);
+  EXPECT_TRUE(lists[1].nbest.empty());
+  EXPECT_EQ(decoder.counters(), plain.counters());
+}
+
 TEST_F(CtcWfstCpuTest, NamesTheLineOfABadBoost) {
   for (const char* line : {"word", "word x", "word 1 2", "word nan"}) {
     std::ofstream(file(".boost")) << "good 1\n" << line << "\n";

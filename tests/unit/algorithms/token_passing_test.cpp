@@ -61,7 +61,7 @@ TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
     for (const int32_t threads : {2, 4}) {
       for (const int32_t lanes : {1, 2}) {
         const auto found = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, beam,
-                                             max_active, lanes, threads, kRoom, c.word_costs);
+                                             max_active, lanes, threads, kRoom, {c.word_costs});
         EXPECT_TRUE(found.clean);
         int64_t kept = 0;
         for (size_t b = 0; b < c.lengths.size(); ++b) {
@@ -92,6 +92,67 @@ TEST(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
       test::expect_same_path(found.paths[0], plain.run(lp.data(), 30, 3), fmt::format("{}", seed));
     }
   }
+}
+
+TEST(TokenPassing, RowsHaveWordCostsOfTheirOwn) {
+  const WfstGraph graph = test::random_graph(60, 3);
+  const auto lp = test::random_emissions(3 * 12, 3, 5);
+  const std::vector<std::vector<float>> costs = {{0, 9, -1.5f}, {}, {0, -1.5f, 9}};
+  ViterbiSearch plain(graph.view(), 20, 1 << 20);
+  const auto found =
+      test::pass_tokens(graph.view(), lp, 12, {12, 12, 12}, 20, 1 << 20, 2, 2, kRoom, costs);
+  for (size_t b = 0; b < 3; ++b)
+    test::expect_same_path(found.paths[b], plain.run(lp.data() + b * 36, 12, 3, costs[b]),
+                           fmt::format("row {}", b));
+  EXPECT_NE(found.paths[0].words, found.paths[2].words);
+}
+
+TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
+  constexpr float kLatticeBeam = 1.5f;
+  size_t longest = 0;
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    const Case c = random_case(seed);
+    test::HostLanes lanes(c.graph.view(), 2, 2);
+    std::vector<PassingTrace> traces(kRoom);
+    std::vector<PassingLink> links(kRoom);
+    const int64_t path_capacity = longest_path(c.graph.view(), c.frames);
+    std::vector<int32_t> arcs(c.lengths.size() * static_cast<size_t>(path_capacity));
+    PassingBatch batch;
+    batch.beam = 4;
+    batch.max_active = seed % 2 == 0 ? 5 : 1 << 20;
+    batch.traces = traces.data();
+    batch.trace_capacity = kRoom;
+    batch.lattice_beam = kLatticeBeam;
+    batch.links = links.data();
+    batch.link_capacity = kRoom;
+    batch.path_arcs = arcs.data();
+    batch.path_capacity = path_capacity;
+    std::vector<PassingRow> rows;
+    for (size_t b = 0; b < c.lengths.size(); ++b) {
+      PassingRow row;
+      row.lp = c.lp.data() + b * 3 * static_cast<size_t>(c.frames);
+      row.frames = static_cast<int32_t>(c.lengths[b]);
+      row.word_costs = c.word_costs.empty() ? nullptr : c.word_costs.data();
+      rows.push_back(row);
+    }
+    std::vector<PassingEnd> ends;
+    unsigned long long used = 0;
+    const int64_t traces_used = lanes.run(batch, rows, ends, &used);
+    const auto all = passing_lattice({links.data(), static_cast<size_t>(used)}, traces_used,
+                                     static_cast<int64_t>(rows.size()), kLatticeBeam);
+    ViterbiSearch plain(c.graph.view(), batch.beam, batch.max_active);
+    for (size_t b = 0; b < rows.size(); ++b) {
+      const auto expected =
+          plain.run_best(rows[b].lp, rows[b].frames, 3, c.word_costs, 20, kLatticeBeam);
+      if (expected.empty()) continue;
+      const auto found = best_paths(c.graph.view(), all.lattice, all.ends[b], expected[0], 20);
+      ASSERT_EQ(found.size(), expected.size()) << seed;
+      for (size_t i = 0; i < found.size(); ++i)
+        test::expect_same_path(found[i], expected[i], fmt::format("seed {} entry {}", seed, i));
+      longest = std::max(longest, found.size());
+    }
+  }
+  EXPECT_GT(longest, 4U);
 }
 
 TEST(TokenPassing, SaysWhenTheTracesDoNotFitAndLeavesTheLanesClean) {

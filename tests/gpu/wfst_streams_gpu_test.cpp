@@ -1,0 +1,43 @@
+// Streams of ctc_wfst on a GPU: equal to the plain search on the CPU in every bit.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/ctc_wfst/gpu_streams.h"
+#include "tests/support/stream_cases.h"
+
+namespace rtfx {
+namespace {
+
+class WfstStreamsGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+
+  test::StreamCase on_gpu(int32_t states, float beam, int64_t max_active) const {
+    return {test::random_graph(states, 1), beam, max_active, device_,
+            [](const test::StreamCase& c) -> std::unique_ptr<StreamSearch> {
+              return std::make_unique<GpuStreams>(
+                  std::make_shared<PassingMemory>(c.graph, "test", c.device), c.beam, c.max_active,
+                  at::Tensor());
+            }};
+  }
+
+  const at::Device device_{at::kCUDA, 0};
+};
+
+TEST_F(WfstStreamsGpu, EqualThePlainSearchWhateverThePieces) {
+  for (const int32_t states : {2, 100, 3000}) test::pieces_of_any_size(on_gpu(states, 3, 40));
+}
+
+TEST_F(WfstStreamsGpu, ManyStreamsComeAndGo) { test::many_streams(on_gpu(500, 4, 100), 300, 8); }
+
+TEST_F(WfstStreamsGpu, SlotsAndTracesGrow) {
+  // Up to 20,000 tokens a frame, more than a slot has room for at first.
+  test::many_streams(on_gpu(20000, 1e6f, 1 << 20), 12, 30);
+}
+
+TEST_F(WfstStreamsGpu, ComplainOfWrongPieces) { test::wrong_pieces(on_gpu(20, 3, 40)); }
+
+}  // namespace
+}  // namespace rtfx
