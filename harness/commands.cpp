@@ -9,14 +9,17 @@
 #include "base/error.h"
 #include "harness/device.h"
 #include "harness/doctor.h"
+#include "harness/emissions.h"
 #include "harness/graph_command.h"
 #include "harness/plan.h"
+#include "harness/prepare.h"
 #include "harness/profile.h"
 #include "harness/provenance.h"
 #include "harness/python_script.h"
 #include "harness/reproduce.h"
 #include "harness/result_commands.h"
 #include "harness/run.h"
+#include "harness/stream.h"
 #include "harness/table.h"
 #include "harness/transcribe.h"
 
@@ -52,6 +55,7 @@ struct ConfigArguments {
     if (!output.empty()) all.push_back("output=" + json(output).dump());
     if (threads >= 0) all.push_back(fmt::format("threads={}", threads));
     if (sync_debug) all.emplace_back("sync_debug=true");
+    prepare_files(read_document(file, all), file);
     return load_config(file, all);
   }
 };
@@ -121,7 +125,8 @@ int report(const std::filesystem::path& folder, bool table_only) {
 
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
-  ConfigArguments run_arguments, validate_arguments, profile_arguments, reproduce_arguments;
+  ConfigArguments run_arguments, stream_arguments, emissions_arguments, validate_arguments,
+      profile_arguments, reproduce_arguments;
   ProfileOptions profile_options;
   bool no_cupti = false;
   TranscribeOptions transcription;
@@ -138,6 +143,8 @@ struct Program {
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
     add_run();
+    add_stream();
+    add_emissions();
     add_profile();
     add_reproduce();
     add_transcribe();
@@ -177,6 +184,24 @@ struct Program {
       for (const std::string& value : ended_decoders) child.add_ended(value);
       code = rtfx::run(run_arguments.load(), mode(),
                        shard.empty() ? Shard() : parse_shard(shard, process_environment()), child);
+    });
+  }
+
+  void add_stream() {
+    auto* command = app.add_subcommand(
+        "stream", "streams in real time, served in batches: latency by their number");
+    stream_arguments.add_to(*command);
+    add_modes(*command);
+    command->callback([this] { code = rtfx::stream(stream_arguments.load(), mode()); });
+  }
+
+  void add_emissions() {
+    auto* command = app.add_subcommand(
+        "emissions", "write CTC log-probabilities for other programs (emissions.npy)");
+    emissions_arguments.add_to(*command);
+    command->callback([this] {
+      const Config config = emissions_arguments.load();
+      code = write_emissions(config, config.output);
     });
   }
 

@@ -32,9 +32,9 @@ class Reader {
     root_.check_keys({"name", "question", "device", "threads", "models", "datasets", "decoders",
                       "baseline", "batch_sizes", "batch_seconds", "dtypes", "sort", "protocol",
                       "verify", "scorer", "encoder_graphs", "sync_debug", "isolate", "output",
-                      "plugins",
-                      // Of a published table; `rtfx reproduce` reads them.
-                      "paper", "cells"});
+                      "plugins", "stream",
+                      // Read by harness/prepare.cpp and, of a published table, `rtfx reproduce`.
+                      "prepare", "paper", "cells"});
     config_.name = text("name", default_name);
     config_.question = root_.at("question").text();
     config_.device = text("device", "auto");
@@ -64,6 +64,7 @@ class Reader {
       }
     }
     read_protocol();
+    if (const auto v = root_.find("stream")) config_.stream = read_stream_options(*v);
     if (config_.protocol.aa_control) add_control();
     return config_;
   }
@@ -296,6 +297,7 @@ json Config::resolved() const {
                      {"precision", protocol.precision},
                      {"extra_rounds", protocol.extra_rounds},
                      {"budget_seconds", protocol.budget_seconds}};
+  if (stream) out["stream"] = stream->resolved();
   for (const ModelSource& m : models) {
     json entry = {{"id", m.id}, {"path", m.path.string()}};
     if (m.fallback) {
@@ -366,17 +368,23 @@ Config parse_config(json document, const std::filesystem::path& file,
   return config;
 }
 
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+json read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   if (std::filesystem::is_directory(file))
     throw UserError(file.string(), "is a directory", "give a JSON file");
   std::ifstream in(file);
   if (!in) throw UserError(file.string(), "cannot be read", "check the path");
   try {
-    return parse_config(json::parse(in), file, overrides);
+    json document = json::parse(in);
+    for (const std::string& text : overrides) apply_override(document, text);
+    return document;
   } catch (const json::parse_error& e) {
     throw UserError(file.string(), fmt::format("not JSON: {}", e.what()),
                     "plain JSON, no comments");
   }
+}
+
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return parse_config(read_document(file, {}), file, overrides);
 }
 
 }  // namespace rtfx

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "harness/stream_options.h"
 
 namespace rtfx {
 
@@ -73,6 +74,7 @@ struct Config {
   std::string scorer = "basic_english";
   bool encoder_graphs = false;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;
+  std::optional<StreamOptions> stream;  // of `rtfx stream`
   bool isolate = false;  // each group of cases in a child process (harness/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
@@ -87,7 +89,12 @@ struct Config {
   std::string hash() const;
 };
 
-/// `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws UserError.
+/// The file's JSON with `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws
+/// UserError.
+nlohmann::json read_document(const std::filesystem::path& file,
+                             const std::vector<std::string>& overrides);
+
+/// Throws UserError.
 Config load_config(const std::filesystem::path& file,
                    const std::vector<std::string>& overrides = {});
 

@@ -15,6 +15,16 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
+void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
+  const GraphView& view = graph.view();
+  fmt::print(
+      "{}: topology {}, {} words, {} states, {} emitting and {} non-emitting arcs, {:.1f} MiB\n",
+      file.string(), graph.topology(), graph.words(), view.states, view.emitting_arcs,
+      view.arc_count - view.emitting_arcs, static_cast<double>(graph.bytes()) / kMiB);
+}
+
+}  // namespace
+
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   if (path.extension() == ".nemo") return Checkpoint::load(path).tokenizer;
   std::ifstream in(path, std::ios::binary);
@@ -25,16 +35,6 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   }
   return std::make_shared<const Tokenizer>(model, path.string());
 }
-
-void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
-  const GraphView& view = graph.view();
-  fmt::print(
-      "{}: topology {}, {} words, {} states, {} emitting and {} non-emitting arcs, {:.1f} MiB\n",
-      file.string(), graph.topology(), graph.words(), view.states, view.emitting_arcs,
-      view.arc_count - view.emitting_arcs, static_cast<double>(graph.bytes()) / kMiB);
-}
-
-}  // namespace
 
 int build_graph_file(const GraphOptions& options) {
   const auto tokenizer = load_tokenizer(options.tokenizer);

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
+
+#include "models/tokenizer.h"
 
 namespace rtfx {
 
@@ -15,6 +18,9 @@ struct GraphOptions {
   std::string topology = "compact";
   bool drop_unspelled = false;
 };
+
+/// Throws UserError where there is none to be read.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 /// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's
 /// size. Returns an exit code. Throws UserError.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "harness/python_script.h"
 #include "harness/run.h"
+#include "harness/stream.h"
 
 namespace rtfx {
 namespace {
@@ -54,7 +55,7 @@ std::filesystem::path table_file(const std::string& name) {
 
 int run_table(const Config& config, Journal::Mode mode) {
   check_data(config);
-  return run(config, mode);
+  return config.stream ? stream(config, mode) : run(config, mode);
 }
 
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,

@@ -14,22 +14,30 @@ EncoderConfig fast_conformer(int64_t layers, int64_t width) {
   return e;
 }
 
+Architecture conformer(const std::string& name, int64_t layers, int64_t width, int64_t heads) {
+  Architecture a{name, 80, fast_conformer(layers, width)};
+  a.encoder.heads = heads;
+  a.encoder.conv_kernel = 31;
+  a.encoder.subsampling_factor = 4;
+  a.encoder.subsampling_channels = width;
+  a.encoder.depthwise_subsampling = false;
+  return a;
+}
+
 std::vector<Architecture> make_architectures() {
   Architecture v2{"parakeet-0.6b-v2", 128, fast_conformer(24, 1024)};
   v2.encoder.use_bias = false;
   v2.encoder.x_scaling = false;
-  Architecture conformer{"conformer-large", 80, fast_conformer(17, 512)};
-  conformer.encoder.conv_kernel = 31;
-  conformer.encoder.subsampling_factor = 4;
-  conformer.encoder.subsampling_channels = 512;
-  conformer.encoder.depthwise_subsampling = false;
   Architecture tiny{"tiny", 80, fast_conformer(2, 32)};
   tiny.encoder.subsampling_channels = 16;
   return {{"parakeet-1.1b", 80, fast_conformer(42, 1024)},
           {"parakeet-0.6b", 80, fast_conformer(24, 1024)},
           v2,
           {"fastconformer-large", 80, fast_conformer(17, 512)},
-          conformer,
+          conformer("conformer-small", 16, 176, 4),
+          conformer("conformer-medium", 18, 256, 4),
+          conformer("conformer-large", 17, 512, 8),
+          conformer("conformer-ctc-large", 18, 512, 8),
           tiny};
 }
 

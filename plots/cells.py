@@ -11,6 +11,8 @@ Metrics:
   speedup.total, speedup.decode   times faster than the decoder `over`, at the same settings;
                                   decode: (share / RTFx of `over`) / (share / RTFx of the arm)
   speedup.min_ms.total, .decode   the same from the least times
+  stream.compute_ms, .queue_ms, .total_ms, each also .p50, .p99, .max; stream.rtfx
+                                  of `rtfx stream`; there `batch` is the number of streams
 
 Classes: W accuracy, equal when rounded; R ratio, the same direction and a similar size; H speed of
 a machine, never judged; Q order only.
@@ -29,6 +31,11 @@ METRICS = {
     "speedup.decode": "Speed-up, decoding alone",
     "speedup.min_ms.total": "Speed-up, total (least times)",
     "speedup.min_ms.decode": "Speed-up, decoding alone (least times)",
+    "stream.compute_ms": "Streams: mean time of a request in work, ms",
+    "stream.queue_ms": "Streams: mean time of a request in the queue, ms",
+    "stream.total_ms": "Streams: mean latency, ms",
+    "stream.total_ms.p99": "Streams: 99th percentile of the latency, ms",
+    "stream.rtfx": "Streams: seconds of audio per second",
 }
 
 

@@ -98,6 +98,7 @@ class Journal:
     path: Path
     provenances: list
     cases: list
+    streams: list = field(default_factory=list)  # cases of `rtfx stream`: a number of streams each
 
     @property
     def provenance(self):
@@ -136,20 +137,22 @@ def read_journal(path):
         kind = record.get("kind")
         if kind == "provenance":
             provenances.append(record)
-        elif kind in ("run", "failure"):
+        elif kind in ("run", "stream", "failure"):
             case = cases.setdefault(record["case"], Case(record["case"], record))
             # Another key means another build, model or setting: its rounds do not mix.
             if case.failure or case.last.get("result_key") != record.get("result_key"):
                 case.runs, case.failure = [], None
             case.last = record
-            if kind == "run":
+            if kind != "failure":
                 case.runs.append(record)
             else:
                 case.failure = record
     stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}
     for case in cases.values():
         case.is_stand_in_data = case.dataset in stand_ins
-    return Journal(path, provenances, list(cases.values()))
+    streams = [case for case in cases.values() if case.last["kind"] == "stream"]
+    others = [case for case in cases.values() if case.last["kind"] != "stream"]
+    return Journal(path, provenances, others, streams)
 
 
 def panels(cases):

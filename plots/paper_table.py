@@ -84,6 +84,7 @@ def remark_of(case, cv_max, *first):
                 *first,
                 case.verdict if case.verdict != "reference" else "",
                 "approximate" if case.is_approximate else "",
+                "UNSTABLE: the queue grew" if not case.last.get("stable", True) else "",
                 "NOISY" if mean and deviation > cv_max * mean else "",
                 SYNTHETIC if case.is_synthetic else "",
                 STAND_IN if case.is_stand_in_data else "",
@@ -263,6 +264,7 @@ def main():
     table, journal = read_table(arguments.table), read_journal(arguments.journal)
     if not journal.provenance:
         raise SystemExit(f"{journal.path}: no provenance record")
+    journal.cases += journal.streams
     name = "table" if journal.path.stem == "journal" else journal.path.stem
     output = arguments.output or journal.path.with_name(f"{name}.md")
     text = "\n".join(markdown(table, journal)) + "\n"

@@ -100,7 +100,7 @@ def inline_svg(figure, name, description):
     return svg.replace(INK.lower(), "currentColor").replace(FAINT.lower(), "var(--line)")
 
 
-def main(description, draw, read=read_journal):
+def main(description, draw, read=read_journal, shown=lambda journal: journal.cases):
     """The command line of a figure's script."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("run", help="folder of a run, or a journal")
@@ -108,9 +108,10 @@ def main(description, draw, read=read_journal):
     parser.add_argument("--width", type=float, default=WIDE, help="inches")
     arguments = parser.parse_args()
     journal = read(arguments.run)
-    figure = draw(journal.cases, arguments.width)
+    cases = shown(journal)
+    figure = draw(cases, arguments.width)
     if figure is None:
         raise SystemExit(f"{journal.path}: no record that this figure shows")
     figure.savefig(arguments.output, facecolor="white", dpi=160)
-    keys = sorted({case.last["result_key"] for case in journal.cases if case.runs})
+    keys = sorted({case.last["result_key"] for case in cases if case.runs})
     print(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}")

@@ -175,8 +175,9 @@ def test_every_cell_means_a_case_of_its_configuration(path):
     models = {m["id"] for m in table["models"]}
     decoders = {d["id"]: d.get("models") for d in table["decoders"]}
     datasets = {d["id"] for d in table["datasets"]}
+    sizes = table["stream"]["streams"] if "stream" in table else table["batch_sizes"]
     for c in table["cells"]:
-        assert c["model"] in models and c["batch"] in table["batch_sizes"], c
+        assert c["model"] in models and c["batch"] in sizes, c
         assert c.get("dataset") in datasets or ("dataset" not in c and len(datasets) == 1), c
         for decoder in filter(None, (c["decoder"], c.get("over"))):
             assert decoder in decoders and c["model"] in (decoders[decoder] or models), c

@@ -1,0 +1,16 @@
+#include "harness/queueing.h"
+
+namespace rtfx {
+
+std::optional<double> md1_total(double service, double rate) {
+  const double load = rate * service;
+  if (load >= 1) return std::nullopt;
+  return service + load * service / (2 * (1 - load));
+}
+
+double md1_rate(double service, double queue) {
+  const double capacity = 1 / service;
+  return 2 * queue * capacity * capacity / (1 + 2 * queue * capacity);
+}
+
+}  // namespace rtfx

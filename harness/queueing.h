@@ -1,0 +1,18 @@
+// What queueing theory expects of a server: M/D/1, arrivals at random (Poisson), one server that
+// takes the same time for each (Kleinrock, "Queueing Systems", vol. 1, 1975). Numbers in, numbers
+// out.
+#pragma once
+
+#include <optional>
+
+namespace rtfx {
+
+/// Mean time from arrival to completion. `service`: seconds for one; `rate`: arrivals per second.
+///   service + rho * service / (2 (1 - rho)),  rho = rate * service
+/// nullopt where rho >= 1: the queue grows without end.
+std::optional<double> md1_total(double service, double rate);
+
+/// The rate at which the mean time in the queue is `queue`: the inverse of the above.
+double md1_rate(double service, double queue);
+
+}  // namespace rtfx

@@ -1,0 +1,85 @@
+// The load of a streaming server and the server's queue: when requests arrive, how they are put
+// together, what they waited. Time comes from outside, so that it can be made up.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+/// One more piece of a stream is there. Times are in seconds from the start.
+struct Request {
+  double arrival = 0;
+  int64_t stream = 0;
+};
+
+/// Requests of `streams` streams before `seconds`, in the order of arrival. "constant": each stream
+/// has one per `period`, from a random time on within the first; "poisson": at random, one per
+/// `period` on the average. The same seed gives the same load.
+std::vector<Request> make_load(int64_t streams, const std::string& arrivals, double period,
+                               double seconds, uint64_t seed);
+
+/// Dynamic batching: a batch may begin as soon as `max_batch` streams have a request, or the oldest
+/// request has waited for `max_wait` seconds. It takes the oldest requests, one of a stream.
+class DynamicBatcher {
+ public:
+  DynamicBatcher(int64_t max_batch, double max_wait)
+      : max_batch_(static_cast<size_t>(max_batch)), max_wait_(max_wait) {}
+
+  /// In the order of arrival.
+  void add(const Request& request);
+  /// The time from which on a batch may begin: -infinity when it is full, +infinity without any
+  /// request.
+  double ready_at() const;
+  /// At least one request must wait.
+  std::vector<Request> take();
+  bool empty() const { return heads_.empty(); }
+
+ private:
+  size_t max_batch_;
+  double max_wait_;
+  std::map<int64_t, std::deque<double>> waiting_;  // arrivals by stream
+  std::set<std::pair<double, int64_t>> heads_;     // the first of each stream
+};
+
+struct LoadClock {
+  virtual ~LoadClock() = default;
+  virtual double now() = 0;
+  virtual void wait_until(double time) = 0;
+};
+
+struct ServedBatch {
+  double begin = 0, end = 0;
+  std::vector<Request> requests;
+};
+
+/// A server that works on one batch at a time, until all requests are served. work() takes its time
+/// on the clock.
+std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
+                               LoadClock& clock,
+                               const std::function<void(const std::vector<Request>&)>& work);
+
+struct Percentiles {
+  double mean = 0, p50 = 0, p99 = 0, max = 0;
+};
+/// Nearest rank. Not of nothing.
+Percentiles percentiles(std::vector<double> values);
+
+/// What requests that arrived in [from, to) took, in seconds.
+struct LoadFigures {
+  int64_t requests = 0, batches = 0;
+  Percentiles compute, queue, total;  // of a request: its batch's work, until that began, and both
+  double mean_batch = 0;              // requests
+  double batch_seconds = 0;           // mean work of a batch
+  double batch_rate = 0;              // batches per second
+  double queue_slope = 0;             // by how many seconds the queue time grows in a second
+  double served_seconds = 0;          // from `from` until the last of them was done
+};
+LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to);
+
+}  // namespace rtfx

@@ -1,0 +1,36 @@
+// The key "stream" of a configuration: what `rtfx stream` simulates.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/json_view.h"
+
+namespace rtfx {
+
+struct StreamOptions {
+  std::vector<int64_t> streams = {1, 16, 64, 256};  // at a time; a case each
+  double period_ms = 400;             // between the requests of a stream, so much new audio each
+  double chunk_ms = 400;              // audio in a request; beyond the period: right context
+  std::string arrivals = "constant";  // or "poisson"
+  int64_t max_batch = 256;            // requests
+  double max_wait_ms = 2;             // of the oldest request for others
+  double seconds = 30;                // of arrivals
+  double discard = 0.1;               // share of them, from the start, that is not measured
+  bool partial = true;                // with the text so far after every request
+
+  nlohmann::json resolved() const;
+};
+
+/// Throws UserError.
+StreamOptions read_stream_options(const JsonView& view);
+
+/// Behind which frame each request of an utterance ends. A request brings the frames of one period,
+/// since those of the right context are not known yet; the one that holds the utterance's end
+/// brings all that are left. At least one; a request may bring none.
+std::vector<int64_t> request_ends(const StreamOptions& options, int64_t frames,
+                                  double frame_seconds, double seconds);
+
+}  // namespace rtfx

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Decodes the emissions that `rtfx emissions` wrote with other WFST and lexicon decoders of CTC.
+
+    bench.py --emissions FOLDER --graphs KIT/graphs --lm KIT/lm.arpa --site KIT/site -o rivals.jsonl
+
+A line of JSON per row goes to the output and to stdout: median seconds from log-probabilities (in
+memory, or on the GPU) to words on the host, word error rate, empty results. Every row runs in a
+process of its own with a time limit: one that crashes or hangs costs that row alone. Rows that the
+output holds already are not run again. README.md says what the rows are.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def rows(processes):
+    for graph in ("compact", "normal"):
+        for beam in (10, 17):
+            for batch in (32, 128):
+                for mode in ("online_end", "nbest", "online"):
+                    yield {"kind": "riva", "mode": mode, "graph": graph, "beam": beam, "batch": batch}
+            for least in (0, 20):
+                yield {"kind": "kaldi", "graph": graph, "beam": beam, "min_active": least,
+                       "processes": processes}  # fmt: skip
+    for beams in ([32, 32, 20], [500, 32, 17], [2500, 32, 17]):
+        yield {"kind": "flashlight", "beams": beams, "processes": processes}
+
+
+def name(row):
+    if row["kind"] == "riva":
+        return "riva_{mode}_{graph}_b{beam}_B{batch}".format(**row)
+    if row["kind"] == "kaldi":
+        return "kaldi_{graph}_b{beam}_m{min_active}_p{processes}".format(**row)
+    return f"flashlight_{'-'.join(map(str, row['beams']))}_p{row['processes']}"
+
+
+def child(options):
+    """Decodes one row; its record is the last line of stdout."""
+    sys.path[:0] = options.site
+    import emissions
+    from searches import SEARCHES
+
+    row = json.loads(options.row)
+    utterances = emissions.read(options.emissions)[: options.limit]
+    texts, seconds, about = SEARCHES[row["kind"]](utterances, row, options)
+    record = emissions.score(utterances, texts)
+    record |= emissions.times(seconds, record["audio_seconds"]) | about
+    if options.texts:
+        folder = Path(options.texts)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{u.id}\t{' '.join(text)}\n" for u, text in zip(utterances, texts))
+        (folder / f"{name(row)}.txt").write_text("".join(lines), encoding="utf-8")
+    print("\n" + json.dumps(record), flush=True)
+    os._exit(0)  # riva's destructors can hang
+
+
+def run(row, options):
+    """The row's record, or what went wrong."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--row", json.dumps(row)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_CACHE_MAXSIZE": str(4 << 30)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment, start_new_session=True)  # fmt: skip
+    try:
+        out, complaints = process.communicate(timeout=options.time_limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with the workers that it has forked
+        process.communicate()
+        return {"error": f"no result in {options.time_limit:g} s"}
+    try:
+        return json.loads(out.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        return {"error": f"ended with {process.returncode}", "log": complaints[-600:]}
+
+
+def missing(row, options):
+    """What the row cannot do without, or None."""
+    needed = [Path(options.graphs) / "words.txt"]
+    needed += [Path(options.graphs) / f"{row['graph']}.fst"] if "graph" in row else []
+    if row["kind"] == "flashlight":
+        if not options.lm:
+            return "flashlight needs --lm"
+        needed = [Path(options.graphs) / "lexicon.txt", Path(options.graphs) / "tokens.txt"]
+        needed.append(Path(options.lm))
+    return next((f"no such file: {path}" for path in needed if not path.is_file()), None)
+
+
+def machine():
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        gpu = subprocess.run(query, capture_output=True, text=True).stdout.strip() or None
+    except OSError:
+        gpu = None
+    return {"kind": "machine", "gpu": gpu, "cpus": os.cpu_count(), "python": platform.python_version()}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--emissions", required=True, help="folder of `rtfx emissions`")
+    parser.add_argument("--graphs", required=True, help="NAME.fst, words.txt, tokens.txt, lexicon.txt")
+    parser.add_argument("--lm", help="ARPA, for flashlight")
+    parser.add_argument("--site", action="append", default=[], help="folder with Python packages")
+    parser.add_argument("-o", "--output", default="rivals.jsonl")
+    parser.add_argument("--scale", type=float, default=1 / 0.55, help="factor of ln p")
+    parser.add_argument("--max-active", type=int, default=10000)
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="of the CPU rows")
+    parser.add_argument("--runs", type=int, default=3, help="passes that are timed")
+    parser.add_argument("--time-limit", type=float, default=300, help="seconds for a row")
+    parser.add_argument("--only", default="", help="regular expression of row names")
+    parser.add_argument("--limit", type=int, help="the longest N utterances")
+    parser.add_argument("--texts", help="folder for the texts of each row")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if options.row:
+        return child(options)
+    wanted = [row for row in rows(options.processes) if re.search(options.only, name(row))]
+    if options.list:
+        return print("\n".join(map(name, wanted)))
+    output = Path(options.output)
+    done = set()
+    if output.exists():
+        records = map(json.loads, output.read_text(encoding="utf-8").splitlines())
+        done = {r["name"] for r in records if "name" in r and "error" not in r}
+    with output.open("a", encoding="utf-8") as journal:
+
+        def keep(record):
+            line = json.dumps(record)
+            print(line, flush=True)
+            journal.write(line + "\n")
+            journal.flush()
+
+        keep(machine() | {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+        for row in wanted:
+            if name(row) in done:
+                continue
+            gone = missing(row, options)
+            result = {"error": gone} if gone else run(row, options)
+            keep({"name": name(row)} | row | {"scale": options.scale} | result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""`rtfx stream`, files that a configuration has made ("prepare"), and `rtfx emissions`."""
+
+import importlib
+import json
+import sys
+
+import numpy as np
+import pytest
+from conftest import AUDIO, MODELS, ROOT, strict_records
+
+LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
+
+
+def settings(folder, **changes):
+    """A graph of few words, the CPU's search, two seconds of streams."""
+    graph = str(folder / "made/words.tlg")
+    return {
+        "prepare": [{"graph": graph, "lexicon": str(LEXICON), "lm": str(LM)}],
+        "decoders": [{"id": "cpu", "name": "ctc_wfst_cpu", "options": {"graph": graph}}],
+        "stream": {"streams": [1, 3], "seconds": 2, "period_ms": 200, "chunk_ms": 300},
+    } | changes
+
+
+@pytest.fixture
+def stream(rtfx, config, tmp_path):
+    def run(*arguments, **changes):
+        path = config(**settings(tmp_path, **changes))
+        return rtfx("stream", path, "--output", tmp_path / "run", *arguments)
+
+    return run
+
+
+def streams_of(folder):
+    return [r for r in strict_records(folder / "journal.jsonl") if r["kind"] == "stream"]
+
+
+def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
+    decoders = ["ctc_greedy", *settings(tmp_path)["decoders"]]
+    result = stream(decoders=decoders)
+    assert result.returncode == 0, result.stderr
+    assert "1 decoders that take no pieces are left out" in result.stderr
+    assert f"made {tmp_path / 'made/words.tlg'}" in result.stderr
+    one, three = streams_of(tmp_path / "run")
+    assert [r["batch"] for r in (one, three)] == [
+        {"by": "streams", "size": 1},
+        {"by": "streams", "size": 3},
+    ]
+    for record, streams in ((one, 1), (three, 3)):
+        # 2 s of arrivals, of which a tenth is not measured: 9 periods of a stream.
+        assert record["requests"] == 9 * streams
+        metrics = record["metrics"]
+        parts = metrics["stream.compute_ms"] + metrics["stream.queue_ms"]
+        assert metrics["stream.total_ms"] == pytest.approx(parts)
+        assert metrics["stream.total_ms.p50"] <= metrics["stream.total_ms.p99"]
+        assert 0 < metrics["stream.rtfx"] < 1.5 * streams
+        assert record["streamed"]["utterances"] > 0
+        assert record["streamed"]["different"] == 0
+        assert record["stream"]["arrivals"] == "constant" and record["stream"]["discard"] == 0.1
+    assert "p99" in result.stdout and "DIFFERENT" not in result.stdout
+
+
+def test_resume_runs_nothing_twice(stream, tmp_path):
+    assert stream().returncode == 0
+    before = (tmp_path / "run/journal.jsonl").read_text()
+    assert stream().returncode == 2  # there is a journal already
+    assert stream("--resume").returncode == 0
+    assert len(streams_of(tmp_path / "run")) == 2
+    assert (tmp_path / "run/journal.jsonl").read_text().startswith(before)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"stream": None}, 'has no key "stream"'),
+        ({"decoders": ["ctc_greedy"]}, "no decoder takes utterances in pieces"),
+        ({"stream": {"arrivals": "poison"}}, "poisson"),
+        ({"stream": {"period_ms": 400, "chunk_ms": 300}}, "chunk_ms"),
+        ({"stream": {"streams": [4, 4]}}, "is there twice"),
+        ({"stream": {"seconds": 0.5}}, "less than two periods"),
+        ({"stream": {"strams": [4]}}, "streams"),
+    ],
+)
+def test_bad_configurations(stream, changes, complaint):
+    result = stream(**changes)
+    assert result.returncode == 2
+    assert complaint in result.stderr and len(result.stderr.splitlines()) <= 2, result.stderr
+
+
+def test_prepare_names_what_is_missing_and_for_what(stream, tmp_path):
+    [entry] = settings(tmp_path)["prepare"]
+    result = stream(prepare=[entry | {"lm": "gone.arpa"}])
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    for text in ("gone.arpa", "words.tlg is made from it", "--set prepare.0.lm=FILE"):
+        assert text in result.stderr
+    assert not (tmp_path / "made/words.tlg").exists()
+
+
+def test_words_to_boost_come_from_the_texts(rtfx, config, tmp_path):
+    manifest = tmp_path / "m.jsonl"
+    audio = str(AUDIO / "qs10.flac")
+    line = {"audio_filepath": audio, "duration": 1.0, "text": "A, abaft; zebra!"}
+    manifest.write_text(json.dumps(line) + "\n")
+    made = [{"words": "said", "dataset": "d", "lexicon": str(LEXICON)},
+            {"words": "others", "dataset": "d", "lexicon": str(LEXICON), "said": False}]  # fmt: skip
+    data = [{"id": "d", "manifest": str(manifest)}]
+    result = rtfx("validate", config(datasets=data, prepare=made))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "said").read_text() == "a 1\nabaft 1\n"
+    others = [line.split()[0] for line in (tmp_path / "others").read_text().splitlines()]
+    assert len(others) == 2 and not {"a", "abaft"} & set(others)
+
+
+def test_the_table_of_the_paper(rtfx, tmp_path):
+    own = settings(tmp_path)
+    changes = {
+        "prepare": own["prepare"], "decoders": own["decoders"], "decoders.0.id": "cuda_compact",
+        "models.0.path": str(MODELS / "quickstart-rnnt.nemo"), "dtypes": ["fp32"],
+        "datasets.0.fallback": str(AUDIO / "manifest.jsonl"),
+        "stream.streams": [256], "stream.seconds": 2,
+    }  # fmt: skip
+    overrides = [a for k, v in changes.items() for a in ("--set", f"{k}={json.dumps(v)}")]
+    result = rtfx("reproduce", "wfst_table4", "--device", "cpu", "--threads", 1, "--quick", 2,
+                  "--output", tmp_path / "run", *overrides)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    text = (tmp_path / "run/table.md").read_text()
+    assert "mean latency, ms" in text and "| 54.5 |" in text
+    assert "cuda_compact" in (tmp_path / "run/stream_latency.svg").read_text()
+
+
+def test_emissions_are_log_probabilities(rtfx, config, tmp_path):
+    folder = tmp_path / "emissions"
+    result = rtfx("emissions", config(), "--output", folder)
+    assert result.returncode == 0, result.stderr
+    lp = np.load(folder / "emissions.npy")
+    lines = [json.loads(line) for line in (folder / "utterances.jsonl").read_text().splitlines()]
+    assert len(lines) == 2 and sum(line["frames"] for line in lines) == len(lp)
+    assert lp.dtype == np.float32
+    np.testing.assert_allclose(np.exp(lp).sum(1), 1, atol=1e-4)
+    assert all(line["text"] and line["seconds"] > 0 for line in lines)
+
+
+@pytest.fixture
+def emissions_module():
+    sys.path.insert(0, str(ROOT / "rivals/wfst"))
+    yield importlib.import_module("emissions")
+    sys.path.remove(str(ROOT / "rivals/wfst"))
+    sys.modules.pop("emissions")
+
+
+def test_the_rivals_read_them(rtfx, config, tmp_path, emissions_module):
+    assert rtfx("emissions", config(), "--output", tmp_path).returncode == 0
+    utterances = emissions_module.read(tmp_path)
+    assert len(utterances[0].lp) >= len(utterances[1].lp)
+    perfect = emissions_module.score(utterances, [u.words for u in utterances])
+    assert perfect["wer"] == 0 and perfect["empty"] == 0
+    nothing = emissions_module.score(utterances, [[], []])
+    assert nothing["wer"] == 100 and nothing["empty"] == 2

@@ -1,0 +1,64 @@
+"""Figures and tables of streams and boosts, from made-up journals."""
+
+import importlib
+import sys
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+
+def stream_record(streams, total, stable=True, expected=5.0, decoder="ctc_wfst"):
+    fields = synthetic.case_fields(decoder=decoder, batch=streams)
+    fields["batch"] = {"by": "streams", "size": streams}
+    metrics = {"stream.compute_ms": 3.0, "stream.queue_ms": total - 3.0, "stream.total_ms": total,
+               "stream.total_ms.p50": total / 2, "stream.total_ms.p99": 2 * total,
+               "stream.md1_total_ms": expected, "stream.rtfx": float(streams)}  # fmt: skip
+    return fields | {"kind": "stream", "stable": stable, "metrics": metrics}
+
+
+@pytest.fixture
+def plots(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "plots"))
+    yield importlib.import_module
+    for module in ("journal", "options", "style", "sweep", "stream_latency", "boost", "cells"):
+        sys.modules.pop(module, None)
+
+
+def test_latency_by_streams(plots, tmp_path):
+    records = [synthetic.provenance(), stream_record(256, 80.0, stable=False, expected=None)]
+    records += [stream_record(16, 8.0), stream_record(1, 4.0), synthetic.run()]
+    journal = plots("journal").read_journal(synthetic.write(tmp_path, records))
+    assert len(journal.streams) == 3 and len(journal.cases) == 1
+    figure = plots("stream_latency").draw(journal.streams, 8.6)
+    lines = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
+    assert lines[1] == [[1, 4], [16, 8], [256, 80]]
+    assert lines[2] == [[1, 8], [16, 16], [256, 160]]
+    assert lines[3] == [[1, 5], [16, 5]]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["unstable"]
+    assert plots("stream_latency").draw([], 8.6) is None
+
+
+def test_cells_of_streams_are_chosen_by_their_number(plots, tmp_path):
+    records = [synthetic.provenance(), stream_record(16, 8.0), stream_record(256, 80.0)]
+    streams = plots("journal").read_journal(synthetic.write(tmp_path, records)).streams
+    cell = {"decoder": "ctc_wfst", "batch": 256, "metric": "stream.total_ms.p99"}
+    assert plots("cells").our_value(streams, cell) == 160
+
+
+def test_boost_sweep(plots, tmp_path):
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+    for words, errors in (("said", [80, 50, 70]), ("others", [80, 80, 81])):
+        for scale, count in zip((0, 8, 16), errors):
+            record = synthetic.run(decoder=f"{words}{scale}")
+            options = {"beam": 32.0, "boost": {"path": f"x/{words}.txt", "scale": scale}}
+            record["decoder"] |= {"name": "ctc_wfst", "options": options}
+            record["wer"] |= {"substitutions": count, "insertions": 0, "deletions": 0}
+            records.append(record)
+    cases = plots("journal").read_journal(synthetic.write(tmp_path, records)).cases
+    figure = plots("boost").draw(cases, 8.6)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["ctc_wfst, beam 32: said", "ctc_wfst, beam 32: others"]
+    first = figure.axes[0].get_lines()[0].get_xydata()
+    assert first[:, 0].tolist() == [0, 8, 16]
+    assert first[:, 1].tolist() == [pytest.approx(100 * n / 290) for n in (80, 50, 70)]

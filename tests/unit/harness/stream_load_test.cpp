@@ -1,0 +1,162 @@
+// The load of a streaming server and its queue, on a clock that is made up.
+#include "harness/stream_load.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "harness/queueing.h"
+#include "harness/stream_options.h"
+
+namespace rtfx {
+namespace {
+
+class MadeUpClock : public LoadClock {
+ public:
+  double now() override { return now_; }
+  void wait_until(double time) override {
+    EXPECT_GT(time, now_);  // or the server would spin
+    now_ = time;
+  }
+  void pass(double seconds) { now_ += seconds; }
+
+ private:
+  double now_ = 0;
+};
+
+/// Serves a load; a batch takes `fixed` and `each` for every request.
+std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicBatcher& batcher,
+                                double fixed, double each = 0) {
+  MadeUpClock clock;
+  return serve(load, batcher, clock, [&](const std::vector<Request>& requests) {
+    clock.pass(fixed + each * static_cast<double>(requests.size()));
+  });
+}
+
+std::vector<int64_t> streams_of(const std::vector<Request>& requests) {
+  std::vector<int64_t> streams;
+  for (const Request& request : requests) streams.push_back(request.stream);
+  return streams;
+}
+
+TEST(StreamLoad, ConstantArrivalsHaveAPhaseEachAndOnePeriod) {
+  const auto load = make_load(5, "constant", 0.4, 10, 3);
+  ASSERT_EQ(load.size(), 5 * 25U);
+  std::map<int64_t, std::vector<double>> times;
+  for (size_t i = 0; i < load.size(); ++i) {
+    if (i > 0) {
+      EXPECT_LE(load[i - 1].arrival, load[i].arrival);
+    }
+    times[load[i].stream].push_back(load[i].arrival);
+  }
+  for (const auto& [stream, own] : times) {
+    EXPECT_LT(own[0], 0.4);
+    if (stream > 0) {
+      EXPECT_NE(own[0], times[0][0]);
+    }
+    for (size_t i = 1; i < own.size(); ++i) EXPECT_NEAR(own[i] - own[i - 1], 0.4, 1e-9);
+  }
+  EXPECT_EQ(make_load(5, "constant", 0.4, 10, 3)[7].arrival, load[7].arrival);
+  EXPECT_NE(make_load(5, "constant", 0.4, 10, 4)[7].arrival, load[7].arrival);
+}
+
+TEST(StreamLoad, PoissonArrivalsHaveTheRateAndSpreadOfChance) {
+  const double seconds = 4000, period = 0.4;
+  const auto load = make_load(10, "poisson", period, seconds, 1);
+  const double expected = 10 * seconds / period;
+  EXPECT_NEAR(static_cast<double>(load.size()), expected, 4 * std::sqrt(expected));
+  // Gaps of chance have a standard deviation that is their mean.
+  double squares = 0;
+  for (size_t i = 1; i < load.size(); ++i)
+    squares += std::pow(load[i].arrival - load[i - 1].arrival, 2);
+  const double mean = seconds / static_cast<double>(load.size());
+  EXPECT_NEAR(squares / static_cast<double>(load.size()) / (2 * mean * mean), 1, 0.03);
+}
+
+TEST(StreamLoad, ABatchBeginsWhenItIsFullOrItsOldestHasWaited) {
+  DynamicBatcher batcher(2, 0.5);
+  EXPECT_EQ(batcher.ready_at(), std::numeric_limits<double>::infinity());
+  batcher.add({1, 7});
+  EXPECT_EQ(batcher.ready_at(), 1.5);
+  batcher.add({1.1, 7});  // of the same stream: no second one for a batch
+  EXPECT_EQ(batcher.ready_at(), 1.5);
+  batcher.add({1.2, 3});
+  EXPECT_EQ(batcher.ready_at(), -std::numeric_limits<double>::infinity());
+  batcher.add({1.3, 5});
+  EXPECT_EQ(streams_of(batcher.take()), std::vector<int64_t>({7, 3}));
+  EXPECT_EQ(streams_of(batcher.take()), std::vector<int64_t>({7, 5}));
+  EXPECT_TRUE(batcher.empty());
+}
+
+TEST(StreamLoad, TimesOfAWorkedExample) {
+  // Up to two at a time, 10 ms of waiting, 100 ms for a batch.
+  const auto batches =
+      served({{0, 1}, {0.02, 2}, {0.03, 3}, {0.04, 4}, {0.3, 1}}, DynamicBatcher(2, 0.01), 0.1);
+  ASSERT_EQ(batches.size(), 4U);
+  const std::vector<double> begins = {0.01, 0.11, 0.21, 0.31};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(batches[i].begin, begins[i], 1e-12) << i;
+  EXPECT_EQ(streams_of(batches[1].requests), std::vector<int64_t>({2, 3}));
+  const LoadFigures figures = load_figures(batches, 0.02, 1);
+  EXPECT_EQ(figures.requests, 4);
+  EXPECT_EQ(figures.batches, 3);
+  EXPECT_NEAR(figures.compute.mean, 0.1, 1e-12);
+  EXPECT_NEAR(figures.queue.mean, (0.09 + 0.08 + 0.17 + 0.01) / 4, 1e-12);
+  EXPECT_NEAR(figures.queue.p50, 0.08, 1e-12);
+  EXPECT_NEAR(figures.total.p99, 0.27, 1e-12);
+  EXPECT_NEAR(figures.mean_batch, 4.0 / 3, 1e-12);
+  EXPECT_NEAR(figures.served_seconds, 0.41 - 0.02, 1e-12);
+}
+
+TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
+  const auto load = make_load(10, "constant", 0.1, 60, 1);  // 100 a second
+  const auto too_slow = load_figures(served(load, DynamicBatcher(1, 0), 0.0125), 6, 60);
+  EXPECT_NEAR(too_slow.queue_slope, 0.25, 0.01);  // 1.25 s of work come in a second
+  EXPECT_NEAR(100 * 54 / too_slow.served_seconds, 80, 10);
+  const auto fast_enough = load_figures(served(load, DynamicBatcher(1, 0), 0.0095), 6, 60);
+  EXPECT_NEAR(fast_enough.queue_slope, 0, 1e-4);
+  // Larger batches save the first from it, if a batch takes little more than one.
+  const auto batched = load_figures(served(load, DynamicBatcher(8, 0), 0.0115, 0.001), 6, 60);
+  EXPECT_NEAR(batched.queue_slope, 0, 1e-3);
+  EXPECT_GT(batched.mean_batch, 1.2);
+}
+
+TEST(StreamLoad, PoissonArrivalsAndEqualServiceAreMD1) {
+  for (const double load : {0.5, 0.7, 0.9}) {
+    const double service = 0.01, period = 40 * service / load;
+    const auto requests = make_load(40, "poisson", period, 20000, 5);
+    const auto figures = load_figures(served(requests, DynamicBatcher(1, 0), service), 200, 20000);
+    const double expected = md1_total(service, load / service).value();
+    EXPECT_NEAR(figures.total.mean / expected, 1, 0.02) << load;
+  }
+}
+
+TEST(Queueing, HasTheWorkedNumbersOfMD1) {
+  for (const auto& [load, expected] : {std::pair(0.5, 1.5), {0.7, 2.167}, {0.9, 5.5}, {0.95, 10.5}})
+    EXPECT_NEAR(md1_total(1, load).value(), expected, 5e-4);
+  EXPECT_FALSE(md1_total(0.5, 2));
+  EXPECT_FALSE(md1_total(0.5, 3));
+  // 30.1 ms of work and 24.4 ms of waiting, 53.7 and 376.2: rates and totals.
+  EXPECT_NEAR(md1_rate(0.0301, 0.0244), 20.55, 0.005);
+  EXPECT_NEAR(md1_rate(0.0537, 0.3762), 17.38, 0.005);
+  EXPECT_NEAR(md1_total(0.0301, md1_rate(0.0301, 0.0244)).value(), 0.0545, 1e-9);
+  EXPECT_NEAR(md1_total(0.0537, md1_rate(0.0537, 0.3762)).value(), 0.4299, 1e-9);
+}
+
+TEST(StreamOptions, RequestsBringAPeriodEachAndTheLastOneTheRest) {
+  StreamOptions o;  // 400 ms without overlap
+  EXPECT_EQ(request_ends(o, 12, 0.08, 0.95), std::vector<int64_t>({5, 10, 12}));
+  EXPECT_EQ(request_ends(o, 10, 0.08, 0.8), std::vector<int64_t>({5, 10}));
+  EXPECT_EQ(request_ends(o, 3, 0.08, 0.2), std::vector<int64_t>({3}));
+  EXPECT_EQ(request_ends(o, 0, 0.08, 0.0), std::vector<int64_t>({0}));
+  // 600 ms, 400 ms apart: the second request holds 0.4 to 1.0 s, the end.
+  o.chunk_ms = 600;
+  EXPECT_EQ(request_ends(o, 12, 0.08, 0.95), std::vector<int64_t>({5, 12}));
+  EXPECT_EQ(request_ends(o, 14, 0.08, 1.05), std::vector<int64_t>({5, 10, 14}));
+  // A period of half a frame brings nothing now and then.
+  o.period_ms = o.chunk_ms = 40;
+  EXPECT_EQ(request_ends(o, 2, 0.08, 0.16), std::vector<int64_t>({0, 1, 1, 2}));
+}
+
+}  // namespace
+}  // namespace rtfx
