@@ -16,7 +16,7 @@ struct Architecture {
 };
 
 /// parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
-/// fastconformer-large, conformer-large (4x sub-sampling), and tiny, for trying things out.
+/// fastconformer-large, conformer-{small,medium,large,ctc-large} (4x), and tiny, for trying.
 std::vector<std::string> architecture_names();
 
 /// Throws UserError with the nearest name where there is none. `where`: JSON pointer.

@@ -21,7 +21,7 @@ namespace rtfx {
 
 /// Results and their marks are as those of ctc_wfst_cpu, and do not depend on the batch or on the
 /// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
-/// of the paths, for their arcs; once more whenever the memory of traces has to grow.
+/// of the paths, for their arcs; once more for lists, and whenever memory has to grow.
 class CtcWfst : public Decoder, public StreamingDecoder {
  public:
   explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}

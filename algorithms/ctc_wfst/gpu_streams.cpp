@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "algorithms/wfst/wfst_batch.h"
 
@@ -14,6 +13,7 @@ namespace rtfx {
 namespace {
 
 constexpr int64_t kFirstSlots = 16, kFirstTokens = 4096;
+constexpr size_t kRowsOfAThread = 32;  // fewer are not worth another thread
 
 }  // namespace
 
@@ -98,9 +98,12 @@ void GpuStreams::search(std::span<const WfstPiece> pieces, const std::vector<Str
   const auto without_room = [](const PassingEnd& end) {
     return end.status == PassingStatus::out_of_traces || end.status == PassingStatus::out_of_slot;
   };
-  at::parallel_for(0, static_cast<int64_t>(open.size()), 4, [&](int64_t begin, int64_t end) {
-    for (auto n = static_cast<size_t>(begin); n < static_cast<size_t>(end); ++n)
-      if (!without_room(ends[n])) streams[open[n]]->history.append(ends[n], traces, places_);
+  std::vector<int64_t> tokens;
+  for (const PassingEnd& end : ends) tokens.push_back(end.tokens);
+  const auto threads =
+      std::min(static_cast<size_t>(at::get_num_threads()), 1 + open.size() / kRowsOfAThread);
+  for_each_utterance(tokens, threads, [&](size_t, size_t n) {
+    if (!without_room(ends[n])) streams[open[n]]->history.append(ends[n], traces, places_);
   });
 
   std::vector<size_t> left;

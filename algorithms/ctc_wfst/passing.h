@@ -81,10 +81,10 @@ struct PassingLanes {
 };
 
 struct PassingTrace {
-  int32_t arc, previous;  // index of the token before; -1: none; kPieceBefore + i: see there
+  int32_t arc, previous;  // index of the token before; -1: none; or as kPieceBefore says
 };
 
-/// A token of the last frame of the piece before, plus its index there: all such are below -1.
+/// Plus its index among those of the last frame: a token of the piece before. All are below -1.
 inline constexpr int32_t kPieceBefore = std::numeric_limits<int32_t>::min();
 
 /// A way into a token, as WfstLattice has it; tokens by the index of their traces. Into the end of

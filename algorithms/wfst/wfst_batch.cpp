@@ -1,11 +1,11 @@
 #include "algorithms/wfst/wfst_batch.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <limits>
 #include <numeric>
 
@@ -46,11 +46,15 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
                         const std::function<void(size_t thread, size_t row)>& search) {
   const std::vector<size_t> order = longest_first(lengths);
   std::atomic<size_t> next = 0;
-  at::parallel_for(0, static_cast<int64_t>(threads), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t thread = begin; thread < end; ++thread)
-      for (size_t i = next++; i < order.size(); i = next++)
-        search(static_cast<size_t>(thread), order[i]);
-  });
+  const auto work = [&](size_t thread) {
+    for (size_t i = next++; i < order.size(); i = next++) search(thread, order[i]);
+  };
+  // at::parallel_for() would need OpenMP in this project's own sources.
+  std::vector<std::future<void>> others;
+  for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
+    others.push_back(std::async(std::launch::async, work, thread));
+  work(0);
+  for (std::future<void>& other : others) other.get();
 }
 
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,

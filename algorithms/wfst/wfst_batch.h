@@ -29,7 +29,7 @@ HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& bat
 /// Numbers of the rows, long ones first, so that none is left for the end; equal ones in order.
 std::vector<size_t> longest_first(const std::vector<int64_t>& lengths);
 
-/// search(thread, row) for each row, long ones first, by `threads` of LibTorch's threads.
+/// search(thread, row) for each row, long ones first, by `threads` threads. Throws what it throws.
 void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
                         const std::function<void(size_t thread, size_t row)>& search);
 

@@ -17,7 +17,8 @@ class CtcWfstGpu : public testing::Test {
     if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
   }
 
-  std::unique_ptr<CtcWfst> prepared(const WfstGraph& graph, double beam, int64_t max_active) const {
+  std::unique_ptr<CtcWfst> prepared(const WfstGraph& graph, double beam, int64_t max_active,
+                                    int64_t nbest = 1) const {
     const auto path = std::filesystem::path(testing::TempDir()) / "ctc_wfst_gpu.tlg";
     graph.write(path);
     WfstOptions options;
@@ -25,6 +26,7 @@ class CtcWfstGpu : public testing::Test {
     options.acoustic_scale = 1;
     options.beam = beam;
     options.max_active = max_active;
+    options.nbest = nbest;
     auto decoder = std::make_unique<CtcWfst>(options);
     decoder->prepare(test::identity_model(2, device_), {});
     return decoder;
@@ -113,6 +115,25 @@ TEST_F(CtcWfstGpu, RowsHaveWordCostsOfTheirOwn) {
   for (size_t b = 0; b < 3; ++b)
     test::expect_same_path(found[b], plain.run(lp.data() + 36 * b, 12, 3, costs[b]),
                            std::to_string(b));
+}
+
+TEST_F(CtcWfstGpu, ListsEqualThoseOfThePlainSearch) {
+  for (const int32_t states : {5, 300}) {
+    const WfstGraph graph = test::random_graph(states, 11);
+    const auto decoder = prepared(graph, 6, 200, 10);
+    const Rows r = random_rows(40, 25, 12);
+    std::vector<std::vector<WfstPath>> lists;
+    decoder->search(at::tensor(r.lp).reshape({40, r.frames, 3}).to(device_), r.lengths, {}, &lists);
+    ASSERT_EQ(lists.size(), 40U);
+    ViterbiSearch plain(graph.view(), 6, 200);
+    for (size_t b = 0; b < lists.size(); ++b) {
+      const float* lp = r.lp.data() + b * 3 * static_cast<size_t>(r.frames);
+      const auto expected = plain.run_best(lp, r.lengths[b], 3, {}, 10, 8);
+      ASSERT_EQ(lists[b].size(), expected.size()) << b;
+      for (size_t i = 0; i < expected.size(); ++i)
+        test::expect_same_path(lists[b][i], expected[i], std::to_string(b));
+    }
+  }
 }
 
 TEST_F(CtcWfstGpu, DeclaresItsReadsAndMarksRowsWithNaN) {
