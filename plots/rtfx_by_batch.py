@@ -17,12 +17,12 @@ def size(case):
 
 
 def lines(cases):
-    """{decoder: [(batch size, case), ...] by size}; empty where no line has two points."""
+    """{decoder: [(batch size, case), ...] by size}."""
     found = {}
     for case in sorted(cases, key=size):
         if case.has_words and all(value(case) for value in MEASURES.values()):
             found.setdefault(case.decoder, []).append((size(case), case))
-    return found if any(len(points) > 1 for points in found.values()) else {}
+    return found
 
 
 def draw(cases, width):

@@ -98,7 +98,7 @@ def look(browser):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, 700, 390])
 def test_page(look, page_file, width, scheme):
     page = look(page_file, width, color_scheme=scheme)
     layout = page.evaluate(LAYOUT)
@@ -107,7 +107,7 @@ def test_page(look, page_file, width, scheme):
     assert layout["headings"] == SECTIONS
     drawings = page.locator("figure").count()
     assert drawings == 7
-    assert (layout["wide"], layout["narrow"]) == ((drawings, 0) if width == 1280 else (0, drawings))
+    assert (layout["wide"], layout["narrow"]) == ((drawings, 0) if width > 640 else (0, drawings))
     assert (layout["back"] == "rgb(253, 253, 252)") == (scheme == "light")
     assert page.evaluate(FAINT) == []
 
