@@ -21,11 +21,18 @@ function(rtfx_executable name)
   endif()
 endfunction()
 
+# LibTorch's include folder brings an fmt of its own, of another version: ours has to come before it.
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt)
+file(CREATE_LINK ${RTFX_FMT_INCLUDE}/fmt ${CMAKE_BINARY_DIR}/fmt/fmt SYMBOLIC)
+add_library(rtfx_fmt INTERFACE)
+target_include_directories(rtfx_fmt SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/fmt)
+target_link_libraries(rtfx_fmt INTERFACE fmt::fmt)
+
 # One precompiled header of LibTorch and the standard library, shared by all targets that use them.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/torch_pch.cpp CONTENT "")
 add_library(rtfx_torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cpp)
 rtfx_executable(rtfx_torch_pch)  # GCC takes a precompiled header only under the same flags
-target_link_libraries(rtfx_torch_pch PUBLIC torch::torch fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_link_libraries(rtfx_torch_pch PUBLIC rtfx_fmt torch::torch nlohmann_json::nlohmann_json)
 target_precompile_headers(rtfx_torch_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <nlohmann/json.hpp>
   <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector>)
 

@@ -71,7 +71,7 @@ struct Config {
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
   std::string scorer = "basic_english";
-  bool encoder_graphs = false;  // on a GPU: recorded_encoder.h
+  bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;
   bool isolate = false;  // each group of cases in a child process (harness/isolated_run.h)
   std::filesystem::path output;

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <algorithm>
-
 #include "algorithms/cuda_graphs/graph.h"
 
 namespace rtfx {
@@ -19,17 +17,12 @@ RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, boo
     : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()) {}
 RecordedEncoder::~RecordedEncoder() = default;
 
-RecordedEncoder::Recording& RecordedEncoder::recording_for(const Features& features) {
+RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& features) {
   const int64_t rows = features.values.size(0), mel_bins = features.values.size(1);
   const int64_t frames = (features.values.size(2) + kFrameStep - 1) / kFrameStep * kFrameStep;
-  const auto found = std::find_if(recordings_.begin(), recordings_.end(), [&](const auto& r) {
-    return r->input.values.size(0) == rows && r->input.values.size(2) == frames;
-  });
-  if (found != recordings_.end()) {
-    recordings_.splice(recordings_.begin(), recordings_, found);
-    return *recordings_.front();
-  }
-  if (recordings_.size() == kMostGraphs) recordings_.pop_back();
+  const auto found = recordings_.find({rows, frames});
+  if (found != recordings_.end()) return found->second.get();
+  if (recordings_.size() == kMostGraphs) return nullptr;
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
   r.input.values = at::zeros({rows, mel_bins, frames}, features.values.options());
@@ -37,15 +30,15 @@ RecordedEncoder::Recording& RecordedEncoder::recording_for(const Features& featu
   // Once for real, so that libraries make what they make at the first call.
   (*model_->encoder)(r.input);
   r.graph = Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
-                          recordings_.empty() ? nullptr : &recordings_.front()->graph);
-  ++captures_;
-  recordings_.push_front(std::move(recording));
-  return r;
+                          recordings_.empty() ? nullptr : &recordings_.begin()->second->graph);
+  recordings_.emplace(std::pair{rows, frames}, std::move(recording));
+  return &r;
 }
 
 Encoded RecordedEncoder::operator()(const Features& features) {
-  if (!graphs_) return (*model_->encoder)(features);
-  Recording& r = recording_for(features);
+  Recording* const recording = graphs_ ? recording_for(features) : nullptr;
+  if (recording == nullptr) return (*model_->encoder)(features);
+  Recording& r = *recording;
   const int64_t frames = features.values.size(2), all = r.input.values.size(2);
   r.input.values.narrow(2, 0, frames).copy_(features.values);
   r.input.values.narrow(2, frames, all - frames).zero_();

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "models/acoustic_model.h"
 
@@ -11,13 +12,13 @@ namespace rtfx {
 
 /// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows
 /// and for its frames rounded up to a multiple of kFrameStep. A size that was not seen before is
-/// recorded at its first batch, which waits for the device: a warm-up round sees every size. The
-/// graphs share the memory of what they compute in between; the kMostGraphs sizes used last are
-/// kept.
+/// recorded at its first batch, which waits for the device: a warm-up round sees every size. Sizes
+/// beyond the first kMostGraphs are launched kernel by kernel. The graphs share the memory of what
+/// they compute in between.
 class RecordedEncoder {
  public:
   static constexpr int64_t kFrameStep = 64;  // mel frames: 8 or 16 encoder frames
-  static constexpr size_t kMostGraphs = 64;
+  static constexpr size_t kMostGraphs = 256;
 
   RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);
   ~RecordedEncoder();
@@ -27,16 +28,17 @@ class RecordedEncoder {
   Encoded operator()(const Features& features);
 
   /// Sizes that were recorded so far.
-  int64_t captures() const { return captures_; }
+  int64_t captures() const { return static_cast<int64_t>(recordings_.size()); }
 
  private:
   struct Recording;
-  Recording& recording_for(const Features& features);
+  /// Null if the size was not seen before and there are kMostGraphs.
+  Recording* recording_for(const Features& features);
 
   std::shared_ptr<const AcousticModel> model_;
   bool graphs_;
-  std::list<std::unique_ptr<Recording>> recordings_;  // the one used last comes first
-  int64_t captures_ = 0;
+  // By rows and mel frames.
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Recording>> recordings_;
 };
 
 }  // namespace rtfx

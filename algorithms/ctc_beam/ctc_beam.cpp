@@ -8,6 +8,8 @@
 #include "algorithms/common/batched_hypotheses.h"
 #include "algorithms/common/top_k.h"
 #include "algorithms/common/transducer.h"
+#include "algorithms/fused_beam/run_phases.h"
+#include "algorithms/fused_beam/views.h"
 #include "algorithms/registry.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -43,6 +45,9 @@ const OptionTable<CtcBeam::Options> kOptions{{
     option("lm", &CtcBeam::Options::lm, "language model, added to the score of every new token",
            ctc_lm_options()),
     option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
+    option("step", &CtcBeam::Options::step,
+           "a frame as LibTorch operators, or all frames as one fused kernel",
+           {"operators", "fused"}),
     option("graphs", &CtcBeam::Options::graphs, "who drives the loop: the host, one graph",
            {"none", "conditional"}),
 }};
@@ -121,7 +126,11 @@ Hypotheses CtcBeam::search(const at::Tensor& logits, const at::Tensor& lengths, 
                   options_.beam_size);
     if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
   });
-  loops.while_any(state->active, [&] { loops.piece([&] { step(*state); }); });
+  if (options_.step == "fused") {
+    loops.piece([&] { fused_steps(*state); });
+  } else {
+    loops.while_any(state->active, [&] { loops.piece([&] { step(*state); }); });
+  }
   Hypotheses best;
   loops.piece([&] { best = result(*state, logits, lengths); });
   return best;
@@ -164,6 +173,26 @@ void CtcBeam::step(State& state) const {
   h.merge(options_.merge == "sum");
   state.frame.add_(1);
   at::lt_out(state.active, state.frame, state.lengths);
+}
+
+void CtcBeam::fused_steps(State& state) const {
+  const int64_t columns = state.beams.columns;
+  if (columns == 0) return;
+  fused_beam::CtcFrames frames{
+      fused_beam::view_of(state.beams, state.lengths),
+      state.log_probs.const_data_ptr<float>(),
+      static_cast<int32_t>(columns),
+      lm_ ? fused_beam::fusion_of(lm_.get(), &*options_.lm, state.lm_states) : fused_beam::Fusion{},
+      nullptr,
+      static_cast<float>(options_.beam_threshold),
+      options_.merge == "sum"};
+  at::Tensor lm_scores;
+  if (frames.fusion.states != nullptr) {
+    const BeamHypotheses& h = state.beams;
+    lm_scores = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
+    frames.lm_scores = lm_scores.mutable_data_ptr<float>();
+  }
+  fused_beam::run_phases(state.log_probs.device(), [&](const auto& run) { run(frames); });
 }
 
 Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,

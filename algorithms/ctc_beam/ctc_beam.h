@@ -27,9 +27,11 @@
 
 namespace rtfx {
 
-/// Waits for the device once per frame; not at all with "graphs": "conditional". Frame of a token:
-/// the first of its run in the best of the alignments that were added up. Scores are float32 in
-/// every model dtype. Ties go to the hypothesis in the lower slot, then to the lower label.
+/// Waits for the device once per frame; not at all with "graphs": "conditional" or "step": "fused",
+/// where a block of threads searches all frames of an utterance (fused_beam/ctc_frames.h). Frame of
+/// a token: the first of its run in the best of the alignments that were added up. Scores are
+/// float32 in every model dtype. Ties go to the hypothesis in the lower slot, then to the lower
+/// label.
 class CtcBeam : public Decoder {
  public:
   struct Options {
@@ -41,7 +43,8 @@ class CtcBeam : public Decoder {
     int64_t nbest = 1;
     std::optional<LmOptions> lm;
     bool lm_end = true;
-    std::string graphs = "none";  // "none", "conditional": see GraphForm
+    std::string step = "operators";  // of LibTorch, or "fused"
+    std::string graphs = "none";     // "none", "conditional": see GraphForm
   };
 
   explicit CtcBeam(Options options) : options_(std::move(options)) {}
@@ -56,6 +59,7 @@ class CtcBeam : public Decoder {
   struct State;
   Hypotheses search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops);
   void step(State& state) const;
+  void fused_steps(State& state) const;
   at::Tensor candidates(const State& state) const;
   Hypotheses result(State& state, const at::Tensor& logits, const at::Tensor& lengths) const;
 

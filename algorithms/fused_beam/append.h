@@ -89,11 +89,11 @@ struct Append {
   }
 };
 
-/// The sum of the probabilities of all that are equal(j) to k, out of `count`, if k is the best of
-/// them (the lowest of equals); -inf for the others.
+/// The sum of the probabilities of all that are equal(j) to k, out of `count`, or without `add` k's
+/// own, if k is the best of them (the lowest of equals); -inf for the others.
 template <class ScoreOf, class Equal>
 RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of,
-                               const Equal& equal) {
+                               const Equal& equal, bool add = true) {
   const float own = score_of(k);
   if (own == kNothing) return own;
   float sum = 0;
@@ -103,7 +103,7 @@ RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of
     if (other > own || (j < k && !(other < own))) return kNothing;
     sum += expf(other - own);
   }
-  return logf(sum) + own;
+  return add ? logf(sum) + own : own;
 }
 
 /// The same of slots with equal texts (BeamHypotheses::merge), for TDT at equal times(slot).

@@ -2,53 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-
-#include "base/error.h"
+#include "algorithms/fused_beam/views.h"
 
 namespace rtfx {
 
 using namespace fused_beam;
-
-namespace {
-
-template <class T>
-T* data(const at::Tensor& t) {
-  return t.defined() ? t.mutable_data_ptr<T>() : nullptr;
-}
-
-Beams view_of(const TransducerBeams& beams) {
-  const BeamHypotheses& h = beams.hypotheses;
-  RTFX_CHECK(beams.lengths.is_contiguous(), "lengths of a fused step");
-  return {static_cast<int32_t>(h.batch),
-          static_cast<int32_t>(h.beam),
-          static_cast<int32_t>(h.blank),
-          h.hash_multiplier,
-          beams.lengths.const_data_ptr<int64_t>(),
-          data<float>(h.scores),
-          data<int64_t>(h.hash),
-          data<int64_t>(h.last_label),
-          data<int64_t>(h.lengths),
-          data<int64_t>(h.time),
-          data<int64_t>(h.prefix_hash),
-          data<int64_t>(h.run),
-          data<int32_t>(h.labels),
-          data<int32_t>(h.parents),
-          data<int32_t>(h.durations),
-          data<int64_t>(h.column)};
-}
-
-}  // namespace
-
-Elements elements(const at::Tensor& t) {
-  RTFX_CHECK(t.is_contiguous(), "a tensor of a fused step");
-  const at::ScalarType type = t.scalar_type();
-  const Precision precision = type == at::kBFloat16 ? Precision::bf16
-                              : type == at::kHalf   ? Precision::fp16
-                                                    : Precision::fp32;
-  // Phases do not write where they are given a constant.
-  return {const_cast<void*>(t.const_data_ptr()), precision};
-}
 
 CandidateArrays::CandidateArrays(int64_t rows, int64_t count, bool tdt, at::Device device) {
   const auto ints = at::TensorOptions(at::kInt).device(device);
@@ -76,7 +34,7 @@ FusedRows::FusedRows(const FusedModel& model, const BeamLm& lm, double temperatu
     : model_(model), lm_(lm), temperature_(static_cast<float>(temperature)), beams_(beams) {
   const Joint& joint = *model.model->joint;
   const PredictionConfig& network = model.model->prediction->config();
-  const Beams view = view_of(beams);
+  const Beams view = view_of(beams.hypotheses, beams.lengths);
   const auto rows = static_cast<int64_t>(view.rows());
   const auto ints = at::TensorOptions(at::kInt).device(model.model->device);
 
@@ -129,17 +87,9 @@ Scoring FusedRows::scoring(bool scale_forced_blank) const {
 }
 
 Fusion FusedRows::fusion(bool scale_forced_blank) const {
-  if (lm_.model == nullptr || (lm_.options->alpha == 0 && lm_.options->beta == 0)) return {};
-  const LmOptions& o = *lm_.options;
-  return {lm_.model->view(),
-          data<int32_t>(beams_.lm_states),
-          static_cast<float>(o.alpha),
-          static_cast<float>(o.beta),
-          o.blank_scoring == "lm_weighted_full",
-          static_cast<float>(1 + o.alpha),
-          static_cast<float>(std::log(o.blank_eps)),
-          lm_.early(),
-          lm_.early() && !scale_forced_blank};
+  Fusion fusion = fusion_of(lm_.model, lm_.options, beams_.lm_states);
+  fusion.acoustic_forced_blank = lm_.early() && !scale_forced_blank;
+  return fusion;
 }
 
 int64_t FusedRows::layers() const {

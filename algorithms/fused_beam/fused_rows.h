@@ -91,9 +91,6 @@ class FusedRows {
   fused_beam::Gather gather_{};
 };
 
-/// A tensor of the model's dtype as phases see it; it must be contiguous.
-fused_beam::Elements elements(const at::Tensor& t);
-
 /// Candidates of `rows` hypotheses, `count` each, and the memory of them.
 struct CandidateArrays {
   CandidateArrays(int64_t rows, int64_t count, bool tdt, at::Device device);

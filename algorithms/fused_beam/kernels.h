@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/fused_beam/choose.h"
+#include "algorithms/fused_beam/ctc_frames.h"
 #include "algorithms/fused_beam/expand.h"
 #include "algorithms/fused_beam/frame.h"
 #include "algorithms/fused_beam/predict.h"
@@ -26,6 +27,7 @@ void launch(const ExpandFrame& phase, cudaStream_t stream);
 void launch(const ChooseExpanded& phase, cudaStream_t stream);
 void launch(const FinishFrame& phase, cudaStream_t stream);
 void launch(const NextFrame& phase, cudaStream_t stream);
+void launch(const CtcFrames& phase, cudaStream_t stream);
 
 /// All blocks one after the other.
 template <class Phase>

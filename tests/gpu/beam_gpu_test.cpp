@@ -29,18 +29,18 @@ class BeamGpu : public testing::Test {
 
   std::vector<Arm> arms() const {
     std::vector<Arm> all;
-    for (const bool fused : {false, true}) {
+    for (const bool with_lm : {false, true}) {
       nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
-      if (fused) options["lm"] = {{"path", lm_.path()}, {"alpha", 0.4}};
-      all.push_back({"ctc_beam", options});
-      for (const bool tdt : {false, true}) {
-        if (fused) options["lm"]["pruning"] = tdt ? "early" : "late";
-        all.push_back({"alsd_pp", options, tdt});
-        all.push_back({"aes_pp", options, tdt});
-        nlohmann::json kernels = options;
-        kernels["step"] = "fused";
-        all.push_back({"alsd_pp", kernels, tdt});
-        all.push_back({"aes_pp", kernels, tdt});
+      if (with_lm) options["lm"] = {{"path", lm_.path()}, {"alpha", 0.4}};
+      for (const char* step : {"operators", "fused"}) {
+        options["step"] = step;
+        all.push_back({"ctc_beam", options});
+        for (const bool tdt : {false, true}) {
+          nlohmann::json transducer = options;
+          if (with_lm) transducer["lm"]["pruning"] = tdt ? "early" : "late";
+          all.push_back({"alsd_pp", transducer, tdt});
+          all.push_back({"aes_pp", transducer, tdt});
+        }
       }
     }
     return all;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -158,6 +159,31 @@ inline void expect_same(const Hypothesis& found, const Hypothesis& expected,
   EXPECT_NEAR(found.score, expected.score, 1e-5 * (1 + std::abs(expected.score))) << what;
   for (size_t i = 0; i < expected.nbest.size(); ++i)
     expect_same(found.nbest[i], expected.nbest[i], what + " entry " + std::to_string(i));
+}
+
+/// Entries of `found` whose text stands elsewhere in `expected`, or not at all. Scores are equal
+/// place by place to a few roundings, and so are those of such a text: hypotheses tie.
+inline int64_t count_ties(const Hypothesis& found, const Hypothesis& expected,
+                          const std::string& what) {
+  EXPECT_EQ(found.nbest.size(), expected.nbest.size()) << what;
+  if (found.nbest.size() != expected.nbest.size()) return 0;
+  const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-5 * (1 + std::abs(b)); };
+  int64_t ties = 0;
+  for (size_t i = 0; i < expected.nbest.size(); ++i) {
+    const Hypothesis &own = found.nbest[i], &other = expected.nbest[i];
+    EXPECT_TRUE(near(own.score, other.score)) << what << " entry " << i;
+    if (own.tokens == other.tokens && own.frames == other.frames &&
+        own.durations == other.durations)
+      continue;
+    ++ties;
+    const auto same = std::find_if(expected.nbest.begin(), expected.nbest.end(),
+                                   [&](const auto& e) { return e.tokens == own.tokens; });
+    // Cut from the end of the list, or in another order.
+    const Hypothesis& rival = same == expected.nbest.end() ? expected.nbest.back() : *same;
+    EXPECT_TRUE(near(own.score, rival.score))
+        << what << " entry " << i << ": " << own.score << " against " << rival.score;
+  }
+  return ties;
 }
 
 }  // namespace rtfx::test

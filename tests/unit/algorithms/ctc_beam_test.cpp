@@ -32,6 +32,13 @@ struct Sums {
   std::map<Text, double> all, best;  // ln of the sum over label sequences, and of the largest
 };
 
+/// Options of both forms of a step.
+std::vector<nlohmann::json> forms(nlohmann::json options) {
+  nlohmann::json fused = options;
+  fused["step"] = "fused";
+  return {std::move(options), std::move(fused)};
+}
+
 Sums enumerate(const Table& row, int32_t tokens) {
   const auto blank = static_cast<int32_t>(row.empty() ? 0 : row[0].size() - 1);
   std::vector<int32_t> choices;
@@ -69,29 +76,31 @@ TEST(CtcBeam, ScoresAreSumsOverAllLabelSequences) {
   for (int trial = 0; trial < 12; ++trial) {
     const auto rows = random_rows(random, kBeam, 3, {4, 1, 0, 3});
     for (const bool sum : {true, false}) {
-      for (const bool fused : {false, true}) {
+      for (const bool with_lm : {false, true}) {
         const double alpha = 0.6, beta = 0.3;
         nlohmann::json options = {{"beam_size", kBeam},
                                   {"nbest", kBeam},
                                   {"beam_threshold", 1000},
                                   {"merge", sum ? "sum" : "max"}};
-        if (fused) options["lm"] = {{"path", lm.path()}, {"alpha", alpha}, {"beta", beta}};
-        const auto found = decode("ctc_beam", options, rows, kBeam);
-        for (size_t b = 0; b < rows.size(); ++b) {
-          const Sums sums = enumerate(rows[b], 3);
-          const auto& expected = sum ? sums.all : sums.best;
-          EXPECT_EQ(found[b].nbest.size(), expected.size());
-          for (const auto& [text, score] : expected) {
-            double total = score;
-            if (fused) {
-              for (size_t u = 0; u < text.size(); ++u)
-                total += alpha * lm.score({text.begin(), text.begin() + static_cast<int64_t>(u)},
-                                          text[u]) +
-                         beta;
-              total += alpha * lm.end(text);
+        if (with_lm) options["lm"] = {{"path", lm.path()}, {"alpha", alpha}, {"beta", beta}};
+        for (const nlohmann::json& form : forms(options)) {
+          const auto found = decode("ctc_beam", form, rows, kBeam);
+          for (size_t b = 0; b < rows.size(); ++b) {
+            const Sums sums = enumerate(rows[b], 3);
+            const auto& expected = sum ? sums.all : sums.best;
+            EXPECT_EQ(found[b].nbest.size(), expected.size());
+            for (const auto& [text, score] : expected) {
+              double total = score;
+              if (with_lm) {
+                for (size_t u = 0; u < text.size(); ++u)
+                  total += alpha * lm.score({text.begin(), text.begin() + static_cast<int64_t>(u)},
+                                            text[u]) +
+                           beta;
+                total += alpha * lm.end(text);
+              }
+              EXPECT_NEAR(listed_score(found[b], text), total, 2e-5)
+                  << form << " row " << b << " " << testing::PrintToString(text);
             }
-            EXPECT_NEAR(listed_score(found[b], text), total, 2e-5)
-                << options << " row " << b << " " << testing::PrintToString(text);
           }
         }
       }
@@ -108,11 +117,13 @@ TEST(CtcBeam, ABeamOfOneIsGreedySearch) {
       for (auto& frame : row)
         for (double& x : frame) x = std::round(x);  // ties
     const auto greedy = decode("ctc_greedy", {}, rows, 5);
-    const auto beam = decode("ctc_beam", {{"beam_size", 1}}, rows, 5);
-    for (size_t b = 0; b < rows.size(); ++b) {
-      EXPECT_EQ(beam[b].tokens, greedy[b].tokens);
-      EXPECT_EQ(beam[b].frames, greedy[b].frames);
-      EXPECT_NEAR(beam[b].score, greedy[b].score, 1e-4);
+    for (const nlohmann::json& form : forms({{"beam_size", 1}})) {
+      const auto beam = decode("ctc_beam", form, rows, 5);
+      for (size_t b = 0; b < rows.size(); ++b) {
+        EXPECT_EQ(beam[b].tokens, greedy[b].tokens);
+        EXPECT_EQ(beam[b].frames, greedy[b].frames);
+        EXPECT_NEAR(beam[b].score, greedy[b].score, 1e-4);
+      }
     }
   }
 }
@@ -152,10 +163,45 @@ TEST(CtcBeam, TheThresholdDropsWhatIsFarBehind) {
 TEST(CtcBeam, EveryReadIsDeclared) {
   std::mt19937 random(79);
   const auto batch = batch_of(random_rows(random, 6, 6, {5, 0, 9}), 7);
-  const auto decoder = make_decoder("ctc_beam", {{"nbest", 4}}, "");
-  decoder->prepare(identity_model(6), {});
-  EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); }));
-  EXPECT_EQ(decoder->counters().at("host_reads"), 9 + 1);
+  for (const nlohmann::json& form : forms({{"nbest", 4}})) {
+    const auto decoder = make_decoder("ctc_beam", form, "");
+    decoder->prepare(identity_model(6), {});
+    EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); }));
+    EXPECT_EQ(decoder->counters().at("host_reads"), form.contains("step") ? 0 : 9 + 1);
+  }
+}
+
+/// The kernel's code, run here by a thread of the CPU, against LibTorch's operators.
+TEST(CtcBeam, FusedEqualsTheOperators) {
+  constexpr int64_t kTokens = 20;
+  const SmallLm lm(kTokens);
+  std::mt19937 random(83);
+  const auto draw = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int trial = 0; trial < 120; ++trial) {
+    const int64_t beam = draw(1, kTokens);
+    nlohmann::json options = {{"beam_size", beam},
+                              {"nbest", beam},
+                              {"beam_threshold", draw(0, 1) == 1 ? 20.0 : 4.0},
+                              {"merge", draw(0, 1) == 1 ? "sum" : "max"},
+                              {"temperature", draw(0, 1) == 1 ? 1.0 : 1.7}};
+    if (trial % 3 > 0)
+      options["lm"] = {{"path", lm.path()},
+                       {"alpha", 0.3 * static_cast<double>(draw(0, 2))},
+                       {"beta", 0.4 * static_cast<double>(draw(0, 1))}};
+    auto rows = random_rows(random, kTokens, kTokens, {draw(0, 25), draw(0, 25), 0, draw(0, 9)});
+    if (trial % 4 == 0)  // ties
+      for (Table& row : rows)
+        for (auto& frame : row)
+          for (double& x : frame) x = std::round(x);
+    const auto both = forms(options);
+    const auto expected = decode("ctc_beam", both[0], rows, kTokens);
+    const auto found = decode("ctc_beam", both[1], rows, kTokens);
+    for (size_t b = 0; b < rows.size(); ++b)
+      expect_same(found[b], expected[b], both[1].dump() + " row " + std::to_string(b));
+    if (HasFailure()) return;
+  }
 }
 
 TEST(CtcBeam, BadInput) {
@@ -166,9 +212,11 @@ TEST(CtcBeam, BadInput) {
                UserError);
   auto nan = random_rows(random, 4, 4, {3, 3});
   nan[1][1][0] = std::nan("");
-  const auto found = decode("ctc_beam", {}, nan, 4);
-  EXPECT_FALSE(found[0].nan);
-  EXPECT_TRUE(found[1].nan);
+  for (const nlohmann::json& form : forms({{"beam_size", 4}})) {
+    const auto found = decode("ctc_beam", form, nan, 4);
+    EXPECT_FALSE(found[0].nan);
+    EXPECT_TRUE(found[1].nan);
+  }
 }
 
 }  // namespace
