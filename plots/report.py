@@ -15,6 +15,7 @@ import gpu_idle
 import gpu_timeline
 import history
 import jinja2
+import markupsafe
 import region_share
 import rtfx_by_decoder
 import trade_off
@@ -183,6 +184,14 @@ def figures(cases, profile, facts):
             yield name, {"title": title, "caption": caption, "drawings": parts}
 
 
+def breakable(name):
+    """A name that may go on in the next line after an underscore or a slash."""
+    name = markupsafe.escape(name)
+    for sign in "_/":
+        name = name.replace(sign, markupsafe.Markup(f"{sign}<wbr>"))
+    return name
+
+
 def render(journal, profile, facts):
     cases = journal.cases
     provenance = journal.provenance
@@ -202,6 +211,7 @@ def render(journal, profile, facts):
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
     )
+    environment.filters["breakable"] = breakable
     return environment.get_template("report.html.j2").render(
         provenance=provenance,
         sentences=sentences,

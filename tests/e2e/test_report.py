@@ -24,10 +24,13 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.fetched, self.texts, self.open = [], [], {}, []
+        self.ids, self.fetched, self.texts, self.open, self.goes_on = [], [], {}, [], False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        if tag == "wbr":  # the text goes on
+            self.goes_on = True
+            return
         self.open.append(tag)
         for name, value in attributes:
             if name == "id":
@@ -41,7 +44,9 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         for tag in set(self.open):
-            self.texts.setdefault(tag, []).append(data)
+            texts = self.texts.setdefault(tag, [""])
+            texts[-1:] = [texts[-1] + data] if self.goes_on else [texts[-1], data]
+        self.goes_on = False
 
 
 def page_of(folder, records, tail=""):

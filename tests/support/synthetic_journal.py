@@ -84,7 +84,7 @@ def typical():
                             fields |= {"verdict": "different", "differing": 7}
                     took = seconds * (1 + 0.01 * round) / batch**0.6
                     records.append(run(round=round, decode_seconds=took, **fields))
-    records.append(failure(model="quickstart-tdt", decoder="broken"))
+    records.append(failure(model="quickstart-tdt", decoder="broken_with_a_long_name_of_three_lines"))
     return records
 
 
