@@ -18,11 +18,10 @@ bool may_be_journal(const std::filesystem::path& path) {
   for (const auto& part : path) {
     if (part == "hypotheses" || part == "shards") return false;
   }
-  const std::string name = path.filename().string();
-  const size_t ending = name.rfind(".jsonl");
-  return ending != std::string::npos &&
-         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(ending) + 6, name.end(),
-                     [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  const std::string name = path.filename().string(), ending = ".jsonl";
+  const size_t at = name.rfind(ending);
+  return at != std::string::npos &&
+         name.find_first_not_of(".0123456789", at + ending.size()) == std::string::npos;
 }
 
 /// Other files of JSON lines, such as manifests, need not follow docs/journal.md.

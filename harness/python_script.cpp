@@ -27,7 +27,7 @@ class Input {
  public:
   explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
     size_t written = 0;
-    while (descriptor_ >= 0 && written < text.size()) {
+    while (written < text.size()) {
       const ssize_t count = write(descriptor_, text.data() + written, text.size() - written);
       if (count < 0) throw UserError("the input of a script", std::strerror(errno), "");
       written += static_cast<size_t>(count);
