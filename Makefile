@@ -27,6 +27,7 @@ bench: build  ## run CONFIG and write its HTML report
 	@scripts/bench.sh $(CONFIG)
 
 test: build  ## all tests, and the checks of format and style
+	@scripts/setup.sh --browser
 	@scripts/test.sh
 
 dist: build  ## a folder that runs on other machines, in dist/rtfx

@@ -16,11 +16,11 @@
 #include "harness/profile.h"
 #include "harness/provenance.h"
 #include "harness/python_script.h"
+#include "harness/report.h"
 #include "harness/reproduce.h"
 #include "harness/result_commands.h"
 #include "harness/run.h"
 #include "harness/stream.h"
-#include "harness/table.h"
 #include "harness/transcribe.h"
 
 namespace rtfx {
@@ -111,18 +111,6 @@ void print_plan(const Config& config) {
              config.hash().substr(0, 12));
 }
 
-/// The table of a finished or interrupted run, and its HTML page.
-int report(const std::filesystem::path& folder, bool table_only) {
-  const auto records = read_journal(folder / "journal.jsonl");
-  double cv_max = Protocol().cv_max;
-  for (const json& record : records) {
-    if (record.value("kind", "") == "provenance") cv_max = record["config"]["protocol"]["cv_max"];
-  }
-  print_table(records, cv_max);
-  if (!table_only) run_script("report", "plots/report.py", {folder.string()});
-  return kOk;
-}
-
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
   ConfigArguments run_arguments, stream_arguments, emissions_arguments, validate_arguments,
@@ -131,11 +119,12 @@ struct Program {
   bool no_cupti = false;
   TranscribeOptions transcription;
   GraphOptions graph;
-  std::string report_folder, table, table_journal, shard;
+  ReportOptions report_options;
+  std::string table, table_journal, shard;
   ChildTask child;
   std::vector<std::string> ended_decoders;
   int64_t quick = 0;
-  bool resume = false, force = false, list_json = false, table_only = false, latex = false;
+  bool resume = false, force = false, list_json = false, latex = false;
   int code = kOk;
   std::unique_ptr<ResultCommands> result_commands;
 
@@ -163,11 +152,24 @@ struct Program {
     validate_arguments.add_to(*validate);
     validate->callback([this] { print_plan(validate_arguments.load()); });
 
-    auto* page = app.add_subcommand("report", "table and HTML page of a run's folder");
-    page->add_option("folder", report_folder, "folder with journal.jsonl")->required();
-    page->add_flag("--table-only", table_only, "print the table, make no page");
-    page->callback([this] { code = report(report_folder, table_only); });
+    add_report();
     result_commands = std::make_unique<ResultCommands>(app, code);
+  }
+
+  void add_report() {
+    auto* command = app.add_subcommand("report", "table and HTML page of a run");
+    command->add_option("run", report_options.run, "folder with journal.jsonl, or a journal")
+        ->required();
+    command->add_option("--baseline", report_options.baseline,
+                        "an earlier run: what changed since, with intervals");
+    command->add_option("--history", report_options.history,
+                        "folder with the journals of earlier runs: RTFx and WER over revisions");
+    command->add_option("--profile", report_options.profile,
+                        "profile.jsonl of `rtfx profile` (default: beside the journal)");
+    command->add_option("-o,--output", report_options.output,
+                        "the page (default: report.html beside the journal)");
+    command->add_flag("--table-only", report_options.table_only, "print the table, make no page");
+    command->callback([this] { rtfx::report(report_options); });
   }
 
   void add_run() {

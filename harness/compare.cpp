@@ -34,29 +34,6 @@ std::string points(const Interval& d) {
                      100 * d.high);
 }
 
-/// Edits of the utterances that have a reference in both, by utterance.
-std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
-                                       const CaseResult& y) {
-  const auto old = read_hypotheses(a, x), now = read_hypotheses(b, y);
-  if (!old || !now || x.rounds.empty() || y.rounds.empty()) return std::nullopt;
-  const Normalizer& normalizer =
-      find_normalizer(y.rounds.back().at("wer").at("normalizer").get<std::string>(), y.name());
-  std::map<std::string, const UtteranceText*> by_id;
-  for (const UtteranceText& text : *old) by_id[text.id] = &text;
-  std::vector<EditCounts> left, right;
-  int64_t words = 0;
-  for (const UtteranceText& text : *now) {
-    const auto found = by_id.find(text.id);
-    if (found == by_id.end() || !text.reference) continue;
-    const auto reference = normalizer.words(*text.reference);
-    left.push_back(count_edits(reference, normalizer.words(found->second->text)));
-    right.push_back(count_edits(reference, normalizer.words(text.text)));
-    words += static_cast<int64_t>(reference.size());
-  }
-  if (words == 0) return std::nullopt;
-  return bootstrap_wer_difference(left, right, kSeed);
-}
-
 void print_metric(const Metric& metric, const std::vector<double>& a, const std::vector<double>& b,
                   const std::string& change) {
   fmt::print("  {:<20} {:>12} {:>12}  {}\n", metric.key, figure(metric, summarize(a).mean),
@@ -102,6 +79,28 @@ void print_head(const char* left, const char* right) {
 }
 
 }  // namespace
+
+std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
+                                       const CaseResult& y) {
+  const auto old = read_hypotheses(a, x), now = read_hypotheses(b, y);
+  if (!old || !now || x.rounds.empty() || y.rounds.empty()) return std::nullopt;
+  const Normalizer& normalizer =
+      find_normalizer(y.rounds.back().at("wer").at("normalizer").get<std::string>(), y.name());
+  std::map<std::string, const UtteranceText*> by_id;
+  for (const UtteranceText& text : *old) by_id[text.id] = &text;
+  std::vector<EditCounts> left, right;
+  int64_t words = 0;
+  for (const UtteranceText& text : *now) {
+    const auto found = by_id.find(text.id);
+    if (found == by_id.end() || !text.reference) continue;
+    const auto reference = normalizer.words(*text.reference);
+    left.push_back(count_edits(reference, normalizer.words(found->second->text)));
+    right.push_back(count_edits(reference, normalizer.words(text.text)));
+    words += static_cast<int64_t>(reference.size());
+  }
+  if (words == 0) return std::nullopt;
+  return bootstrap_wer_difference(left, right, kSeed);
+}
 
 void print_comparison(const ResultSet& a, const ResultSet& b) {
   a.require_cases();

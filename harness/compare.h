@@ -1,6 +1,7 @@
 // `rtfx compare` and the table of `rtfx gate` on the terminal.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "harness/gate.h"
@@ -13,6 +14,11 @@ namespace rtfx {
 /// hold the hypotheses). Before it, what changed in the provenance; after it, cases that only one
 /// holds and the noise floor. Throws UserError for profiled records and where no case is in both.
 void print_comparison(const ResultSet& a, const ResultSet& b);
+
+/// WER of y (a case of b) minus that of x (of a) by paired bootstrap over the utterances that have
+/// a reference in both, normalised as in y; none where the hypotheses of either are not there.
+std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
+                                       const CaseResult& y);
 
 /// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that
 /// were measured side by side, and the difference in WER. A/A controls show the noise floor.

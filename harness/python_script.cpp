@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -18,6 +21,28 @@ std::string python() {
   const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
   return std::filesystem::exists(own) ? own.string() : "python3";
 }
+
+/// A file without a name that holds `text`, to be read from its beginning.
+class Input {
+ public:
+  explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
+    size_t written = 0;
+    while (written < text.size()) {
+      const ssize_t count = write(descriptor_, text.data() + written, text.size() - written);
+      if (count < 0) throw UserError("the input of a script", std::strerror(errno), "");
+      written += static_cast<size_t>(count);
+    }
+    lseek(descriptor_, 0, SEEK_SET);
+  }
+  ~Input() { close(descriptor_); }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
 
 }  // namespace
 
@@ -31,17 +56,22 @@ std::filesystem::path project_file(const std::string& name) {
 }
 
 void run_script(const std::string& what, const std::string& script,
-                const std::vector<std::string>& arguments) {
+                const std::vector<std::string>& arguments, const std::string& input) {
   std::vector<std::string> command = {python(), project_file(script).string()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& argument : command) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   std::fflush(stdout);  // what we printed comes first
+  const Input file(input);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, file.descriptor(), STDIN_FILENO);
   pid_t child = 0;
   int status = 0;
   const bool started =
-      posix_spawnp(&child, pointers[0], nullptr, nullptr, pointers.data(), environ) == 0;
+      posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
   if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
       WEXITSTATUS(status) == 0) {
     return;

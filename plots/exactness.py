@@ -38,7 +38,7 @@ def draw(cases, width):
         name_rows(cell, [f"{c.decoder}{marks[c.is_approximate]}, b {c.batch}" for c in group])
         cell.set_xlim(0, max(sum(grades_of(case).values()) for case in group))
         cell.set_title(title)
-    axes[-1, 0].set_xlabel("utterances; ~ declared approximate")
+    axes[-1, 0].set_xlabel("utterances (~: approximate)")
     grades = [grade for grade in COLOURS if grade in handles]
     legend(figure, [handles[grade] for grade in grades], grades, width)
     return figure

@@ -7,7 +7,17 @@ from pathlib import Path
 
 from journal import Case, Journal, panels, read_records
 from matplotlib.lines import Line2D
-from style import BAR, BLUE, INK, SKY, legend, main, name_rows, new_figure, text_on
+from style import (
+    BAR,
+    BLUE,
+    SKY,
+    VERMILION,
+    legend,
+    main,
+    name_rows,
+    new_figure,
+    text_on,
+)
 
 REGION = "decode"
 IDLE = "#DDDDDD"
@@ -74,8 +84,8 @@ def draw_case(cell, row, region, handles):
         left += share
     if region["gpu.idle_launch"] is not None:
         at = 100 * (1 - region["gpu.idle_launch"])
-        cell.plot([at, at], [row - 0.39, row + 0.39], color=INK, linewidth=1.6)
-        handles.setdefault(LAUNCH, Line2D([], [], color=INK, linewidth=1.6))
+        cell.plot([at, at], [row - 0.39, row + 0.39], color=VERMILION, linewidth=1.8)
+        handles.setdefault(LAUNCH, Line2D([], [], color=VERMILION, linewidth=1.8))
     cell.annotate(
         f"{wall:.3g} s" if wall >= 1 else f"{1e3 * wall:.3g} ms",
         (100, row),

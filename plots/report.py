@@ -1,29 +1,57 @@
-"""The HTML page of a run: report.py RUN_DIR [-o FILE]. One file that needs nothing else."""
+"""The HTML page of a run, one file that needs nothing else: `rtfx report` runs this.
+
+Standard input holds what the program says beside the journal (harness/report_facts.h): the words of
+both sides where they differ, changes since a baseline run, and the history of earlier runs.
+"""
 
 import argparse
 import html
 import json
+import sys
 from pathlib import Path
 
 import exactness
+import gpu_idle
+import gpu_timeline
+import history
 import jinja2
+import markupsafe
 import region_share
 import rtfx_by_decoder
+import trade_off
 from journal import read_journal
+from page_provenance import about, baseline_of
+from page_words import grouped
 from style import NARROW, WIDE, inline_svg
+from timeline import read_trace
 
 FIGURES = [
-    ("rtfx", rtfx_by_decoder, "How fast?",
+    ("rtfx", "How fast?", rtfx_by_decoder.draw,
      "RTFx: seconds of audio per second of work, mean over the measured rounds; the thin line is "
      "one standard deviation each way. Total: from samples to text. Decode: the decoder alone."),
-    ("regions", region_share, "Where does the time go?",
+    ("trade", "What does accuracy cost?", trade_off.draw,
+     "Word error rate against total RTFx: to the right is faster, lower is better. The line joins "
+     "the decoders that no other one beats in both."),
+    ("regions", "Where does the time go?", region_share.draw,
      "Mean share of each region in a pass over the whole set. Up to the encoder, the decoders of a "
      "round share one measurement."),
-    ("grades", exactness, "Is it the same?",
+    ("idle", "Where does the GPU wait?", None,
+     "From a profile: the share of the decode region in which a kernel runs. Collecting slows down "
+     "every launch, so that idle shares of decoders that launch much are upper bounds."),
+    ("timeline", "What happens when?", None,
+     "From a profile, one strip for each case: its regions above, and below the share of time in "
+     "which a kernel runs, from none to all (the faint line)."),
+    ("grades", "Is it the same?", exactness.draw,
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
      "frames and durations. Tie: the first difference lies within the rounding of the logits. "
      "Text: other tokens, same words. Different: other words."),
+    ("history", "Since when?", None,
+     "Results of the same case under the same conditions (machine, LibTorch, model, data, options) "
+     "by the time of their run: mean over rounds with its 95 % interval. + marks a revision with "
+     "changes that were not committed."),
 ]  # fmt: skip
+
+MOST_BARS = 40
 
 VERDICT_CLASS = {
     "reference": "plain",
@@ -71,13 +99,6 @@ def row_of(case, cv_max):
     }
 
 
-def differences(cases):
-    for case in cases:
-        difference = case.worst_run and case.worst_run["exactness"].get("first_difference")
-        if difference:
-            yield {"case": case.name, "verdict": case.verdict, **difference}
-
-
 def exactness_sentence(cases):
     judged = [c for c in cases if c.verdict and not c.is_reference and not c.is_approximate]
     if not judged:
@@ -114,20 +135,64 @@ def speed_sentences(cases):
         )
 
 
-def figures(cases):
-    for name, module, title, caption in FIGURES:
-        wide = module.draw(cases, WIDE)
-        if wide is None:
-            continue
-        yield {
-            "title": title,
-            "caption": caption,
-            "wide": inline_svg(wide, f"{name}-wide", html.escape(title)),
-            "narrow": inline_svg(module.draw(cases, NARROW), f"{name}-narrow", html.escape(title)),
-        }
+def by_model(cases):
+    """[cases] where they are few; many bars are a drawing for each model, which fits on a page."""
+    if len(cases) <= MOST_BARS:
+        return [cases]
+    models = dict.fromkeys(case.model for case in cases)
+    return [[case for case in cases if case.model == model] for model in models]
 
 
-def render(journal):
+def figure_sources(cases, profile, facts):
+    """{name of a figure: [draw(width), ...]} of what there is."""
+    sources = {
+        name: [
+            lambda width, draw=draw, part=part: draw(part, width)
+            for part in ([cases] if draw is trade_off.draw else by_model(cases))
+        ]
+        for name, _, draw, _ in FIGURES
+        if draw
+    }
+    if profile.is_file() or (profile / "profile.jsonl").is_file():
+        profiled = gpu_idle.read_profile(profile).cases
+        sources["idle"] = [lambda width: gpu_idle.draw(profiled, width)]
+    trace = (profile if profile.is_dir() else profile.parent) / "trace.json"
+    if trace.is_file():
+        laps = read_trace(trace)
+        sources["timeline"] = [lambda width: gpu_timeline.draw(laps, width)]
+    if facts["history"]:
+        sources["history"] = [lambda width: history.draw(facts["history"], cases, width)]
+    return sources
+
+
+def drawings(name, title, draws):
+    """(wide, narrow) of each part of a figure that shows anything, as <svg> elements."""
+    for part, draw in enumerate(draws):
+        figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
+        if figures["wide"] is not None:
+            yield [
+                inline_svg(figure, f"{name}{part}-{size}", html.escape(title))
+                for size, figure in figures.items()
+            ]
+
+
+def figures(cases, profile, facts):
+    sources = figure_sources(cases, profile, facts)
+    for name, title, _, caption in FIGURES:
+        parts = list(drawings(name, title, sources.get(name, [])))
+        if parts:
+            yield name, {"title": title, "caption": caption, "drawings": parts}
+
+
+def breakable(name):
+    """A name that may go on in the next line after an underscore or a slash."""
+    name = markupsafe.escape(name)
+    for sign in "_/":
+        name = name.replace(sign, markupsafe.Markup(f"{sign}<wbr>"))
+    return name
+
+
+def render(journal, profile, facts):
     cases = journal.cases
     provenance = journal.provenance
     cv_max = provenance.get("config", {}).get("protocol", {}).get("cv_max", 0.05)
@@ -146,27 +211,34 @@ def render(journal):
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
     )
+    environment.filters["breakable"] = breakable
     return environment.get_template("report.html.j2").render(
         provenance=provenance,
         sentences=sentences,
         rows=rows,
-        figures=list(figures(cases)),
-        differences=list(differences(cases)),
+        figures=dict(figures(cases, profile, facts)),
+        differences=grouped(facts["differences"]),
+        baseline=baseline_of(facts),
+        history=facts["history"],
+        about=list(about(provenance)) if provenance else [],
         failures=[case for case in cases if case.failure],
         records=[json.dumps(p, indent=2, ensure_ascii=False) for p in journal.provenances],
     )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", help="folder of a run, or a journal")
-    parser.add_argument("-o", "--output", type=Path, help="default: report.html beside the journal")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--profile", type=Path, help="profile.jsonl or its folder")
+    parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
-    journal = read_journal(arguments.run)
-    if not journal.cases:
-        raise SystemExit(f"{journal.path}: holds no finished or failed case yet")
-    output = arguments.output or journal.path.with_name("report.html")
-    output.write_text(render(journal), encoding="utf-8")
+    journal = read_journal(arguments.journal)
+    profile = arguments.profile or journal.path.parent
+    if not profile.exists():
+        raise SystemExit(f"{profile}: no profile there")
+    name = "report.html" if journal.path.stem == "journal" else f"{journal.path.stem}.html"
+    output = arguments.output or journal.path.with_name(name)
+    output.write_text(render(journal, profile, json.load(sys.stdin)), encoding="utf-8")
     print(f"report: {output}")
 
 

@@ -1,4 +1,4 @@
-"""Our decoders beside a rival's, by batch size: rival_table.py JOURNAL... --rival FILE... [-o FILE.md]
+"""Our decoders beside a rival's: rival_table.py JOURNAL... --rival FILE... [--pairs OURS=THEIRS...] [-o FILE.md]
 
 JOURNAL: folders or journals of `rtfx run`. FILE: JSON lines of the rival's own measurement, in the
 same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
@@ -6,7 +6,9 @@ same lease of the same GPU on the same audio; each line has `model` (NAME.nemo),
 
 Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (ours: the
 regions decode and d2h, because the rival's time ends with the hypotheses on the host), the word
-error rates, and how many times faster our fastest decoder is than the rival's fastest.
+error rates, and how many times faster our fastest transducer decoder is than the rival's fastest. With
+--pairs, for searches of several kinds: how many times faster each of ours is than the rival's of its
+kind, by the decoders' ids.
 """
 
 import argparse
@@ -33,14 +35,13 @@ def span(values):
     return "–".join([texts[0], *texts[1:][-1:]]) if texts else "–"
 
 
-def our_rows(journals):
-    """{(model, dtype, seconds of audio): {decoder: Row}} of the transducer decoders."""
+def our_rows(journals, wanted):
+    """{(model, dtype, seconds of audio): {decoder: Row}} of those that wanted(case) says."""
     tables = {}
     for journal in journals:
         for case in journal.cases:
-            decoder = case.last["decoder"]
             by_count = case.last["batch"]["by"] == "count"
-            if not (case.runs and by_count and decoder.get("head") == "transducer"):
+            if not (case.runs and by_count and wanted(case)):
                 continue
             key = (case.model, case.dtype, round(case.last["dataset"]["audio_seconds"]))
             row = tables.setdefault(key, {}).setdefault(case.decoder, Row(case.decoder, True))
@@ -76,7 +77,19 @@ def ratios(rows, batches):
     return texts
 
 
-def table(key, rows, rival):
+def summary(rows, batches, rival, pairs):
+    """The last rows of a table: (what, ratio by batch)."""
+    if not pairs:
+        return [(f"{rival}'s fastest / our fastest", ratios(rows, batches))]
+    found = []
+    for ours, theirs in pairs:
+        two = [row for row in rows if row.name == (ours if row.ours else f"{rival} {theirs}")]
+        if len(two) == 2:
+            found.append((f"{rival} {theirs} / {ours}", ratios(two, batches)))
+    return found
+
+
+def table(key, rows, rival, pairs):
     model, dtype, audio = key
     batches = sorted({batch for row in rows for batch in row.seconds})
     lines = [
@@ -87,8 +100,8 @@ def table(key, rows, rival):
     ]
     for row in rows:
         lines.append("| " + " | ".join(row.cells(batches)) + " |")
-    texts = [f"**{text}**" for text in ratios(rows, batches)]
-    lines.append(f"| **{rival}'s fastest / our fastest** | " + " | ".join(texts) + " | |")
+    for what, values in summary(rows, batches, rival, pairs):
+        lines.append(f"| **{what}** | " + " | ".join(f"**{text}**" for text in values) + " | |")
     return "\n".join(lines)
 
 
@@ -96,18 +109,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("journals", nargs="+", type=Path)
     parser.add_argument("--rival", nargs="+", type=Path, required=True)
+    parser.add_argument("--pairs", nargs="+", default=[], metavar="OURS=THEIRS")
     parser.add_argument("--name", default="NeMo", help="the rival's name")
     parser.add_argument("-o", "--output", type=Path, help="Markdown file")
     arguments = parser.parse_args()
 
-    tables = our_rows([read_journal(path) for path in arguments.journals])
+    pairs = [tuple(pair.split("=", 1)) for pair in arguments.pairs]
+    if any(len(pair) != 2 for pair in pairs):
+        parser.error("--pairs: each is OURS=THEIRS, two decoder ids")
+    of_pairs = {ours for ours, _ in pairs}
+    tables = our_rows(
+        [read_journal(path) for path in arguments.journals],
+        lambda case: case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == "transducer",
+    )
     for path in arguments.rival:
         add_rival(tables, read_records(path), arguments.name)
     compared = {key: list(rows.values()) for key, rows in tables.items()}
     compared = {key: rows for key, rows in compared.items() if any(not row.ours for row in rows)}
     if not compared:
         raise SystemExit("no model, dtype and length of audio is in both: nothing to compare")
-    text = "\n\n".join(table(key, rows, arguments.name) for key, rows in compared.items()) + "\n"
+    text = "\n\n".join(table(key, rows, arguments.name, pairs) for key, rows in compared.items()) + "\n"
     print(text, end="")
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

@@ -100,6 +100,10 @@ def inline_svg(figure, name, description):
     return svg.replace(INK.lower(), "currentColor").replace(FAINT.lower(), "var(--line)")
 
 
+def save(figure, path):
+    figure.savefig(path, facecolor="white", dpi=160)
+
+
 def main(description, draw, read=read_journal, shown=lambda journal: journal.cases):
     """The command line of a figure's script."""
     parser = argparse.ArgumentParser(description=description)
@@ -112,6 +116,6 @@ def main(description, draw, read=read_journal, shown=lambda journal: journal.cas
     figure = draw(cases, arguments.width)
     if figure is None:
         raise SystemExit(f"{journal.path}: no record that this figure shows")
-    figure.savefig(arguments.output, facecolor="white", dpi=160)
+    save(figure, arguments.output)
     keys = sorted({case.last["result_key"] for case in cases if case.runs})
     print(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}")

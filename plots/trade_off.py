@@ -5,7 +5,7 @@ from journal import panels
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 from options import arm, by_batch, option, rtfx, wer_percent
-from style import GREY, SERIES, legend, main, new_figure, short_number
+from style import GREY, NARROW, SERIES, legend, main, new_figure, short_number
 from sweep import MARKERS
 
 
@@ -26,8 +26,12 @@ def draw(cases, width):
     names = list(dict.fromkeys(arm(case) for case in cases))
     colours = {name: SERIES[i % len(SERIES)] for i, name in enumerate(names)}
     markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(names)}
-    figure, axes = new_figure(len(groups), 1, width, [2.4] * len(groups))
-    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+    columns = 2 if width > NARROW and len(groups) > 1 else 1
+    rows = -(-len(groups) // columns)
+    figure, axes = new_figure(rows, columns, width, [2.4 / columns**0.4] * rows)
+    for cell in axes.flat[len(groups) :]:
+        cell.set_axis_off()
+    for cell, (title, group) in zip(axes.flat, groups.items()):
         points = [(rtfx(case), wer_percent(case), case) for case in group if rtfx(case)]
         edge = best_of_both(points)
         cell.plot([p[0] for p in edge], [p[1] for p in edge], color=GREY, linewidth=1, zorder=1)
@@ -38,13 +42,17 @@ def draw(cases, width):
                 cell.annotate(f"{option(case, 'beam_size'):g}", (x, y), xytext=(4, 3),
                               textcoords="offset points", fontsize=7)  # fmt: skip
         cell.set_xscale("log")
-        cell.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = cell.get_xlim()
+        narrow = high < 10 * low
+        cell.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if narrow else (1, 2, 5)))
         cell.xaxis.set_major_formatter(short_number)
         cell.xaxis.set_minor_locator(NullLocator())
         cell.set_ylabel("word error rate (%)")
         cell.grid(axis="y")
         cell.set_title(title)
-    axes[-1, 0].set_xlabel("RTFx total (s of audio per s); numbers: beam size")
+    beams = any(option(case, "beam_size") for case in cases)
+    numbers = "; numbers: beam size" if beams else ""
+    figure.supxlabel(f"RTFx total (s of audio per s){numbers}", fontsize=9)
     handles = [
         Line2D([], [], color=colours[n], marker=markers[n], linestyle="", markersize=5)
         for n in names

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing: system packages through apt, Python packages into .venv.
-# Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch.
+# Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch. --browser: also Chromium,
+# in which a test looks at the HTML page; Ubuntu has it as a snap only, so there the test is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +10,10 @@ packages=(
   libarchive-dev libcli11-dev libfmt-dev libfst-dev libgtest-dev libicu-dev libsentencepiece-dev
   libsndfile1-dev libsoxr-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
 )
+
+if [[ ${1:-} == --browser ]] && grep -q '^ID=debian' /etc/os-release; then
+  packages+=(chromium)
+fi
 
 is_installed() { [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 

@@ -1,5 +1,6 @@
 #include "algorithms/cuda_graphs/graph.h"
 
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
@@ -143,6 +144,9 @@ Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph
     work(recorder);
     executable->graph = capture.end();
   }
+  // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
+  // given back when the graph goes. As long as the graph lives the memory is its own all the same.
+  at::cuda::clearCublasWorkspaces();
   executable->pool.close();
   RTFX_CUDA(cudaGraphInstantiate(&executable->exec, executable->graph, 0));
   Graph graph;

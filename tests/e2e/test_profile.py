@@ -115,14 +115,6 @@ def test_bad_options(profile, arguments):
     assert profile(*arguments).returncode == 2
 
 
-def gpu_record(busy=0.2, valid=True, **fields):
-    decode = {"wall_seconds": 1.5, "gpu.busy": busy, "gpu.busy_with_copies": busy,
-              "gpu.idle_launch": 0.8}  # fmt: skip
-    return synthetic.case_fields(**fields) | {
-        "kind": "profile", "profiled": True, "valid": valid, "regions": {"decode": decode},
-    }  # fmt: skip
-
-
 def draw(folder, output, *records):
     lines = [json.dumps(record) + "\n" for record in records]
     (folder / "profile.jsonl").write_text("".join(lines))
@@ -134,21 +126,21 @@ def draw(folder, output, *records):
 def test_figure_of_idle_shares(tmp_path, ending, magic):
     output = tmp_path / f"idle.{ending}"
     provenance = synthetic.provenance() | {"profiled": True}
-    result = draw(tmp_path, output, provenance, gpu_record(), gpu_record(batch=1))
+    result = draw(tmp_path, output, provenance, synthetic.profile(), synthetic.profile(batch=1))
     assert result.returncode == 0, result.stderr
     assert output.read_bytes().startswith(magic)
 
 
 def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
-    invalid = gpu_record(valid=False)
-    result = draw(tmp_path, tmp_path / "idle.svg", gpu_record(busy=None), invalid)
+    invalid = synthetic.profile(valid=False)
+    result = draw(tmp_path, tmp_path / "idle.svg", synthetic.profile(busy=None), invalid)
     assert result.returncode == 1 and "no record" in result.stderr
     assert "invalid" in result.stdout
 
 
 def test_figures_of_runs_refuse_a_profile(tmp_path):
     path = tmp_path / "journal.jsonl"
-    path.write_text(json.dumps(gpu_record()) + "\n")
+    path.write_text(json.dumps(synthetic.profile()) + "\n")
     command = [sys.executable, ROOT / "plots/region_share.py", tmp_path, "-o", tmp_path / "a.svg"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 1 and "rtfx profile" in result.stderr

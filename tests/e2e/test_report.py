@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 import synthetic_journal as synthetic
-from conftest import ROOT
+from conftest import PROGRAM, ROOT
 
 
 def script(path, *arguments):
@@ -14,15 +14,23 @@ def script(path, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+def report(*arguments):
+    command = [PROGRAM, "report", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
 class Page(HTMLParser):
     """Texts by the element they stand in, ids, and everything that would be fetched."""
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.fetched, self.texts, self.open = [], [], {}, []
+        self.ids, self.fetched, self.texts, self.open, self.goes_on = [], [], {}, [], False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        if tag == "wbr":  # the text goes on
+            self.goes_on = True
+            return
         self.open.append(tag)
         for name, value in attributes:
             if name == "id":
@@ -36,12 +44,14 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         for tag in set(self.open):
-            self.texts.setdefault(tag, []).append(data)
+            texts = self.texts.setdefault(tag, [""])
+            texts[-1:] = [texts[-1] + data] if self.goes_on else [texts[-1], data]
+        self.goes_on = False
 
 
 def page_of(folder, records, tail=""):
     synthetic.write(folder, records, tail)
-    result = script("plots/report.py", folder)
+    result = report(folder)
     assert result.returncode == 0, result.stderr
     text = (folder / "report.html").read_text(encoding="utf-8")
     return text, Page(text)
@@ -58,14 +68,14 @@ def test_page_needs_nothing_else(typical):
     assert "@import" not in text and "url(http" not in text and "<script" not in text
 
 
-def test_page_has_the_table_and_three_figures(typical):
+def test_page_has_the_table_and_four_figures(typical):
     text, page = typical
     cells = page.texts["td"]
     for word in ("frame_looping", "min_duration", "bitwise", "different", "failed", "31.00"):
         assert word in [cell.strip() for cell in cells]
-    assert text.count("<svg") == 6  # three figures, wide and narrow
+    assert text.count("<svg") == 8  # four figures, wide and narrow
     assert len(page.ids) == len(set(page.ids))
-    assert "out of memory" in text and "to a mill" in text
+    assert "out of memory" in text and ">the</del> <ins>a</ins>" in text
 
 
 def test_page_shows_no_nan(typical):
@@ -105,15 +115,15 @@ def test_results_of_another_build_do_not_mix(tmp_path):
 def test_journal_without_cases_or_missing(tmp_path):
     synthetic.write(tmp_path, [synthetic.provenance()])
     for folder in (tmp_path, tmp_path / "gone"):
-        result = script("plots/report.py", folder)
-        assert result.returncode == 1 and str(folder) in result.stderr
+        result = report(folder)
+        assert result.returncode == 2 and str(folder) in result.stderr
 
 
 def test_damaged_journal_names_the_line(tmp_path):
     path = synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])
     path.write_text("{torn\n" + path.read_text())
-    result = script("plots/report.py", tmp_path)
-    assert result.returncode == 1 and f"{path}:1" in result.stderr
+    result = report(tmp_path)
+    assert result.returncode == 2 and f"{path}:1" in result.stderr
 
 
 @pytest.mark.parametrize("figure", ["rtfx_by_decoder", "region_share", "exactness"])

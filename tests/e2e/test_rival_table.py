@@ -49,9 +49,47 @@ def test_other_audio_is_not_compared(tmp_path):
     assert "nothing to compare" in result.stderr
 
 
-def test_the_committed_table_is_that_of_the_committed_journals(tmp_path):
-    journals = [JOURNAL, JOURNAL.with_name("greedy_forms_fp32.jsonl")]
+BEAM_PAIRS = [
+    f"{ours}{beam}_fused={theirs}_b{beam}_nolm"
+    for ours, theirs, beams in (
+        ("alsd_pp", "malsd_batch_graphs", (4, 8)),
+        ("aes_pp", "maes_batch", (4, 8)),
+        ("ctc_beam", "ctc_beam_batch_graphs", (8,)),
+    )
+    for beam in beams
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "journals", "rivals", "options"),
+    [
+        ("greedy_forms", ["bf16", "fp32", "fp32_tdt"], ["nemo_rnnt", "nemo_tdt"], []),
+        ("beam_forms", [], ["nemo_beam_rnnt", "nemo_beam_tdt"], ["--pairs", *BEAM_PAIRS]),
+    ],
+)
+def test_a_committed_table_is_that_of_the_committed_journals(tmp_path, name, journals, rivals, options):
+    h200 = ROOT / "reports/h200"
     made = tmp_path / "made.md"
-    result = table(*journals, "--rival", RIVAL, RIVAL.with_name("nemo_tdt.jsonl"), "-o", made)
+    result = table(
+        *[h200 / f"{name}_{of}.jsonl" for of in journals] or [h200 / f"{name}.jsonl"],
+        "--rival",
+        *[h200 / f"{rival}.jsonl" for rival in rivals],
+        *options,
+        "-o",
+        made,
+    )
     assert result.returncode == 0, result.stderr
-    assert made.read_text() == (ROOT / "reports/h200/greedy_forms.md").read_text()
+    assert made.read_text() == (h200 / f"{name}.md").read_text()
+
+
+def test_pairs_are_compared_one_by_one():
+    journal = ROOT / "reports/h200/beam_forms.jsonl"
+    rival = ROOT / "reports/h200/nemo_beam_rnnt.jsonl"
+    result = table(journal, "--rival", rival, "--pairs", "alsd_pp4_fused=maes_batch_b4_nolm")
+    assert result.returncode == 0, result.stderr
+    ours = float(cells(result.stdout, "alsd_pp4_fused")[1])
+    theirs = float(cells(result.stdout, "NeMo maes_batch_b4_nolm")[1])
+    ratio = float(cells(result.stdout, "NeMo maes_batch_b4_nolm / alsd_pp4_fused")[1])
+    assert ratio == pytest.approx(theirs / ours, rel=0.02)
+    assert "aes_pp4_fused" not in result.stdout.replace("alsd_pp4_fused", "")
+    assert table(journal, "--rival", rival, "--pairs", "alsd_pp4").returncode == 2

@@ -106,6 +106,23 @@ TEST_P(GpuEncoder, MemoryDoesNotGrowOnceEverySizeWasSeen) {
   EXPECT_EQ(reserved(), before);
 }
 
+TEST_P(GpuEncoder, GivesItsMemoryBack) {
+  const auto model = this->model(false);
+  const auto reserved = [] {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(0).reserved_bytes[0].current;
+  };
+  int64_t before = 0;
+  for (int i = 0; i < 5; ++i) {
+    {
+      RecordedEncoder recorded(model, /*graphs=*/true);
+      for (const int64_t frames : {6400, 640, 64}) recorded(features(8, frames));
+    }
+    if (i == 1) before = reserved();
+  }
+  EXPECT_EQ(reserved(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, GpuEncoder, testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
 
 }  // namespace

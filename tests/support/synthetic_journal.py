@@ -84,7 +84,7 @@ def typical():
                             fields |= {"verdict": "different", "differing": 7}
                     took = seconds * (1 + 0.01 * round) / batch**0.6
                     records.append(run(round=round, decode_seconds=took, **fields))
-    records.append(failure(model="quickstart-tdt", decoder="broken"))
+    records.append(failure(model="quickstart-tdt", decoder="broken_with_a_long_name_of_three_lines"))
     return records
 
 
@@ -94,3 +94,85 @@ def write(folder, records, tail=""):
     path = folder / "journal.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records) + tail)
     return path
+
+
+def write_hypotheses(folder, record, texts, reference="we went to the old mill"):
+    """Every utterance of the record's case: `texts` by id, the reference where they are silent."""
+    folder = folder / "hypotheses"
+    folder.mkdir(exist_ok=True)
+    lines = [
+        {"id": f"qs{i:02}", "reference": reference, "text": texts.get(f"qs{i:02}", reference)}
+        for i in range(UTTERANCES)
+    ]
+    path = folder / f"{record['result_key']}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def trace(cases, left_out=0):
+    """trace.json: for each case 100 µs of encoder, half of it in kernels, and a decode.loop of
+    400 µs with a call, a kernel and a copy of 10 µs each in every 100 µs."""
+    events = []
+
+    def span(process, track, begin, length, name):
+        events.append({"ph": "X", "pid": process, "tid": track, "ts": 7 + begin, "dur": length,
+                       "name": name})  # fmt: skip
+
+    for process, case in enumerate(cases, 1):
+        events.append({"ph": "M", "pid": process, "tid": 0, "name": "process_name",
+                       "args": {"name": case}})  # fmt: skip
+        for name, begin, length in (("encoder", 0, 100), ("decode", 100, 400),
+                                    ("decode.loop", 100, 400)):  # fmt: skip
+            span(process, 1, begin, length, name)
+        span(process, 1000, 20, 50, "gemm")
+        for step in range(100, 500, 100):
+            for track, name in ((10, "cudaLaunchKernel"), (1000, "step"), (2000, "memcpy")):
+                span(process, track, step + 20, 10, name)
+    return {"displayTimeUnit": "ns", "otherData": {"left_out_events": left_out},
+            "traceEvents": events}  # fmt: skip
+
+
+def profile(busy=0.2, valid=True, **fields):
+    """A record of profile.jsonl."""
+    decode = {"wall_seconds": 1.5, "gpu.busy": busy, "gpu.busy_with_copies": busy,
+              "gpu.idle_launch": 0.8}  # fmt: skip
+    return case_fields(**fields) | {
+        "kind": "profile", "profiled": True, "valid": valid, "regions": {"decode": decode},
+    }  # fmt: skip
+
+
+def everything(folder):
+    """A run whose page has all sections, with hypotheses and a profile; its baseline is in
+    folder/before, two journals of its history, one of another machine, are in folder/history."""
+    records = [
+        record
+        for record in typical()
+        if record["kind"] != "run" or record["model"]["kind"] == "tdt" and record["batch"]["size"] > 1
+    ]
+    for record in records:
+        if "result_key" in record:
+            record["result_key"] = record["case"].replace("/", "-")  # names a file
+    write(folder / "run", records)
+    odd = {"qs01": "we went two the mill", "qs05": "so we went to the old mill"}
+    for record in records:
+        if record["kind"] == "run":
+            differs = (record.get("exactness") or {})["verdict"] == "different"
+            write_hypotheses(folder / "run", record, odd if differs else {})
+    cases = list(dict.fromkeys(r["case"] for r in records if r["kind"] == "run"))
+    (folder / "run/trace.json").write_text(json.dumps(trace(cases[:4])))
+    lines = [profile(busy=0.1 * i, batch=batch) for i, batch in enumerate((1, 4, 16), 1)]
+    (folder / "run/profile.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
+
+    def earlier(revision, day, slower, **changes):
+        first = records[0] | changes
+        first |= {"started": f"2026-01-{day:02}T00:00:00Z"}
+        first["rtfx"] = first["rtfx"] | {"revision": revision}
+        rounds = [r for r in records if r["kind"] == "run"]
+        return [first] + [
+            r | {"metrics": {k: v / slower for k, v in r["metrics"].items()}} for r in rounds
+        ]
+
+    write(folder / "before", earlier("aaaaaaaaaaaa", 1, 1.5))
+    write(folder / "history/monday", earlier("bbbbbbbbbbbb", 1, 1.2))
+    other = {"device": {"type": "cpu", "name": "Another CPU"}}
+    write(folder / "history/tuesday", earlier("cccccccccccc", 2, 1.1, **other))
+    return folder / "run", folder / "before", folder / "history"

@@ -1,0 +1,106 @@
+"""Reads trace.json, the timeline that `rtfx profile` writes beside profile.jsonl."""
+
+import argparse
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from style import WIDE, save
+
+REGION_TRACK, CALL_TRACKS, KERNEL_TRACKS = 1, range(10, 1000), range(1000, 2000)
+COPY_TRACKS = range(2000, 10**9)
+
+
+@dataclass
+class Lap:
+    """What one case did, in µs since its first region began: lists of (begin, end, name)."""
+
+    case: str
+    regions: list = field(default_factory=list)  # phases and waits among them, by begin
+    calls: list = field(default_factory=list)
+    kernels: list = field(default_factory=list)
+    copies: list = field(default_factory=list)
+    known_until: float = float("inf")  # later events were left out
+
+    @property
+    def end(self):
+        return max(end for _, end, _ in self.regions)
+
+    @property
+    def has_device(self):
+        return bool(self.kernels)
+
+    def spans(self, region):
+        return [(begin, end) for begin, end, name in self.regions if name == region]
+
+
+def read_trace(path):
+    """The laps of every case that has regions. `path`: trace.json or the folder that holds it."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "trace.json"
+    if not path.is_file():
+        raise SystemExit(f"{path}: no timeline there; `rtfx profile CONFIG` writes one")
+    trace = json.loads(path.read_text(encoding="utf-8"))
+    laps = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "M" and event["name"] == "process_name":
+            laps[event["pid"]] = Lap(event["args"]["name"])
+        elif event["ph"] == "X":
+            span = (event["ts"], event["ts"] + event["dur"], event["name"])
+            track_of(laps[event["pid"]], event["tid"]).append(span)
+    laps = [lap for lap in laps.values() if lap.regions]
+    for lap in laps:
+        begin_at_zero(lap)
+        if trace["otherData"]["left_out_events"]:
+            others = [*lap.calls, *lap.kernels, *lap.copies]
+            lap.known_until = max((begin for begin, _, _ in others), default=0.0)
+    return laps
+
+
+def track_of(lap, track):
+    if track == REGION_TRACK:
+        return lap.regions
+    if track in CALL_TRACKS:
+        return lap.calls
+    return lap.kernels if track in KERNEL_TRACKS else lap.copies
+
+
+def begin_at_zero(lap):
+    origin = min(begin for begin, _, _ in lap.regions)
+    for name in ("regions", "calls", "kernels", "copies"):
+        shifted = [(b - origin, e - origin, label) for b, e, label in getattr(lap, name)]
+        setattr(lap, name, sorted(shifted))
+
+
+def busy_share(spans, edges):
+    """For each interval between neighbouring `edges`, the share that the union of spans covers."""
+    covered = [0.0] * (len(edges) - 1)
+    first, reached = 0, float("-inf")
+    for begin, end, *_ in sorted(spans):
+        begin, reached = max(begin, reached), max(end, reached)
+        while first < len(covered) and edges[first + 1] <= begin:
+            first += 1
+        for i in range(first, len(covered)):
+            if edges[i] >= reached:
+                break
+            covered[i] += max(0.0, min(reached, edges[i + 1]) - max(begin, edges[i]))
+    return [c / (b - a) for c, a, b in zip(covered, edges, edges[1:])]
+
+
+def main(description, draw, **numbers):
+    """The command line of a figure's script. `numbers`: further arguments of draw, by default."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("trace", help="trace.json, or the folder of a profile")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file.svg, .pdf or .png")
+    parser.add_argument("--width", type=float, default=WIDE, help="inches")
+    parser.add_argument("--case", default="", help="only cases with this in their name")
+    for name, value in numbers.items():
+        parser.add_argument(f"--{name}", type=float, default=value, help=f"default: {value:g}")
+    arguments = parser.parse_args()
+    laps = [lap for lap in read_trace(arguments.trace) if arguments.case in lap.case]
+    figure = draw(laps, arguments.width, **{name: getattr(arguments, name) for name in numbers})
+    if figure is None:
+        raise SystemExit(f"{arguments.trace}: no case that this figure shows")
+    save(figure, arguments.output)
+    print(f"{arguments.output}: from {arguments.trace}, {', '.join(lap.case for lap in laps)}")

@@ -1,0 +1,75 @@
+"""trace.json as figures: what is busy when, and what was left out."""
+
+import json
+
+import pytest
+import synthetic_journal as synthetic
+from test_report import script
+from timeline import busy_share, read_trace
+
+CASES = [f"quickstart-rnnt/quickstart/{name}/b4/fp32" for name in ("frame_looping", "window")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps(synthetic.trace(CASES)))
+    return tmp_path
+
+
+def test_busy_share_counts_overlaps_once():
+    spans = [(0, 1, "a"), (0.5, 2, "b"), (0.6, 0.7, "c"), (5, 6, "d"), (9.5, 12, "e")]
+    assert busy_share(spans, [0, 10]) == [pytest.approx(0.35)]
+    assert busy_share(spans, [0, 1, 2, 5, 10]) == pytest.approx([1, 1, 0, 0.3])
+    assert busy_share([], [0, 1, 2]) == [0, 0]
+
+
+def test_reading_a_trace(folder):
+    laps = read_trace(folder)
+    assert [lap.case for lap in laps] == CASES
+    for lap in laps:
+        assert lap.end == 500 and lap.spans("decode.loop") == [(100, 500)]
+        assert len(lap.calls) == len(lap.copies) == 4 and len(lap.kernels) == 5
+        assert lap.known_until == float("inf")
+        assert busy_share(lap.kernels, [0, 100, 500]) == pytest.approx([0.5, 0.1])
+
+
+def test_what_was_left_out_is_not_idle(folder):
+    trace = synthetic.trace(CASES[:1], left_out=3)
+    (folder / "trace.json").write_text(json.dumps(trace))
+    (lap,) = read_trace(folder)
+    assert lap.known_until == 420  # the last event that was kept begins there
+    result = script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg")
+    assert result.returncode == 0 and "not recorded" in (folder / "f.svg").read_text()
+
+
+@pytest.mark.parametrize("name", ["gpu_timeline", "loop_timeline"])
+def test_scripts_write_figures(folder, name):
+    for kind, magic in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
+        output = folder / f"f.{kind}"
+        result = script(f"plots/{name}.py", folder, "-o", output, "--case", "window")
+        assert result.returncode == 0, result.stderr
+        assert output.read_bytes().startswith(magic)
+        assert CASES[1] in result.stdout and CASES[0] not in result.stdout
+
+
+def test_idle_share_of_a_loop(folder):
+    """A kernel of 10 µs in every 100 µs; 200 µs from the middle hold two of them."""
+    output = folder / "f.svg"
+    arguments = ("-o", output, "--microseconds", "200")
+    assert script("plots/loop_timeline.py", folder, *arguments).returncode == 0
+    assert "no kernel 90 %" in output.read_text()
+
+
+def test_a_trace_without_a_gpu(folder):
+    trace = synthetic.trace(CASES)
+    trace["traceEvents"] = [e for e in trace["traceEvents"] if e["tid"] < 10]
+    (folder / "trace.json").write_text(json.dumps(trace))
+    assert script("plots/gpu_timeline.py", folder, "-o", folder / "f.svg").returncode == 0
+    assert "a kernel runs" not in (folder / "f.svg").read_text()
+    result = script("plots/loop_timeline.py", folder, "-o", folder / "g.svg")
+    assert result.returncode == 1 and "no case" in result.stderr
+
+
+def test_no_trace(tmp_path):
+    result = script("plots/gpu_timeline.py", tmp_path, "-o", tmp_path / "f.svg")
+    assert result.returncode == 1 and "rtfx profile" in result.stderr
