@@ -91,6 +91,7 @@ def inline_svg(figure, name, description):
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font-family: [^;]*;", "font-family: sans-serif;", svg)  # not the whole list each time
     # Ids are unique in one document only.
     svg = re.sub(r'((?: id="|href="#|url\(#))', rf"\g<1>{name}-", svg)
     svg = re.sub(
