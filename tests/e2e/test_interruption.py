@@ -1,5 +1,7 @@
 """What is left of a run that ended early: Ctrl-C, a crash, a full disk."""
 
+import json
+import random
 import resource
 import signal
 import subprocess
@@ -84,6 +86,39 @@ def test_killed_while_writing_and_resumed(start, run_config, journal):
     result = run_config("--resume", "--set", f"protocol.measured_rounds={rounds}")
     assert result.returncode == 0, result.stderr
     assert_each_round_once(strict_records(journal), rounds)
+
+
+def identities(records):
+    kinds = ("run", "summary", "failure")
+    return sorted((r["kind"], r["case"], r.get("round", -1)) for r in records if r["kind"] in kinds)
+
+
+def test_killed_at_ten_random_moments_and_resumed(program, config, run_config, journal, tmp_path):
+    """The records are those of a run that nobody disturbed."""
+    many = {"warmup_rounds": 0, "measured_rounds": 40}
+    arguments = [program, "run", config(protocol=many), "--output", tmp_path / "run"]
+    moments = random.Random(1)
+    killed = 0
+    while killed < 10:
+        resume = ["--resume"] if journal.exists() else []
+        process = subprocess.Popen(
+            [*arguments, *resume], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=moments.uniform(0.1, 3))
+            break  # it was done before
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=60)
+            killed += 1
+    assert killed >= 5
+    rounds = ["--set", f"protocol={json.dumps(many)}"]
+    result = run_config("--resume", *rounds)
+    assert result.returncode == 0, result.stderr
+    disturbed = identities(strict_records(journal))
+    result = run_config("--force", *rounds)
+    assert result.returncode == 0, result.stderr
+    assert disturbed == identities(strict_records(journal))
 
 
 @pytest.mark.parametrize("limit", [1000, 5000, 7000])
