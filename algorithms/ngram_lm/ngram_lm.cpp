@@ -1,7 +1,6 @@
 #include "algorithms/ngram_lm/ngram_lm.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
@@ -51,12 +50,10 @@ void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scor
     launch_advance(view, state, rows, score, to, c10::cuda::getCurrentCUDAStream().stream());
     return;
   }
-  at::parallel_for(0, rows, /*grain_size=*/8, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t cell = r * lm.vocabulary();
-      advance_row(SerialBlock{}, view, state[r], score + cell, to == nullptr ? nullptr : to + cell);
-    }
-  });
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t cell = r * lm.vocabulary();
+    advance_row(SerialBlock{}, view, state[r], score + cell, to == nullptr ? nullptr : to + cell);
+  }
 }
 
 void look_up(const NgramLm& lm, const at::Tensor& states, const at::Tensor& labels,
