@@ -54,7 +54,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     throw UserError(config.models.front().path.string(), "has no CTC head",
                     "name a CTC or hybrid model first");
   }
-  RecordedEncoder encoder(model, config.encoder_graphs);
+  RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
   std::vector<at::Tensor> emissions(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {

@@ -165,11 +165,7 @@ class Profiler {
   void run_case(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      json record = case_fields(workspace_, group, arm, device_);
-      record["kind"] = "failure";
-      record["stage"] = stage;
-      record["message"] = message;
-      append(std::move(record));
+      append(failure_record(workspace_, group, arm, device_, stage, message));
       failed_ = true;
     };
     bool measuring = false;

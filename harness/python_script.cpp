@@ -26,10 +26,11 @@ std::string python() {
 class Input {
  public:
   explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) fail();
     size_t written = 0;
     while (written < text.size()) {
       const ssize_t count = write(descriptor_, text.data() + written, text.size() - written);
-      if (count < 0) throw UserError("the input of a script", std::strerror(errno), "");
+      if (count < 0) fail();
       written += static_cast<size_t>(count);
     }
     lseek(descriptor_, 0, SEEK_SET);
@@ -41,6 +42,11 @@ class Input {
   int descriptor() const { return descriptor_; }
 
  private:
+  [[noreturn]] static void fail() {
+    throw UserError("the input of a script", std::strerror(errno),
+                    "check the free memory and the limit of open files");
+  }
+
   int descriptor_;
 };
 

@@ -8,9 +8,4 @@ std::optional<double> md1_total(double service, double rate) {
   return service + load * service / (2 * (1 - load));
 }
 
-double md1_rate(double service, double queue) {
-  const double capacity = 1 / service;
-  return 2 * queue * capacity * capacity / (1 + 2 * queue * capacity);
-}
-
 }  // namespace rtfx

@@ -12,7 +12,4 @@ namespace rtfx {
 /// nullopt where rho >= 1: the queue grows without end.
 std::optional<double> md1_total(double service, double rate);
 
-/// The rate at which the mean time in the queue is `queue`: the inverse of the above.
-double md1_rate(double service, double queue);
-
 }  // namespace rtfx

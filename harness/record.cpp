@@ -144,6 +144,15 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
   return fields;
 }
 
+json failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                    at::Device device, const std::string& stage, const std::string& message) {
+  json record = case_fields(workspace, group, arm, device);
+  record["kind"] = "failure";
+  record["stage"] = stage;
+  record["message"] = message;
+  return record;
+}
+
 json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                 const RoundResult& result, int64_t round, const EditCounts* reference_edits,
                 const EditCounts& edits, const std::string& hash, at::Device device) {

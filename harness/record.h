@@ -13,6 +13,11 @@ namespace rtfx {
 nlohmann::json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                            at::Device device);
 
+/// Record of kind "failure". `stage`: what was under way.
+nlohmann::json failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                              at::Device device, const std::string& stage,
+                              const std::string& message);
+
 /// Record of kind "run", without what the machine did. `hash`: of the round's hypotheses.
 nlohmann::json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                           const RoundResult& result, int64_t round,

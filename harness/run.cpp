@@ -119,11 +119,7 @@ class Runner {
     const int64_t steps = protocol.warmup_rounds + protocol.measured_rounds;
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      json record = case_fields(workspace_, group, arm, device_);
-      record["kind"] = "failure";
-      record["stage"] = stage;
-      record["message"] = message;
-      append(std::move(record));
+      append(failure_record(workspace_, group, arm, device_, stage, message));
       if (!task_.is_child()) return;
       report_stage(&arm, stage.c_str());
       require_device(device_);

@@ -111,11 +111,7 @@ class StreamRunner {
   void run_group(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      json record = case_fields(workspace_, group, arm, device_);
-      record["kind"] = "failure";
-      record["stage"] = stage;
-      record["message"] = message;
-      append(std::move(record));
+      append(failure_record(workspace_, group, arm, device_, stage, message));
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
     runner.prepare();
@@ -144,7 +140,7 @@ class StreamRunner {
     const Config& config = workspace_.config();
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     const auto model = workspace_.model(group.model, device_, group.dtype);
-    RecordedEncoder encoder(model, config.encoder_graphs);
+    RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
     const RegionClock clock(device_);
     auto batches = make_batches(dataset.seconds, config.sort, config.batches[group.batch],
                                 config.protocol.seed);

@@ -12,10 +12,12 @@ from style import (
     BLUE,
     SKY,
     VERMILION,
+    duration,
     legend,
     main,
     name_rows,
     new_figure,
+    note_behind,
     text_on,
 )
 
@@ -86,15 +88,7 @@ def draw_case(cell, row, region, handles):
         at = 100 * (1 - region["gpu.idle_launch"])
         cell.plot([at, at], [row - 0.39, row + 0.39], color=VERMILION, linewidth=1.8)
         handles.setdefault(LAUNCH, Line2D([], [], color=VERMILION, linewidth=1.8))
-    cell.annotate(
-        f"{wall:.3g} s" if wall >= 1 else f"{1e3 * wall:.3g} ms",
-        (100, row),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=7.5,
-        annotation_clip=False,
-    )
+    note_behind(cell, row, duration(wall))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import pairwise
 from journal import REGIONS
 from matplotlib.patches import Patch
 from region_share import COLOURS
-from style import FAINT, INK, NARROW, legend, name_rows, new_figure
+from style import FAINT, INK, NARROW, duration, legend, name_rows, new_figure, note_behind
 from timeline import busy_share, main
 
 ROW = 0.42  # inches
@@ -61,15 +61,7 @@ def draw_regions(cell, row, lap, shown):
         if spans:
             cell.broken_barh(spans, (row - 0.42, 0.26), color=COLOURS[name], linewidth=0)
             shown.add(name)
-    cell.annotate(
-        f"{lap.end / 1e6:.3g} s" if lap.end >= 1e6 else f"{lap.end / 1e3:.3g} ms",
-        (100, row),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=7.5,
-        annotation_clip=False,
-    )
+    note_behind(cell, row, duration(lap.end / 1e6))
 
 
 def draw_device(cell, row, lap, bins):

@@ -13,6 +13,7 @@ from style import (
     main,
     name_rows,
     new_figure,
+    note_behind,
     text_on,
 )
 
@@ -57,15 +58,7 @@ def draw_case(cell, row, case, handles):
                 color=text_on(COLOURS[region]),
             )
         left += share
-    cell.annotate(
-        f"{total:.3g} s",
-        (100, row),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=7.5,
-        annotation_clip=False,
-    )
+    note_behind(cell, row, f"{total:.3g} s")
 
 
 if __name__ == "__main__":

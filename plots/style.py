@@ -101,6 +101,23 @@ def inline_svg(figure, name, description):
     return svg.replace(INK.lower(), "currentColor").replace(FAINT.lower(), "var(--line)")
 
 
+def duration(seconds):
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+
+
+def note_behind(cell, row, text):
+    """To the right of a bar that ends at 100."""
+    cell.annotate(
+        text,
+        (100, row),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=7.5,
+        annotation_clip=False,
+    )
+
+
 def save(figure, path):
     figure.savefig(path, facecolor="white", dpi=160)
 
