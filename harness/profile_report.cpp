@@ -47,13 +47,12 @@ void print_gpu_rows(const json& regions) {
              "in graph", "launches", "graphs", "copies", "waits");
   for (const std::string& name : ordered_regions(regions)) {
     const json& r = regions[name];
-    fmt::print("  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n",
-               name, cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1),
-               cell(r, "gpu.idle", 100, 1), cell(r, "gpu.starved", 100, 1),
-               cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
-               cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"),
-               count(r, "launches"), count(r, "graph_launches"), count(r, "copies"),
-               count(r, "synchronizations"));
+    fmt::print(
+        "  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
+        cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1), cell(r, "gpu.idle", 100, 1),
+        cell(r, "gpu.starved", 100, 1), cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
+        cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"), count(r, "launches"),
+        count(r, "graph_launches"), count(r, "copies"), count(r, "synchronizations"));
   }
 }
 
@@ -155,7 +154,8 @@ void print_profile(const std::vector<json>& records) {
   }
   if (!with_gpu) return;
   fmt::print(
-      "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under way;\n"
+      "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under "
+      "way;\n"
       "launch: idle as 1 - mean kernel time / mean interval between launches (no graphs).\n"
       "Collecting slows down every launch: compare wall times with those of `rtfx run`.\n");
 }
