@@ -23,7 +23,8 @@ namespace rtfx {
 template <class Block>
 class EmittingArcs {
  public:
-  /// Arcs that a thread holds at a time: what they lead to costs +infinity where there is none.
+  /// Arcs that a thread holds at a time, and the costs of the paths by them: +infinity where there
+  /// is no arc.
   struct Held {
     float cost[Block::kHeld];
     int32_t next[Block::kHeld], number[Block::kHeld];
@@ -33,8 +34,8 @@ class EmittingArcs {
                            PassingTile<Block::kMostThreads>& tile)
       : block_(block), graph_(graph), tile_(tile) {}
 
-  /// From here on it is about arcs of `tokens` that cost less than `cutoff`; from 0 of them without
-  /// `lp`, the frame's log-probabilities.
+  /// From here on: arcs of those of `tokens` that cost less than `cutoff`. `lp`: log-probabilities
+  /// of the frame; without them there are no arcs.
   RTFX_DEVICE void begin_frame(const PassingTokens& tokens, float cutoff, const float* lp,
                                const float* word_costs) {
     tokens_ = tokens;

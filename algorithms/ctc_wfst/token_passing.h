@@ -17,12 +17,12 @@
 namespace rtfx {
 
 /// A thread's part in its block's work. Block: that of algorithms/common/thread_block.h, and
-///   kMostThreads              threads() is not above it
-///   kHeld                     arcs that a thread holds at a time, a multiple of 4
-///   copy(to, from, count)     begins to copy floats into memory of the block, by all threads
-///   copied()                  this thread's part of all copies is there; others see it after
-///   sync() static minimum(p, v), add(p, v)   atomic; return the value before static load(p) of a
-///   key that others may be changing
+///   kMostThreads            threads() is not above it
+///   kHeld                   arcs that a thread holds at a time, a multiple of 4
+///   copy(to, from, count)   begins to copy floats to memory of the block, by all threads
+///   copied()                waits for this thread's part of all copies; sync() shows it to others
+///   static minimum(p, v), add(p, v)   atomic; return the value before
+///   static load(p)          of a key that others may be changing
 template <class Block>
 class TokenPassing {
  public:
