@@ -31,8 +31,26 @@ class CudaBlock {
     return value;
   }
 
+  __device__ int32_t sum_before(int32_t value, int32_t& total) {
+    __shared__ int32_t of_warps[2][kWarps];
+    const int32_t lane = thread() % 32, warp = thread() / 32;
+    int32_t sum = value;
+#pragma unroll
+    for (int32_t distance = 1; distance < 32; distance *= 2) {
+      const int32_t below = __shfl_up_sync(~0u, sum, distance);
+      if (lane >= distance) sum += below;
+    }
+    int32_t* sums = of_warps[turn_];
+    turn_ ^= 1;
+    if (lane == 31) sums[warp] = sum;
+    __syncthreads();
+    const int32_t of_warp = lane < kWarps ? sums[lane] : 0;
+    total = __reduce_add_sync(~0u, of_warp);
+    return __reduce_add_sync(~0u, lane < warp ? of_warp : 0) + sum - value;
+  }
+
  private:
-  static_assert(kThreads % 32 == 0);
+  static_assert(kThreads % 32 == 0 && kThreads <= 1024);
   static constexpr int32_t kWarps = kThreads / 32;
   int32_t turn_ = 0;
 };

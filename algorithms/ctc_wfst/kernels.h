@@ -7,8 +7,8 @@
 
 namespace rtfx {
 
-/// Enqueues one block for each of `lanes`; all pointers are device memory. Nothing is allocated and
-/// nothing waits. Throws std::runtime_error when the launch fails.
+/// Enqueues one block for each row, as far as there are lanes; all pointers are device memory.
+/// Nothing is allocated and nothing waits. Throws std::runtime_error when the launch fails.
 void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
                           const PassingBatch& batch, cudaStream_t stream);
 

@@ -11,15 +11,26 @@
 
 namespace rtfx {
 
+/// Where a state's arcs begin, of both kinds side by side: who reads the one has the other cached.
+struct alignas(8) PassingState {
+  int32_t emitting_begin, nonemitting_begin;
+};
+
 /// A decoding graph where the threads can read it.
 struct PassingGraph {
   int32_t start = 0, columns = 0;
-  const GraphArc* arcs = nullptr;  // as in GraphView, and the three below
-  const int32_t* emitting_begin = nullptr;
-  const int32_t* nonemitting_begin = nullptr;
-  const float* final_cost = nullptr;
-  const int32_t* source = nullptr;  // [arc_count] state that an arc leaves
+  int32_t emitting_arcs = 0;             // these come first
+  const GraphArc* arcs = nullptr;        // as in GraphView
+  const PassingState* states = nullptr;  // [states + 1]
+  const float* final_cost = nullptr;     // as in GraphView
+  const int32_t* source = nullptr;       // [arc_count] state that an arc leaves
 };
+
+/// Of an arc for an utterance. `word_costs`: as in PassingRow.
+RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs) {
+  if (arc.word == 0 || word_costs == nullptr) return arc.cost;
+  return arc.cost + word_costs[arc.word];
+}
 
 /// Costs in the order of floats as unsigned numbers, above the arc's number (-1: none) plus 1. No
 /// cost is -0: sums and differences of numbers that are not -0 never are.
@@ -50,7 +61,7 @@ RTFX_DEVICE inline int32_t number_of(PassingKey key) {
 /// The tokens of a frame, in memory of the block; each array has room for every state.
 struct PassingTokens {
   int32_t* state;
-  float* cost;    // [token]; while the frame is being filled, what it was followed with
+  float* cost;    // [token] once the frame is complete
   int32_t* slot;  // [state] the state's token; right only for states that have one
   int32_t count;
   int32_t first_trace;
@@ -151,17 +162,28 @@ struct PassingBatch {
   PassingEnd* ends = nullptr;    // [row_count]
 };
 
-/// What the threads of a block share.
+/// A tile of EmittingArcs: a token for each thread, and their arcs one after the other.
+template <int32_t kThreads>
+struct PassingTile {
+  int32_t begin[kThreads];   // [token] place of its first arc in that order
+  int32_t number[kThreads];  // [token] to be added to a place: the arc's number
+  float cost[kThreads];      // [token]
+};
+
+/// What the threads of a block, at most kThreads, share.
+template <int32_t kThreads>
 struct PassingShared {
   int32_t row;
-  int32_t count;   // tokens of the frame that is being filled
-  uint32_t least;  // ordered bits
-  int32_t improved;
+  int32_t count;        // tokens of the frame that is being filled
+  uint32_t least;       // ordered bits of the least cost among them
   int32_t first_trace;  // -1: no room
   uint32_t histogram[256];
   int32_t digit, rank;
   PassingKey best_final, best_open;
   double offset;  // what has been subtracted from all costs
+  PassingTile<kThreads> tile;
+  // States whose cost a round of non-emitting arcs lowered; how many, even if there is no room.
+  int32_t lowered[2][kThreads], lowered_count[3];
 };
 
 }  // namespace rtfx

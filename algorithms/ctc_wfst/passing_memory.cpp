@@ -17,7 +17,7 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 2;
+constexpr int64_t kBlocksPerProcessor = 2;  // as launch_token_passing() makes them
 constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
@@ -55,11 +55,12 @@ PassingMemory::PassingMemory(const WfstGraph& graph, const std::string& name, at
     return static_cast<Value*>(graph_memory_.back().const_data_ptr());
   };
   const std::vector<int32_t> sources = arc_sources(g);
+  const std::vector<PassingState> states = passing_states(g);
   passing_graph_ = {g.start,
                     g.columns,
+                    static_cast<int32_t>(g.emitting_arcs),
                     copy(g.arcs, g.arc_count),
-                    copy(g.emitting_begin, g.states + 1),
-                    copy(g.nonemitting_begin, g.states + 1),
+                    copy(states.data(), g.states + 1),
                     copy(g.final_cost, g.states),
                     copy(sources.data(), g.arc_count)};
   device_ = graph_memory_.front().device();

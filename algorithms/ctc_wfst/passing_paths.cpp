@@ -13,6 +13,13 @@ std::vector<int32_t> arc_sources(const GraphView& graph) {
   return source;
 }
 
+std::vector<PassingState> passing_states(const GraphView& graph) {
+  std::vector<PassingState> states;
+  for (int32_t s = 0; s <= graph.states; ++s)
+    states.push_back({graph.emitting_begin[s], graph.nonemitting_begin[s]});
+  return states;
+}
+
 PassingLattice passing_lattice(std::span<const PassingLink> links, int64_t traces, int64_t rows,
                                float beam) {
   PassingLattice all;

@@ -13,6 +13,9 @@ namespace rtfx {
 /// [arc_count]: the state that each arc leaves.
 std::vector<int32_t> arc_sources(const GraphView& graph);
 
+/// [states + 1], as PassingGraph has them.
+std::vector<PassingState> passing_states(const GraphView& graph);
+
 /// The lattices of a batch in one, tokens by the index of their traces, [traces] of them; and the
 /// ends of each of its `rows` rows.
 struct PassingLattice {

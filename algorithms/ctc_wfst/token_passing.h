@@ -11,25 +11,33 @@
 #include <cstring>
 #include <limits>
 
+#include "algorithms/ctc_wfst/emitting_arcs.h"
 #include "algorithms/ctc_wfst/passing.h"
 
 namespace rtfx {
 
-/// A thread's part in its block's work. All threads of a block call the same functions in the same
-/// order. Block:
-///   thread(), threads()        this thread's number and how many there are
-///   kGroup                     threads that share a token's emitting arcs
-///   sync()                     waits for all threads; what they wrote is seen after it
-///   least_of_group(uint32_t)   of the values of a group's threads or, if the block cannot tell,
-///                              this thread's own
+/// A thread's part in its block's work. Block: that of algorithms/common/thread_block.h, and
+///   kMostThreads            threads() is not above it
+///   kHeld                   arcs that a thread holds at a time, a multiple of 4
+///   copy(to, from, count)   begins to copy floats to memory of the block, by all threads
+///   copied()                waits for this thread's part of all copies; sync() shows it to others
 ///   static minimum(p, v), add(p, v)   atomic; return the value before
-///   static load(p)             of a key that others may be changing
+///   static load(p)          of a key that others may be changing
 template <class Block>
 class TokenPassing {
  public:
+  using Shared = PassingShared<Block::kMostThreads>;
+
+  /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
   RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph, const PassingLane& lane,
-                           const PassingBatch& batch, PassingShared& shared)
-      : block_(block), graph_(graph), lane_(lane), batch_(batch), shared_(shared) {}
+                           const PassingBatch& batch, Shared& shared, float* frames)
+      : block_(block),
+        graph_(graph),
+        lane_(lane),
+        batch_(batch),
+        shared_(shared),
+        frames_(frames),
+        arcs_(block, graph, shared.tile) {}
 
   /// Rows, as long as there are any.
   RTFX_DEVICE void run() {
@@ -49,26 +57,39 @@ class TokenPassing {
 
   RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
     word_costs_ = row.word_costs;
-    lp_ = nullptr;
     PassingTokens last = lane_.tokens[0], now = lane_.tokens[1];
+    if (frames_ != nullptr && row.frames > 0) block_.copy(frames_, row.lp, graph_.columns);
     bool room = begin(row, last, now);
-    for (int64_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
+    for (int32_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
       const PassingTokens swapped = last;
       last = now;
       now = swapped;
-      const float cut = expand(last, now, row.lp + t * graph_.columns);
+      const float cut = expand(last, now, frame(row, t));
       room = finish_frame(last, now, cut);
     }
+    block_.copied();  // one may be on its way that nobody waits for
     finish(n, row, now, room);
+  }
+
+  /// Log-probabilities of a frame; sends for those of the next. They may be read after a sync().
+  RTFX_DEVICE const float* frame(const PassingRow& row, int32_t t) {
+    const float* lp = row.lp + int64_t{t} * graph_.columns;
+    if (frames_ == nullptr) return lp;
+    block_.copied();
+    if (t + 1 < row.frames)
+      block_.copy(frames_ + (t + 1) % 2 * graph_.columns, lp + graph_.columns, graph_.columns);
+    return frames_ + t % 2 * graph_.columns;
   }
 
   /// The tokens before the row's first frame: the start's, or those that the piece before left.
   RTFX_DEVICE bool begin(const PassingRow& row, const PassingTokens& last, PassingTokens& now) {
     if (block_.thread() == 0) {
       shared_.offset = row.offset;
-      shared_.count = 0;
+      shared_.count = shared_.lowered_count[0] = 0;
+      shared_.least = ordered_bits(0.0f);
       if (row.tokens < 0) reach(now, graph_.start, key_of(0.0f, -1));
     }
+    arcs_.begin_frame(last, 0, nullptr, nullptr);
     if (row.tokens < 0) return finish_frame(last, now, batch_.beam);
     now.count = row.tokens;
     now.first_trace = kPieceBefore;
@@ -84,83 +105,101 @@ class TokenPassing {
 
   /// From the tokens of one frame to those of the next, by emitting arcs. Returns best + beam.
   RTFX_DEVICE float expand(const PassingTokens& last, const PassingTokens& now, const float* lp) {
-    if (block_.thread() == 0) shared_.count = 0;
-    lp_ = lp;
+    if (block_.thread() == 0) shared_.count = shared_.lowered_count[0] = 0;
     float cutoff = kInfinity;
     if (last.count > batch_.max_active) {
       cutoff = nth_least(last.cost, last.count, static_cast<int32_t>(batch_.max_active));
       // The least cost is 0; tokens that have it expand even if more than max_active do.
       if (cutoff < kLeastPositive) cutoff = kLeastPositive;
     }
-    cutoff_ = cutoff;
-    // Twice over the arcs: first for the least cost, then for what is within the beam of it.
+    arcs_.begin_frame(last, cutoff, lp, word_costs_);
+    // Twice over the arcs, or over those that are held: first for the least cost, then for what is
+    // within the beam of it.
+    typename EmittingArcs<Block>::Held held{};
     float least = kInfinity;
-    for_emitting(last, cutoff, lp, [&](float cost, int32_t, int32_t) {
-      if (cost < least) least = cost;
+    const int32_t visits = arcs_.visit_all(held, [&] {
+      RTFX_UNROLL
+      for (int32_t k = 0; k < Block::kHeld; ++k)
+        if (held.cost[k] < least) least = held.cost[k];
     });
-    const float cut = least_of_block(least) + batch_.beam;
-    for_emitting(last, cutoff, lp, [&](float cost, int32_t state, int32_t arc) {
-      if (cost < cut) reach(now, state, key_of(cost, arc));
-    });
+    least = block_.all(least, [](float a, float b) { return a < b ? a : b; });
+    if (block_.thread() == 0) shared_.least = ordered_bits(least);
+    const float cut = least + batch_.beam;
+    const auto reach_all = [&] { reach(now, held, cut); };
+    if (visits == 1) {
+      reach_all();
+    } else {
+      arcs_.visit_all(held, reach_all);
+    }
     return cut;
   }
 
-  template <class Visit>
-  RTFX_DEVICE void for_emitting(const PassingTokens& last, float cutoff, const float* lp,
-                                const Visit& visit) {
-    const int32_t groups = block_.threads() / Block::kGroup;
-    for (int32_t i = block_.thread() / Block::kGroup; i < last.count; i += groups) {
-      const float cost = last.cost[i];
-      if (!(cost < cutoff)) continue;
-      const int32_t s = last.state[i], end = graph_.emitting_begin[s + 1];
-      int32_t a = graph_.emitting_begin[s] + block_.thread() % Block::kGroup;
-      for (; a < end; a += Block::kGroup) {
-        const GraphArc arc = graph_.arcs[a];
-        visit((cost + weight(arc)) - lp[arc.column], arc.next, a);
+  /// Paths by the arcs that cost less than `cut`. No arc waits for the answer to another.
+  RTFX_DEVICE void reach(const PassingTokens& now, const typename EmittingArcs<Block>::Held& held,
+                         float cut) {
+    PassingKey before[Block::kHeld];
+    RTFX_UNROLL
+    for (int32_t k = 0; k < Block::kHeld; ++k) {
+      before[k] = 0;
+      if (held.cost[k] < cut) {
+        before[k] = Block::minimum(&lane_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
       }
     }
-  }
-
-  RTFX_DEVICE float weight(const GraphArc& arc) const {
-    if (arc.word == 0 || word_costs_ == nullptr) return arc.cost;
-    return arc.cost + word_costs_[arc.word];
+    RTFX_UNROLL
+    for (int32_t k = 0; k < Block::kHeld; ++k)
+      if (before[k] == kNoKey) add_token(now, held.next[k]);
   }
 
   /// A path into `state`. True if it costs less than the best one before.
   RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
     const PassingKey before = Block::minimum(&lane_.best[state], key);
-    if (before == kNoKey) {  // for one thread only
-      const int32_t i = Block::add(&shared_.count, 1);
-      now.state[i] = state;
-      now.cost[i] = kInfinity;
-      now.slot[state] = i;
-    }
+    if (before == kNoKey) add_token(now, state);
     return key >> 32 < before >> 32;
   }
 
-  /// Follows non-emitting arcs from each token whose cost is below the one that it was last
-  /// followed with, until there is none. A token that another thread improves meanwhile has its
-  /// turn in the next round; the end is the same in any order (viterbi.cpp says why).
+  /// For the one thread whose path was the first into the state.
+  RTFX_DEVICE void add_token(const PassingTokens& now, int32_t state) {
+    const int32_t i = Block::add(&shared_.count, 1);
+    now.state[i] = state;
+    now.slot[state] = i;
+  }
+
+  /// Follows non-emitting arcs from all tokens, then from those whose cost that lowered, until
+  /// there are none. What another thread lowers meanwhile has its turn in the next round; the end
+  /// is the same in any order and however often a token is followed (viterbi.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
-    bool again = true;
-    while (again) {
-      block_.sync();  // tokens of the round before are there, and nobody reads `improved`
-      const int32_t count = shared_.count;
-      if (block_.thread() == 0) shared_.improved = 0;
+    block_.sync();
+    const float least = from_ordered_bits(shared_.least);
+    const int32_t* states = now.state;
+    int32_t count = shared_.count;
+    block_.sync();
+    for (int32_t round = 0; count > 0; ++round) {
+      // Of three counts, others may still read the one before.
+      if (block_.thread() == 0) shared_.lowered_count[(round + 1) % 3] = 0;
+      for (int32_t i = block_.thread(); i < count; i += block_.threads())
+        follow(now, states[i], cut, least, round);
       block_.sync();
-      for (int32_t i = block_.thread(); i < count; i += block_.threads()) {
-        const int32_t s = now.state[i];
-        const float cost = cost_of(Block::load(&lane_.best[s]));
-        if (!(cost < now.cost[i])) continue;
-        now.cost[i] = cost;
-        for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a) {
-          const GraphArc arc = graph_.arcs[a];
-          const float next = cost + weight(arc);
-          if (next < cut && reach(now, arc.next, key_of(next, a))) Block::add(&shared_.improved, 1);
-        }
+      states = shared_.lowered[round % 2];
+      count = shared_.lowered_count[round % 3];
+      if (count > Block::kMostThreads) {  // they did not fit: all once more
+        states = now.state;
+        count = shared_.count;
+        block_.sync();
       }
-      block_.sync();
-      again = shared_.improved != 0;
+    }
+  }
+
+  RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
+                          int32_t round) {
+    const float cost = cost_of(Block::load(&lane_.best[state]));
+    const int32_t end = graph_.states[state + 1].nonemitting_begin;
+    for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
+      const GraphArc arc = graph_.arcs[a];
+      const float next = cost + cost_with(arc, word_costs_);
+      if (!(next < cut) || !reach(now, arc.next, key_of(next, a))) continue;
+      if (next < least) Block::minimum(&shared_.least, ordered_bits(next));
+      const int32_t place = Block::add(&shared_.lowered_count[round % 3], 1);
+      if (place < Block::kMostThreads) shared_.lowered[round % 2][place] = arc.next;
     }
   }
 
@@ -169,10 +208,7 @@ class TokenPassing {
   RTFX_DEVICE bool finish_frame(const PassingTokens& last, PassingTokens& now, float cut) {
     follow_nonemitting(now, cut);
     now.count = shared_.count;
-    float least = kInfinity;
-    for (int32_t i = block_.thread(); i < now.count; i += block_.threads())
-      if (now.cost[i] < least) least = now.cost[i];
-    least = least_of_block(least);
+    const float least = from_ordered_bits(shared_.least);
     if (block_.thread() == 0) {
       const auto count = static_cast<unsigned long long>(now.count);
       const unsigned long long first = Block::add(batch_.traces_used, count);
@@ -186,9 +222,10 @@ class TokenPassing {
     if (room && batch_.lattice_beam >= 0) add_links(last, now, cut);
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       PassingKey* best = &lane_.best[now.state[i]];
-      const int32_t arc = number_of(Block::load(best));
+      const PassingKey key = Block::load(best);
+      const int32_t arc = number_of(key);
       *best = kNoKey;
-      now.cost[i] -= least;
+      now.cost[i] = cost_of(key) - least;
       if (room) batch_.traces[now.first_trace + i] = {arc, previous(last, now, arc)};
     }
     block_.sync();
@@ -203,12 +240,17 @@ class TokenPassing {
       if (slack <= batch_.lattice_beam)
         add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
     };
-    if (lp_ != nullptr) for_emitting(last, cutoff_, lp_, add);
+    typename EmittingArcs<Block>::Held held{};
+    arcs_.visit_all(held, [&] {
+      RTFX_UNROLL
+      for (int32_t k = 0; k < Block::kHeld; ++k) add(held.cost[k], held.next[k], held.number[k]);
+    });
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       const int32_t s = now.state[i];
       const float cost = cost_of(Block::load(&lane_.best[s]));
-      for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a)
-        add(cost + weight(graph_.arcs[a]), graph_.arcs[a].next, a);
+      const int32_t end = graph_.states[s + 1].nonemitting_begin;
+      for (int32_t a = graph_.states[s].nonemitting_begin; a < end; ++a)
+        add(cost + cost_with(graph_.arcs[a], word_costs_), graph_.arcs[a].next, a);
     }
     block_.sync();  // all have seen the costs
   }
@@ -222,7 +264,7 @@ class TokenPassing {
   RTFX_DEVICE int32_t previous(const PassingTokens& last, const PassingTokens& now,
                                int32_t arc) const {
     if (arc < 0) return -1;
-    const PassingTokens& from = graph_.arcs[arc].column >= 0 ? last : now;
+    const PassingTokens& from = arc < graph_.emitting_arcs ? last : now;
     return from.first_trace + from.slot[graph_.source[arc]];
   }
 
@@ -299,19 +341,6 @@ class TokenPassing {
     return static_cast<int32_t>(batch_.path_capacity - place);
   }
 
-  /// The least of all threads' costs, none of which is NaN.
-  RTFX_DEVICE float least_of_block(float cost) {
-    const uint32_t infinity = ordered_bits(kInfinity);
-    if (block_.thread() == 0) shared_.least = infinity;
-    block_.sync();
-    const uint32_t least = block_.least_of_group(ordered_bits(cost));
-    if (least < infinity) Block::minimum(&shared_.least, least);
-    block_.sync();
-    const uint32_t result = shared_.least;
-    block_.sync();
-    return from_ordered_bits(result);
-  }
-
   /// The n-th least (from 0) of `count` costs, none below 0: byte after byte of its bits, which for
   /// such numbers have their order.
   RTFX_DEVICE float nth_least(const float* costs, int32_t count, int32_t n) {
@@ -325,13 +354,7 @@ class TokenPassing {
           Block::add(&shared_.histogram[bits >> shift & 255u], 1u);
       }
       block_.sync();
-      if (block_.thread() == 0) {
-        int32_t digit = 0;
-        while (n >= static_cast<int32_t>(shared_.histogram[digit]))
-          n -= static_cast<int32_t>(shared_.histogram[digit++]);
-        shared_.digit = digit;
-        shared_.rank = n;
-      }
+      find_digit(n);
       block_.sync();
       found = found << 8 | static_cast<uint32_t>(shared_.digit);
       n = shared_.rank;
@@ -341,14 +364,29 @@ class TokenPassing {
     return cost;
   }
 
+  /// The bin of the histogram that holds the n-th, and which of the bin's it is.
+  RTFX_DEVICE void find_digit(int32_t n) {
+    const auto bin = [&](int32_t i) { return static_cast<int32_t>(shared_.histogram[i]); };
+    const int32_t bins = (256 + block_.threads() - 1) / block_.threads();  // of each thread
+    const int32_t first = block_.thread() * bins;
+    int32_t own = 0, all = 0;
+    for (int32_t i = first; i < first + bins && i < 256; ++i) own += bin(i);
+    n -= block_.sum_before(own, all);
+    if (n < 0 || n >= own) return;
+    int32_t digit = first;
+    while (n >= bin(digit)) n -= bin(digit++);
+    shared_.digit = digit;
+    shared_.rank = n;
+  }
+
   Block& block_;
   const PassingGraph& graph_;
   const PassingLane& lane_;
   const PassingBatch& batch_;
-  PassingShared& shared_;
+  Shared& shared_;
+  float* frames_;
+  EmittingArcs<Block> arcs_;
   const float* word_costs_ = nullptr;  // of the row
-  const float* lp_ = nullptr;          // of the frame; null before the first
-  float cutoff_ = 0;                   // of its expansion
 };
 
 }  // namespace rtfx

@@ -28,7 +28,7 @@ class CtcWfstGpu : public testing::Test {
     options.max_active = max_active;
     options.nbest = nbest;
     auto decoder = std::make_unique<CtcWfst>(options);
-    decoder->prepare(test::identity_model(2, device_), {});
+    decoder->prepare(test::identity_model(graph.view().columns - 1, device_), {});
     return decoder;
   }
 
@@ -37,9 +37,9 @@ class CtcWfstGpu : public testing::Test {
     std::vector<int64_t> lengths;
     std::vector<float> lp;
   };
-  static Rows random_rows(size_t rows, int64_t frames, uint32_t seed) {
+  static Rows random_rows(size_t rows, int64_t frames, uint32_t seed, int64_t columns = 3) {
     std::mt19937 random(seed);
-    Rows r{frames, {}, test::random_emissions(static_cast<int64_t>(rows) * frames, 3, seed)};
+    Rows r{frames, {}, test::random_emissions(static_cast<int64_t>(rows) * frames, columns, seed)};
     for (size_t b = 0; b < rows; ++b)
       r.lengths.push_back(std::uniform_int_distribution<int64_t>(0, frames)(random));
     return r;
@@ -48,14 +48,15 @@ class CtcWfstGpu : public testing::Test {
   void expect_equal_to_plain(CtcWfst& decoder, const WfstGraph& graph, const Rows& r, float beam,
                              int64_t max_active) const {
     const auto rows = static_cast<int64_t>(r.lengths.size());
+    const int64_t columns = graph.view().columns;
     const auto found =
-        decoder.search(at::tensor(r.lp).reshape({rows, r.frames, 3}).to(device_), r.lengths);
+        decoder.search(at::tensor(r.lp).reshape({rows, r.frames, columns}).to(device_), r.lengths);
     ASSERT_EQ(found.size(), r.lengths.size());
     ViterbiSearch plain(graph.view(), beam, max_active);
     int64_t kept = 0;
     for (size_t b = 0; b < found.size(); ++b) {
-      const float* lp = r.lp.data() + b * 3 * static_cast<size_t>(r.frames);
-      test::expect_same_path(found[b], plain.run(lp, r.lengths[b], 3), std::to_string(b));
+      const float* lp = r.lp.data() + b * static_cast<size_t>(columns * r.frames);
+      test::expect_same_path(found[b], plain.run(lp, r.lengths[b], columns), std::to_string(b));
       kept += plain.counts().kept_tokens;
     }
     EXPECT_EQ(decoder.counters().at("kept_tokens"), kept);
@@ -72,6 +73,19 @@ TEST_F(CtcWfstGpu, EqualsThePlainSearchForAnyBatch) {
       const auto decoder = prepared(graph, beam, max_active);
       for (const size_t rows : {1, 8, 32, 128, 600, 3})
         expect_equal_to_plain(*decoder, graph, random_rows(rows, 25, 7), beam, max_active);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(CtcWfstGpu, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
+  for (const auto& [arcs, tokens] :
+       std::vector<std::pair<int32_t, int32_t>>{{700, 2}, {8200, 1024}, {30000, 6000}}) {
+    const WfstGraph graph = test::uneven_graph(5000, arcs, tokens, static_cast<uint32_t>(arcs));
+    for (const float beam : {2.0f, 1e6f}) {
+      const auto decoder = prepared(graph, beam, 1 << 20);
+      for (const size_t rows : {3, 300})
+        expect_equal_to_plain(*decoder, graph, random_rows(rows, 6, 7, tokens + 1), beam, 1 << 20);
       if (HasFailure()) return;
     }
   }

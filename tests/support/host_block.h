@@ -3,27 +3,26 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
-#include <memory>
+#include <deque>
 #include <thread>
 #include <vector>
 
 #include "algorithms/ctc_wfst/passing_paths.h"
 #include "algorithms/ctc_wfst/token_passing.h"
+#include "tests/support/threaded_block.h"
 
 namespace rtfx::test {
 
-class HostBlock {
+class HostBlock : public ThreadedBlock {
  public:
-  static constexpr int32_t kGroup = 2;
+  static constexpr int32_t kMostThreads = 4;
+  static constexpr int32_t kHeld = 4;
+  using ThreadedBlock::ThreadedBlock;
 
-  HostBlock(std::barrier<>& barrier, int32_t thread, int32_t threads)
-      : barrier_(barrier), thread_(thread), threads_(threads) {}
-
-  int32_t thread() const { return thread_; }
-  int32_t threads() const { return threads_; }
-  void sync() const { barrier_.arrive_and_wait(); }
-  uint32_t least_of_group(uint32_t value) const { return value; }
+  void copy(float* to, const float* from, int32_t count) const {
+    for (int32_t i = thread(); i < count; i += threads()) to[i] = from[i];
+  }
+  void copied() const {}
 
   template <class T>
   static T minimum(T* place, T value) {
@@ -40,20 +39,20 @@ class HostBlock {
   static PassingKey load(const PassingKey* place) {
     return std::atomic_ref<PassingKey>(*const_cast<PassingKey*>(place)).load();
   }
-
- private:
-  std::barrier<>& barrier_;
-  int32_t thread_, threads_;
 };
 
 /// Lanes of a graph, and blocks of the CPU that search rows in them.
 class HostLanes {
  public:
-  /// `threads` of each of `lanes` blocks: an even number.
+  /// `threads` of each of `lanes` blocks: at most HostBlock::kMostThreads. Every second block keeps
+  /// frames' log-probabilities.
   HostLanes(const GraphView& view, int32_t lanes, int32_t threads)
-      : source_(arc_sources(view)), lanes_(lanes), threads_(threads) {
-    graph_ = {view.start,          view.columns,           view.arcs,
-              view.emitting_begin, view.nonemitting_begin, view.final_cost,
+      : source_(arc_sources(view)),
+        states_(passing_states(view)),
+        lanes_(lanes),
+        threads_(threads) {
+    graph_ = {view.start,    view.columns,   static_cast<int32_t>(view.emitting_arcs),
+              view.arcs,     states_.data(), view.final_cost,
               source_.data()};
     const auto places = static_cast<size_t>(int64_t{lanes} * view.states);
     best_.assign(places, kNoKey);
@@ -75,17 +74,20 @@ class HostLanes {
     batch.traces_used = &used;
     batch.links_used = links_used;
     batch.next_row = &next_row;
-    std::vector<PassingShared> shared(static_cast<size_t>(lanes_));
-    std::vector<std::unique_ptr<std::barrier<>>> barriers;
-    for (int32_t lane = 0; lane < lanes_; ++lane)
-      barriers.push_back(std::make_unique<std::barrier<>>(threads_));
+    const auto lanes = static_cast<size_t>(lanes_);
+    std::vector<PassingShared<HostBlock::kMostThreads>> shared(lanes);
+    std::vector<std::vector<float>> frames(lanes, std::vector<float>(2 * graph_.columns));
+    std::deque<ThreadedBlock::Shared> blocks;
+    for (size_t lane = 0; lane < lanes; ++lane) blocks.emplace_back(threads_);
     std::vector<std::jthread> running;
     for (int32_t i = 0; i < lanes_ * threads_; ++i) {
       running.emplace_back([&, i] {
         const auto lane = static_cast<size_t>(i / threads_);
-        HostBlock block(*barriers[lane], i % threads_, threads_);
+        HostBlock block(blocks[lane], i % threads_);
         const PassingLane own = memory_.lane(i / threads_);
-        TokenPassing<HostBlock>(block, graph_, own, batch, shared[lane]).run();
+        TokenPassing(block, graph_, own, batch, shared[lane],
+                     lane % 2 == 0 ? frames[lane].data() : nullptr)
+            .run();
       });
     }
     running.clear();  // waits
@@ -99,6 +101,7 @@ class HostLanes {
 
  private:
   std::vector<int32_t> source_;
+  std::vector<PassingState> states_;
   int32_t lanes_, threads_;
   PassingGraph graph_;
   std::vector<PassingKey> best_;
@@ -115,7 +118,7 @@ struct HostPassing {
 };
 
 /// Searches rows of `frames` frames each, of which lengths[row] count, by `lanes` blocks of
-/// `threads` threads (an even number). `word_costs`: none, one for all rows, or one for each.
+/// `threads` threads. `word_costs`: none, one for all rows, or one for each.
 inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& lp, int64_t frames,
                                const std::vector<int64_t>& lengths, float beam, int64_t max_active,
                                int32_t lanes, int32_t threads, int64_t trace_capacity,

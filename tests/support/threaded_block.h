@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -40,6 +41,16 @@ class ThreadedBlock {
     }
     sync();
     return total;
+  }
+
+  int32_t sum_before(int32_t value, int32_t& total) const {
+    shared_.values[static_cast<size_t>(thread_)] = static_cast<uint64_t>(value);
+    sync();
+    const auto first = shared_.values.begin();
+    const uint64_t before = std::accumulate(first, first + thread_, uint64_t{0});
+    total = static_cast<int32_t>(std::accumulate(first + thread_, shared_.values.end(), before));
+    sync();
+    return static_cast<int32_t>(before);
   }
 
  private:

@@ -60,6 +60,29 @@ inline WfstGraph random_graph(int32_t states, uint32_t seed) {
   return WfstGraph::from(t, 2, {"one", "two"}, "none", std::string(64, '0'), "test");
 }
 
+/// A state with `arcs` emitting arcs, others with one, two or none; each third has but a
+/// non-emitting arc, as the start has. `tokens` + 1 columns.
+inline WfstGraph uneven_graph(int32_t states, int32_t arcs, int32_t tokens, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int32_t n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  TransducerArcs t;
+  t.states = states;
+  t.add(0, 1, 0, 0, 0.25f);
+  for (int32_t i = 0; i < arcs; ++i)
+    t.add(1, 2 + i % (states - 2), 1 + below(tokens + 1), below(3), quarter(random, 6));
+  for (int32_t s = 2; s < states; ++s) {
+    if (s % 3 == 0 && s + 1 < states) {
+      t.add(s, s + 1, 0, below(3), quarter(random, 6) - 0.5f);
+      continue;
+    }
+    t.add(s, 1, 1 + below(tokens + 1), below(3), quarter(random, 6));
+    if (below(2) == 0) t.add(s, s, 1 + below(tokens + 1), 0, quarter(random, 6));
+    if (below(4) == 0) t.finals.emplace_back(s, quarter(random, 4));
+  }
+  t.finals.emplace_back(states - 1, 1.0f);
+  return WfstGraph::from(t, tokens, {"one", "two"}, "none", std::string(64, '0'), "test");
+}
+
 inline std::vector<float> random_emissions(int64_t frames, int64_t columns, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> lp(static_cast<size_t>(frames * columns));
