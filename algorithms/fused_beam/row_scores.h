@@ -55,7 +55,7 @@ class StagedLogits {
     by_type(scoring.logits.precision, [&](auto type) {
       using T = decltype(type);
       const T* from = scoring.logits.as<T>() + int64_t{row} * scoring.columns;
-      constexpr int32_t kAtOnce = 8;
+      constexpr int32_t kAtOnce = 6;  // each load has a predicate, and there are seven
       const int32_t step = block.threads();
       for (int32_t first = block.thread(); first < count; first += kAtOnce * step) {
         T x[kAtOnce] = {};
