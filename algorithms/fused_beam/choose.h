@@ -24,7 +24,8 @@ struct Choose {
     const int32_t beam = beams.beam, first = utterance * beam;
     const int64_t frames = beams.frames[utterance];
     auto* slots = static_cast<Slot*>(shared);
-    const int32_t turn = *append.moves.turn;
+    const bool leads = utterance == 0 && block.thread() == 0;
+    const int32_t turn = leads ? *append.moves.turn : 0;
 
     // Candidates are chosen even if no slot is active: to know that first would be another wait.
     bool active = false;
@@ -50,10 +51,8 @@ struct Choose {
     active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       active |= slots[k].score > kNothing && slots[k].time < frames;
-    active = block.all(active, Either{});
-    if (block.thread() != 0) return;
-    if (active) *any_active = true;
-    if (utterance == 0) *append.moves.turn = 1 - turn;
+    if (block.all(active, Either{}) && block.thread() == 0) *any_active = true;
+    if (leads) *append.moves.turn = 1 - turn;
   }
 };
 

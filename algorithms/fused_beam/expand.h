@@ -25,14 +25,16 @@ struct Expand {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
-    if (row == 0 && block.thread() == 0) {
-      ++*beams.column;
-      *any_active = false;
-    }
+    const bool leads = row == 0 && block.thread() == 0;
     // Loaded along with the logits, whether or not they are needed.
+    const int64_t column = leads ? *beams.column : 0;
     const float before = beams.scores[row];
     const int64_t left = beams.frames_left(row), run = beams.run[row];
     with_logits(block, scoring, row, shared, [&](const auto& logits) {
+      if (leads) {
+        *beams.column = column + 1;
+        *any_active = false;
+      }
       if (!(before > kNothing && left > 0)) {
         candidates.write_alone(block, row, 0, before, -1, 0);
         return;

@@ -142,18 +142,21 @@ struct ExpandFrame {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
-    if (row == 0 && block.thread() == 0) {
-      ++*frame.beams.column;
-      ++*frame.expansions;
-      *frame.any_expanding = false;
-    }
+    const bool leads = row == 0 && block.thread() == 0;
     const int32_t count = candidates.count, beam = frame.beams.beam, first = row - row % beam;
     auto* held = static_cast<Held*>(shared);
     // Loaded along with the logits, whether or not they are needed.
+    const int64_t column = leads ? *frame.beams.column : 0;
+    const int64_t expansions = leads ? *frame.expansions : 0;
     const float before = frame.beams.scores[row];
     const bool open = frame.open[row];
     const RowSoftmax softmax = frame.softmax[row];
     with_logits(block, frame.scoring, row, held + beam, [&](const auto& logits) {
+      if (leads) {
+        *frame.beams.column = column + 1;
+        *frame.expansions = expansions + 1;
+        *frame.any_expanding = false;
+      }
       if (!open) {
         candidates.write_alone(block, row, count - 1, before, -1, 0);
         return;
@@ -248,7 +251,8 @@ struct ChooseExpanded {
     auto* texts = reinterpret_cast<int64_t*>(behind);
     const int32_t all = frame.tdt() ? beam * candidates.count : 0;
     auto* may_go_on = reinterpret_cast<int32_t*>(texts + 2 * all);
-    const int32_t turn = *append.moves.turn;
+    const bool leads = utterance == 0 && block.thread() == 0;
+    const int32_t turn = leads ? *append.moves.turn : 0;
     const bool goes_on = *frame.expansions < most;
     bool open = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
@@ -281,9 +285,8 @@ struct ChooseExpanded {
       any |= still;
     }
     any = block.all(any, Either{});
-    if (block.thread() != 0) return;
-    if (any && goes_on) *frame.any_expanding = true;
-    if (utterance == 0) *append.moves.turn = 1 - turn;
+    if (any && goes_on && block.thread() == 0) *frame.any_expanding = true;
+    if (leads) *append.moves.turn = 1 - turn;
   }
 
  private:
