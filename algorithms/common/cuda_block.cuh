@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "algorithms/common/thread_block.h"
+
 namespace rtfx {
 
 template <int32_t kThreads>
@@ -17,18 +19,24 @@ class CudaBlock {
   __device__ T all(T value, const Op& op) {
     static_assert(sizeof(T) <= sizeof(uint64_t));
     __shared__ uint64_t of_warps[2][kWarps];
-#pragma unroll
-    for (int32_t distance = 16; distance > 0; distance /= 2)
-      value = op(value, __shfl_xor_sync(~0u, value, distance));
+    value = of_warp(value, op);
     // Two sets in turn: a thread may still read one when others write the next.
-    T* values = reinterpret_cast<T*>(of_warps[turn_]);
+    const T* values = reinterpret_cast<const T*>(of_warps[turn_]);
+    if (threadIdx.x % 32 == 0) reinterpret_cast<T*>(of_warps[turn_])[threadIdx.x / 32] = value;
     turn_ ^= 1;
-    if (threadIdx.x % 32 == 0) values[threadIdx.x / 32] = value;
     __syncthreads();
-    value = values[0];
+    T left[kWarps];
 #pragma unroll
-    for (int32_t warp = 1; warp < kWarps; ++warp) value = op(value, values[warp]);
-    return value;
+    for (int32_t warp = 0; warp < kWarps; ++warp) left[warp] = values[warp];
+#pragma unroll
+    for (int32_t half = kWarps / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int32_t warp = 0; warp < half; ++warp) left[warp] = op(left[warp], left[warp + half]);
+    }
+    return left[0];
+  }
+  __device__ bool all(bool value, const Either&) {
+    return __syncthreads_or(static_cast<int>(value)) != 0;
   }
 
   __device__ int32_t sum_before(int32_t value, int32_t& total) {
@@ -44,14 +52,31 @@ class CudaBlock {
     turn_ ^= 1;
     if (lane == 31) sums[warp] = sum;
     __syncthreads();
-    const int32_t of_warp = lane < kWarps ? sums[lane] : 0;
-    total = __reduce_add_sync(~0u, of_warp);
-    return __reduce_add_sync(~0u, lane < warp ? of_warp : 0) + sum - value;
+    const int32_t own = lane < kWarps ? sums[lane] : 0;  // of warp `lane`
+    total = __reduce_add_sync(~0u, own);
+    return __reduce_add_sync(~0u, lane < warp ? own : 0) + sum - value;
   }
 
  private:
-  static_assert(kThreads % 32 == 0 && kThreads <= 1024);
   static constexpr int32_t kWarps = kThreads / 32;
+  static_assert(kThreads % 32 == 0 && kThreads <= 1024 && (kWarps & (kWarps - 1)) == 0);
+
+  template <class T, class Op>
+  __device__ static T of_warp(T value, const Op& op) {
+#pragma unroll
+    for (int32_t distance = 16; distance > 0; distance /= 2)
+      value = op(value, __shfl_xor_sync(~0u, value, distance));
+    return value;
+  }
+  /// Two instructions in place of ten shuffles: the upper halves, then the lower ones of those that
+  /// have the greatest upper half.
+  __device__ static unsigned long long of_warp(unsigned long long value, const Maximum&) {
+    const auto upper = static_cast<uint32_t>(value >> 32);
+    const uint32_t greatest = __reduce_max_sync(~0u, upper);
+    const uint32_t lower = upper == greatest ? static_cast<uint32_t>(value) : 0;
+    return static_cast<unsigned long long>(greatest) << 32 | __reduce_max_sync(~0u, lower);
+  }
+
   int32_t turn_ = 0;
 };
 

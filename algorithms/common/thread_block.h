@@ -20,6 +20,27 @@
 
 namespace rtfx {
 
+// Operations for which a block may have something shorter.
+struct Maximum {
+  template <class T>
+  RTFX_DEVICE T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+struct Either {
+  RTFX_DEVICE bool operator()(bool a, bool b) const { return a || b; }
+};
+
+/// *p, which no thread writes meanwhile: a GPU need not finish the stores before it first.
+template <class T>
+RTFX_DEVICE T load_constant(const T* p) {
+#ifdef __CUDA_ARCH__
+  return __ldg(p);
+#else
+  return *p;
+#endif
+}
+
 struct SerialBlock {
   int32_t thread() const { return 0; }
   int32_t threads() const { return 1; }

@@ -14,6 +14,7 @@ struct Slot {
   Key candidate;  // of the best, the one that it takes
   Step step;
   int32_t lm_state;
+  float score;  // once equal texts became one
 };
 
 struct Append {
@@ -30,48 +31,53 @@ struct Append {
   RTFX_DEVICE bool is_token(int32_t label) const { return label >= 0 && label != beams.blank; }
 
   /// step_of(row, slot) for each slot of the utterance, as BeamHypotheses::append does it. The
-  /// tree's column *column - 1 + `ahead` is written. merge(slots, k): the score of slot k. Ends
-  /// with a wait for the block.
+  /// tree's column *column - 1 + `ahead` is written. merge(slots, k): the score of slot k. A slot
+  /// is the same thread's throughout: that of is_mine.
   template <class Block, class StepOf, class Merge>
   RTFX_DEVICE void run(Block& block, int32_t utterance, Slot* slots, int32_t ahead,
                        const StepOf& step_of, const Merge& merge) const {
     const int32_t beam = beams.beam, first = utterance * beam;
+    const int64_t column = *beams.column - 1 + ahead;
     auto* new_texts = reinterpret_cast<int64_t*>(slots + beam);
-    for (int32_t k = block.thread(); k < beam; k += block.threads()) {
-      slots[k].step = step_of(first + k, slots[k]);
-      take(slots[k], new_texts + k * text_labels);
-    }
+    for (int32_t k = block.thread(); k < beam; k += block.threads())
+      slots[k] = taken(step_of(first + k, slots[k]), new_texts + k * text_labels);
     block.sync();  // nobody needs the step before any more
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
-      beams.scores[first + k] = merge(slots, k);
-      write(slots[k], first, k, *beams.column - 1 + ahead, new_texts + k * text_labels);
+      slots[k].score = merge(slots, k);
+      write(slots[k], first, k, column, new_texts + k * text_labels);
     }
-    block.sync();
   }
 
  private:
-  RTFX_DEVICE void take(Slot& slot, int64_t* text) const {
-    const int32_t from = slot.step.parent, label = slot.step.label;
+  RTFX_DEVICE Slot taken(const Step& step, int64_t* text) const {
+    const int32_t from = step.parent, label = step.label;
+    // All loads before the first store and before what depends on the label: they wait once.
+    const int64_t hash = beams.hash[from], last_label = beams.last_label[from],
+                  length = beams.lengths[from], time = beams.time[from],
+                  prefix_hash = beams.prefix_hash[from], run = beams.run[from];
+    const int32_t lm_state = fusion.states != nullptr ? fusion.states[from] : 0;
     const bool token = is_token(label);
-    const int64_t moved = tdt ? slot.step.duration : static_cast<int64_t>(label == beams.blank);
-    slot.hash = beams.hash[from];
-    slot.last_label = token ? label : beams.last_label[from];
-    slot.length = beams.lengths[from] + static_cast<int64_t>(token);
-    slot.time = beams.time[from] + moved;
-    slot.prefix_hash = token ? slot.hash : beams.prefix_hash[from];
-    slot.run = moved == 0 ? beams.run[from] + static_cast<int64_t>(token) : 0;
-    if (token) slot.hash = beams.extended(slot.hash, label);
-    if (fusion.states != nullptr)
-      slot.lm_state = look_up(fusion.lm, fusion.states[from], label).next;
+    const int64_t moved = tdt ? step.duration : static_cast<int64_t>(label == beams.blank);
     for (int32_t i = 0; i < text_labels; ++i) {
       const int64_t* old = texts + int64_t{from} * text_labels;
       text[i] = !token ? old[i] : i == 0 ? label : old[i - 1];
     }
+    return {token ? beams.extended(hash, label) : hash,
+            token ? label : last_label,
+            length + static_cast<int64_t>(token),
+            time + moved,
+            token ? hash : prefix_hash,
+            moved == 0 ? run + static_cast<int64_t>(token) : 0,
+            0,
+            step,
+            fusion.states != nullptr ? look_up(fusion.lm, lm_state, label).next : 0,
+            0};
   }
 
   RTFX_DEVICE void write(const Slot& slot, int32_t first, int32_t k, int64_t column,
                          const int64_t* text) const {
     const int32_t row = first + k;
+    beams.scores[row] = slot.score;
     beams.hash[row] = slot.hash;
     beams.last_label[row] = slot.last_label;
     beams.lengths[row] = slot.length;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "algorithms/common/thread_block.h"
 #include "algorithms/ngram_lm/view.h"
@@ -28,43 +29,46 @@ RTFX_DEVICE inline float product(float a, float b) {
 
 enum class Precision : int32_t { fp32, bf16, fp16 };
 
+RTFX_DEVICE inline float to_float(float x) { return x; }
+RTFX_DEVICE inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+RTFX_DEVICE inline float to_float(__half x) { return __half2float(x); }
+
+template <class T>
+RTFX_DEVICE T from_float(float x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(x);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else {
+    return x;
+  }
+}
+
+/// work(T()) with the type of such an element: asked for once, and not for each of many elements,
+/// whose loads would wait for each other.
+template <class Work>
+RTFX_DEVICE auto by_type(Precision precision, const Work& work) {
+  switch (precision) {
+    case Precision::bf16:
+      return work(__nv_bfloat16());
+    case Precision::fp16:
+      return work(__half());
+    default:
+      return work(float());
+  }
+}
+
 /// A tensor of the model's dtype.
 struct Elements {
   void* data = nullptr;
   Precision precision = Precision::fp32;
 
+  template <class T>
+  RTFX_DEVICE T* as() const {
+    return static_cast<T*>(data);
+  }
   RTFX_DEVICE float get(int64_t i) const {
-    switch (precision) {
-      case Precision::bf16:
-        return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
-      case Precision::fp16:
-        return __half2float(static_cast<const __half*>(data)[i]);
-      default:
-        return static_cast<const float*>(data)[i];
-    }
-  }
-  RTFX_DEVICE void set(int64_t i, float x) const {
-    switch (precision) {
-      case Precision::bf16:
-        static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
-        break;
-      case Precision::fp16:
-        static_cast<__half*>(data)[i] = __float2half_rn(x);
-        break;
-      default:
-        static_cast<float*>(data)[i] = x;
-    }
-  }
-  /// x as an element would hold it.
-  RTFX_DEVICE float rounded(float x) const {
-    switch (precision) {
-      case Precision::bf16:
-        return __bfloat162float(__float2bfloat16_rn(x));
-      case Precision::fp16:
-        return __half2float(__float2half_rn(x));
-      default:
-        return x;
-    }
+    return by_type(precision, [&](auto type) { return to_float(as<decltype(type)>()[i]); });
   }
 };
 
@@ -86,8 +90,10 @@ struct Beams {
   }
   /// Holds a hypothesis with a frame left.
   RTFX_DEVICE bool active(int32_t row) const {
-    return scores[row] > kNothing && time[row] < frames[row / beam];
+    const float score = scores[row];
+    return frames_left(row) > 0 && score > kNothing;
   }
+  RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
 };
 
 /// Shallow fusion with an n-gram model (ngram_lm/fusion.h). states null: none.
@@ -106,6 +112,7 @@ struct Fusion {
 struct Moves {
   int32_t* parents;  // [R] row
   int32_t* tokens;   // [R] token, or -1: the same text as the parent
+  int32_t* turn;     // [1] 0 or 1: where LSTM states are written, beside those of the step before
 };
 
 }  // namespace rtfx::fused_beam

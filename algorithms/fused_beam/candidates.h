@@ -15,7 +15,7 @@ struct Step {
 struct Candidates {
   float* scores;       // [R, N] with it
   int32_t* labels;     // [R, N] token, blank, or -1
-  int32_t* durations;  // [R, N] frames; null unless TDT
+  int32_t* durations;  // [R, N] frames, 0 for label -1; null unless TDT
   int32_t count;       // N
 
   RTFX_DEVICE void write(int32_t row, int32_t i, float score, int32_t label,
@@ -44,8 +44,7 @@ struct Candidates {
   RTFX_DEVICE Step step(int32_t utterance, int32_t beam, Key key) const {
     const int32_t index = index_of(key), first = utterance * beam;
     const int64_t place = int64_t{first} * count + index;
-    const int32_t label = labels[place];
-    return {first + index / count, label, durations != nullptr && label >= 0 ? durations[place] : 0,
+    return {first + index / count, labels[place], durations != nullptr ? durations[place] : 0,
             value_of(key)};
   }
 };

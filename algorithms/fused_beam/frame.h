@@ -30,21 +30,25 @@ struct Frame {
   RTFX_DEVICE bool is_here(int32_t row) const {
     return alive(row) && (!tdt() || beams.time[row] == *time);
   }
-  RTFX_DEVICE RowScores row_scores(int32_t row) const {
-    return RowScores(scoring, row, softmax[row]);
+  RTFX_DEVICE RowScores<RowLogits> row_scores(int32_t row) const {
+    return RowScores(RowLogits(scoring, row), softmax[row]);
   }
 };
 
 /// The softmax of each row's logits: a block for each row.
 struct Normalize {
+  static constexpr int32_t kThreads = 256;
+
   Frame frame;
   int32_t blocks() const { return frame.beams.rows(); }
-  int64_t shared_bytes() const { return 0; }
+  int64_t shared_bytes() const { return StagedLogits::bytes(frame.scoring); }
 
   template <class Block>
-  RTFX_DEVICE void operator()(Block& block, int32_t row, void*) const {
-    const RowSoftmax softmax = row_softmax(block, frame.scoring, row);
-    if (block.thread() == 0) frame.softmax[row] = softmax;
+  RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
+    with_logits(block, frame.scoring, row, shared, [&](const auto& logits) {
+      const RowSoftmax softmax = row_softmax(block, logits);
+      if (block.thread() == 0) frame.softmax[row] = softmax;
+    });
   }
 };
 
@@ -54,46 +58,62 @@ struct StartFrame {
   int32_t zero;  // TDT: index of duration 0, -1: none
 
   int32_t blocks() const { return frame.beams.batch; }
-  int64_t shared_bytes() const { return int64_t{frame.beams.beam} * 4; }
+  int64_t shared_bytes() const {
+    return int64_t{frame.beams.beam} * static_cast<int64_t>(sizeof(Text));
+  }
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const Beams& beams = frame.beams;
     const int32_t first = utterance * beams.beam;
-    const bool active = *frame.time < beams.frames[utterance];
+    const int64_t now = *frame.time;
+    const bool active = now < beams.frames[utterance];
     const bool searches = active && beams.beam > 1 && (!frame.tdt() || zero >= 0);
-    auto* totals = static_cast<float*>(shared);
+    auto* texts = static_cast<Text*>(shared);
+    for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
+      texts[k] = text_of(first + k);
+    block.sync();
+    bool any = false;
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
-      const int32_t row = first + k;
-      totals[k] = beams.scores[row];
-      frame.open[row] = active && frame.is_here(row);
-      if (searches && frame.open[row]) totals[k] = log_add(totals[k], given(first, row));
+      const Text& own = texts[k];
+      const bool here = own.score > kNothing && (!frame.tdt() || own.time == now);
+      frame.open[first + k] = active && here;
+      any |= active && here;
+      if (searches && here) beams.scores[first + k] = log_add(own.score, given(first, texts, own));
     }
-    block.sync();  // totals are of the scores before
-    int32_t any = 0;
-    for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
-      beams.scores[first + k] = totals[k];
-      any |= static_cast<int32_t>(frame.open[first + k]);
-    }
-    any = block.all(any, [](int32_t a, int32_t b) { return a | b; });
+    any = block.all(any, Either{});
     if (block.thread() != 0) return;
-    if (any != 0) *frame.any_expanding = true;  // it was false when the last frame was done
+    if (any) *frame.any_expanding = true;  // it was false when the last frame was done
     if (utterance == 0) *frame.expansions = 0;
   }
 
  private:
-  /// What the hypotheses without the last token of `row` give it.
-  RTFX_DEVICE float given(int32_t first, int32_t row) const {
+  /// A hypothesis before the prefix search.
+  struct Text {
+    int64_t hash, prefix_hash, length, time;
+    int32_t last_label;
+    float score;
+  };
+  RTFX_DEVICE Text text_of(int32_t row) const {
     const Beams& beams = frame.beams;
+    return {beams.hash[row],
+            beams.prefix_hash[row],
+            beams.lengths[row],
+            beams.time[row],
+            static_cast<int32_t>(beams.last_label[row]),
+            beams.scores[row]};
+  }
+
+  /// What the hypotheses without the last token of `own` give it.
+  RTFX_DEVICE float given(int32_t first, const Text* texts, const Text& own) const {
     float sum = kNothing;
-    for (int32_t from = first; from < first + beams.beam; ++from) {
-      const bool extends = beams.lengths[row] == beams.lengths[from] + 1 &&
-                           beams.prefix_hash[row] == beams.hash[from] &&
-                           (!frame.tdt() || beams.time[row] == beams.time[from]);
-      if (!extends || !frame.alive(from)) continue;
-      const RowScores scores = frame.row_scores(from);
-      const auto last = static_cast<int32_t>(beams.last_label[row]);
-      float total = scores.fused_label(last, scores.label(last)) + beams.scores[from];
+    for (int32_t k = 0; k < frame.beams.beam; ++k) {
+      const Text& from = texts[k];
+      const bool extends = own.length == from.length + 1 && own.prefix_hash == from.hash &&
+                           (!frame.tdt() || own.time == from.time);
+      if (!extends || !(from.score > kNothing)) continue;
+      const RowScores<RowLogits> scores = frame.row_scores(first + k);
+      float total = scores.fused_label(own.last_label, scores.label(own.last_label)) + from.score;
       if (frame.tdt()) total += scores.duration(zero);
       sum = log_add(sum, total);
     }
@@ -106,6 +126,8 @@ struct StartFrame {
 /// place. A block for each row. Also begins a column of the tree and takes back any_expanding, for
 /// ChooseExpanded.
 struct ExpandFrame {
+  static constexpr int32_t kThreads = 256;
+
   Frame frame;
   Candidates candidates;
   float gamma;
@@ -113,25 +135,55 @@ struct ExpandFrame {
 
   int32_t blocks() const { return frame.beams.rows(); }
   int64_t shared_bytes() const {
-    return candidates.count * 4 + BestLabels::bytes(frame.scoring, candidates.count);
+    return frame.beams.beam * static_cast<int64_t>(sizeof(Held)) +
+           StagedLogits::bytes(frame.scoring) + candidates.count * 4 +
+           BestLabels::bytes(frame.scoring, candidates.count);
   }
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
-    if (row == 0 && block.thread() == 0) {
-      ++*frame.beams.column;
-      ++*frame.expansions;
-      *frame.any_expanding = false;
-    }
-    const int32_t count = candidates.count, durations = frame.scoring.durations;
+    const bool leads = row == 0 && block.thread() == 0;
+    const int32_t count = candidates.count, beam = frame.beams.beam, first = row - row % beam;
+    auto* held = static_cast<Held*>(shared);
+    // Loaded along with the logits, whether or not they are needed.
+    const int64_t column = leads ? *frame.beams.column : 0;
+    const int64_t expansions = leads ? *frame.expansions : 0;
     const float before = frame.beams.scores[row];
-    if (!frame.open[row]) {
-      candidates.write_alone(block, row, count - 1, before, -1, 0);
-      return;
-    }
-    auto* pairs = static_cast<int32_t*>(shared);  // TDT: of label and duration
+    const bool open = frame.open[row];
+    const RowSoftmax softmax = frame.softmax[row];
+    with_logits(block, frame.scoring, row, held + beam, [&](const auto& logits) {
+      if (leads) {
+        *frame.beams.column = column + 1;
+        *frame.expansions = expansions + 1;
+        *frame.any_expanding = false;
+      }
+      if (!open) {
+        candidates.write_alone(block, row, count - 1, before, -1, 0);
+        return;
+      }
+      for (int32_t k = block.thread(); k < beam; k += block.threads())
+        held[k] = {frame.beams.hash[first + k], frame.is_here(first + k)};
+      block.sync();
+      expand(block, before, RowScores(logits, softmax), held);
+    });
+  }
+
+ private:
+  /// A text of the beam, and whether it is at this frame.
+  struct Held {
+    int64_t hash;
+    bool here;
+  };
+
+  template <class Block, class Logits>
+  RTFX_DEVICE void expand(Block& block, float before, const RowScores<Logits>& scores,
+                          Held* held) const {
+    const int32_t row = scores.row(), count = candidates.count, durations = frame.scoring.durations;
+    const int64_t hash = held[row % frame.beams.beam].hash;
+    char* behind_logits =
+        reinterpret_cast<char*>(held + frame.beams.beam) + StagedLogits::bytes(frame.scoring);
+    auto* pairs = reinterpret_cast<int32_t*>(behind_logits);  // TDT: of label and duration
     const BestLabels best(pairs + count, count);
-    const RowScores scores = frame.row_scores(row);
     best.fill(block, scores);
     if (durations > 0) {
       select(
@@ -156,20 +208,18 @@ struct ExpandFrame {
       const float rank = of_pair(best.ranks, i);
       float total = before + of_pair(best.scores, i);
       if (count_acoustic_twice) total += rank;
-      const bool possible = before + rank > greatest - gamma && !held(row, label, frames);
+      const bool possible =
+          before + rank > greatest - gamma &&
+          (label == frame.beams.blank || frames > 0 || !is_held(held, hash, label));
       candidates.write(row, i, possible ? total : kNothing, label, frames);
     }
   }
 
- private:
-  /// Whether the beam holds, at this frame, the text of `row` and a token that stays there.
-  RTFX_DEVICE bool held(int32_t row, int32_t label, int32_t frames) const {
-    const Beams& beams = frame.beams;
-    if (label == beams.blank || frames > 0) return false;
-    const int64_t hash = beams.extended(beams.hash[row], label);
-    const int32_t first = row - row % beams.beam;
-    for (int32_t other = first; other < first + beams.beam; ++other)
-      if (beams.hash[other] == hash && frame.is_here(other)) return true;
+  /// Whether the beam holds, at this frame, the text of `hash` and a token that stays there.
+  RTFX_DEVICE bool is_held(const Held* held, int64_t hash, int32_t token) const {
+    const int64_t extended = frame.beams.extended(hash, token);
+    for (int32_t k = 0; k < frame.beams.beam; ++k)
+      if (held[k].hash == extended && held[k].here) return true;
     return false;
   }
 };
@@ -177,6 +227,8 @@ struct ExpandFrame {
 /// What each slot takes of its utterance's candidates: a block for each utterance. Without an open
 /// slot everything stays as it is.
 struct ChooseExpanded {
+  static constexpr int32_t kThreads = 256;
+
   Frame frame;
   Append append;
   Candidates candidates;
@@ -194,46 +246,47 @@ struct ChooseExpanded {
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const Beams& beams = frame.beams;
     const int32_t beam = beams.beam, first = utterance * beam;
-    const auto either = [](int32_t a, int32_t b) { return a | b; };
     auto* slots = static_cast<Slot*>(shared);
     char* behind = static_cast<char*>(shared) + append.shared_bytes();
     auto* texts = reinterpret_cast<int64_t*>(behind);
     const int32_t all = frame.tdt() ? beam * candidates.count : 0;
     auto* may_go_on = reinterpret_cast<int32_t*>(texts + 2 * all);
-
-    int32_t open = 0;
+    const bool leads = utterance == 0 && block.thread() == 0;
+    const int32_t turn = leads ? *append.moves.turn : 0;
+    const bool goes_on = *frame.expansions < most;
+    bool open = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
-      const int32_t row = first + k;
-      open |= static_cast<int32_t>(frame.open[row]);
-      may_go_on[k] = !ask_former_slot || frame.open[row] || !frame.alive(row);
+      const bool was_open = frame.open[first + k], alive = frame.alive(first + k);
+      open |= was_open;
+      may_go_on[k] = !ask_former_slot || was_open || !alive;
     }
-    open = block.all(open, either);
-    if (open != 0) {
+    open = block.all(open, Either{});
+    if (open) {
       if (frame.tdt()) merge(block, first, texts, texts + all);
       candidates.best(block, utterance, beam, frame.tdt() ? merged : candidates.scores,
                       [&](int32_t k, Key key) {
                         if (is_mine(block, k)) slots[k].candidate = key;
                       });
     }
-    block.sync();
     append.run(
         block, utterance, slots, 0,
         [&](int32_t row, const Slot& slot) {
-          return open != 0 ? candidates.step(utterance, beam, slot.candidate)
-                           : Step{row, -1, 0, beams.scores[row]};
+          return open ? candidates.step(utterance, beam, slot.candidate)
+                      : Step{row, -1, 0, beams.scores[row]};
         },
         [](const Slot* all, int32_t k) { return all[k].step.score; });
 
-    int32_t any = 0;
+    bool any = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
       const Step& step = slots[k].step;
-      const bool still = append.is_token(step.label) && frame.alive(first + k) &&
+      const bool still = append.is_token(step.label) && slots[k].score > kNothing &&
                          step.duration == 0 && may_go_on[k] != 0;
       frame.open[first + k] = still;
-      any |= static_cast<int32_t>(still);
+      any |= still;
     }
-    any = block.all(any, either);
-    if (any != 0 && *frame.expansions < most && block.thread() == 0) *frame.any_expanding = true;
+    any = block.all(any, Either{});
+    if (any && goes_on && block.thread() == 0) *frame.any_expanding = true;
+    if (leads) *append.moves.turn = 1 - turn;
   }
 
  private:
@@ -284,7 +337,7 @@ struct FinishFrame {
   RTFX_DEVICE Step step_of(int32_t row) const {
     const float before = frame.beams.scores[row];
     if (!frame.open[row]) return {row, -1, 0, before};
-    const RowScores scores = frame.row_scores(row);
+    const RowScores<RowLogits> scores = frame.row_scores(row);
     float blank = scores.blank();
     int32_t frames = 0;
     if (frame.tdt()) {
@@ -306,14 +359,14 @@ struct NextFrame {
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t, void*) const {
     const int64_t next = *frame.time + 1;
-    int32_t any = 0;
+    bool any = false;
     for (int32_t b = block.thread(); b < frame.beams.batch; b += block.threads())
-      any |= static_cast<int32_t>(next < frame.beams.frames[b]);
-    any = block.all(any, [](int32_t a, int32_t b) { return a | b; });
+      any |= next < frame.beams.frames[b];
+    any = block.all(any, Either{});
     if (block.thread() != 0) return;
     *frame.time = next;
     ++*frame.beams.column;
-    *frame.any_active = any != 0;
+    *frame.any_active = any;
   }
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/fused_beam/views.h"
+#include "base/error.h"
 
 namespace rtfx {
 
@@ -23,8 +24,17 @@ Candidates CandidateArrays::view() const {
 FusedModel::FusedModel(std::shared_ptr<const AcousticModel> transducer)
     : model(std::move(transducer)) {
   const PredictionNetwork& network = *model->prediction;
-  if (!network.layers().empty())
+  if (!network.layers().empty()) {
     first_gates = at::linear(network.embeddings()[0], network.layers()[0].w_ih);
+    std::vector<at::Tensor> w_hh;
+    for (const PredictionNetwork::LstmLayer& layer : network.layers()) w_hh.push_back(layer.w_hh);
+    recurrent = at::stack(w_hh).transpose(1, 2);
+  }
+  const Joint::Linear& joint = model->joint->output();
+  constexpr int64_t kMultiple = 8;
+  const int64_t missing = -joint.bias.size(0) & (kMultiple - 1);
+  output = {at::constant_pad_nd(joint.weight, {0, 0, 0, missing}),
+            at::constant_pad_nd(joint.bias, {0, missing})};
   if (model->config.is_tdt())
     duration_values = at::tensor(model->config.durations, at::kLong).to(model->device);
 }
@@ -40,31 +50,26 @@ FusedRows::FusedRows(const FusedModel& model, const BeamLm& lm, double temperatu
 
   parents_ = at::empty({rows}, ints);
   tokens_ = at::empty({rows}, ints);
-  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_)};
+  turn_ = at::zeros({1}, ints);
+  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_), data<int32_t>(turn_)};
   if (network.kind == PredictionConfig::Kind::stateless) {
     texts_ = at::full({rows, network.context_size}, view.blank, ints.dtype(at::kLong));
   } else {
     const PredictionState& state = beams.prediction.state;
-    from_h_ = at::empty_like(state.h);
-    from_c_ = at::empty_like(state.c);
-    gather_ = {moves_,
-               elements(state.h),
-               elements(state.c),
-               elements(from_h_),
-               elements(from_c_),
-               view.rows(),
-               static_cast<int32_t>(layers()),
-               static_cast<int32_t>(network.width)};
+    h_ = at::stack({state.h, state.h}, 1);
+    c_ = at::stack({state.c, state.c}, 1);
+    recurrent_gates_ = at::empty({layers(), rows, 4 * network.width}, state.h.options());
   }
   hidden_units_ = at::empty_like(beams.prediction.output);
-  logits_ = at::empty({rows, joint.tokens() + joint.durations()}, hidden_units_.options());
+  RTFX_CHECK(beams.encoded.scalar_type() == hidden_units_.scalar_type(), "dtypes of a fused step");
+  logits_ = at::empty({rows, model.output.bias.size(0)}, hidden_units_.options());
   hidden_ = {view,
              elements(beams.encoded),
              elements(beams.prediction.output),
              elements(hidden_units_),
              data<int64_t>(frame),
              beams.encoded.size(1),
-             static_cast<int32_t>(joint.width()),
+             {view.rows(), static_cast<int32_t>(joint.width())},
              static_cast<Activation>(joint.activation())};
 }
 
@@ -79,6 +84,7 @@ Append FusedRows::append() const {
 
 Scoring FusedRows::scoring(bool scale_forced_blank) const {
   return {elements(logits_),
+          static_cast<int32_t>(logits_.size(1)),
           view().blank,
           static_cast<int32_t>(model_.model->joint->durations()),
           data<int64_t>(model_.duration_values),
@@ -97,34 +103,32 @@ int64_t FusedRows::layers() const {
 }
 
 void FusedRows::write_logits() {
-  const Joint::Linear& output = model_.model->joint->output();
-  at::addmm_out(logits_, output.bias, hidden_units_, output.weight.t());
+  at::addmm_out(logits_, model_.output.bias, hidden_units_, model_.output.weight.t());
 }
 
-FusedRows::Gates FusedRows::gates_of(int64_t layer) const {
-  const PredictionNetwork::LstmLayer& l =
-      model_.model->prediction->layers()[static_cast<size_t>(layer)];
+void FusedRows::write_recurrent_gates() {
+  at::bmm_out(recurrent_gates_, beams_.prediction.state.h, model_.recurrent);
+}
+
+at::Tensor FusedRows::input_gates(int64_t layer) const {
+  if (layer == 0) return model_.first_gates;
+  const auto& weights = model_.model->prediction->layers()[static_cast<size_t>(layer)];
+  return at::linear(beams_.prediction.state.h.select(0, layer - 1), weights.w_ih);
+}
+
+LstmCell FusedRows::cell(int64_t layer, const at::Tensor& input_gates) const {
+  const auto& weights = model_.model->prediction->layers()[static_cast<size_t>(layer)];
   const at::Tensor& h = beams_.prediction.state.h;
-  return {layer == 0 ? model_.first_gates : at::linear(h.select(0, layer - 1), l.w_ih),
-          at::linear(from_h_.select(0, layer), l.w_hh)};
-}
-
-LstmCell FusedRows::cell(int64_t layer, const Gates& gates) const {
-  const PredictionNetwork::LstmLayer& l =
-      model_.model->prediction->layers()[static_cast<size_t>(layer)];
-  const PredictionState& state = beams_.prediction.state;
   return {moves_,
-          elements(gates.input),
+          elements(input_gates),
           layer == 0,
-          elements(gates.recurrent),
-          elements(l.b_ih),
-          elements(l.b_hh),
-          elements(from_h_.select(0, layer)),
-          elements(from_c_.select(0, layer)),
-          elements(state.h.select(0, layer)),
-          elements(state.c.select(0, layer)),
-          gather_.rows,
-          gather_.width};
+          elements(recurrent_gates_.select(0, layer)),
+          elements(weights.b_ih),
+          elements(weights.b_hh),
+          elements(h_.select(0, layer)),
+          elements(c_.select(0, layer)),
+          elements(h.select(0, layer)),
+          {hidden_.pieces.rows, static_cast<int32_t>(h.size(2))}};
 }
 
 void FusedRows::project(const at::Tensor& output) {

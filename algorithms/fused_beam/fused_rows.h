@@ -2,8 +2,9 @@
 // arrays of TransducerBeams as the phases see them.
 //
 //   look      Hidden: act(E[b, t] + g) of each row; (GEMM) logits
-//   advance   Gather: each row takes its parent's LSTM state; (GEMMs), LstmCell for each layer;
-//             (GEMM) joint.pred. A stateless prediction network: a few operators
+//   advance   (GEMM) recurrent gates of all layers and rows, as they are before the step; LstmCell
+//             for each layer, from the parent's gates and state, and (GEMM) the next one's input
+//             gates; (GEMM) joint.pred. A stateless prediction network: a few operators
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +24,11 @@ struct FusedModel {
   explicit FusedModel(std::shared_ptr<const AcousticModel> transducer);
 
   std::shared_ptr<const AcousticModel> model;
-  at::Tensor first_gates;      // [V+1, 4P], what the first LSTM layer makes of a label
+  at::Tensor first_gates;  // [V+1, 4P], what the first LSTM layer makes of a label
+  at::Tensor recurrent;    // [L, P, 4P], W_hh of all LSTM layers, transposed
+  /// Of the joint, with rows of zeros up to a multiple of 8: products of another width take a GPU's
+  /// slow path, for rows of their result are not aligned.
+  Joint::Linear output;
   at::Tensor duration_values;  // [D] int64; undefined for RNN-T
 };
 
@@ -36,7 +41,7 @@ class FusedRows {
   FusedRows(const FusedModel& model, const BeamLm& lm, double temperature, TransducerBeams& beams,
             const at::Tensor& frame = {});
 
-  /// Writes the logits that scoring() has, [R, V+1+D].
+  /// Writes the logits that scoring() has.
   template <class Run>
   void look(const Run& run) {
     run(hidden_);
@@ -50,10 +55,10 @@ class FusedRows {
       look_up_texts();
       return;
     }
-    run(gather_);
+    write_recurrent_gates();
     for (int64_t layer = 0; layer < layers(); ++layer) {
-      const Gates gates = gates_of(layer);
-      run(cell(layer, gates));
+      const at::Tensor input = input_gates(layer);
+      run(cell(layer, input));
     }
     project(beams_.prediction.state.h.select(0, layers() - 1));
   }
@@ -64,16 +69,12 @@ class FusedRows {
   bool is_tdt() const { return model_.duration_values.defined(); }
 
  private:
-  struct Gates {
-    at::Tensor input;      // [V+1, 4P] for the first layer, else [R, 4P]
-    at::Tensor recurrent;  // [R, 4P]
-  };
-
   int64_t layers() const;
   void write_logits();
   fused_beam::Fusion fusion(bool scale_forced_blank) const;
-  Gates gates_of(int64_t layer) const;
-  fused_beam::LstmCell cell(int64_t layer, const Gates& gates) const;
+  void write_recurrent_gates();
+  at::Tensor input_gates(int64_t layer) const;  // [V+1, 4P] for the first layer, else [R, 4P]
+  fused_beam::LstmCell cell(int64_t layer, const at::Tensor& input_gates) const;
   void project(const at::Tensor& output);  // joint.pred, [R, P] -> prediction.output
   void look_up_texts();
 
@@ -81,14 +82,14 @@ class FusedRows {
   const BeamLm lm_;
   const float temperature_;
   TransducerBeams& beams_;
-  at::Tensor hidden_units_;      // [R, H]
-  at::Tensor logits_;            // [R, V+1+D]
-  at::Tensor parents_, tokens_;  // [R] int32
-  at::Tensor from_h_, from_c_;   // [L, R, P]; LSTM
-  at::Tensor texts_;             // [R, C] int64, last labels, newest first; stateless
+  at::Tensor hidden_units_;             // [R, H]
+  at::Tensor logits_;                   // [R, rows of model_.output]
+  at::Tensor parents_, tokens_, turn_;  // of Moves
+  at::Tensor h_, c_;                    // [L, 2, R, P], see LstmCell; LSTM
+  at::Tensor recurrent_gates_;          // [L, R, 4P]; LSTM
+  at::Tensor texts_;                    // [R, C] int64, last labels, newest first; stateless
   fused_beam::Moves moves_{};
   fused_beam::Hidden hidden_{};
-  fused_beam::Gather gather_{};
 };
 
 /// Candidates of `rows` hypotheses, `count` each, and the memory of them.

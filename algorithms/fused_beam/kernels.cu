@@ -11,8 +11,10 @@ constexpr int32_t kThreads = 128;  // of a block, but for phases that have their
 constexpr int64_t kSharedByDefault =
     40 << 10;  // beyond it and what a block has of its own: on request
 
+// One block at least on a multiprocessor: registers for loads that are under way together count for
+// more than how many blocks fit.
 template <class Phase, int32_t kThreads>
-__global__ void __launch_bounds__(kThreads) phase_kernel(const __grid_constant__ Phase phase) {
+__global__ void __launch_bounds__(kThreads, 1) phase_kernel(const __grid_constant__ Phase phase) {
   extern __shared__ uint64_t shared[];
   CudaBlock<kThreads> block;
   phase(block, static_cast<int32_t>(blockIdx.x), shared);
@@ -34,15 +36,28 @@ void launch_phase(const Phase& phase, cudaStream_t stream) {
 
 }  // namespace
 
-void launch(const Hidden& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const Expand& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const Choose& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const Gather& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const LstmCell& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const Normalize& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const Hidden& phase, cudaStream_t stream) {
+  launch_phase<Hidden, Hidden::kThreads>(phase, stream);
+}
+void launch(const Expand& phase, cudaStream_t stream) {
+  launch_phase<Expand, Expand::kThreads>(phase, stream);
+}
+void launch(const Choose& phase, cudaStream_t stream) {
+  launch_phase<Choose, Choose::kThreads>(phase, stream);
+}
+void launch(const LstmCell& phase, cudaStream_t stream) {
+  launch_phase<LstmCell, LstmCell::kThreads>(phase, stream);
+}
+void launch(const Normalize& phase, cudaStream_t stream) {
+  launch_phase<Normalize, Normalize::kThreads>(phase, stream);
+}
 void launch(const StartFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const ExpandFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const ChooseExpanded& phase, cudaStream_t stream) { launch_phase(phase, stream); }
+void launch(const ExpandFrame& phase, cudaStream_t stream) {
+  launch_phase<ExpandFrame, ExpandFrame::kThreads>(phase, stream);
+}
+void launch(const ChooseExpanded& phase, cudaStream_t stream) {
+  launch_phase<ChooseExpanded, ChooseExpanded::kThreads>(phase, stream);
+}
 void launch(const FinishFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
 void launch(const NextFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
 void launch(const CtcFrames& phase, cudaStream_t stream) {

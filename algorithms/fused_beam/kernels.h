@@ -19,7 +19,6 @@ namespace rtfx::fused_beam {
 void launch(const Hidden& phase, cudaStream_t stream);
 void launch(const Expand& phase, cudaStream_t stream);
 void launch(const Choose& phase, cudaStream_t stream);
-void launch(const Gather& phase, cudaStream_t stream);
 void launch(const LstmCell& phase, cudaStream_t stream);
 void launch(const Normalize& phase, cudaStream_t stream);
 void launch(const StartFrame& phase, cudaStream_t stream);

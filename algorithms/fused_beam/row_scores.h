@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 
 #include "algorithms/fused_beam/arrays.h"
 #include "algorithms/fused_beam/select.h"
@@ -11,7 +13,8 @@ namespace rtfx::fused_beam {
 
 /// Logits and what is done to them.
 struct Scoring {
-  Elements logits;                 // [R, V+1+D]
+  Elements logits;                 // [R, columns]
+  int32_t columns;                 // V+1+D, and padding that nobody looks at
   int32_t blank, durations;        // V; D, 0 for RNN-T
   const int64_t* duration_values;  // [D] frames
   float temperature;               // logits are divided by it
@@ -19,12 +22,96 @@ struct Scoring {
 
   /// Whether the language model is asked for all tokens.
   RTFX_HOST_DEVICE bool fuses_all() const { return fusion.states != nullptr && !fusion.early; }
-  RTFX_DEVICE float logit(int32_t row, int32_t column) const {
-    const int64_t columns = blank + 1 + durations;
-    const float x = logits.get(row * columns + column);
-    return temperature == 1 ? x : x / temperature;
+  RTFX_DEVICE float scaled(float logit) const {
+    return temperature == 1 ? logit : logit / temperature;
   }
 };
+
+/// One row's logits, divided by the temperature, where they are.
+class RowLogits {
+ public:
+  RTFX_DEVICE RowLogits(const Scoring& scoring, int32_t row) : scoring_(scoring), row_(row) {}
+
+  RTFX_DEVICE float operator()(int32_t column) const {
+    return scoring_.scaled(scoring_.logits.get(int64_t{row_} * scoring_.columns + column));
+  }
+  RTFX_DEVICE const Scoring& scoring() const { return scoring_; }
+  RTFX_DEVICE int32_t row() const { return row_; }
+
+ private:
+  const Scoring& scoring_;
+  const int32_t row_;
+};
+
+/// The same, read once into memory that the block shares: all loads are under way together.
+class StagedLogits {
+ public:
+  /// A thread may ask at once for i, i + threads(), ..., i being its own number, and for the others
+  /// after a wait for the block.
+  template <class Block>
+  RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
+      : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
+    const int32_t count = used(scoring);
+    by_type(scoring.logits.precision, [&](auto type) {
+      using T = decltype(type);
+      const T* from = scoring.logits.as<T>() + int64_t{row} * scoring.columns;
+      constexpr int32_t kAtOnce = 6;  // each load has a predicate, and there are seven
+      const int32_t step = block.threads();
+      for (int32_t first = block.thread(); first < count; first += kAtOnce * step) {
+        T x[kAtOnce] = {};
+        for (int32_t i = 0; i < kAtOnce; ++i)
+          if (first + i * step < count) x[i] = load_constant(from + first + i * step);
+        for (int32_t i = 0; i < kAtOnce; ++i)
+          if (first + i * step < count) put(first + i * step, to_float(x[i]));
+      }
+    });
+    if (scoring.temperature == 1) return;
+    for (int32_t i = block.thread(); i < count; i += block.threads())
+      put(i, scoring.scaled((*this)(i)));
+  }
+
+  /// Memory for a row; 0 where it has too many to be staged.
+  RTFX_HOST_DEVICE static int64_t bytes(const Scoring& scoring) {
+    constexpr int32_t kMost = 8192;  // with as much for a language model, what any GPU has
+    return used(scoring) <= kMost ? int64_t{used(scoring)} * 4 : 0;
+  }
+
+  RTFX_DEVICE float operator()(int32_t column) const {
+    const uint32_t bits = staged_[column];
+    float x = 0;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+  }
+  RTFX_DEVICE const Scoring& scoring() const { return scoring_; }
+  RTFX_DEVICE int32_t row() const { return row_; }
+  /// Where they are, as bits.
+  RTFX_DEVICE uint32_t* memory() const { return staged_; }
+
+ private:
+  RTFX_HOST_DEVICE static int32_t used(const Scoring& scoring) {
+    return scoring.blank + 1 + scoring.durations;
+  }
+  RTFX_DEVICE void put(int32_t column, float x) const {
+    uint32_t bits = 0;
+    memcpy(&bits, &x, sizeof(x));
+    staged_[column] = bits;
+  }
+
+  const Scoring& scoring_;
+  const int32_t row_;
+  uint32_t* const staged_;
+};
+
+/// work(logits) with StagedLogits in `shared`, or RowLogits for rows that are too long.
+template <class Block, class Work>
+RTFX_DEVICE void with_logits(const Block& block, const Scoring& scoring, int32_t row, void* shared,
+                             const Work& work) {
+  if (StagedLogits::bytes(scoring) > 0) {
+    work(StagedLogits(block, scoring, row, shared));
+  } else {
+    work(RowLogits(scoring, row));
+  }
+}
 
 /// ln p(i) = (x_i - greatest) - log_sum
 struct Softmax {
@@ -34,39 +121,46 @@ struct RowSoftmax {
   Softmax labels, durations;
 };
 
-template <class Block>
-RTFX_DEVICE Softmax softmax(Block& block, const Scoring& scoring, int32_t row, int32_t first,
-                            int32_t count) {
+/// Waits for the block.
+template <class Block, class Logits>
+RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
+  const int32_t labels = logits.scoring().blank + 1, durations = logits.scoring().durations;
   float greatest = kNothing, sum = 0;
-  for (int32_t i = block.thread(); i < count; i += block.threads())
-    greatest = fmaxf(greatest, scoring.logit(row, first + i));
+  for (int32_t i = block.thread(); i < labels; i += block.threads())
+    greatest = fmaxf(greatest, logits(i));
   greatest = block.all(greatest, [](float a, float b) { return fmaxf(a, b); });
-  for (int32_t i = block.thread(); i < count; i += block.threads())
-    sum += expf(scoring.logit(row, first + i) - greatest);
+  for (int32_t i = block.thread(); i < labels; i += block.threads())
+    sum += expf(logits(i) - greatest);
   sum = block.all(sum, [](float a, float b) { return a + b; });
-  return {greatest, logf(sum)};
-}
-
-template <class Block>
-RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Scoring& scoring, int32_t row) {
-  RowSoftmax result{softmax(block, scoring, row, 0, scoring.blank + 1), {0, 0}};
-  if (scoring.durations > 0)
-    result.durations = softmax(block, scoring, row, scoring.blank + 1, scoring.durations);
+  RowSoftmax result{{greatest, logf(sum)}, {0, 0}};
+  if (durations == 0) return result;
+  // So few that each thread does it by itself.
+  greatest = kNothing;
+  sum = 0;
+  for (int32_t d = 0; d < durations; ++d) greatest = fmaxf(greatest, logits(labels + d));
+  for (int32_t d = 0; d < durations; ++d) sum += expf(logits(labels + d) - greatest);
+  result.durations = {greatest, logf(sum)};
   return result;
 }
 
 /// ln p of one row's labels and durations, each computed where it is asked for.
+template <class Logits>
 class RowScores {
  public:
-  RTFX_DEVICE RowScores(const Scoring& scoring, int32_t row, const RowSoftmax& softmax)
-      : scoring_(scoring), row_(row), softmax_(softmax), blank_(label(scoring.blank)) {}
+  RTFX_DEVICE RowScores(const Logits& logits, const RowSoftmax& softmax)
+      : logits_(logits),
+        scoring_(logits.scoring()),
+        softmax_(softmax),
+        blank_(label(scoring_.blank)),
+        rest_(scoring_.fusion.full ? fmaxf(logf(-expm1f(blank_)), scoring_.fusion.least_log_rest)
+                                   : 0) {}
 
   RTFX_DEVICE float label(int32_t i) const {
-    return (scoring_.logit(row_, i) - softmax_.labels.greatest) - softmax_.labels.log_sum;
+    return (logits_(i) - softmax_.labels.greatest) - softmax_.labels.log_sum;
   }
   RTFX_DEVICE float blank() const { return blank_; }
   RTFX_DEVICE float duration(int32_t i) const {
-    const float x = scoring_.logit(row_, scoring_.blank + 1 + i);
+    const float x = logits_(scoring_.blank + 1 + i);
     return (x - softmax_.durations.greatest) - softmax_.durations.log_sum;
   }
 
@@ -76,10 +170,7 @@ class RowScores {
     // An unknown token may have ln p = -inf, and 0 * -inf is no number.
     float bonus = f.alpha == 0 ? 0.0f : product(lm, f.alpha);
     bonus += f.beta;
-    if (f.full) {
-      const float log_rest = logf(-expm1f(blank_));
-      bonus = fmaf(fmaxf(log_rest, f.least_log_rest), f.alpha, bonus);
-    }
+    if (f.full) bonus = fmaf(rest_, f.alpha, bonus);
     return acoustic + bonus;
   }
   RTFX_DEVICE float fused_blank() const {
@@ -91,7 +182,7 @@ class RowScores {
     const Fusion& f = scoring_.fusion;
     if (f.states == nullptr) return acoustic;
     if (label == scoring_.blank) return fused_blank();
-    return fused(acoustic, look_up(f.lm, f.states[row_], label).score);
+    return fused(acoustic, look_up(f.lm, f.states[row()], label).score);
   }
 
   /// Index of the likeliest duration, the first of equals.
@@ -109,14 +200,15 @@ class RowScores {
     return label == scoring_.blank && frames < 1 ? 1 : frames;
   }
 
+  RTFX_DEVICE const Logits& logits() const { return logits_; }
   RTFX_DEVICE const Scoring& scoring() const { return scoring_; }
-  RTFX_DEVICE int32_t row() const { return row_; }
+  RTFX_DEVICE int32_t row() const { return logits_.row(); }
 
  private:
+  const Logits logits_;
   const Scoring& scoring_;
-  const int32_t row_;
   const RowSoftmax softmax_;
-  const float blank_;
+  const float blank_, rest_;  // rest_: ln(1 - p(blank)), for blank that is rescaled
 };
 
 /// Labels that may follow a row, in memory that the block shares: `ranks` is what they were chosen
@@ -139,25 +231,34 @@ struct BestLabels {
     return int64_t{count} * 12 + (scoring.fuses_all() ? int64_t{scoring.blank} * 4 : 0);
   }
 
-  /// Chooses them. Ends with a wait for the block.
-  template <class Block>
-  RTFX_DEVICE void fill(Block& block, const RowScores& row) const {
+  /// Chooses them; staged logits of labels are overwritten. Ends with a wait for the block.
+  template <class Block, class Logits>
+  RTFX_DEVICE void fill(Block& block, const RowScores<Logits>& row) const {
     const Scoring& s = row.scoring();
     const bool late = s.fuses_all();
     if (late) advance_row(block, s.fusion.lm, s.fusion.states[row.row()], lm_scores, nullptr);
-    select(
-        block, s.blank + 1, count,
-        [&](int32_t label) {
-          float score = row.label(label);
-          if (late)
-            score = label == s.blank ? row.fused_blank() : row.fused(score, lm_scores[label]);
-          return key_of(score, label);
-        },
-        [&](int32_t i, Key key) {
-          if (!is_mine(block, i)) return;
-          labels[i] = index_of(key);
-          ranks[i] = value_of(key);
-        });
+    const auto score = [&](int32_t label) {
+      if (!late) return row.label(label);
+      if (label == s.blank) return row.fused_blank();
+      return row.fused(row.label(label), lm_scores[label]);
+    };
+    const auto visit = [&](int32_t i, Key key) {
+      if (!is_mine(block, i)) return;
+      labels[i] = index_of(key);
+      ranks[i] = value_of(key);
+    };
+    if constexpr (std::is_same_v<Logits, StagedLogits>) {
+      uint32_t* const of_labels = row.logits().memory();
+      block.sync();  // all know the blank's logit
+      for (int32_t i = block.thread(); i <= s.blank; i += block.threads())
+        of_labels[i] = rank_of(score(i));
+      select(
+          block, s.blank + 1, count, [&](int32_t i) { return key_of_rank(of_labels[i], i); },
+          visit);
+    } else {
+      select(
+          block, s.blank + 1, count, [&](int32_t i) { return key_of(score(i), i); }, visit);
+    }
     block.sync();
     for (int32_t i = block.thread(); i < count; i += block.threads())
       scores[i] = late ? ranks[i] : row.fused_label(labels[i], ranks[i]);

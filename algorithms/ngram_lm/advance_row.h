@@ -27,9 +27,9 @@ RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t st
   while (depth-- > 0) {
     const Context context = contexts[depth];
     for (int32_t arc = context.begin + block.thread(); arc < context.end; arc += block.threads()) {
-      const int32_t label = lm.arc_label[arc];
-      scores[label] = context.backoff + lm.arc_weight[arc];
-      if (next != nullptr) next[label] = lm.arc_to[arc];
+      const int32_t label = load_constant(lm.arc_label + arc);
+      scores[label] = context.backoff + load_constant(lm.arc_weight + arc);
+      if (next != nullptr) next[label] = load_constant(lm.arc_to + arc);
     }
     block.sync();
   }

@@ -124,11 +124,29 @@ TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
   const ModelConfig c = config(kVocabulary);
   const auto model = random_model(c, 11, device_);
   const auto batch = random_batch(random, 3, 12, c.encoder.width, device_);
-  const nlohmann::json options = options_of(8, &lm, false, true);
-  const auto expected = decode(options, "operators", "none", model, batch);
-  const auto found = decode(options, "fused", "conditional", model, batch);
-  for (size_t b = 0; b < expected.size(); ++b)
-    expect_same(found[b], expected[b], std::to_string(b));
+  for (const SmallLm* used : {&lm, static_cast<const SmallLm*>(nullptr)}) {
+    const nlohmann::json options = options_of(8, used, false, true);
+    const auto expected = decode(options, "operators", "none", model, batch);
+    const auto found = decode(options, "fused", "conditional", model, batch);
+    for (size_t b = 0; b < expected.size(); ++b)
+      expect_same(found[b], expected[b], std::to_string(b));
+  }
+}
+
+/// More slots than a warp has threads; and no result depends on which thread came first.
+TEST_P(FusedBeamGpu, AWideBeamIsTheSameAgain) {
+  std::mt19937 random(5);
+  at::manual_seed(5);
+  const ModelConfig c = config(1024);
+  const auto model = random_model(c, 13, device_);
+  const auto batch = random_batch(random, 6, 16, c.encoder.width, device_);
+  const nlohmann::json options = options_of(40, nullptr, false, false);
+  const auto first = decode(options, "fused", "conditional", model, batch);
+  const auto again = decode(options, "fused", "conditional", model, batch);
+  for (size_t b = 0; b < first.size(); ++b) {
+    EXPECT_EQ(again[b].tokens, first[b].tokens);
+    EXPECT_EQ(again[b].score, first[b].score);
+  }
 }
 
 TEST(FusedCtcBeamGpu, EqualsTheOperators) {

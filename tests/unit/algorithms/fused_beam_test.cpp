@@ -91,6 +91,28 @@ class FusedBeam : public testing::TestWithParam<std::tuple<const char*, bool>> {
   const std::string name_ = std::get<0>(GetParam());
   const bool tdt_ = std::get<1>(GetParam());
   const SmallLm lm_{kVocabulary};
+
+  /// The search with all phases run by blocks of `threads` threads; `flag`: one of its options.
+  std::vector<Hypothesis> search_by_threads(const FusedModel& model, const Transducer& transducer,
+                                            const BeamLm& lm, const at::Tensor& encoded,
+                                            const at::Tensor& lengths, int64_t beam, bool flag,
+                                            int32_t threads) const {
+    constexpr int64_t kMost = 2;
+    const auto run = [threads](const auto& phase) { run_by_threads(phase, threads); };
+    TransducerBeams beams(transducer, lm, encoded, lengths, beam, encoded.size(1) * (kMost + 1));
+    if (name_ == "alsd_pp") {
+      FusedStep steps(model, lm, {kMost, 1.0, flag, true}, beams);
+      while (steps.any_active.item<bool>()) steps.step(run);
+    } else {
+      FusedFrame frames(model, lm, {kMost, beam + 2, 2.3, 1.0, false, flag}, beams);
+      while (frames.active.item<bool>()) {
+        frames.start_frame(run);
+        while (frames.expanding.item<bool>()) frames.expand(run);
+        frames.finish_frame(run);
+      }
+    }
+    return beams.result(beam, true).to_host();
+  }
 };
 
 TEST_P(FusedBeam, EqualsTheOperators) {
@@ -168,11 +190,68 @@ TEST_P(FusedBeam, ANanStaysInItsRow) {
   }
 }
 
+/// More slots than a GPU's warp has threads.
+TEST_P(FusedBeam, EqualsTheOperatorsInAWideBeam) {
+  constexpr int64_t kBeam = 40;
+  std::mt19937 random(tdt_ ? 14 : 13);
+  for (int trial = 0; trial < 4; ++trial) {
+    const BeamCase c = random_beam_case(random, tdt_, kBeam + 5, kBeam + 5, {4, 2});
+    nlohmann::json options = {{"beam_size", kBeam}, {"nbest", kBeam}};
+    options[name_ == "alsd_pp" ? "max_symbols" : "num_steps"] = 1;
+    expect_equal_forms(name_, options, build(c.model), batch_of(c.rows, c.model.columns()),
+                       "trial " + std::to_string(trial));
+    if (HasFailure()) return;
+  }
+}
+
+/// Rows of logits that a block does not read into its shared memory.
+TEST_P(FusedBeam, EqualsTheOperatorsWithLongRows) {
+  constexpr int64_t kLong = 9000;
+  std::mt19937 random(tdt_ ? 16 : 15);
+  at::manual_seed(tdt_ ? 16 : 15);
+  const SmallLm lm(kLong);
+  ModelConfig config = small_config();
+  config.vocabulary = kLong;
+  if (!tdt_) config.durations = {};
+  const auto model = random_model(config, 3);
+  for (const bool with_lm : {false, true}) {
+    nlohmann::json options = {{"beam_size", 3}, {"nbest", 3}, {"temperature", 1.3}};
+    if (with_lm) options["lm"] = {{"path", lm.path()}, {"alpha", 0.4}, {"pruning", "late"}};
+    expect_equal_forms(name_, options, model, random_batch(random, 2, 6, config.encoder.width),
+                       with_lm ? "language model" : "");
+  }
+}
+
+/// The joint's output has columns behind the last label and duration, for its product alone.
+TEST_P(FusedBeam, NeverLooksAtThePadding) {
+  std::mt19937 random(tdt_ ? 18 : 17);
+  for (const int64_t vocabulary : {17, 20, 23}) {
+    const BeamCase c = random_beam_case(random, tdt_, vocabulary, vocabulary, {5, 3});
+    const auto acoustic = build(c.model);
+    const Transducer transducer(acoustic, {});
+    const EncodedBatch batch = batch_of(c.rows, c.model.columns());
+    const at::Tensor encoded = transducer.encode(batch.frames);
+    const auto search = [&](double poison) {
+      const FusedModel model(acoustic);
+      EXPECT_EQ(model.output.bias.size(0) % 8, 0);
+      EXPECT_LT(model.output.bias.size(0) - c.model.columns(), 8);
+      model.output.bias.slice(0, c.model.columns()).fill_(poison);
+      return search_by_threads(model, transducer, {}, encoded, batch.lengths, 4, true, 1);
+    };
+    const auto expected = search(0);
+    for (const double poison : {1e30, std::numeric_limits<double>::quiet_NaN()}) {
+      const auto found = search(poison);
+      for (size_t b = 0; b < expected.size(); ++b)
+        expect_same(found[b], expected[b], "vocabulary " + std::to_string(vocabulary));
+    }
+  }
+}
+
 /// Blocks of several threads, as on a GPU: fewer than there are labels, and more.
 TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
   std::mt19937 random(tdt_ ? 12 : 11);
   for (int trial = 0; trial < 4; ++trial) {
-    const int64_t beam = 2 + trial, most = 2;
+    const int64_t beam = 2 + trial;
     LmOptions lm_options;
     lm_options.path = lm_.path();
     lm_options.pruning = trial % 2 == 0 ? "late" : "early";
@@ -184,23 +263,10 @@ TEST_P(FusedBeam, AnyNumberOfThreadsFindsTheSame) {
     const FusedModel model(acoustic);
     const EncodedBatch batch = batch_of(c.rows, c.model.columns());
 
+    const at::Tensor encoded = transducer.encode(batch.frames);
     const auto search = [&](int32_t threads) {
-      const at::Tensor encoded = transducer.encode(batch.frames);
-      const auto run = [threads](const auto& phase) { run_by_threads(phase, threads); };
-      TransducerBeams beams(transducer, lm, encoded, batch.lengths, beam,
-                            encoded.size(1) * (most + 1));
-      if (name_ == "alsd_pp") {
-        FusedStep steps(model, lm, {most, 1.0, trial % 2 == 0, true}, beams);
-        while (steps.any_active.item<bool>()) steps.step(run);
-      } else {
-        FusedFrame frames(model, lm, {most, beam + 2, 2.3, 1.0, false, trial % 2 == 0}, beams);
-        while (frames.active.item<bool>()) {
-          frames.start_frame(run);
-          while (frames.expanding.item<bool>()) frames.expand(run);
-          frames.finish_frame(run);
-        }
-      }
-      return beams.result(beam, true).to_host();
+      return search_by_threads(model, transducer, lm, encoded, batch.lengths, beam, trial % 2 == 0,
+                               threads);
     };
     const auto alone = search(1);
     for (const int32_t threads : {3, 30}) {
@@ -253,7 +319,7 @@ TEST(Select, EqualsTopK) {
     run_by_threads(
         Selection{values.const_data_ptr<float>(), static_cast<int32_t>(n), static_cast<int32_t>(k),
                   best.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>()},
-        1 + trial % 5);
+        trial % 7 == 0 ? 40 : 1 + trial % 5);  // some without an index, or with one
     const TopK expected = top_k(values.unsqueeze(0), k);
     EXPECT_TRUE(indices.equal(expected.indices[0])) << values;
     EXPECT_TRUE(best.equal(expected.values[0])) << values;
