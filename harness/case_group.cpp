@@ -71,6 +71,8 @@ void CaseGroupRunner::prepare() {
     on_stage_(&arm, "prepare");
     try {
       arm.decoder->prepare(model_, limits);
+      arm.boosted = boosted_words(arm.decoder->boosted_words(),
+                                  find_normalizer(workspace_.config().scorer, "scorer"));
     } catch (const std::exception& e) {
       fail(arm, "prepare", describe_failure(e));
     }
