@@ -41,7 +41,7 @@ def draw(cases, width):
         title: lines_over(group, ["boost", "scale"], words)
         for title, group in by_batch(panels(cases)).items()
     }
-    return draw_lines(groups, MEASURES, "boost of each word (scaled cost)", width)[0]
+    return draw_lines(groups, MEASURES, "boost (scaled cost)", width)[0]
 
 
 if __name__ == "__main__":

@@ -59,5 +59,6 @@ def draw_lines(groups, measures, xlabel, width):
         for cell in row[len(measures) :]:
             cell.remove()
         row[0].set_title(title)
-    legend(figure, [handles[name] for name in names], names, 0.55 * width)
+    entry = 0.65 + 0.068 * max(map(len, names))
+    legend(figure, [handles[name] for name in names], names, width, entry)
     return figure, axes[:, : len(measures)]
