@@ -36,17 +36,9 @@ def boost_journal(folder, counted=True):
     records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
     for words, said in (("said", 200), ("other", 0)):
         for scale in (8, 0, 4):
-            record = synthetic.run(decoder=f"{words}_{scale}", exactness="approximate")
-            options = {"beam": 17, "boost": {"path": f"/lists/{words}.txt", "scale": scale}}
-            record["decoder"] |= {"name": "ctc_wfst", "options": options}
-            record["wer"] |= {"substitutions": 50 - scale, "insertions": scale, "deletions": 10}
-            if counted:
-                recalled = said * (80 + scale) // 100
-                record["boosted"] = {"words": 90, "left_out": 0, "occurrences": said,
-                                     "recalled": recalled, "false_alarms": 29 + scale,
-                                     "recall": recalled / said if said else None,
-                                     "precision": recalled / (recalled + 29 + scale)}  # fmt: skip
-            records.append(record)
+            records.append(synthetic.boosted(words, scale, said, said * (80 + scale) // 100))
+            if not counted:
+                del records[-1]["boosted"]
     return synthetic.write(folder, records)
 
 
