@@ -137,7 +137,7 @@ struct CuptiCollector::State {
         const auto* k = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
         if (!has_time(k->start, k->end)) return;
         activity.kernels.push_back({span_of(k->start, k->end), kernel_name(k->name), k->streamId,
-                                    k->graphId != 0 || k->graphNodeId != 0});
+                                    k->graphId != 0 || k->graphNodeId != 0, k->correlationId});
         return;
       }
       case CUPTI_ACTIVITY_KIND_MEMCPY: {
@@ -158,7 +158,7 @@ struct CuptiCollector::State {
       case CUPTI_ACTIVITY_KIND_DRIVER: {
         const auto* a = reinterpret_cast<const CUpti_ActivityAPI*>(record);
         if (a->start == 0 || a->end < a->start) return;
-        CallRun call{span_of(a->start, a->end), 0, a->threadId, CallKind::other};
+        CallRun call{span_of(a->start, a->end), 0, a->threadId, CallKind::other, a->correlationId};
         const bool runtime = record->kind == CUPTI_ACTIVITY_KIND_RUNTIME;
         call.name = call_name(runtime ? CUPTI_CB_DOMAIN_RUNTIME_API : CUPTI_CB_DOMAIN_DRIVER_API,
                               a->cbid, call.kind);

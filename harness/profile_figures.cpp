@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace rtfx {
 namespace {
@@ -78,10 +79,42 @@ std::vector<Span> spans_of(const std::vector<Run>& runs) {
   return spans;
 }
 
+/// From the first kernel to the last of each run of a graph, as far as they name their call.
+std::vector<Span> graph_spans(const Activity& activity) {
+  std::set<uint32_t> launches;
+  for (const CallRun& call : activity.calls)
+    if (call.kind == CallKind::graph_launch) launches.insert(call.id);
+  std::map<uint32_t, Span> runs;
+  for (const KernelRun& kernel : activity.kernels) {
+    if (!kernel.in_graph || !launches.contains(kernel.call)) continue;
+    Span& run = runs.try_emplace(kernel.call, kernel.time).first->second;
+    run.begin = std::min(run.begin, kernel.time.begin);
+    run.end = std::max(run.end, kernel.time.end);
+  }
+  std::vector<Span> spans;
+  for (const auto& [call, run] : runs) spans.push_back(run);
+  return spans;
+}
+
+/// "float" of "ns::kernel<float, (int)5>(ns::Search)"; of a type, its name without namespaces.
+/// `kernel`: the name without template arguments.
+std::string first_template_argument(std::string_view name, const std::string& kernel) {
+  const std::string opening = kernel.substr(kernel.rfind(':') + 1) + "<";
+  const size_t at = name.find(opening);
+  if (at == name.npos) return "";
+  std::string argument;
+  for (const char c : name.substr(at + opening.size())) {
+    if (c == ',' || c == '<' || c == '>' || c == '(') break;
+    c == ':' ? argument.clear() : argument.push_back(c);
+  }
+  return argument;
+}
+
 }  // namespace
 
 std::optional<double> RegionFigures::busy_share() const { return ratio(busy, wall); }
 std::optional<double> RegionFigures::busy_copies_share() const { return ratio(busy_copies, wall); }
+std::optional<double> RegionFigures::occupied_share() const { return ratio(occupied, wall); }
 std::optional<double> RegionFigures::kernel_mean() const { return ratio(kernel_time, kernels); }
 
 std::vector<Span> merged(std::vector<Span> spans) {
@@ -118,7 +151,10 @@ RegionFigures region_figures(const Activity& activity, const std::vector<Span>& 
   figures.busy = covered(work, sorted);
   const std::vector<Span> copies = spans_of(activity.copies);
   work.insert(work.end(), copies.begin(), copies.end());
-  figures.busy_copies = covered(std::move(work), sorted);
+  figures.busy_copies = covered(work, sorted);
+  const std::vector<Span> graphs = graph_spans(activity);
+  work.insert(work.end(), graphs.begin(), graphs.end());
+  figures.occupied = covered(std::move(work), sorted);
   for (const CopyRun& copy : activity.copies) {
     if (window_of(copy.time.begin, sorted) == sorted.size()) continue;
     ++figures.copies;
@@ -184,7 +220,10 @@ std::string short_kernel_name(std::string_view name) {
   }
   while (!flat.empty() && flat.back() == ' ') flat.pop_back();
   const size_t space = flat.rfind(' ');
-  return space == flat.npos ? flat : flat.substr(space + 1);
+  if (space != flat.npos) flat = flat.substr(space + 1);
+  const std::string argument =
+      flat.starts_with("rtfx::") ? first_template_argument(name, flat) : "";
+  return argument.empty() ? flat : flat + "<" + argument + ">";
 }
 
 }  // namespace rtfx

@@ -23,6 +23,7 @@ struct KernelRun {
   uint32_t name = 0;  // index into Activity::names
   uint32_t stream = 0;
   bool in_graph = false;
+  uint32_t call = 0;  // id of the call that launched it, unknown in bodies of conditional nodes
 };
 
 struct CopyRun {  // memcpy or memset
@@ -37,6 +38,7 @@ struct CallRun {
   uint32_t name = 0;
   uint32_t thread = 0;
   CallKind kind = CallKind::other;
+  uint32_t id = 0;
 };
 
 /// Everything that was collected, in any order.
@@ -58,6 +60,7 @@ struct RegionFigures {
   int64_t wall = 0;         // length of the windows
   int64_t busy = 0;         // of it with a kernel on the device: the union of their spans
   int64_t busy_copies = 0;  // of it with a kernel, copy or memset
+  int64_t occupied = 0;     // of it with these or a graph between its first kernel and its last
   int64_t kernels = 0, graph_kernels = 0;  // the latter launched by a graph
   int64_t kernel_time = 0;                 // sum of their spans
   int64_t launches = 0, graph_launches = 0, copies = 0, synchronizations = 0;
@@ -72,6 +75,7 @@ struct RegionFigures {
   /// Absent for an empty window.
   std::optional<double> busy_share() const;
   std::optional<double> busy_copies_share() const;
+  std::optional<double> occupied_share() const;
   std::optional<double> kernel_mean() const;  // ns
   /// A graph was launched, yet none of its kernels is known: `busy` is too small.
   bool graphs_unseen() const { return graph_launches > 0 && graph_kernels == 0; }
@@ -98,7 +102,7 @@ CallKind classify_call(std::string_view name);
 std::string short_call_name(std::string_view name);
 
 /// A demangled kernel name without return type, template arguments, parameters and anonymous
-/// namespaces.
+/// namespaces. Kernels of rtfx keep their first template argument, which says what they do.
 std::string short_kernel_name(std::string_view name);
 
 }  // namespace rtfx

@@ -43,17 +43,16 @@ std::string count(const json& region, const char* field) { return cell(region, f
 
 void print_gpu_rows(const json& regions) {
   fmt::print("  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n",
-             "region", "wall ms", "busy %", "idle %", "+copies", "launch %", "kernels", "us each",
+             "region", "wall ms", "busy %", "idle %", "starved", "launch %", "kernels", "us each",
              "in graph", "launches", "graphs", "copies", "waits");
   for (const std::string& name : ordered_regions(regions)) {
     const json& r = regions[name];
-    fmt::print("  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n",
-               name, cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1),
-               cell(r, "gpu.idle", 100, 1), cell(r, "gpu.idle_with_copies", 100, 1),
-               cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
-               cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"),
-               count(r, "launches"), count(r, "graph_launches"), count(r, "copies"),
-               count(r, "synchronizations"));
+    fmt::print(
+        "  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
+        cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1), cell(r, "gpu.idle", 100, 1),
+        cell(r, "gpu.starved", 100, 1), cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
+        cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"), count(r, "launches"),
+        count(r, "graph_launches"), count(r, "copies"), count(r, "synchronizations"));
   }
 }
 
@@ -110,6 +109,7 @@ json region_json(const RegionFigures& f, bool with_gpu) {
           {"gpu.idle", busy(share_json(f.busy_share(), true))},
           {"gpu.busy_with_copies", busy(share_json(f.busy_copies_share(), false))},
           {"gpu.idle_with_copies", busy(share_json(f.busy_copies_share(), true))},
+          {"gpu.starved", busy(share_json(f.occupied_share(), true))},
           {"gpu.idle_launch", gpu(share_json(f.idle_launch, false))},
           {"kernels", gpu(f.kernels)},
           {"graph_kernels", gpu(f.graph_kernels)},
@@ -154,8 +154,8 @@ void print_profile(const std::vector<json>& records) {
   }
   if (!with_gpu) return;
   fmt::print(
-      "\nbusy: a kernel runs; idle: none does; +copies: idle, copies and memsets counting as "
-      "work;\n"
+      "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under "
+      "way;\n"
       "launch: idle as 1 - mean kernel time / mean interval between launches (no graphs).\n"
       "Collecting slows down every launch: compare wall times with those of `rtfx run`.\n");
 }

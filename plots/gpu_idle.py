@@ -22,8 +22,13 @@ from style import (
 )
 
 REGION = "decode"
-IDLE = "#DDDDDD"
-PARTS = {"a kernel runs": BLUE, "only copies and memsets": SKY, "idle": IDLE}
+GAPS, IDLE = "#B8D4C8", "#DDDDDD"
+PARTS = {
+    "a kernel runs": BLUE,
+    "only copies and memsets": SKY,
+    "between a graph's kernels": GAPS,
+    "idle": IDLE,
+}
 LAUNCH = "where idle would begin by launch intervals"
 
 
@@ -68,7 +73,9 @@ def draw(cases, width):
 def draw_case(cell, row, region, handles):
     wall = region["wall_seconds"]
     busy, with_copies = 100 * region["gpu.busy"], 100 * region["gpu.busy_with_copies"]
-    shares = [busy, with_copies - busy, 100 - with_copies]
+    # Profiles from before it was told apart count all of it as idle.
+    starved = 100 * region.get("gpu.starved", 1 - region["gpu.busy_with_copies"])
+    shares = [busy, with_copies - busy, 100 - with_copies - starved, starved]
     left = 0.0
     for (label, colour), share in zip(PARTS.items(), shares):
         bars = cell.barh(row, share, 0.78, left=left, color=colour)

@@ -29,7 +29,8 @@ class GraphRecorder {
   /// Where work is being recorded: another stream inside a node's body.
   cudaStream_t stream() const;
 
-  /// A condition, false when the graph starts. Kernels set it with cudaGraphSetConditional.
+  /// A condition, false when the graph starts. Kernels set it with cudaGraphSetConditional. It must
+  /// get a node, or the graph cannot be instantiated.
   cudaGraphConditionalHandle condition();
 
   /// `body` again and again while the condition holds; it is looked at before each round.

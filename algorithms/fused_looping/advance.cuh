@@ -104,7 +104,7 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes) {
   __syncthreads();
   if (threadIdx.x == 0) {
     rows.counts[kJointRows] += candidates * rows.counts[kWindow];
-    ++rows.counts[kSteps];
+    rows.counts[kSteps] += candidates > 0;
   }
   list_rows(s, rows, candidates);
 }

@@ -34,6 +34,10 @@ const RegisterDecoder registered{
        return std::make_unique<FusedLooping>(kOptions.fill(options, where));
      }}};
 
+/// Between two rounds of a while node there is a gap, within a round there is none. Steps behind
+/// the end change nothing.
+constexpr int kStepsPerRound = 2;
+
 /// Places arrays one after the other in a block of zeros.
 class Layout {
  public:
@@ -74,15 +78,17 @@ struct FusedLooping::Prepared {
 
 void FusedLooping::Prepared::record() {
   graph = Graph::record([this](GraphRecorder& recorder) {
-    const auto any_active = recorder.condition(), any_found = recorder.condition();
+    const auto any_active = recorder.condition();
     const fused::Search* s = search_pointer();
     kernels.start(s, recorder.stream());
     kernels.predict(s, recorder.stream());
     kernels.set_condition(s, any_active, recorder.stream());
     recorder.while_node(any_active, [&] {
-      kernels.look(s, recorder.stream());
-      kernels.advance(s, any_active, any_found, recorder.stream());
-      recorder.if_node(any_found, [&] { kernels.predict(s, recorder.stream()); });
+      for (int step = 1; step <= kStepsPerRound; ++step) {
+        kernels.look(s, recorder.stream());
+        kernels.advance(s, step == kStepsPerRound ? any_active : 0, recorder.stream());
+        kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
+      }
     });
     kernels.finish(s, recorder.stream());
   });
@@ -199,7 +205,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   p.kernels.predict(search, stream);
   while (host_.any(any_active)) {
     p.kernels.look(search, stream);
-    p.kernels.advance(search, 0, 0, stream);
+    p.kernels.advance(search, 0, stream);
     p.kernels.predict(search, stream);
   }
   p.kernels.finish(search, stream);

@@ -7,9 +7,10 @@
 //   advance  tokens, times; which rows go on
 //   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
 //
-// and costs 2 to 5 kernels in a graph, or as many grid barriers within one persistent kernel that
-// keeps the weights in shared memory. Values are rounded to the model's dtype where LibTorch's
-// operators round, so results differ from label_looping's only by the order of sums.
+// and costs 3 to 5 kernels in a graph, each set up while the one before runs, or as many grid
+// barriers within one persistent kernel that keeps the weights in shared memory. Values are rounded
+// to the model's dtype where LibTorch's operators round, so results differ from label_looping's
+// only by the order of sums.
 #pragma once
 
 #include <memory>

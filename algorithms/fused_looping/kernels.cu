@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/cuda_graphs/check.h"
+#include "algorithms/cuda_graphs/dependent_launch.cuh"
 #include "algorithms/fused_looping/advance.cuh"
 #include "algorithms/fused_looping/kernels.h"
 #include "algorithms/fused_looping/look.cuh"
@@ -137,22 +138,22 @@ __global__ void set_condition_kernel(const Search* search, cudaGraphConditionalH
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) look_kernel(const Search* search) {
+  await_previous();
   extern __shared__ uint4 memory[];
   look<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
 __global__ void __launch_bounds__(kThreads)
-    advance_kernel(const Search* search, cudaGraphConditionalHandle any_active,
-                   cudaGraphConditionalHandle any_found) {
+    advance_kernel(const Search* search, cudaGraphConditionalHandle any_active) {
+  await_previous();
   advance(*search, search->rows, true);
-  if (threadIdx.x == 0 && any_active != 0) {
+  if (threadIdx.x == 0 && any_active != 0)
     cudaGraphSetConditional(any_active, search->rows.counts[kActive] > 0);
-    cudaGraphSetConditional(any_found, search->rows.counts[kFound] > 0);
-  }
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) lstm_kernel(const Search* search, int layer) {
+  await_previous();
   extern __shared__ uint4 memory[];
   const Search& s = *search;
   Accumulator own[kPass] = {};
@@ -162,12 +163,14 @@ __global__ void __launch_bounds__(kThreads) lstm_kernel(const Search* search, in
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search) {
+  await_previous();
   extern __shared__ uint4 memory[];
   project<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
+  await_previous();
   look_up<T>(*search, search->rows);
 }
 
@@ -249,26 +252,25 @@ void StepKernels::set_condition(const Search* search, cudaGraphConditionalHandle
 
 void StepKernels::look(const Search* search, cudaStream_t stream) const {
   with_type(precision, [&](auto type) {
-    look_kernel<decltype(type)><<<blocks, kThreads, sizeof(Scratch), stream>>>(search);
+    launch_dependent(look_kernel<decltype(type)>, blocks, kThreads, sizeof(Scratch), stream,
+                     search);
   });
-  RTFX_CUDA(cudaGetLastError());
 }
 
 void StepKernels::advance(const Search* search, cudaGraphConditionalHandle any_active,
-                          cudaGraphConditionalHandle any_found, cudaStream_t stream) const {
-  advance_kernel<<<1, kThreads, 0, stream>>>(search, any_active, any_found);
-  RTFX_CUDA(cudaGetLastError());
+                          cudaStream_t stream) const {
+  launch_dependent(advance_kernel, 1, kThreads, 0, stream, search, any_active);
 }
 
 void StepKernels::predict(const Search* search, cudaStream_t stream) const {
   with_type(precision, [&](auto type) {
     using T = decltype(type);
-    if (layers == 0) look_up_kernel<T><<<blocks, kThreads, 0, stream>>>(search);
+    if (layers == 0) launch_dependent(look_up_kernel<T>, blocks, kThreads, 0, stream, search);
     for (int layer = 0; layer < layers; ++layer)
-      lstm_kernel<T><<<blocks, kThreads, sizeof(Scratch), stream>>>(search, layer);
-    if (layers > 0) project_kernel<T><<<blocks, kThreads, sizeof(Scratch), stream>>>(search);
+      launch_dependent(lstm_kernel<T>, blocks, kThreads, sizeof(Scratch), stream, search, layer);
+    if (layers > 0)
+      launch_dependent(project_kernel<T>, blocks, kThreads, sizeof(Scratch), stream, search);
   });
-  RTFX_CUDA(cudaGetLastError());
 }
 
 void StepKernels::finish(const Search* search, cudaStream_t stream) const {

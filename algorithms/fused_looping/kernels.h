@@ -27,9 +27,9 @@ struct StepKernels {
   static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,
                             cudaStream_t stream);
   void look(const Search* search, cudaStream_t stream) const;
-  /// Sets the conditions of a graph: rows are left, a row has found a token. 0: no graph.
+  /// Sets the condition of a graph: rows are left. 0: none.
   void advance(const Search* search, cudaGraphConditionalHandle any_active,
-               cudaGraphConditionalHandle any_found, cudaStream_t stream) const;
+               cudaStream_t stream) const;
   void predict(const Search* search, cudaStream_t stream) const;
   void finish(const Search* search, cudaStream_t stream) const;
 };

@@ -148,7 +148,7 @@ def trace(cases, left_out=0):
 def profile(busy=0.2, valid=True, **fields):
     """A record of profile.jsonl."""
     decode = {"wall_seconds": 1.5, "gpu.busy": busy, "gpu.busy_with_copies": busy,
-              "gpu.idle_launch": 0.8}  # fmt: skip
+              "gpu.starved": None if busy is None else 0.75 * (1 - busy), "gpu.idle_launch": 0.8}  # fmt: skip
     return case_fields(**fields) | {
         "kind": "profile", "profiled": True, "valid": valid, "regions": {"decode": decode},
     }  # fmt: skip

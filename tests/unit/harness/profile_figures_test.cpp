@@ -40,6 +40,18 @@ TEST(ProfileFigures, ClipsToTheWindows) {
   EXPECT_EQ(covered({{0, 1}}, {}), 0);
 }
 
+TEST(ProfileFigures, AGraphIsUnderWayFromItsFirstKernelToItsLast) {
+  Activity activity = with_kernels({{0, 10}, {20, 30}, {35, 40}, {60, 70}, {90, 95}});
+  for (const size_t i : {1, 2, 3, 4}) activity.kernels[i].in_graph = true;
+  activity.kernels[1].call = activity.kernels[3].call = 5;  // 20..70
+  activity.calls = {{{12, 15}, 1, 1, CallKind::graph_launch, 5},
+                    {{80, 82}, 1, 1, CallKind::launch, 6}};
+  const RegionFigures figures = region_figures(activity, {{0, 100}}, {}, 5);
+  EXPECT_EQ(figures.busy, 40);
+  EXPECT_EQ(figures.occupied, 65);
+  EXPECT_DOUBLE_EQ(*figures.occupied_share(), 0.65);
+}
+
 TEST(ProfileFigures, EmptyWindowHasNoShare) {
   const RegionFigures figures = region_figures(with_kernels({{0, 1}}), {}, {}, 5);
   EXPECT_FALSE(figures.busy_share().has_value());
@@ -141,6 +153,11 @@ TEST(ProfileFigures, ShortNames) {
   EXPECT_EQ(short_call_name("cuLaunchKernel"), "cuLaunchKernel");
   EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::copy<float, 4>(int, X<2>)"),
             "at::native::copy");
+  EXPECT_EQ(short_kernel_name("void rtfx::beam::(anonymous namespace)::phase<rtfx::beam::Choose, "
+                              "(int)128>(rtfx::beam::Choose)"),
+            "rtfx::beam::phase<Choose>");
+  EXPECT_EQ(short_kernel_name("void rtfx::look<__half>(rtfx::Search)"), "rtfx::look<__half>");
+  EXPECT_EQ(short_kernel_name("rtfx::finish(X<int>)"), "rtfx::finish");
   EXPECT_EQ(short_kernel_name("ampere_sgemm_32x128_tn"), "ampere_sgemm_32x128_tn");
   EXPECT_EQ(short_kernel_name("void f<g(int)::{lambda(int)#1}>(T)"), "f");
   EXPECT_EQ(short_kernel_name("std::enable_if<true, void>::type ns::k<1>(int)"), "ns::k");

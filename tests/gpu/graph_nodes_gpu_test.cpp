@@ -1,0 +1,85 @@
+// The layer of algorithms/cuda_graphs by itself: which bodies of a recorded graph run, how often.
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include "algorithms/cuda_graphs/condition.h"
+#include "algorithms/cuda_graphs/graph.h"
+
+namespace rtfx {
+namespace {
+
+class GraphNodesGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    if (const std::string missing = conditional_nodes_missing(); !missing.empty())
+      GTEST_SKIP() << missing;
+  }
+  static at::Tensor integer(int64_t value) {
+    return at::full({1}, value, at::TensorOptions(at::kLong).device(at::kCUDA));
+  }
+  static at::Tensor flag() { return integer(0).to(at::kBool); }
+  static void set(GraphRecorder& recorder, cudaGraphConditionalHandle condition,
+                  const at::Tensor& flag) {
+    set_condition(condition, flag.const_data_ptr<bool>(), recorder.stream());
+  }
+
+  c10::InferenceMode guard_;
+};
+
+TEST_F(GraphNodesGpu, BodiesRunWhileAndIfTheirConditionsHold) {
+  const at::Tensor n = integer(0), limit = integer(0), even = integer(0), inner = integer(0),
+                   below = flag(), is_even = flag(), left = flag(), rest = integer(0);
+  const Graph graph = Graph::record([&](GraphRecorder& recorder) {
+    const auto again = recorder.condition(), if_even = recorder.condition(),
+               until_none = recorder.condition();
+    for (const at::Tensor& t : {n, even, inner}) t.zero_();
+    below.copy_(n.lt(limit));
+    set(recorder, again, below);
+    recorder.while_node(again, [&] {
+      n.add_(1);
+      is_even.copy_(n.remainder(2).eq(0));
+      set(recorder, if_even, is_even);
+      recorder.if_node(if_even, [&] {
+        even.add_(1);
+        rest.copy_(n);  // a loop of n rounds within the branch
+        left.copy_(rest.gt(0));
+        set(recorder, until_none, left);
+        recorder.while_node(until_none, [&] {
+          inner.add_(1);
+          rest.sub_(1);
+          left.copy_(rest.gt(0));
+          set(recorder, until_none, left);
+        });
+      });
+      below.copy_(n.lt(limit));
+      set(recorder, again, below);
+    });
+  });
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  for (const int64_t rounds : {5, 0, 1, 8}) {
+    limit.fill_(rounds);
+    graph.launch(stream);
+    EXPECT_EQ(n.item<int64_t>(), rounds);
+    EXPECT_EQ(even.item<int64_t>(), rounds / 2);
+    EXPECT_EQ(inner.item<int64_t>(), (rounds / 2) * (rounds / 2 + 1))
+        << "2 + 4 + ... for " << rounds;
+  }
+}
+
+TEST_F(GraphNodesGpu, AFailedRecordingHarmsNothingAfterIt) {
+  EXPECT_THROW(Graph::record([](GraphRecorder& recorder) {
+                 recorder.condition();  // gets no node
+                 integer(1);
+               }),
+               std::runtime_error);
+  const at::Tensor n = integer(1);
+  const Graph graph = Graph::record([&](GraphRecorder&) { n.add_(1); });
+  graph.launch(c10::cuda::getCurrentCUDAStream().stream());
+  EXPECT_EQ(n.item<int64_t>(), 2);
+}
+
+}  // namespace
+}  // namespace rtfx
