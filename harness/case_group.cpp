@@ -70,7 +70,9 @@ void CaseGroupRunner::prepare() {
     if (arm.failed) continue;
     on_stage_(&arm, "prepare");
     try {
+      const AllocationWatch watch(device_);
       arm.decoder->prepare(model_, limits);
+      arm.prepared_bytes = watch.held();
       arm.boosted = boosted_words(arm.decoder->boosted_words(),
                                   find_normalizer(workspace_.config().scorer, "scorer"));
     } catch (const std::exception& e) {
@@ -131,8 +133,10 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     RegionTimes times = shared;
     on_stage_(&arm, "decode");
     try {
+      const AllocationWatch watch(device_);
       Decoded decoded =
           decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
+      result.decode_bytes = std::max(result.decode_bytes, watch.peak());
       result.times += times;
       result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
       for (size_t i = 0; i < utterances.size(); ++i) {

@@ -21,7 +21,8 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  BoostedWords boosted;  // of the prepared decoder
+  BoostedWords boosted;        // of the prepared decoder
+  int64_t prepared_bytes = 0;  // of the device, that prepare() took and kept
   std::string result_key;
   std::string first_hash;  // of its first measured round
   bool failed = false;
@@ -40,8 +41,9 @@ struct RoundResult {
   int64_t order = 0;                   // position within the round
   std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
   std::vector<std::string> texts;
-  Counters counters;  // summed over batches
-  Audit audit;        // against the arm it is compared to
+  Counters counters;         // summed over batches
+  int64_t decode_bytes = 0;  // of the device, the most that a batch's decoding took
+  Audit audit;               // against the arm it is compared to
   bool audited = false;
 };
 

@@ -193,6 +193,10 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
   record["batches"] = batches_field(result.batches);
   record["counters"] = result.counters;
+  if (device.is_cuda()) {
+    record["device_memory"] = {{"prepared_bytes", arm.prepared_bytes},
+                               {"decode_bytes", result.decode_bytes}};
+  }
   return record;
 }
 
