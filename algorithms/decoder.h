@@ -68,6 +68,11 @@ class Decoder {
 
   /// Counters of the last decode().
   virtual Counters counters() const { return {}; }
+
+  /// Words that the options name to be favoured in every utterance, as they stand there, however
+  /// strongly: with a strength of 0 too, so that results can be compared with it. Known after
+  /// prepare().
+  virtual std::vector<std::string> boosted_words() const { return {}; }
 };
 
 }  // namespace rtfx

@@ -73,6 +73,8 @@ void CaseGroupRunner::prepare() {
       const AllocationWatch watch(device_);
       arm.decoder->prepare(model_, limits);
       arm.prepared_bytes = watch.held();
+      arm.boosted = boosted_words(arm.decoder->boosted_words(),
+                                  find_normalizer(workspace_.config().scorer, "scorer"));
     } catch (const std::exception& e) {
       fail(arm, "prepare", describe_failure(e));
     }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/boosted_words.h"
 #include "harness/exactness.h"
 #include "harness/pipeline.h"
 #include "harness/plan.h"
-#include "harness/wer.h"
 #include "harness/workspace.h"
 
 namespace rtfx {
@@ -21,6 +21,7 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
+  BoostedWords boosted;        // of the prepared decoder
   int64_t prepared_bytes = 0;  // of the device, that prepare() took and kept
   std::string result_key;
   std::string first_hash;  // of its first measured round

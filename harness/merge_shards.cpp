@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/sha256.h"
+#include "harness/boosted_words.h"
 #include "harness/exactness.h"
 #include "harness/journal.h"
 #include "harness/shard.h"
@@ -73,6 +74,21 @@ json merged_wer(const Parts& parts, const char* key) {
   return field;
 }
 
+/// Null where a shard lacks it.
+json merged_boosted(const Parts& parts) {
+  BoostedCounts counts;
+  for (const json* part : parts) {
+    if (!part->contains("boosted")) return nullptr;
+    const json& boosted = part->at("boosted");
+    counts += BoostedCounts{.occurrences = boosted.at("occurrences"),
+                            .recalled = boosted.at("recalled"),
+                            .false_alarms = boosted.at("false_alarms")};
+  }
+  json field = parts.front()->at("boosted");
+  field.update(to_json(counts));
+  return field;
+}
+
 /// The worst verdict of any shard, with its first difference.
 json merged_exactness(const Parts& parts) {
   json merged = parts.front()->at("exactness");
@@ -118,6 +134,7 @@ json merged_round(const Parts& parts) {
   }
   merged["wer"] = merged_wer(parts, "wer");
   if (merged.contains("oracle_wer")) merged["oracle_wer"] = merged_wer(parts, "oracle_wer");
+  if (merged.contains("boosted")) merged["boosted"] = merged_boosted(parts);
   merged["exactness"] = merged_exactness(parts);
   merged["suspect"] = merged_suspect(parts);
   merged["deterministic"] = std::all_of(parts.begin(), parts.end(), [](const json* part) {

@@ -15,6 +15,8 @@ constexpr auto kDifference = Metric::Change::difference;
 /// Null where the round has no such value.
 json value_of(const std::string& key, const json& round) {
   if (key == "wer") return round.at("wer").at("wer");
+  if (key == "boosted.recall") return round.value("/boosted/recall"_json_pointer, json());
+  if (key == "boosted.precision") return round.value("/boosted/precision"_json_pointer, json());
   if (key != "exact.rate") return round.at("metrics").at(key);
   const json& exactness = round.at("exactness");
   if (!exactness.is_object() || exactness.at("grades").empty()) return nullptr;
@@ -36,6 +38,10 @@ const std::vector<Metric>& metrics() {
       {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.03},
       {"share.decode", "", "time of the decoder / total time", 0, kDifference, std::nullopt},
       {"wer", "", "word errors / reference words of the whole set", -1, kDifference, 0.001},
+      {"boosted.recall", "", "share of the boosted words' occurrences that are recognised", 1,
+       kDifference, std::nullopt},
+      {"boosted.precision", "", "share of the boosted words in the results that were said", 1,
+       kDifference, std::nullopt},
       {"exact.rate", "", "share of utterances graded bitwise or exact against the baseline", 1,
        kDifference, std::nullopt},
   };

@@ -99,6 +99,24 @@ json oracle_field(const Workspace& workspace, const CaseGroup& group, const Roun
   return field;
 }
 
+/// Null for a decoder that boosts no words.
+json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                   const RoundResult& result) {
+  if (arm.boosted.empty()) return nullptr;
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  BoostedCounts total;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (!utterances[i].text) continue;
+    total += count_boosted(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]),
+                           arm.boosted);
+  }
+  json field = to_json(total);
+  field["words"] = arm.boosted.words.size();
+  field["left_out"] = arm.boosted.left_out;
+  return field;
+}
+
 std::string head_name(Head head) {
   return head == Head::ctc ? "ctc" : head == Head::transducer ? "transducer" : "none";
 }
@@ -167,6 +185,8 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["wer"] = wer_field(edits, find_normalizer(workspace.config().scorer, "scorer"));
   const json oracle = oracle_field(workspace, group, result);
   if (!oracle.is_null()) record["oracle_wer"] = oracle;
+  const json boosted = boosted_field(workspace, group, arm, result);
+  if (!boosted.is_null()) record["boosted"] = boosted;
   record["exactness"] = exactness_field(arm, result, reference_edits, edits);
   record["deterministic"] = hash == arm.first_hash;
   record["hypotheses_sha256"] = hash;

@@ -56,7 +56,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     const auto found = rescored.find(record.value("result_key", ""));
     if (record.value("kind", "") == "run" && found != rescored.end()) {
       record["wer"] = found->second;
-      record.erase("oracle_wer");  // of the other scorer
+      for (const char* key : {"oracle_wer", "boosted"}) record.erase(key);  // of the other scorer
     }
     journal.append(record);
   }

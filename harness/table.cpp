@@ -57,6 +57,19 @@ std::string group_of(const CaseSummary& c) {
                      synthetic ? fmt::format(": {}", kSyntheticLabel) : "");
 }
 
+/// What only some decoders have, at the end of the row.
+std::string further_figures(const json& run) {
+  std::string text;
+  const auto add = [&](const char* name, const json::json_pointer& where) {
+    const json value = run.value(where, json());
+    if (value.is_number()) text += fmt::format("  {} {:.2f}", name, 100 * value.get<double>());
+  };
+  add("oracle", "/oracle_wer/wer"_json_pointer);
+  add("recall", "/boosted/recall"_json_pointer);
+  add("precision", "/boosted/precision"_json_pointer);
+  return text;
+}
+
 void print_row(const CaseSummary& c, double cv_max, bool colours) {
   const json& batch = c.last.at("batch");
   const std::string batch_text =
@@ -65,16 +78,13 @@ void print_row(const CaseSummary& c, double cv_max, bool colours) {
   const std::string verdict = verdict_text(c);
   const fmt::text_style style =
       colours ? verdict_style(c.failure ? "failed" : c.verdict) : fmt::text_style();
-  const json oracle = c.failure ? json() : c.last.value("oracle_wer", json());
   fmt::print("  {:<30} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n",
              c.last["decoder"]["id"].get<std::string>().substr(0, 30), batch_text,
              c.last["dtype"].get<std::string>(), right(figure(c.totals), 15),
              right(figure(c.decodes), 17),
              wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
              fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "",
-             oracle.is_object() && oracle["wer"].is_number()
-                 ? fmt::format("  oracle {:.2f}", 100 * oracle["wer"].get<double>())
-                 : "");
+             c.failure ? "" : further_figures(c.last));
 }
 
 void print_details(const std::vector<CaseSummary>& cases) {
@@ -122,10 +132,17 @@ void print_table(const std::vector<json>& records, double cv_max) {
       "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
       "text (same words) > wer (same WER) > different. ~: declared approximate.\n",
       names.empty() ? "none" : names);
-  const bool lists = std::any_of(cases.begin(), cases.end(), [](const CaseSummary& c) {
-    return c.last.contains("oracle_wer");
-  });
-  if (lists) fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
+  const auto any_has = [&](const char* field) {
+    return std::any_of(cases.begin(), cases.end(),
+                       [&](const CaseSummary& c) { return c.last.contains(field); });
+  };
+  if (any_has("oracle_wer"))
+    fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
+  if (any_has("boosted")) {
+    fmt::print(
+        "recall: % of the boosted words' occurrences that were recognised; precision: % of the\n"
+        "boosted words in the results that were said there.\n");
+  }
   print_details(cases);
 }
 

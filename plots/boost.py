@@ -1,4 +1,4 @@
-"""Word error rate over the magnitude of word boosts, for each list of words."""
+"""Word error rate and recall of the boosted words over the magnitude of the boost, for each list."""
 
 from pathlib import Path
 
@@ -7,9 +7,24 @@ from options import by_batch, option, percent, wer_percent
 from style import main
 from sweep import draw_lines, lines_over
 
+
+def recall(case):
+    """Of the boosted words; None where the references have none of them, or the journal no counts."""
+    share = (case.last.get("boosted") or {}).get("recall")
+    return None if share is None else 100 * share
+
+
+def false_alarms(case):
+    """Boosted words in the results where the reference lacks them, per 100 of its words."""
+    boosted = case.last.get("boosted")
+    return boosted and 100 * boosted["false_alarms"] / case.last["wer"]["reference_words"]
+
+
 MEASURES = {
     "word error rate (%)": wer_percent,
+    "recall of boosted words (%)": recall,
     "insertions (% of the words)": lambda case: percent(case, "insertions"),
+    "false alarms (% of the words)": false_alarms,
 }
 
 
@@ -26,7 +41,7 @@ def draw(cases, width):
         title: lines_over(group, ["boost", "scale"], words)
         for title, group in by_batch(panels(cases)).items()
     }
-    return draw_lines(groups, MEASURES, "boost of each word (scaled cost)", width)[0]
+    return draw_lines(groups, MEASURES, "boost (scaled cost)", width)[0]
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ def arm(case):
 
 
 def percent(case, *counts):
-    """Sum of edit counts per 100 words of the reference; None without a WER."""
+    """Sum of edit counts per 100 words of the reference; None without such words."""
     wer = case.last.get("wer")
-    return wer and 100 * sum(wer[c] for c in counts) / wer["reference_words"]
+    if not wer or not wer["reference_words"]:
+        return None
+    return 100 * sum(wer[c] for c in counts) / wer["reference_words"]
 
 
 def wer_percent(case):

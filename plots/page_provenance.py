@@ -38,14 +38,14 @@ def change_of(metric, change):
         return None
     value, low, high = (change["change"][key] for key in ("estimate", "low", "high"))
     unit, neutral, show = (100, 0, "{:+.2f}") if metric == "wer" else (1, 1, "{:.3f}")
-    if low is None:
-        known, sign, style = False, "", "plain"
+    if low is None or high is None:  # a single round has no interval
+        sign, style, ends = "", "plain", ""
     else:
         known = low > neutral or high < neutral
         better = (value > neutral) == (metric != "wer")
         sign = ("▲ better" if better else "▼ worse") if known else "= no clear change"
         style = ("good" if better else "poor") if known else "plain"
-    ends = f" [{show.format(unit * low)}, {show.format(unit * high)}]" if low is not None else ""
+        ends = f" [{show.format(unit * low)}, {show.format(unit * high)}]"
     return {"text": show.format(unit * value) + ends, "sign": sign, "style": style}
 
 

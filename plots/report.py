@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+import boost
 import exactness
 import gpu_idle
 import gpu_timeline
@@ -45,6 +46,9 @@ FIGURES = [
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
      "frames and durations. Tie: the first difference lies within the rounding of the logits. "
      "Text: other tokens, same words. Different: other words."),
+    ("boost", "How strongly may words be boosted?", boost.draw,
+     "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
+     "that are boosted too much stand where they were not said: false alarms, and insertions."),
     ("history", "Since when?", None,
      "Results of the same case under the same conditions (machine, LibTorch, model, data, options) "
      "by the time of their run: mean over rounds with its 95 % interval. + marks a revision with "
@@ -86,6 +90,15 @@ def words_of(case):
     }
 
 
+def boosted_of(case):
+    """Counts of the boosted words in the last round, shares in percent; None without such words."""
+    boosted = case.last.get("boosted")
+    if case.failure or not boosted:
+        return None
+    shares = {key: boosted[key] for key in ("recall", "precision") if boosted[key] is not None}
+    return boosted | {key: f"{100 * share:.2f}" for key, share in shares.items()}
+
+
 def row_of(case, cv_max):
     mean, deviation = case.metric("rtfx.total")
     return {
@@ -93,6 +106,7 @@ def row_of(case, cv_max):
         "total": figure_of(case, "rtfx.total"),
         "decode": figure_of(case, "rtfx.decode") if case.has_words else None,
         "wer": words_of(case),
+        "boosted": boosted_of(case),
         "verdict": "failed" if case.failure else case.verdict,
         "style": "poor" if case.failure else VERDICT_CLASS.get(case.verdict, "plain"),
         "noisy": len(case.runs) > 1 and deviation > cv_max * mean,
@@ -217,6 +231,7 @@ def render(journal, profile, facts):
         sentences=sentences,
         rows=rows,
         figures=dict(figures(cases, profile, facts)),
+        boosted=[row for row in rows if row["boosted"]],
         differences=grouped(facts["differences"]),
         baseline=baseline_of(facts),
         history=facts["history"],

@@ -77,8 +77,9 @@ def text_on(colour):
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
 
 
-def legend(figure, handles, labels, width):
-    columns = max(1, min(len(labels), int(width / 1.25)))
+def legend(figure, handles, labels, width, entry=1.25):
+    """`width`: inches to fill with entries of `entry` inches each."""
+    columns = max(1, min(len(labels), int(width / entry)))
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
 
 

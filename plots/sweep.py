@@ -1,9 +1,12 @@
-"""Figures over an option of the decoders: two panels side by side for each model and set."""
+"""Figures over an option of the decoders: panels in pairs for each model and set."""
+
+import math
 
 from options import option, wer_percent
 from style import SERIES, legend, new_figure
 
 MARKERS = "os^Dv<>PXph*"
+COLUMNS = 2
 
 
 def lines_over(cases, keys, label):
@@ -20,21 +23,31 @@ def lines_over(cases, keys, label):
 
 
 def draw_lines(groups, measures, xlabel, width):
-    """groups: {title: lines_over(...)}; measures: {label of the axis: value(case)}. The figure and
-    its axes, a row for each group and a column for each measure; None without a line."""
+    """groups: {title: lines_over(...)}; measures: {label of the axis: value(case), None: no point}.
+    The figure and its axes, a row for each group and a column for each measure that any case has,
+    on paper two side by side; None without a line."""
     groups = {title: lines for title, lines in groups.items() if lines}
     if not groups:
         return None, []
+    drawn = [case for lines in groups.values() for points in lines.values() for _, case in points]
+    measures = {
+        label: value
+        for label, value in measures.items()
+        if any(value(case) is not None for case in drawn)
+    }
     names = list(dict.fromkeys(name for lines in groups.values() for name in lines))
-    figure, axes = new_figure(len(groups), len(measures), width, [2.0] * len(groups))
+    rows = len(groups) * math.ceil(len(measures) / COLUMNS)
+    figure, axes = new_figure(rows, COLUMNS, width, [2.0] * rows)
+    axes = axes.reshape(len(groups), -1)
     handles = {}
     for row, (title, lines) in zip(axes, groups.items()):
         for cell, (label, value) in zip(row, measures.items()):
             for name, points in lines.items():
                 i = names.index(name)
+                values = [value(case) for _, case in points]
                 (handles[name],) = cell.plot(
                     [x for x, _ in points],
-                    [value(case) for _, case in points],
+                    [math.nan if y is None else y for y in values],
                     color=SERIES[i % len(SERIES)],
                     marker=MARKERS[i % len(MARKERS)],
                     markersize=4,
@@ -43,6 +56,9 @@ def draw_lines(groups, measures, xlabel, width):
             cell.set_xlabel(xlabel)
             cell.set_ylabel(label)
             cell.grid(axis="y")
+        for cell in row[len(measures) :]:
+            cell.remove()
         row[0].set_title(title)
-    legend(figure, [handles[name] for name in names], names, 0.55 * width)
-    return figure, axes
+    entry = 0.65 + 0.068 * max(map(len, names))
+    legend(figure, [handles[name] for name in names], names, width, entry)
+    return figure, axes[:, : len(measures)]

@@ -40,8 +40,10 @@ void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
   memory_->make_lanes(std::max<int64_t>(1, limits.max_batch));
   word_costs_.reset();
-  if (const auto costs = boosted_word_costs(options_, graph); !costs.empty())
-    word_costs_ = memory_->upload(costs.data(), bytes_of(costs)).view(at::kFloat);
+  const WordBoosting boosting = load_boosting(options_, graph);
+  boosted_words_ = boosting.words;
+  if (!boosting.costs.empty())
+    word_costs_ = memory_->upload(boosting.costs.data(), bytes_of(boosting.costs)).view(at::kFloat);
 }
 
 Hypotheses CtcWfst::decode(const EncodedBatch& batch) {

@@ -34,6 +34,7 @@ class CtcWfst : public Decoder, public StreamingDecoder {
   Hypotheses decode(const EncodedBatch& batch) override;
   /// kept_tokens: sum over all frames; lanes: utterances that were searched at once; host_reads.
   Counters counters() const override { return counters_; }
+  std::vector<std::string> boosted_words() const override { return boosted_words_; }
 
   /// The best path of each row. lp [B, T', V+1] float32 on the GPU, contiguous: scaled
   /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
@@ -57,6 +58,7 @@ class CtcWfst : public Decoder, public StreamingDecoder {
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<PassingMemory> memory_;
   at::Tensor word_costs_;  // [W + 1] float32, undefined without the option "boost"
+  std::vector<std::string> boosted_words_;
   HostReads reads_;
   Counters counters_;
 };

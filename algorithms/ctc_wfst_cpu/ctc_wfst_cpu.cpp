@@ -19,7 +19,7 @@ Description CtcWfstCpu::describe() const {
 void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   graph_ = load_graph(options_, *model);
-  word_costs_ = boosted_word_costs(options_, *graph_);
+  boosting_ = load_boosting(options_, *graph_);
   model_ = std::move(model);
   searches_.clear();
   for (int i = 0; i < at::get_num_threads(); ++i)
@@ -57,7 +57,7 @@ std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector
   for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
     ViterbiSearch& search = searches_[thread];
     paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
-                          word_costs.empty() ? word_costs_ : word_costs[b]);
+                          word_costs.empty() ? boosting_.costs : word_costs[b]);
     counts[b] = search.counts();
   });
   count(counts);
@@ -73,8 +73,8 @@ std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
   for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
     ViterbiSearch& search = searches_[thread];
     lists[b] =
-        search.run_best(emissions + static_cast<int64_t>(b) * row, lengths[b], columns, word_costs_,
-                        options_.nbest, static_cast<float>(options_.lattice_beam));
+        search.run_best(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
+                        boosting_.costs, options_.nbest, static_cast<float>(options_.lattice_beam));
     counts[b] = search.counts();
   });
   count(counts);
@@ -97,7 +97,7 @@ at::Tensor CtcWfstCpu::emissions(const EncodedBatch& batch) const {
 
 std::unique_ptr<StreamSearch> CtcWfstCpu::stream_search() {
   return std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam),
-                                      options_.max_active, word_costs_);
+                                      options_.max_active, boosting_.costs);
 }
 
 namespace {

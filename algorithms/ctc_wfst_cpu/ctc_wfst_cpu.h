@@ -29,6 +29,7 @@ class CtcWfstCpu : public Decoder, public StreamingDecoder {
   Hypotheses decode(const EncodedBatch& batch) override;
   /// expanded_tokens, scanned_arcs, kept_tokens: sums over all frames; host_reads.
   Counters counters() const override { return counters_; }
+  std::vector<std::string> boosted_words() const override { return boosting_.words; }
 
   /// The best path of each row. lp [B, T', V+1] float32 on the CPU, contiguous: scaled
   /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
@@ -49,7 +50,7 @@ class CtcWfstCpu : public Decoder, public StreamingDecoder {
   WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;
-  std::vector<float> word_costs_;        // of the option "boost", or empty
+  WordBoosting boosting_;
   std::vector<ViterbiSearch> searches_;  // one per thread
   HostReads reads_;
   Counters counters_;

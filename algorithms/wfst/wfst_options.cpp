@@ -35,17 +35,21 @@ WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
   return graph;
 }
 
-std::vector<float> boosted_word_costs(const WfstOptions& options, const WfstGraph& graph) {
+WordBoosting load_boosting(const WfstOptions& options, const WfstGraph& graph) {
   if (!options.boost) return {};
+  WordBoosting boosting;
   WordBoosts boosts = read_word_boosts(options.boost->path);
-  for (auto& [word, boost] : boosts) boost *= static_cast<float>(options.boost->scale);
+  for (auto& [word, boost] : boosts) {
+    if (boost > 0) boosting.words.push_back(word);
+    boost *= static_cast<float>(options.boost->scale);
+  }
   int64_t unknown = 0;
-  std::vector<float> costs = word_costs(graph, boosts, &unknown);
+  boosting.costs = word_costs(graph, boosts, &unknown);
   if (unknown > 0) {
     fmt::print(stderr, "rtfx: notice: {}: {} of {} words are not in the graph\n",
                options.boost->path.string(), unknown, boosts.size());
   }
-  return costs;
+  return boosting;
 }
 
 }  // namespace rtfx

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/options.h"
@@ -27,8 +28,13 @@ const OptionTable<WfstOptions>& wfst_options();
 /// Maps options.graph. Throws UserError where it was built for another tokenizer than the model's.
 WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);
 
-/// word_costs() of the option "boost"; empty without one. Words that the graph does not have are
-/// counted in a notice on standard error. Throws UserError.
-std::vector<float> boosted_word_costs(const WfstOptions& options, const WfstGraph& graph);
+/// What the option "boost" asks for; both empty without it.
+struct WordBoosting {
+  std::vector<float> costs;        // word_costs() with the scale
+  std::vector<std::string> words;  // of the file whose number is above 0, whatever the scale
+};
+
+/// Words that the graph does not have are counted in a notice on standard error. Throws UserError.
+WordBoosting load_boosting(const WfstOptions& options, const WfstGraph& graph);
 
 }  // namespace rtfx

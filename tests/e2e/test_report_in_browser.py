@@ -9,7 +9,8 @@ from test_report import report
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
 SECTIONS = [
     *("Results", "How fast?", "What does accuracy cost?", "Where does the time go?"),
-    *("Where does the GPU wait?", "What happens when?", "Is it the same?", "What differs?"),
+    *("Where does the GPU wait?", "What happens when?", "Is it the same?"),
+    *("How strongly may words be boosted?", "Are boosted words recognised?", "What differs?"),
     *("Failures", "What changed?", "Since when?", "Provenance"),
 ]
 
@@ -106,7 +107,7 @@ def test_page(look, page_file, width, scheme):
     assert not layout["scrolls"] and layout["beyond"] == []
     assert layout["headings"] == SECTIONS
     drawings = page.locator("figure").count()
-    assert drawings == 7
+    assert drawings == 8
     assert (layout["wide"], layout["narrow"]) == ((drawings, 0) if width > 640 else (0, drawings))
     assert (layout["back"] == "rgb(253, 253, 252)") == (scheme == "light")
     assert page.evaluate(FAINT) == []
@@ -119,7 +120,7 @@ def test_print(look, page_file):
     layout = page.evaluate(LAYOUT)
     assert layout["back"] == "rgb(255, 255, 255)" and page.evaluate(FAINT) == []
     assert not layout["scrolls"] and layout["beyond"] == []
-    assert layout["wide"] == 7 and layout["narrow"] == 0 and not layout["navigation"]
+    assert layout["wide"] == 8 and layout["narrow"] == 0 and not layout["navigation"]
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 

@@ -100,15 +100,24 @@ def test_page_has_all_sections(runs):
     assert result.returncode == 0, result.stderr
     text = output.read_text(encoding="utf-8")
     page = Page(text)
-    sections = ["results", "rtfx", "trade", "regions", "idle", "timeline", "grades", "differences",
-                "failures", "baseline", "history", "provenance"]  # fmt: skip
+    sections = ["results", "rtfx", "trade", "regions", "idle", "timeline", "grades", "boost",
+                "boosted", "differences", "failures", "baseline", "history", "provenance"]  # fmt: skip
     assert [name for name in page.ids if name in sections] == sections
     assert set(re.findall(r'href="#([a-z]+)"', text)) == set(sections)
     assert len(page.ids) == len(set(page.ids))
-    assert "8 earlier results under other conditions left out" in text
+    assert "11 earlier results under other conditions left out" in text
     assert "▲ better" in text and "▼ worse" not in text
     assert text.count('title="substitution"') == text.count('title="deletion"') == 1  # cases joined
     assert text.count("min_<wbr>duration/<wbr>b16/<wbr>fp32</code> <span") == 1
+
+
+def test_a_single_round_has_no_interval(tmp_path):
+    for name in ("before", "now"):
+        synthetic.write(tmp_path / name, [synthetic.provenance(), synthetic.run()])
+    result = report(tmp_path / "now", "--baseline", tmp_path / "before")
+    assert result.returncode == 0, result.stderr
+    changes = (tmp_path / "now/report.html").read_text(encoding="utf-8").split('id="baseline"')[1]
+    assert '<span class="change">1.000</span>' in changes and "no clear change" not in changes
 
 
 @pytest.mark.parametrize("option", ["--baseline", "--history", "--profile"])

@@ -1,6 +1,7 @@
 """Figures over the options of decoders: the lines and points that a journal holds."""
 
 import importlib
+import math
 import sys
 
 import pytest
@@ -29,20 +30,34 @@ def journal(folder):
     return synthetic.write(folder, records)
 
 
+def boost_journal(folder, counted=True):
+    """Two lists with three scales each; of "other", no word is said. Greedy has no list. `counted`:
+    with the counts that older journals lack."""
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+    for words, said in (("said", 200), ("other", 0)):
+        for scale in (8, 0, 4):
+            records.append(synthetic.boosted(words, scale, said, said * (80 + scale) // 100))
+            if not counted:
+                del records[-1]["boosted"]
+    return synthetic.write(folder, records)
+
+
 @pytest.fixture
 def lines(tmp_path, monkeypatch):
-    """lines(script): {label: (x, y) of each row's panels} of a script's figure."""
+    """lines(script, journal): {label: (x, y) of each row's panels} of a script's figure."""
     monkeypatch.syspath_prepend(str(ROOT / "plots"))
-    cases = importlib.import_module("journal").read_journal(journal(tmp_path / "run")).cases
 
-    def of(name):
+    def of(name, path=None):
+        path = path or journal(tmp_path / "run")
+        cases = importlib.import_module("journal").read_journal(path).cases
         figure = importlib.import_module(name).draw(cases, 8.6)
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         panels = [[line.get_data() for line in axes.get_lines()] for axes in figure.axes]
         return labels, [[(list(x), list(y)) for x, y in panel] for panel in panels]
 
     yield of
-    for module in ("journal", "options", "style", "sweep", "beam_sweep", "lm_weight", "trade_off"):
+    shared = ["journal", "options", "style", "sweep"]
+    for module in [*shared, "beam_sweep", "boost", "lm_weight", "trade_off"]:
         sys.modules.pop(module, None)
 
 
@@ -64,6 +79,22 @@ def test_lm_weight(lines):
     assert deletions[0][1] == [pytest.approx(100 * 11 / 290)] * 3
 
 
+def test_boost(lines, tmp_path):
+    labels, (wers, recalls, insertions, alarms) = lines("boost", boost_journal(tmp_path / "boost"))
+    assert labels == ["ctc_wfst, beam 17: said", "ctc_wfst, beam 17: other"]
+    assert wers[0] == wers[1] == ([0, 4, 8], [pytest.approx(100 * 60 / 290)] * 3)
+    assert recalls[0] == ([0, 4, 8], [80, 84, 88])
+    assert all(math.isnan(recall) for recall in recalls[1][1])  # of words that nobody says
+    assert insertions[0][1] == [pytest.approx(100 * i / 290) for i in (0, 4, 8)]
+    assert alarms[1][1] == [pytest.approx(100 * i / 290) for i in (29, 33, 37)]
+
+
+def test_boost_of_a_journal_without_counts(lines, tmp_path):
+    _, panels = lines("boost", boost_journal(tmp_path / "boost", counted=False))
+    assert len(panels) == 2 and all(len(panel) == 2 for panel in panels)
+    assert panels[1][0][1] == [pytest.approx(100 * i / 290) for i in (0, 4, 8)]
+
+
 def test_trade_off_joins_what_nothing_beats(lines):
     labels, [[(speeds, wers)]] = lines("trade_off")
     assert labels == ["greedy", "alsd_pp, CUDA graph", "alsd_pp, LM"]
@@ -72,15 +103,15 @@ def test_trade_off_joins_what_nothing_beats(lines):
     assert speeds == sorted(speeds, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "lm_weight", "trade_off"])
+@pytest.mark.parametrize("name", ["beam_sweep", "boost", "lm_weight", "trade_off"])
 def test_scripts_write_figures(name, tmp_path):
-    run = journal(tmp_path / "run").parent
+    run = (boost_journal if name == "boost" else journal)(tmp_path / "run").parent
     for kind in ("svg", "pdf", "png"):
         assert script(f"plots/{name}.py", run, "-o", tmp_path / f"f.{kind}").returncode == 0
         assert (tmp_path / f"f.{kind}").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", ["beam_sweep", "lm_weight"])
+@pytest.mark.parametrize("name", ["beam_sweep", "boost", "lm_weight"])
 def test_a_journal_without_such_options_is_an_error(name, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.typical()).parent
     result = script(f"plots/{name}.py", run, "-o", tmp_path / "f.svg")

@@ -97,8 +97,22 @@ TEST_F(CtcWfstCpuTest, BoostsWordsOfAllRowsOrOfOne) {
   o.boost = BoostOptions{file(".boost")};
   CtcWfstCpu boosted(o);
   boosted.prepare(test::identity_model(2), {});
+  EXPECT_EQ(boosted.boosted_words(), (std::vector<std::string>{"A", "never"}));
+  EXPECT_TRUE(plain.boosted_words().empty());
   for (const WfstPath& path : boosted.search(lp, {4, 4}))
     test::expect_same_path(path, paths[1], "option");
+}
+
+TEST_F(CtcWfstCpuTest, WordsAreThoseThatTheFileRaisesWhateverTheScale) {
+  WfstOptions o = options(test::two_token_graph(Topology::compact));
+  std::ofstream(file(".boost")) << "A 2\nB -2\nnothing 0\nsome 0.5\n";
+  for (const double scale : {0.0, 3.0, -1.0}) {
+    o.boost = BoostOptions{file(".boost"), scale};
+    CtcWfstCpu decoder(o);
+    EXPECT_TRUE(decoder.boosted_words().empty());  // not known before prepare()
+    decoder.prepare(test::identity_model(2), {});
+    EXPECT_EQ(decoder.boosted_words(), (std::vector<std::string>{"A", "some"})) << scale;
+  }
 }
 
 TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
