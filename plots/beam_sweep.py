@@ -1,9 +1,9 @@
 """Word error rate and RTFx over the beam size, for each beam search with and without LM."""
 
 from journal import panels
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 from options import arm, by_batch, option, rtfx, wer_percent
-from style import main, short_number
+from style import main, number_log_scale
 from sweep import draw_lines, lines_over
 
 MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx}
@@ -23,9 +23,7 @@ def draw(cases, width):
             cell.set_xticks(beams, [f"{beam:g}" for beam in beams])
             cell.xaxis.set_minor_locator(NullLocator())
         row[1].set_yscale("log")
-        row[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        row[1].yaxis.set_major_formatter(short_number)
-        row[1].yaxis.set_minor_locator(NullLocator())
+        number_log_scale(row[1].yaxis)
     return figure
 
 

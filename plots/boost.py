@@ -28,6 +28,9 @@ MEASURES = {
 }
 
 
+MOST = 100  # percent shown
+
+
 def words(case):
     """The decoder and its list: "ctc_wfst, beam 32: said_words"."""
     return (
@@ -41,7 +44,11 @@ def draw(cases, width):
         title: lines_over(group, ["boost", "scale"], words)
         for title, group in by_batch(panels(cases)).items()
     }
-    return draw_lines(groups, MEASURES, "boost (scaled cost)", width)[0]
+    figure, axes = draw_lines(groups, MEASURES, "boost (scaled cost)", width)
+    for cell in axes.flat if figure else []:
+        if cell.get_ylim()[1] > MOST:  # insertions without end, far from where boosting is of use
+            cell.set_ylim(0, MOST)
+    return figure
 
 
 if __name__ == "__main__":

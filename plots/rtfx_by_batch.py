@@ -1,9 +1,9 @@
 """RTFx over the batch size: in total and of decoding alone, a line for each decoder."""
 
 from journal import panels
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 from options import rtfx
-from style import main, short_number
+from style import main, number_log_scale
 from sweep import draw_lines
 
 MEASURES = {
@@ -34,10 +34,8 @@ def draw(cases, width):
         cell.set_xscale("log", base=2)
         cell.set_xticks(sizes, [f"{value:g}" for value in sizes])
         cell.set_yscale("log")
-        cell.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        cell.yaxis.set_major_formatter(short_number)
+        number_log_scale(cell.yaxis)
         cell.xaxis.set_minor_locator(NullLocator())
-        cell.yaxis.set_minor_locator(NullLocator())
     return figure
 
 

@@ -1,7 +1,16 @@
 """Latency of a streaming server by the number of its streams, beside what M/D/1 expects."""
 
 from journal import panels
-from style import GREY, SERIES, legend, main, new_figure, short_number
+from style import (
+    GREY,
+    SERIES,
+    entry_width,
+    legend,
+    main,
+    new_figure,
+    number_log_scale,
+    short_number,
+)
 
 LATENCIES = {"stream.total_ms.p50": ":", "stream.total_ms": "-", "stream.total_ms.p99": "--"}
 NAMES = {":": "median", "-": "mean", "--": "99th percentile"}
@@ -46,8 +55,9 @@ def draw(cases, width):
             cell.set_xscale("log", base=2)
             cell.xaxis.set_major_formatter(short_number)
             cell.set_yscale("log")
+            number_log_scale(cell.yaxis)
             cell.grid(axis="y")
-    legend(figure, list(handles.values()), list(handles), width)
+    legend(figure, list(handles.values()), list(handles), width, entry_width(handles))
     return figure
 
 

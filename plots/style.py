@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from journal import read_journal  # noqa: E402
+from matplotlib.ticker import LogLocator, NullLocator  # noqa: E402
 
 # Okabe and Ito's palette, told apart with any colour vision.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
@@ -71,6 +72,13 @@ def short_number(value, _=None):
     return f"{value / 1000:g}k" if value >= 10000 else f"{value:g}"
 
 
+def number_log_scale(axis):
+    """Ticks of a logarithmic axis at 1, 2, 5, 10, ..., written out."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(short_number)
+    axis.set_minor_locator(NullLocator())
+
+
 def text_on(colour):
     """Black or white, whichever is easier to read on the colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -83,6 +91,11 @@ def legend(figure, handles, labels, width, entry=1.25):
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
 
 
+def entry_width(labels):
+    """Inches that a legend's entry takes for the longest of `labels`."""
+    return 0.65 + 0.068 * max(map(len, labels))
+
+
 def inline_svg(figure, name, description):
     """The figure as an <svg> element that takes its ink from the page."""
     buffer = io.StringIO()
@@ -93,6 +106,8 @@ def inline_svg(figure, name, description):
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font-family: [^;]*;", "font-family: sans-serif;", svg)  # not the whole list each time
+    # A hundredth of a point is enough, and half the size.
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path.group()), svg)
     # Ids are unique in one document only.
     svg = re.sub(r'((?: id="|href="#|url\(#))', rf"\g<1>{name}-", svg)
     svg = re.sub(

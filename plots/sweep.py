@@ -3,7 +3,7 @@
 import math
 
 from options import option, wer_percent
-from style import SERIES, legend, new_figure
+from style import SERIES, entry_width, legend, new_figure
 
 MARKERS = "os^Dv<>PXph*"
 COLUMNS = 2
@@ -59,6 +59,5 @@ def draw_lines(groups, measures, xlabel, width):
         for cell in row[len(measures) :]:
             cell.remove()
         row[0].set_title(title)
-    entry = 0.65 + 0.068 * max(map(len, names))
-    legend(figure, [handles[name] for name in names], names, width, entry)
+    legend(figure, [handles[name] for name in names], names, width, entry_width(names))
     return figure, axes[:, : len(measures)]

@@ -65,12 +65,6 @@ BEAM_PAIRS = [
     [
         ("greedy_forms", ["bf16", "fp32", "fp32_tdt"], ["nemo_rnnt", "nemo_tdt"], []),
         ("beam_forms", [], ["nemo_beam_rnnt", "nemo_beam_tdt"], ["--pairs", *BEAM_PAIRS]),
-        (
-            "beam_forms_before",
-            [],
-            ["nemo_beam_before_rnnt", "nemo_beam_before_tdt"],
-            ["--pairs", *BEAM_PAIRS[:-1]],
-        ),
     ],
 )
 def test_a_committed_table_is_that_of_the_committed_journals(tmp_path, name, journals, rivals, options):
