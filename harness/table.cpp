@@ -74,14 +74,15 @@ void print_row(const CaseSummary& c, double cv_max, bool colours) {
   const json& batch = c.last.at("batch");
   const std::string batch_text =
       fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : "");
-  const json wer = c.failure || c.last["decoder"]["head"] == "none" ? json() : c.last["wer"]["wer"];
+  const bool decodes = !c.failure && c.last["decoder"]["head"] != "none";
+  const json wer = decodes ? c.last["wer"]["wer"] : json();
   const std::string verdict = verdict_text(c);
   const fmt::text_style style =
       colours ? verdict_style(c.failure ? "failed" : c.verdict) : fmt::text_style();
   fmt::print("  {:<30} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n",
              c.last["decoder"]["id"].get<std::string>().substr(0, 30), batch_text,
              c.last["dtype"].get<std::string>(), right(figure(c.totals), 15),
-             right(figure(c.decodes), 17),
+             right(decodes ? figure(c.decodes) : "-", 17),
              wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
              fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "",
              c.failure ? "" : further_figures(c.last));

@@ -34,6 +34,12 @@ def test_journal_holds_every_case_and_round_once(finished):
     assert len(records) == len(expected)
 
 
+def test_table_gives_no_decoding_speed_to_what_does_not_decode(finished):
+    rows = {line.split()[0]: line for line in finished[2].splitlines() if line.startswith("  ")}
+    assert rows["ctc_greedy"].count("±") == 2
+    assert rows["null"].count("±") == 1
+
+
 def test_first_record_tells_where_the_rest_came_from(finished):
     provenance = finished[1][0]
     assert provenance["kind"] == "provenance" and provenance["question"] == "Does it work?"
