@@ -106,11 +106,13 @@ TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
     const nlohmann::json options = options_of(4, nullptr, false, false);
     const auto expected = decode(options, "operators", "none", model, batch);
     const auto found = decode(options, "fused", "conditional", model, batch);
-    int equal = 0;  // the others pruned otherwise where two were within rounding
+    int equal = 0;  // a row that was pruned otherwise within rounding may have found a better text
     for (size_t b = 0; b < expected.size(); ++b) {
+      const float within = 0.02F * (1 + std::abs(expected[b].score));
+      EXPECT_GE(found[b].score, expected[b].score - within);
       if (found[b].tokens != expected[b].tokens) continue;
       ++equal;
-      EXPECT_NEAR(found[b].score, expected[b].score, 0.02 * (1 + std::abs(expected[b].score)));
+      EXPECT_LE(found[b].score, expected[b].score + within);
     }
     EXPECT_GE(equal, 58) << toString(dtype);
   }
