@@ -1,6 +1,7 @@
 #include "algorithms/hypotheses.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <iterator>
@@ -10,6 +11,32 @@ namespace rtfx {
 namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+/// Up to this size it is faster to copy every slot of every row than to ask for the longest row
+/// first, which is a trip to the device and back.
+constexpr int64_t kOneTripBytes = 1 << 20;
+
+/// All of `tensors`, of one device, in one copy. Those with larger elements come first.
+std::vector<at::Tensor> copied_to_host(const std::vector<at::Tensor>& tensors) {
+  const at::Device device = tensors[0].device();
+  std::vector<at::Tensor> bytes;
+  for (const at::Tensor& t : tensors) bytes.push_back(t.contiguous().flatten().view(at::kByte));
+  at::Tensor all = at::cat(bytes);
+  if (!device.is_cpu()) {
+    const at::Tensor host = at::empty_like(all, at::TensorOptions(at::kCPU).pinned_memory(true));
+    host.copy_(all, /*non_blocking=*/true);
+    c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+    all = host;
+  }
+  std::vector<at::Tensor> result;
+  int64_t at = 0;
+  for (const at::Tensor& t : tensors) {
+    const auto count = static_cast<int64_t>(t.nbytes());
+    result.push_back(all.narrow(0, at, count).view(t.scalar_type()).view(t.sizes()));
+    at += count;
+  }
+  return result;
+}
 
 std::vector<int32_t> row(const at::Tensor& values, int64_t index, int64_t length) {
   if (length == 0) return {};
@@ -62,29 +89,25 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
 
 std::vector<Hypothesis> Hypotheses::to_host() const {
   if (nbest.defined()) return nbest_to_host(nbest, nan);
-  // Each copy waits for the device, so there are two: how much there is, then that much.
-  const at::Tensor head =
-      at::stack({lengths, scores.view(at::kInt), nan.to(at::kInt)}).to(at::kCPU);
-  const at::Tensor host_lengths = head[0], host_scores = head[1].view(at::kFloat),
-                   host_nan = head[2];
-  const int64_t longest = host_lengths.numel() > 0 ? host_lengths.max().item<int64_t>() : 0;
-  std::vector<at::Tensor> columns;
-  for (const at::Tensor* values : {&tokens, &frames, &durations}) {
-    if (values->defined()) columns.push_back(values->narrow(1, 0, longest));
-  }
-  const at::Tensor body = at::stack(columns).to(at::kCPU);
-  const at::Tensor host_tokens = body[0], host_frames = body[1],
-                   host_durations = durations.defined() ? body[2] : at::Tensor();
+  const int64_t slots = tokens.numel() * (durations.defined() ? 3 : 2);
+  const int64_t longest = slots * static_cast<int64_t>(sizeof(int32_t)) <= kOneTripBytes
+                              ? tokens.size(1)
+                              : lengths.max().item<int32_t>();
+  const auto head_of = [&](const at::Tensor& values) { return values.narrow(1, 0, longest); };
+  std::vector<at::Tensor> parts = {lengths, scores, head_of(tokens), head_of(frames)};
+  if (durations.defined()) parts.push_back(head_of(durations));
+  parts.push_back(nan);
+  parts = copied_to_host(parts);
 
-  std::vector<Hypothesis> result(static_cast<size_t>(host_lengths.size(0)));
+  std::vector<Hypothesis> result(static_cast<size_t>(lengths.size(0)));
   for (size_t b = 0; b < result.size(); ++b) {
     const auto i = static_cast<int64_t>(b);
-    const int64_t length = host_lengths.const_data_ptr<int32_t>()[b];
-    result[b].tokens = row(host_tokens, i, length);
-    result[b].frames = row(host_frames, i, length);
-    if (host_durations.defined()) result[b].durations = row(host_durations, i, length);
-    result[b].score = host_scores.const_data_ptr<float>()[b];
-    result[b].nan = host_nan.const_data_ptr<int32_t>()[b] != 0;
+    const int64_t length = parts[0].const_data_ptr<int32_t>()[b];
+    result[b].score = parts[1].const_data_ptr<float>()[b];
+    result[b].tokens = row(parts[2], i, length);
+    result[b].frames = row(parts[3], i, length);
+    if (durations.defined()) result[b].durations = row(parts[4], i, length);
+    result[b].nan = parts.back().const_data_ptr<bool>()[b];
   }
   return result;
 }

@@ -51,6 +51,29 @@ TEST(Hypotheses, WithoutAListTheResultIsTheBest) {
   EXPECT_EQ(rows[0].tokens, (std::vector<int32_t>{7, 8}));
 }
 
+TEST(Hypotheses, ManySlotsArriveAsFewDo) {
+  const int64_t rows = 3, capacity = 200'000;  // more than one trip takes
+  const at::Tensor slots = at::arange(rows * capacity, at::kInt).view({rows, capacity});
+  const Hypotheses given{ints({2, 0, 5}, {3}),
+                         slots,
+                         slots + 1,
+                         slots + 2,
+                         at::tensor({0.5f, 1.5f, 2.5f}),
+                         at::tensor({0, 0, 1}).to(at::kBool)};
+  const auto found = given.to_host();
+  const Hypotheses few{given.lengths,
+                       slots.narrow(1, 0, 5),
+                       (slots + 1).narrow(1, 0, 5),
+                       (slots + 2).narrow(1, 0, 5),
+                       given.scores,
+                       given.nan};
+  EXPECT_EQ(found, few.to_host());
+  EXPECT_EQ(found[2].durations, (std::vector<int32_t>{400002, 400003, 400004, 400005, 400006}));
+  EXPECT_EQ(found[2].score, 2.5f);
+  EXPECT_TRUE(found[2].nan);
+  EXPECT_TRUE(found[1].tokens.empty());
+}
+
 TEST(Hypotheses, EachReachesTheListToo) {
   const Hypotheses first = two_rows().each([](const at::Tensor& t) { return t.narrow(0, 0, 1); });
   EXPECT_FALSE(first.durations.defined());
