@@ -117,6 +117,7 @@ struct Program {
       profile_arguments, reproduce_arguments;
   ProfileOptions profile_options;
   bool no_cupti = false;
+  std::string graph_trace = "node";
   TranscribeOptions transcription;
   GraphOptions graph;
   ReportOptions report_options;
@@ -246,10 +247,16 @@ struct Program {
         ->add_option("--trace-limit", profile_options.trace_limit,
                      "events in trace.json (200000); 0: no such file")
         ->check(CLI::NonNegativeNumber);
+    command
+        ->add_option("--graph-trace", graph_trace,
+                     "what is recorded of a CUDA graph: every kernel, or its run as a whole, which "
+                     "slows it down less (node)")
+        ->check(CLI::IsMember({"node", "graph"}));
     command->add_flag("--no-cupti", no_cupti,
                       "wall times and NVTX ranges only, as under another profiler");
     command->callback([this] {
       profile_options.cupti = !no_cupti;
+      profile_options.graphs = graph_trace == "graph" ? GraphTrace::graph : GraphTrace::node;
       code = rtfx::profile(profile_arguments.load(), profile_options);
     });
   }

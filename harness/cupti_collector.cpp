@@ -45,10 +45,12 @@ constexpr CUpti_driver_api_trace_cbid kDriverCalls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
 };
 
-// CONCURRENT_KERNEL without GRAPH_TRACE is what makes CUPTI record each kernel of a graph.
+// CONCURRENT_KERNEL makes CUPTI record each kernel of a graph, unless there is GRAPH_TRACE too.
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                          CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
                                          CUPTI_ACTIVITY_KIND_RUNTIME};
+
+constexpr const char* kWholeGraph = "CUDA graph";  // among the names of kernels
 
 constexpr size_t kBufferBytes = 8 << 20;
 
@@ -140,6 +142,13 @@ struct CuptiCollector::State {
                                     k->graphId != 0 || k->graphNodeId != 0, k->correlationId});
         return;
       }
+      case CUPTI_ACTIVITY_KIND_GRAPH_TRACE: {
+        const auto* g = reinterpret_cast<const CUpti_ActivityGraphTrace2*>(record);
+        if (!has_time(g->start, g->end)) return;
+        activity.kernels.push_back({span_of(g->start, g->end), name_index(kWholeGraph), g->streamId,
+                                    true, g->correlationId});
+        return;
+      }
       case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const auto* c = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
         if (!has_time(c->start, c->end)) return;
@@ -208,20 +217,24 @@ struct CuptiCollector::State {
   }
 
   /// Everything that must be set before CUDA starts. What is optional is noted in `refused`.
-  CUptiResult enable(std::string& refused) {
+  CUptiResult enable(GraphTrace graphs, std::string& refused) {
     const auto optional = [&](const char* what, CUptiResult result) {
       if (result == CUPTI_SUCCESS) return;
       refused += fmt::format("{}{}: {}", refused.empty() ? "" : "; ", what, library.text(result));
     };
-    optional("kernels started by graphs", library.activity_enable_device_graph(1));
-    size_t bytes = sizeof(size_t), graph_buffer = 64 << 20;  // a loop on the device, all at once
-    optional("larger graph buffer",
-             library.activity_set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS,
-                                            &bytes, &graph_buffer));
+    if (graphs == GraphTrace::node) {
+      optional("kernels started by graphs", library.activity_enable_device_graph(1));
+      size_t bytes = sizeof(size_t), graph_buffer = 64 << 20;  // a loop on the device, all at once
+      optional("larger graph buffer",
+               library.activity_set_attribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS,
+                                              &bytes, &graph_buffer));
+    }
     CUptiResult result = library.activity_register_callbacks(buffer_requested, buffer_completed);
     for (const CUpti_ActivityKind kind : kKinds) {
       if (result == CUPTI_SUCCESS) result = library.activity_enable(kind);
     }
+    if (result == CUPTI_SUCCESS && graphs == GraphTrace::graph)
+      result = library.activity_enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
     if (result != CUPTI_SUCCESS) return result;
     for (const CUpti_runtime_api_trace_cbid id : kUninteresting)
       library.activity_enable_runtime_api(id, 0);
@@ -242,7 +255,7 @@ std::string driving_profiler() {
   return found;
 }
 
-std::unique_ptr<CuptiCollector> CuptiCollector::start(std::string& problem) {
+std::unique_ptr<CuptiCollector> CuptiCollector::start(GraphTrace graphs, std::string& problem) {
   RTFX_CHECK(State::current == nullptr, "one collector at a time");
   auto state = std::make_unique<State>();
   const CuptiLibrary& library = state->library;
@@ -255,7 +268,7 @@ std::unique_ptr<CuptiCollector> CuptiCollector::start(std::string& problem) {
   std::string refused;
   if (result == CUPTI_SUCCESS) {
     State::current = state.get();
-    result = state->enable(refused);
+    result = state->enable(graphs, refused);
   }
   if (result != CUPTI_SUCCESS) {
     State::current = nullptr;
@@ -277,6 +290,7 @@ CuptiCollector::~CuptiCollector() {
   const CuptiLibrary& library = state_->library;
   state_->forced = true;
   for (const CUpti_ActivityKind kind : kKinds) library.activity_disable(kind);
+  library.activity_disable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   for (const CUpti_driver_api_trace_cbid id : kDriverCalls)
     library.activity_enable_driver_api(id, 0);
   library.activity_flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);

@@ -13,12 +13,16 @@ namespace rtfx {
 /// Names of environment variables by which a profiler drives this process; empty without one.
 std::string driving_profiler();
 
+/// What is written down of a CUDA graph: each of its kernels, which sets them apart on the device
+/// and so takes longer, or its run as a whole, as one "kernel".
+enum class GraphTrace { node, graph };
+
 class CuptiCollector {
  public:
   /// Starts collecting. Call it before anything initialises CUDA, or kernels that a graph starts on
   /// its own (bodies of conditional nodes) stay unseen. Null where it cannot be done; `problem`
   /// then says why in one line.
-  static std::unique_ptr<CuptiCollector> start(std::string& problem);
+  static std::unique_ptr<CuptiCollector> start(GraphTrace graphs, std::string& problem);
   ~CuptiCollector();
   CuptiCollector(const CuptiCollector&) = delete;
   CuptiCollector& operator=(const CuptiCollector&) = delete;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 
+#include "algorithms/cuda_graphs/graph.h"
 #include "base/error.h"
 #include "harness/case_group.h"
 #include "harness/cupti_collector.h"
@@ -81,7 +82,7 @@ Collection start_collection(const Config& config, const ProfileOptions& options)
         "no GPU figures of our own: another profiler drives this process ({})", collection.foreign);
   } else {
     std::string problem;
-    collection.cupti = CuptiCollector::start(problem);
+    collection.cupti = CuptiCollector::start(options.graphs, problem);
     if (!collection.cupti) collection.remark = "no GPU figures: " + problem;
   }
   return collection;
@@ -128,14 +129,17 @@ class Profiler {
     if (device_.is_cuda() && collection_.foreign.empty()) {
       fmt::print(
           "Nsight Systems, one report for each case:\n  nsys profile --trace=cuda,nvtx "
-          "--cuda-graph-trace=node --capture-range=cudaProfilerApi "
+          "--cuda-graph-trace={} --capture-range=cudaProfilerApi "
           "--capture-range-end=repeat:{} -o {} {}\n",
-          plan_.size(), (workspace_.config().output / "nsys").string(), own_command());
+          graph_trace(), plan_.size(), (workspace_.config().output / "nsys").string(),
+          own_command());
     }
     std::fflush(stdout);
   }
 
  private:
+  const char* graph_trace() const { return options_.graphs == GraphTrace::node ? "node" : "graph"; }
+
   void print_beginning() const {
     const std::string warning = build_warning();
     if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
@@ -206,6 +210,7 @@ class Profiler {
     record["started"] = utc_now();
     record["laps"] = options_.laps;
     record["gpu_figures"] = cupti != nullptr ? json("cupti") : json();
+    record["graph_trace"] = cupti != nullptr ? json(graph_trace()) : json();
     record["collector"] = cupti != nullptr ? json(cupti->description()) : json();
     record["dropped_records"] = cupti != nullptr ? json(cupti->dropped()) : json();
     record["records_without_time"] = cupti != nullptr ? json(cupti->without_time()) : json();
@@ -264,6 +269,7 @@ int profile(const Config& given, const ProfileOptions& options) {
     fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;
   }
+  keep_executable_graphs = true;
   Collection collection = start_collection(config, options);
   const c10::InferenceMode inference;
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));

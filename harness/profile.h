@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "harness/config.h"
+#include "harness/cupti_collector.h"
 
 namespace rtfx {
 
@@ -12,6 +13,7 @@ struct ProfileOptions {
   int64_t top = 5;               // kernels listed of each region
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
   bool cupti = true;             // collect GPU figures ourselves
+  GraphTrace graphs = GraphTrace::node;
 };
 
 /// Runs every case of the configuration for itself, one warm-up round and then the laps. Writes

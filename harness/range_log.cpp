@@ -11,6 +11,8 @@
 namespace rtfx {
 namespace {
 
+constexpr std::string_view kWait = "wait";
+
 /// LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
 bool is_capturing(at::Device device) {
   using Function = int (*)(cudaStream_t, int*);
@@ -31,31 +33,40 @@ RangeLog::RangeLog(Clock clock, at::Device device, bool drain)
 
 RangeLog::~RangeLog() { range_listener.store(nullptr, std::memory_order_release); }
 
-void RangeLog::drain(const char* name) {
-  if (!drain_ || !std::string_view(name).starts_with("decode.") || is_capturing(device_)) return;
+void RangeLog::drain() {
+  if (!ended_phase_ || is_capturing(device_)) return;
   const int64_t begin = clock_();
   synchronize(device_);
-  ranges_.push_back({"wait", {begin, clock_()}});
+  ranges_.push_back({std::string(kWait), {begin, clock_()}});
+  end_phase();
+}
+
+void RangeLog::end_phase() {
+  if (ended_phase_) ranges_[*ended_phase_].time.end = clock_();
+  ended_phase_.reset();
 }
 
 // A range must not throw: what fails here makes the log incomplete.
-void RangeLog::opened(const char* name) noexcept try {
+void RangeLog::opened(const char* given) noexcept try {
+  const std::string_view name = given;
   if (std::this_thread::get_id() != thread_) return;
-  drain(name);
+  if (name != kWait) drain();
   open_.push_back(ranges_.size());
-  ranges_.push_back({name, {0, 0}});
+  ranges_.push_back({given, {0, 0}});
   ranges_.back().time.begin = clock_();
 } catch (...) {
   complete_ = false;
 }
 
-void RangeLog::closed(const char* name) noexcept try {
-  if (std::this_thread::get_id() != thread_) return;
-  drain(name);
-  if (open_.empty()) return;
-  LoggedRange& range = ranges_[open_.back()];
-  range.time.end = clock_();
+void RangeLog::closed(const char* given) noexcept try {
+  const std::string_view name = given;
+  if (std::this_thread::get_id() != thread_ || open_.empty()) return;
+  name == kWait ? end_phase() : drain();
+  const size_t index = open_.back();
+  ranges_[index].time.end = clock_();
   open_.pop_back();
+  const bool phase = name.starts_with("decode.");
+  if (drain_ && phase && !is_capturing(device_)) ended_phase_ = index;
 } catch (...) {
   complete_ = false;
 }
@@ -63,7 +74,7 @@ void RangeLog::closed(const char* name) noexcept try {
 std::vector<std::string> RangeLog::names() const {
   std::vector<std::string> out;
   for (const LoggedRange& range : ranges_) {
-    if (range.name != "wait" && std::find(out.begin(), out.end(), range.name) == out.end())
+    if (range.name != kWait && std::find(out.begin(), out.end(), range.name) == out.end())
       out.push_back(range.name);
   }
   return out;

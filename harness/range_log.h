@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,9 +21,10 @@ struct LoggedRange {
 
 /// Listens from construction to destruction, on the constructing thread alone.
 ///
-/// With `drain` it waits for the device at both ends of a decoder phase ("decode.loop"), so that
-/// the phase's work lies within its span; regions begin and end with an idle device anyway. It does
-/// not wait while the stream is being captured into a CUDA graph.
+/// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done: until
+/// the harness has waited for it, or until this log has, where anything else comes first. So the
+/// next phase begins with an idle device, as regions do anyway. It does not wait while the stream
+/// is being captured into a CUDA graph.
 class RangeLog final : public RangeListener {
  public:
   using Clock = std::function<int64_t()>;  // ns
@@ -44,14 +46,16 @@ class RangeLog final : public RangeListener {
   std::vector<Span> spans(const std::string& name) const;
 
  private:
-  void drain(const char* name);
+  void drain();
+  void end_phase();
 
   Clock clock_;
   at::Device device_;
   bool drain_, complete_ = true;
   std::thread::id thread_ = std::this_thread::get_id();
   std::vector<LoggedRange> ranges_;
-  std::vector<size_t> open_;  // indices of ranges_
+  std::vector<size_t> open_;           // indices of ranges_
+  std::optional<size_t> ended_phase_;  // by the host, not yet by the device
 };
 
 }  // namespace rtfx

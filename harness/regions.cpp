@@ -35,8 +35,8 @@ void RegionClock::measure(Region region, RegionTimes& times,
                           const std::function<void()>& work) const {
   using Clock = std::chrono::steady_clock;
   const auto index = static_cast<size_t>(region);
-  const ScopedRange range(kRegionNames[index]);
   if (!device_.is_cuda()) {
+    const ScopedRange range(kRegionNames[index]);
     const auto begin = Clock::now();
     work();
     times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -47,9 +47,10 @@ void RegionClock::measure(Region region, RegionTimes& times,
       end(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT);
   const auto begin = Clock::now();
   start.record(stream);
-  work();
-  end.record(stream);
   {
+    const ScopedRange range(kRegionNames[index]);
+    work();
+    end.record(stream);
     const ScopedRange waiting("wait");  // tells the harness's wait from those of the work
     synchronize(device_);
   }

@@ -23,8 +23,9 @@ from style import (
 
 REGION = "decode"
 GAPS, IDLE = "#B8D4C8", "#DDDDDD"
+KERNELS, WHOLE_GRAPHS = "a kernel runs", "a kernel or graph runs"
 PARTS = {
-    "a kernel runs": BLUE,
+    KERNELS: BLUE,
     "only copies and memsets": SKY,
     "between a graph's kernels": GAPS,
     "idle": IDLE,
@@ -59,6 +60,7 @@ def draw(cases, width):
     groups = panels(cases)
     figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
     handles = {}
+    whole_graphs = any(case.last.get("graph_trace") == "graph" for case in cases)
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
             draw_case(cell, row, case.last["regions"][REGION], handles)
@@ -66,7 +68,8 @@ def draw(cases, width):
         cell.set_xlim(0, 100)
         cell.set_title(title)
     axes[-1, 0].set_xlabel("share of the decode region (%); right: its length, profiler included")
-    legend(figure, list(handles.values()), list(handles), 0.6 * width)
+    labels = [WHOLE_GRAPHS if whole_graphs and name == KERNELS else name for name in handles]
+    legend(figure, list(handles.values()), labels, 0.6 * width)
     return figure
 
 
@@ -79,7 +82,8 @@ def draw_case(cell, row, region, handles):
     left = 0.0
     for (label, colour), share in zip(PARTS.items(), shares):
         bars = cell.barh(row, share, 0.78, left=left, color=colour)
-        handles.setdefault(label, bars)
+        if share >= 0.05:
+            handles.setdefault(label, bars)
         if share >= 9:
             cell.text(
                 left + share / 2,

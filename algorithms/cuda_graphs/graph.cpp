@@ -8,6 +8,9 @@
 #include "algorithms/cuda_graphs/check.h"
 
 namespace rtfx {
+
+bool keep_executable_graphs = false;
+
 namespace {
 
 using c10::MempoolId_t;
@@ -77,12 +80,21 @@ struct Graph::Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   ~Executable() {
-    if (exec != nullptr) cudaGraphExecDestroy(exec);
+    if (exec != nullptr && !keep_executable_graphs) cudaGraphExecDestroy(exec);
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
 };
 
 cudaStream_t GraphRecorder::stream() const { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+cudaGraphNode_t GraphRecorder::last_node() const {
+  cudaStreamCaptureStatus status;
+  const cudaGraphNode_t* last = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 0;
+  RTFX_CUDA(cudaStreamGetCaptureInfo(stream(), &status, nullptr, nullptr, &last, &edges, &count));
+  return count > 0 ? last[0] : nullptr;
+}
 
 cudaGraphConditionalHandle GraphRecorder::condition() {
   cudaGraphConditionalHandle handle = 0;
@@ -156,6 +168,13 @@ Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph
 
 void Graph::launch(cudaStream_t stream) const {
   RTFX_CUDA(cudaGraphLaunch(executable_->exec, stream));
+}
+
+void Graph::set_arguments(cudaGraphNode_t kernel, void** arguments) const {
+  cudaKernelNodeParams params = {};
+  RTFX_CUDA(cudaGraphKernelNodeGetParams(kernel, &params));
+  params.kernelParams = arguments;
+  RTFX_CUDA(cudaGraphExecKernelNodeSetParams(executable_->exec, kernel, &params));
 }
 
 std::string conditional_nodes_missing() {

@@ -29,6 +29,9 @@ class GraphRecorder {
   /// Where work is being recorded: another stream inside a node's body.
   cudaStream_t stream() const;
 
+  /// The node that was recorded last, in the graph or in the body of the node under way.
+  cudaGraphNode_t last_node() const;
+
   /// A condition, false when the graph starts. Kernels set it with cudaGraphSetConditional. It must
   /// get a node, or the graph cannot be instantiated.
   cudaGraphConditionalHandle condition();
@@ -61,12 +64,20 @@ class Graph {
   /// Enqueues one run. Does not wait.
   void launch(cudaStream_t stream) const;
 
+  /// Gives a recorded kernel other arguments, for launches to come. arguments: as for
+  /// cudaLaunchKernel; they are copied.
+  void set_arguments(cudaGraphNode_t kernel, void** arguments) const;
+
   explicit operator bool() const { return executable_ != nullptr; }
 
  private:
   struct Executable;
   std::shared_ptr<const Executable> executable_;
 };
+
+/// Set by a profiler: executable graphs are never destroyed then. CUPTI (13.0) gives kernels in the
+/// bodies of conditional nodes the names of those of an earlier graph that was.
+extern bool keep_executable_graphs;
 
 /// Why this machine cannot run conditional nodes; empty when it can.
 std::string conditional_nodes_missing();

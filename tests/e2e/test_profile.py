@@ -110,7 +110,9 @@ def test_a_case_that_fails_is_a_record(profile, tmp_path):
     assert len(failures) == 2 and all(record["profiled"] for record in failures)
 
 
-@pytest.mark.parametrize("arguments", [["--laps", 0], ["--laps", "x"], ["--trace-limit", -1]])
+@pytest.mark.parametrize(
+    "arguments", [["--laps", 0], ["--laps", "x"], ["--trace-limit", -1], ["--graph-trace", "all"]]
+)
 def test_bad_options(profile, arguments):
     assert profile(*arguments).returncode == 2
 

@@ -8,7 +8,7 @@ namespace {
 // Without a GPU, its driver or the library it cannot collect, and must say so in one line.
 TEST(CuptiCollector, CollectsOrSaysWhyNot) {
   std::string problem;
-  const auto collector = CuptiCollector::start(problem);
+  const auto collector = CuptiCollector::start(GraphTrace::node, problem);
   if (!collector) {
     EXPECT_FALSE(problem.empty());
     EXPECT_EQ(problem.find('\n'), std::string::npos);
