@@ -25,18 +25,18 @@ __device__ inline void emit(const Search& s, const Rows& rows, int b, unsigned l
 }
 
 /// Follows the decisions of one row over the frames that were looked at, to its next token or past
-/// them.
+/// them. tokens, durations: the row's best of each frame.
 __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
-                                   const unsigned long long* keys, bool writes) {
+                                   const unsigned long long* tokens,
+                                   const unsigned long long* durations, bool writes) {
   const int b = rows.active[slot], window = rows.counts[kWindow];
   int time = rows.time[b];
   const int looked = min(window, rows.length[b] - time);
   const bool tdt = s.model.durations > 0;
   rows.emitted[b] = 0;
   for (int i = 0; i < looked;) {
-    const unsigned long long token = __ldcg(keys + slot * window + i);
-    const int duration =
-        tdt ? s.model.duration_values[key_index(__ldcg(keys + s.key_rows + slot * window + i))] : 0;
+    const unsigned long long token = tokens[i];
+    const int duration = tdt ? s.model.duration_values[key_index(durations[i])] : 0;
     if (key_index(token) == s.model.blank) {
       const int step = tdt ? max(duration, 1) : 1;
       i += step;
@@ -73,20 +73,31 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
       rows.counts[kActive] = active;
       rows.counts[kFound] = found;
       rows.counts[kPredictions] += found > 0;
-      rows.counts[kWindow] = min(max(s.row_budget / max(active, 1), 1), s.max_window);
+      rows.counts[kWindow] = min(max(s.row_budget / max(active, 1), s.min_window), s.max_window);
     }
   }
   __syncthreads();
 }
 
-/// The start: every row that has frames "found" the start symbol.
+/// The states and the first keys. The next phase must wait for all blocks.
+__device__ inline void start_states(const Search& s) {
+  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const int vectors = s.state_bytes / static_cast<int>(sizeof(uint4));
+  auto* states = reinterpret_cast<uint4*>(s.state);
+  for (int i = first; i < s.batch * vectors; i += step)
+    states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
+  for (int i = first; i < 2 * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
+}
+
+/// The start: every row that has frames "found" the start symbol, unless its state is known.
 __device__ inline void start_rows(const Search& s, const Rows& rows) {
   for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
     rows.length[b] = min(max(static_cast<int>(s.lengths[b]), 0), s.frames);
     rows.time[b] = rows.run[b] = rows.count[b] = 0;
     rows.label[b] = rows.before[b] = s.model.blank;
     rows.last_frame[b] = -1;
-    rows.parity[b] = rows.emitted[b] = 1;
+    rows.parity[b] = 1;
+    rows.emitted[b] = s.state_after_start == nullptr;
     rows.score[b] = 0;
     rows.active[b] = b;
   }
@@ -96,12 +107,26 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
 }
 
 /// `writes`: this block stores the tokens.
-__device__ inline void advance(const Search& s, const Rows& rows, bool writes) {
-  const int candidates = rows.counts[kActive];
+__device__ inline void advance(const Search& s, const Rows& rows, bool writes, Scratch& scratch) {
+  const int candidates = rows.counts[kActive], window = rows.counts[kWindow];
   const unsigned long long* keys = keys_of(s, rows.counts[kSteps]);
-  for (int slot = threadIdx.x; slot < candidates; slot += blockDim.x)
-    advance_row(s, rows, slot, keys, writes);
-  __syncthreads();
+  // A row's frames depend on each other, and a read past the L1 cache is slow: all are read first.
+  constexpr int kStaged = sizeof(Partials) / 2 / sizeof(unsigned long long);  // frames
+  auto* tokens = reinterpret_cast<unsigned long long*>(&scratch.partials);
+  auto* durations = tokens + kStaged;
+  const int slots = kStaged / window;
+  for (int first = 0; first < candidates; first += slots) {
+    const int here = min(slots, candidates - first);
+    for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
+      const unsigned long long* key = keys + first * window + i;
+      tokens[i] = __ldcg(key);
+      if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < here; i += blockDim.x)
+      advance_row(s, rows, first + i, tokens + i * window, durations + i * window, writes);
+    __syncthreads();
+  }
   if (threadIdx.x == 0) {
     rows.counts[kJointRows] += candidates * rows.counts[kWindow];
     rows.counts[kSteps] += candidates > 0;
@@ -115,29 +140,9 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
     s.token_counts[b] = min(rows.count[b], s.capacity);
     s.scores[b] = rows.score[b];
     s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows.score[b] != rows.score[b];
+    s.saw_nan[b] = 0;  // for the next search
   }
   if (threadIdx.x < kCounts) s.totals[threadIdx.x] = rows.counts[threadIdx.x];
-}
-
-/// Marks rows with a NaN in a valid frame.
-template <class T>
-__device__ void scan_for_nan(const Search& s, int chunks) {
-  constexpr int n = 16 / sizeof(T);
-  const int warp = (blockIdx.x * kThreads + threadIdx.x) / 32, lane = threadIdx.x % 32;
-  for (int row = warp; row < s.batch * s.frames; row += gridDim.x * kWarps) {
-    const int b = row / s.frames;
-    if (row % s.frames >= s.lengths[b]) continue;
-    const uint4* values =
-        static_cast<const uint4*>(s.encoded) + static_cast<size_t>(row) * chunks * 4;
-    bool seen = false;
-    for (int i = lane; i < chunks * 4; i += 32) {
-      const uint4 part = __ldg(values + i);
-      const T* x = reinterpret_cast<const T*>(&part);
-#pragma unroll
-      for (int j = 0; j < n; ++j) seen |= to_float(x[j]) != to_float(x[j]);
-    }
-    if (seen) s.saw_nan[b] = 1;
-  }
 }
 
 }  // namespace rtfx::fused

@@ -8,9 +8,11 @@
 //   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
 //
 // and costs 3 to 5 kernels in a graph, each set up while the one before runs, or as many grid
-// barriers within one persistent kernel that keeps the weights in shared memory. Values are rounded
-// to the model's dtype where LibTorch's operators round, so results differ from label_looping's
-// only by the order of sums.
+// barriers within one persistent kernel that keeps the weights in shared memory. The encoder's
+// frames are projected (joint.enc) by the same kernel, or by the graph's first, and the prediction
+// network's answer to the start symbol is computed once, in prepare(): a batch is one launch.
+// Values are rounded to the model's dtype where LibTorch's operators round, so results differ from
+// label_looping's only by the order of sums.
 #pragma once
 
 #include <memory>
@@ -24,12 +26,13 @@ namespace rtfx {
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
 /// start. counters() waits. Scores are logits. Takes no language model: label_looping does.
+/// Batches share working memory, which grows to that of the largest: decode them on one stream.
 class FusedLooping : public Decoder {
  public:
   struct Options {
     std::string form = "persistent";  // "persistent", "conditional" (a CUDA graph), "host"
     int64_t window = 8;               // most frames per row and step
-    int64_t frames_per_step = 160;    // over all rows, at least one per row
+    int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
     int64_t max_symbols = 10;         // tokens per frame
   };
 

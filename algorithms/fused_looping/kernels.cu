@@ -6,6 +6,7 @@
 #include "algorithms/fused_looping/kernels.h"
 #include "algorithms/fused_looping/look.cuh"
 #include "algorithms/fused_looping/predict.cuh"
+#include "algorithms/fused_looping/project_frames.cuh"
 
 namespace rtfx::fused {
 namespace {
@@ -79,16 +80,19 @@ __global__ void __launch_bounds__(kThreads, 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
+  GridBarrier barrier{s.barrier};
+  start_states(s);
+  project_frames<T>(s);
+  barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
   Scratch& scratch = *reinterpret_cast<Scratch*>(bytes);
   const Rows rows = rows_at(reinterpret_cast<int*>(bytes + sizeof(Scratch)), s.batch);
   keep_weights(s.model, resident,
                reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_ints(s.batch) * 4),
                reinterpret_cast<uint4*>(bytes + shared_bytes));
-  scan_for_nan<T>(s, s.model.output.chunks);
   start_rows(s, rows);
+  barrier.wait();
 
-  GridBarrier barrier{s.barrier};
   const auto predict = [&] {
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
@@ -108,27 +112,30 @@ __global__ void __launch_bounds__(kThreads, 1)
     barrier.arrive();
     barrier.wait();
   };
-  predict();  // the start symbol
   while (rows.counts[kActive] > 0) {
     look<T>(s, rows, resident.output, scratch);
     barrier.arrive();
     barrier.wait();
-    advance(s, rows, blockIdx.x == 0);
+    advance(s, rows, blockIdx.x == 0, scratch);
     predict();
   }
-  if (blockIdx.x == 0) finish(s, rows);
+  if (blockIdx.x != 0) return;
+  finish(s, rows);
+  if (threadIdx.x == 0) *s.next_barrier = 0;
 }
 
 // ---------------------------------------------------------------------------------------------------
 // a kernel per phase
 
-__global__ void set_kernel(Search* search, const __grid_constant__ Search value) {
-  *search = value;
+__global__ void __launch_bounds__(kThreads)
+    set_kernel(Search* search, const __grid_constant__ Search value) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *search = value;
+  start_states(value);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
-  scan_for_nan<T>(*search, search->model.output.chunks);
+  project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
 
@@ -146,7 +153,8 @@ __global__ void __launch_bounds__(kThreads) look_kernel(const Search* search) {
 __global__ void __launch_bounds__(kThreads)
     advance_kernel(const Search* search, cudaGraphConditionalHandle any_active) {
   await_previous();
-  advance(*search, search->rows, true);
+  extern __shared__ uint4 memory[];
+  advance(*search, search->rows, true, *reinterpret_cast<Scratch*>(memory));
   if (threadIdx.x == 0 && any_active != 0)
     cudaGraphSetConditional(any_active, search->rows.counts[kActive] > 0);
 }
@@ -205,25 +213,30 @@ void allow_shared_memory(Kernel* kernel, int bytes) {
 
 }  // namespace
 
-void launch_persistent(const Search& search, cudaStream_t stream) {
+PersistentKernel::PersistentKernel(Precision precision) : blocks_(multiprocessors()) {
   int device = 0, shared = 0;
   RTFX_CUDA(cudaGetDevice(&device));
   RTFX_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  with_type(search.model.precision, [&](auto type) {
+  with_type(precision, [&](auto type) {
     auto* kernel = &search_kernel<decltype(type)>;
     cudaFuncAttributes attributes;
     RTFX_CUDA(cudaFuncGetAttributes(&attributes, kernel));
-    const int bytes = shared - static_cast<int>(attributes.sharedSizeBytes);
-    allow_shared_memory(kernel, bytes);
-    // Cooperative: the barriers need all blocks at once.
-    const void* arguments[] = {&search, &bytes};
-    RTFX_CUDA(cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel), multiprocessors(),
-                                          kThreads, const_cast<void**>(arguments), bytes, stream));
+    shared_bytes_ = shared - static_cast<int>(attributes.sharedSizeBytes);
+    allow_shared_memory(kernel, shared_bytes_);
+    kernel_ = reinterpret_cast<const void*>(kernel);
   });
+}
+
+void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
+  // Cooperative: the barriers need all blocks at once.
+  const void* arguments[] = {&search, &shared_bytes_};
+  RTFX_CUDA(cudaLaunchCooperativeKernel(kernel_, blocks_, kThreads, const_cast<void**>(arguments),
+                                        shared_bytes_, stream));
 }
 
 StepKernels::StepKernels(Precision precision, int layers)
     : precision(precision), layers(layers), blocks(multiprocessors()) {
+  allow_shared_memory(&advance_kernel, sizeof(Scratch));
   with_type(precision, [&](auto type) {
     using T = decltype(type);
     allow_shared_memory(&look_kernel<T>, sizeof(Scratch));
@@ -232,8 +245,8 @@ StepKernels::StepKernels(Precision precision, int layers)
   });
 }
 
-void StepKernels::set(Search* search, const Search& value, cudaStream_t stream) {
-  set_kernel<<<1, 1, 0, stream>>>(search, value);
+void StepKernels::set(Search* search, const Search& value, cudaStream_t stream) const {
+  set_kernel<<<blocks, kThreads, 0, stream>>>(search, value);
   RTFX_CUDA(cudaGetLastError());
 }
 
@@ -259,7 +272,7 @@ void StepKernels::look(const Search* search, cudaStream_t stream) const {
 
 void StepKernels::advance(const Search* search, cudaGraphConditionalHandle any_active,
                           cudaStream_t stream) const {
-  launch_dependent(advance_kernel, 1, kThreads, 0, stream, search, any_active);
+  launch_dependent(advance_kernel, 1, kThreads, sizeof(Scratch), stream, search, any_active);
 }
 
 void StepKernels::predict(const Search* search, cudaStream_t stream) const {

@@ -10,7 +10,15 @@ namespace rtfx::fused {
 
 /// The whole search as one kernel: a thread block per multiprocessor, weights in shared memory as
 /// far as they fit, grid barriers between the phases.
-void launch_persistent(const Search& search, cudaStream_t stream);
+class PersistentKernel {
+ public:
+  explicit PersistentKernel(Precision precision);
+  void launch(const Search& search, cudaStream_t stream) const;
+
+ private:
+  const void* kernel_;
+  int blocks_, shared_bytes_;
+};
 
 /// The same phases as kernels of their own. `search` is in device memory, so that a captured graph
 /// serves batches of every shape.
@@ -20,8 +28,9 @@ struct StepKernels {
   int blocks;  // multiprocessors
 
   StepKernels(Precision precision, int layers);
-  /// Copies `value` to `search`.
-  static void set(Search* search, const Search& value, cudaStream_t stream);
+  /// Copies `value` to `search` and starts its working memory.
+  void set(Search* search, const Search& value, cudaStream_t stream) const;
+  /// Projects the encoder's frames; the rows at their start.
   void start(const Search* search, cudaStream_t stream) const;
   /// Sets a graph's condition: there are rows.
   static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,

@@ -38,7 +38,8 @@ __device__ inline unsigned long long best_of_column(unsigned long long key) {
   return key;
 }
 
-/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
+/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
+/// where `tile` is none.
 template <class T>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
                                     int column_tile, int frames, unsigned long long* keys,
@@ -70,10 +71,10 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
   }
 }
 
-/// The group's tiles of logits for two tiles of 8 frames, `distance` apart, reduced to the best
-/// token and duration of each frame.
-template <class T>
-__device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& tiles, int group,
+/// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
+/// to the best token and duration of each frame.
+template <class T, int kCount>
+__device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& tiles, int first_tile,
                               int column_tile, int distance, unsigned long long* keys,
                               Scratch& scratch) {
   const Matrix& matrix = s.model.output;
@@ -91,20 +92,19 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
         reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
                                        (b * static_cast<size_t>(s.frames) + frame) * stride) +
         lane % 4;
-    prediction[j] =
-        reinterpret_cast<const uint4*>(static_cast<const char*>(s.g) + b * stride) + lane % 4;
+    prediction[j] = reinterpret_cast<const uint4*>(joint_row<T>(s, b)) + lane % 4;
   }
   const bool second = (column_tile + distance) * kTileColumns < frames;
-  const int here = min(kGroup, matrix.tiles - group * kGroup);  // tiles of the group
+  const int here = min(kCount, matrix.tiles - first_tile);
   float bias[2] = {};
-  if (warp % kGroup < here) {
-    const float* at = s.model.output_bias + (group * kGroup + warp % kGroup) * kTileRows + lane / 4;
+  if (warp % kCount < here) {
+    const float* at = s.model.output_bias + (first_tile + warp % kCount) * kTileRows + lane / 4;
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
-  const uint4* group_weights = tiles.at(matrix, group * kGroup);
+  const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
-  Accumulator sums[2][kGroup] = {};
+  Accumulator sums[2][kCount] = {};
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
     uint4 e[2][2] = {}, g[2][2] = {};  // [chunk][column tile]
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
       for (int j = 0; j < 2; ++j) {
         const int chunk = first + i * kWarps;
         if (encoded[j] == nullptr || chunk >= matrix.chunks) continue;
-        e[i][j] = __ldg(encoded[j] + chunk * 4);
+        e[i][j] = __ldcg(encoded[j] + chunk * 4);
         g[i][j] = __ldcg(prediction[j] + chunk * 4);
       }
     }
@@ -121,42 +121,42 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
       if (chunk >= matrix.chunks) continue;
-      const uint4* weights = group_weights + chunk * kChunkVectors;
-      uint4 upper[kGroup], lower[kGroup];
+      const uint4* weights = first_weights + chunk * kChunkVectors;
+      uint4 upper[kCount], lower[kCount];
 #pragma unroll
-      for (int p = 0; p < kGroup; ++p) {
+      for (int p = 0; p < kCount; ++p) {
         const uint4* at = weights + min(p, here - 1) * tile_stride;
         upper[p] = at[0];
         lower[p] = at[32];
       }
       const uint4 left = hidden<T>(s.model.activation, e[i][0], g[i][0]);
 #pragma unroll
-      for (int p = 0; p < kGroup; ++p) multiply_chunk<T>(sums[0][p], upper[p], lower[p], left);
+      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[0][p], upper[p], lower[p], left);
       if (!second) continue;
       const uint4 right = hidden<T>(s.model.activation, e[i][1], g[i][1]);
 #pragma unroll
-      for (int p = 0; p < kGroup; ++p) multiply_chunk<T>(sums[1][p], upper[p], lower[p], right);
+      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[1][p], upper[p], lower[p], right);
     }
   }
   __syncthreads();  // the last use of the scratch memory is over
 #pragma unroll
-  for (int p = 0; p < kGroup; ++p) store(scratch.partials, p, sums[0][p]);
+  for (int p = 0; p < kCount; ++p) store(scratch.partials, p, sums[0][p]);
   if (second) {
 #pragma unroll
-    for (int p = 0; p < kGroup; ++p) store(scratch.partials, kGroup + p, sums[1][p]);
+    for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
   __syncthreads();
-  const int j = warp / kGroup;
-  if (j == 0 || second)
-    best_of_tile<T>(s, group * kGroup + warp % kGroup, bias, column_tile + j * distance, frames,
-                    keys, scratch);
+  const int j = warp / kCount;
+  if (j == 0 || (j == 1 && second))
+    best_of_tile<T>(s, first_tile + warp % kCount, bias, column_tile + j * distance, frames, keys,
+                    scratch);
   __syncthreads();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
   if (half < 2 && frame < frames) {
     unsigned long long best = 0;
 #pragma unroll
-    for (int p = 0; p < kGroup; ++p) best = max(best, scratch.best[half * kGroup + p][column]);
+    for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
     atomicMax(keys + frame, best);
   }
 }
@@ -183,9 +183,18 @@ __device__ void look(const Search& s, const Rows& rows, const Tiles& tiles, Scra
   if (row_block >= share.row_blocks) return;
   const int frames = rows.counts[kActive] * rows.counts[kWindow];
   const int column_tiles = (frames + kTileColumns - 1) / kTileColumns;
+  unsigned long long* keys = keys_of(s, step);
+  const bool few = column_tiles * kGroup <= share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
-    for (int tile = row_block; tile < column_tiles; tile += 2 * share.row_blocks)
-      look_at_tiles<T>(s, rows, tiles, group, tile, share.row_blocks, keys_of(s, step), scratch);
+    if (few) {  // a block for each tile of the group
+      const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
+      if (column < column_tiles && tile < s.model.output.tiles)
+        look_at_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+      continue;
+    }
+    for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
+      look_at_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
+                               scratch);
   }
 }
 

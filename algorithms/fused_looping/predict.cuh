@@ -82,9 +82,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
 /// State of row b: h of `layer`, after its last token (`fresh`) or before it.
 template <class T>
 __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
-  const int buffer = rows.parity[b] ^ (fresh ? 0 : 1);
-  const size_t width = static_cast<size_t>(s.model.projection.chunks) * kChunkBytes / sizeof(T);
-  return static_cast<T*>(s.h) + ((static_cast<size_t>(layer) * 2 + buffer) * s.batch + b) * width;
+  return hidden_row<T>(s, layer, rows.parity[b] ^ (fresh ? 0 : 1), b);
 }
 
 /// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.
@@ -126,7 +124,7 @@ struct Cell {
       bias_hh[k] = __ldg(s.model.bias_hh[layer] + output);
     }
     const int unit = tile * 4 + r % 4;
-    state = s.c + (static_cast<size_t>(layer) * s.batch + b) * s.model.units + unit;
+    state = cell_row(s, layer, b) + unit;
     output = state_row<T>(s, rows, layer, b, true) + unit;
   }
 
@@ -270,7 +268,7 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
         for (int odd = 0; odd < 2; ++odd) {
           const int slot = (first + warp) * kTileColumns + lane % 4 * 2 + odd;
           if (slot >= found || output + 8 * half >= width) continue;
-          static_cast<T*>(s.g)[static_cast<size_t>(rows.found[slot]) * width + output + 8 * half] =
+          joint_row<T>(s, rows.found[slot])[output + 8 * half] =
               from_float<T>(values[half][odd] + bias[half]);
         }
       }
@@ -289,7 +287,7 @@ __device__ void look_up(const Search& s, const Rows& rows) {
     const int labels[kMaxContext] = {rows.label[b], rows.before[b]};
     for (int k = 0; k < s.model.context; ++k)
       sum += s.model.label_rows[k][static_cast<size_t>(labels[k]) * width + output];
-    static_cast<T*>(s.g)[static_cast<size_t>(b) * width + output] = from_float<T>(sum);
+    joint_row<T>(s, b)[output] = from_float<T>(sum);
   }
 }
 

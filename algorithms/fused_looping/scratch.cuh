@@ -34,6 +34,23 @@ __device__ inline float key_value(unsigned long long key) {
   return __uint_as_float(bits & 0x80000000u ? bits & 0x7fffffffu : ~bits);
 }
 
+/// h of `layer` of row b, in one of the two buffers.
+template <class T>
+__device__ inline T* hidden_row(const Search& s, int layer, int buffer, int b) {
+  const size_t bytes = static_cast<size_t>(s.model.projection.chunks) * kChunkBytes;
+  return reinterpret_cast<T*>(s.state + static_cast<size_t>(b) * s.state_bytes +
+                              (layer * 2 + buffer) * bytes);
+}
+__device__ inline float* cell_row(const Search& s, int layer, int b) {
+  return reinterpret_cast<float*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.c_at) +
+         static_cast<size_t>(layer) * s.model.units;
+}
+/// g of row b.
+template <class T>
+__device__ inline T* joint_row(const Search& s, int b) {
+  return reinterpret_cast<T*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.g_at);
+}
+
 __device__ inline unsigned long long* keys_of(const Search& s, int step) {
   return s.keys + static_cast<size_t>(step % 3) * 2 * s.key_rows;
 }

@@ -1,12 +1,15 @@
 // What the kernels of fused_looping see: plain structs of sizes and device pointers. The transducer
 // is
-//   logits = W_o act(E[b, t] + g_b) + b_o,   g_b = W_p h_top + b_p,   (h, c) = LSTM(label, h, c).
+//   logits = W_o act(E[b, t] + g_b) + b_o,   E[b, t] = W_e frame[b, t] + b_e,
+//   g_b = W_p h_top + b_p,   (h, c) = LSTM(label, h, c).
 //
 // Weights are packed for the tensor cores: a tile is 16 outputs x all inputs, a chunk of it is 64
 // bytes of each of the 16 rows, stored in the order in which the 32 lanes of a warp read it: bytes
 // [16 q, 16 q + 16) of row r for the lanes 4 r + q, then the same of row r + 8. Inputs are padded
 // with zeros to whole chunks, outputs to whole tiles.
 #pragma once
+
+#include <vector_types.h>
 
 #include <cstdint>
 
@@ -42,8 +45,10 @@ struct Model {
   int durations;  // D, 0 for RNN-T
   int duration_values[kMaxDurations];
 
-  Matrix output;             // joint_net [V+1+D, H]
-  const float* output_bias;  // [tiles * 16]
+  Matrix encoder;             // joint.enc [H padded to chunks, D]
+  const float* encoder_bias;  // [tiles * 16]
+  Matrix output;              // joint_net [V+1+D, H]
+  const float* output_bias;   // [tiles * 16]
 
   // LSTM. Gates are interleaved: row 4 gate + unit of tile u is `gate` (i, f, g, o) of unit
   // 4 u + unit, so that a tile holds all gates of four units.
@@ -97,24 +102,32 @@ RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   return rows;
 }
 
-/// One batch. Everything from h to saw_nan starts as zeros.
+/// One batch.
 struct Search {
   Model model;
   int batch, frames, max_symbols;
-  int row_budget;  // frames that one step looks at, over all rows
-  int max_window;  // per row
+  int row_budget;              // frames that one step looks at, over all rows
+  int min_window, max_window;  // per row
 
-  const void* encoded;     // T [B][frames][H padded to chunks]: projected encoder frames
+  const void* frames_in;   // T [B][frames][D]: encoder frames
+  int frame_bytes;         // of one, a multiple of 16
   const int64_t* lengths;  // [B]
+  void* encoded;           // T [B][frames][H padded to chunks]: what joint.enc makes of them
 
-  void* h;   // T [layers][2][B][P padded]
-  float* c;  // [layers][B][units], values representable in T
-  void* g;   // T [B][H padded]
+  // Of each row, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
+  // representable in T; g, T [H padded].
+  char* state;                     // [B][state_bytes]
+  int state_bytes, c_at, g_at;     // multiples of 16
+  const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
+
   unsigned long long*
       keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
   int key_rows;
-  unsigned* barrier;
-  int* saw_nan;  // [B]
+  Rows rows;  // of the graph's kernels; the persistent kernel has its own
+
+  // Zeros when the search starts, and when it has ended again.
+  int* saw_nan;                      // [B]
+  unsigned *barrier, *next_barrier;  // of the persistent kernel: used now, to be zeroed now
 
   int capacity;          // tokens per row
   int* tokens;           // [B][capacity]
@@ -124,8 +137,6 @@ struct Search {
   float* scores;         // [B]
   bool* nan;             // [B]
   int* totals;           // [kCounts] of the whole search
-
-  Rows rows;  // of the graph's kernels; the persistent kernel has its own
 };
 
 }  // namespace rtfx::fused

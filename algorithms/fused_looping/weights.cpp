@@ -55,9 +55,9 @@ Weights::Weights(const AcousticModel& model) {
   view_.output = pack(joint.output().weight);
   view_.output_bias = keep_floats(joint.output().bias, view_.output.tiles * kTileRows);
   hidden_width_ = view_.output.chunks * chunk_elements(joint.output().weight);
-  const int64_t padding = hidden_width_ - joint.width();
-  encoder_weight_ = at::constant_pad_nd(joint.encoder().weight, {0, 0, 0, padding});
-  encoder_bias_ = at::constant_pad_nd(joint.encoder().bias, {0, padding});
+  view_.encoder =
+      pack(at::constant_pad_nd(joint.encoder().weight, {0, 0, 0, hidden_width_ - joint.width()}));
+  view_.encoder_bias = keep_floats(joint.encoder().bias, hidden_width_);
 
   if (model.prediction->config().kind == PredictionConfig::Kind::lstm) {
     add_lstm(*model.prediction, joint.prediction());
@@ -135,8 +135,10 @@ void Weights::add_stateless(const PredictionNetwork& network, const Joint::Linea
   }
 }
 
-at::Tensor Weights::project_encoder(const at::Tensor& frames) const {
-  return at::linear(frames, encoder_weight_, encoder_bias_);
+at::Tensor Weights::frames_in(const at::Tensor& frames) const {
+  const int64_t vector = static_cast<int64_t>(sizeof(uint4)) / frames.element_size();
+  const int64_t padding = round_up(frames.size(2), vector) - frames.size(2);
+  return padding == 0 ? frames.contiguous() : at::constant_pad_nd(frames, {0, padding});
 }
 
 }  // namespace rtfx::fused

@@ -19,8 +19,9 @@ class Weights {
   /// Pointers into this object's tensors.
   const Model& view() const { return view_; }
 
-  /// frames [B, T', D] -> [B, T', H padded to chunks].
-  at::Tensor project_encoder(const at::Tensor& frames) const;
+  /// Encoder frames [B, T', D] as the kernels want them, each of a multiple of 16 bytes: mostly as
+  /// they are.
+  at::Tensor frames_in(const at::Tensor& frames) const;
 
   int64_t hidden_width() const { return hidden_width_; }  // H padded
   int64_t state_width() const { return state_width_; }    // P padded
@@ -34,7 +35,6 @@ class Weights {
 
   Model view_{};
   std::vector<at::Tensor> kept_;
-  at::Tensor encoder_weight_, encoder_bias_;
   int64_t hidden_width_ = 0, state_width_ = 0;
 };
 
