@@ -7,7 +7,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-JOURNAL = ROOT / "reports/h200/greedy_forms_bf16.jsonl"
+JOURNAL = ROOT / "reports/h200/greedy_forms_rnnt.jsonl"
 RIVAL = ROOT / "reports/h200/nemo_rnnt.jsonl"
 
 
@@ -63,7 +63,7 @@ BEAM_PAIRS = [
 @pytest.mark.parametrize(
     ("name", "journals", "rivals", "options"),
     [
-        ("greedy_forms", ["bf16", "fp32", "fp32_tdt"], ["nemo_rnnt", "nemo_tdt"], []),
+        ("greedy_forms", ["rnnt", "tdt"], ["nemo_rnnt", "nemo_tdt"], []),
         ("beam_forms", [], ["nemo_beam_rnnt", "nemo_beam_tdt"], ["--pairs", *BEAM_PAIRS]),
     ],
 )
