@@ -40,8 +40,8 @@ const RegisterDecoder registered{
 /// the end change nothing.
 constexpr int kStepsPerRound = 2;
 
-/// Frames of a row that a step looks at although all rows together are beyond the budget: steps
-/// have a price of their own. Of 1 to 3, measured at batch 128.
+/// Frames of a row that a step looks at although all rows together are beyond the budget, because
+/// a step has a price of its own: 1, 2 and 3 were tried at batch 128.
 constexpr int kLeastWindow = 3;
 
 /// Places arrays one after the other in a block of memory.
@@ -133,7 +133,7 @@ struct FusedLooping::Prepared {
   at::Tensor totals;  // counters of the last search, on the device
   at::Tensor memory;  // of the largest search so far
   at::Tensor flags;   // two barriers that take turns, saw_nan; zeros between searches
-  int turn = 0;
+  int turn = 0;       // barrier of the next persistent kernel
   at::Tensor state_after_start;
   Graph graph;
   cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
@@ -200,8 +200,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
     flags = at::zeros({2 + b}, at::TensorOptions(at::kInt).device(device));
   int* at = flags.mutable_data_ptr<int>();
   s.barrier = reinterpret_cast<unsigned*>(at + turn);
-  turn = 1 - turn;
-  s.next_barrier = reinterpret_cast<unsigned*>(at + turn);
+  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - turn);
   s.saw_nan = at + 2;
 }
 
@@ -271,6 +270,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
 
   if (options_.form == "persistent") {
     p.persistent.launch(s, stream);
+    p.turn = 1 - p.turn;  // not before: what was thrown until now has used no barrier
     return output.hypotheses();
   }
   if (options_.form == "conditional") {
