@@ -12,8 +12,8 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-/// Up to this size it is faster to copy every slot of every row than to ask for the longest row
-/// first, which is a trip to the device and back.
+/// Up to this size every slot of every row is copied, which saves asking for the longest row first:
+/// a trip to the device and back.
 constexpr int64_t kOneTripBytes = 1 << 20;
 
 /// All of `tensors`, of one device, in one copy. Those with larger elements come first.

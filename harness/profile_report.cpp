@@ -157,9 +157,9 @@ void print_profile(const std::vector<json>& records) {
       "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under "
       "way;\n"
       "launch: idle as 1 - mean kernel time / mean interval between launches (no graphs).\n"
-      "Collecting slows down every launch: compare wall times with those of `rtfx run`. Kernels "
-      "of\n"
-      "CUDA graphs on record one by one lie further apart than they run: --graph-trace graph.\n");
+      "Collecting slows down every launch: compare wall times with those of `rtfx run`.\n"
+      "It pulls the kernels of a CUDA graph apart; --graph-trace graph leaves graphs as they "
+      "run.\n");
 }
 
 }  // namespace rtfx

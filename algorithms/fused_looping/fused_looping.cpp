@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "algorithms/common/transducer.h"
-#include "algorithms/cuda_graphs/check.h"
 #include "algorithms/cuda_graphs/graph.h"
 #include "algorithms/cuda_graphs/recorded_search.h"
 #include "algorithms/fused_looping/kernels.h"
