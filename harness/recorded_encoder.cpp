@@ -29,8 +29,11 @@ RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& featu
   r.input.lengths = features.lengths.clone();
   // Once for real, so that libraries make what they make at the first call.
   (*model_->encoder)(r.input);
-  r.graph = Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
-                          recordings_.empty() ? nullptr : &recordings_.begin()->second->graph);
+  const Graph* shared = recordings_.empty() ? nullptr : &recordings_.begin()->second->graph;
+  retry_out_of_memory([&] {
+    r.graph =
+        Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); }, shared);
+  });
   recordings_.emplace(std::pair{rows, frames}, std::move(recording));
   return &r;
 }

@@ -30,8 +30,13 @@ class PrivatePool {
                                                          [](cudaStream_t) { return true; });
   }
   void close() {
-    if (open_) c10::cuda::CUDACachingAllocator::endAllocateToPool(device_, id_);
+    if (!open_) return;
     open_ = false;
+    // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
+    // given back when the graph goes. As long as the graph lives the memory is its own all the
+    // same.
+    at::cuda::clearCublasWorkspaces();
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(device_, id_);
   }
   ~PrivatePool() {
     close();
@@ -73,10 +78,13 @@ class Capture {
 }  // namespace
 
 struct Graph::Executable {
+  c10::cuda::CUDAStream stream;  // recorded on it: LibTorch reuses memory on one stream only
   PrivatePool pool;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
-  explicit Executable(const PrivatePool* shared) : pool(shared) {}
+  explicit Executable(const Executable* shared)
+      : stream(shared != nullptr ? shared->stream : c10::cuda::getStreamFromPool()),
+        pool(shared != nullptr ? &shared->pool : nullptr) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   ~Executable() {
@@ -143,9 +151,9 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
 Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph* shared) {
   c10::cuda::device_synchronize();
   auto executable =
-      std::make_shared<Executable>(shared != nullptr ? &shared->executable_->pool : nullptr);
+      std::make_shared<Executable>(shared != nullptr ? shared->executable_.get() : nullptr);
   {
-    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    const c10::cuda::CUDAStreamGuard guard(executable->stream);
     GraphRecorder recorder;
     const cudaStream_t stream = recorder.stream();
     RTFX_CUDA(cudaStreamBeginCapture(stream, kMode));
@@ -156,9 +164,6 @@ Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph
     work(recorder);
     executable->graph = capture.end();
   }
-  // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
-  // given back when the graph goes. As long as the graph lives the memory is its own all the same.
-  at::cuda::clearCublasWorkspaces();
   executable->pool.close();
   RTFX_CUDA(cudaGraphInstantiate(&executable->exec, executable->graph, 0));
   Graph graph;
@@ -175,6 +180,15 @@ void Graph::set_arguments(cudaGraphNode_t kernel, void** arguments) const {
   RTFX_CUDA(cudaGraphKernelNodeGetParams(kernel, &params));
   params.kernelParams = arguments;
   RTFX_CUDA(cudaGraphExecKernelNodeSetParams(executable_->exec, kernel, &params));
+}
+
+void retry_out_of_memory(const std::function<void()>& work) {
+  try {
+    return work();
+  } catch (const c10::OutOfMemoryError&) {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  }
+  work();
 }
 
 std::string conditional_nodes_missing() {

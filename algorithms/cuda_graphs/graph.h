@@ -75,6 +75,11 @@ class Graph {
   std::shared_ptr<const Executable> executable_;
 };
 
+/// Calls `work`, which records, and calls it again if there was too little memory, after LibTorch's
+/// allocator has given back what it keeps for later: during a recording it cannot. `work` must be
+/// able to start over. Waits for the device. Throws what the second call throws.
+void retry_out_of_memory(const std::function<void()>& work);
+
 /// Set by a profiler: executable graphs are never destroyed then. CUPTI (13.0) gives kernels in the
 /// bodies of conditional nodes the names of those of an earlier graph that was.
 extern bool keep_executable_graphs;

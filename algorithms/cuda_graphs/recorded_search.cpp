@@ -125,15 +125,18 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
     search_(r.encoded, r.lengths.add(1), loops);
   }
   recording_.reset();
-  if (graphs_ == "conditional") {
-    r.graph = Graph::record([&](GraphRecorder& recorder) {
-      GraphLoops loops(recorder);
+  retry_out_of_memory([&] {
+    if (graphs_ == "conditional") {
+      r.graph = Graph::record([&](GraphRecorder& recorder) {
+        GraphLoops loops(recorder);
+        r.result = search_(r.encoded, r.lengths, loops);
+      });
+    } else {
+      r.steps.clear();
+      ReplayLoops loops(r.steps);
       r.result = search_(r.encoded, r.lengths, loops);
-    });
-  } else {
-    ReplayLoops loops(r.steps);
-    r.result = search_(r.encoded, r.lengths, loops);
-  }
+    }
+  });
   ++captures_;
   recording_ = std::move(recording);
 }

@@ -64,6 +64,7 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
       const unsigned stay_mask = __ballot_sync(0xffffffffu, stays);
       const unsigned token_mask = __ballot_sync(0xffffffffu, has_token);
       const unsigned before = (1u << threadIdx.x) - 1;
+      __syncwarp();  // every lane has read `active` before one writes to it
       if (stays) rows.active[active + __popc(stay_mask & before)] = b;
       if (has_token) rows.found[found + __popc(token_mask & before)] = b;
       active += __popc(stay_mask);

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/cuda_graphs/condition.h"
@@ -79,6 +80,39 @@ TEST_F(GraphNodesGpu, AFailedRecordingHarmsNothingAfterIt) {
   const Graph graph = Graph::record([&](GraphRecorder&) { n.add_(1); });
   graph.launch(c10::cuda::getCurrentCUDAStream().stream());
   EXPECT_EQ(n.item<int64_t>(), 2);
+}
+
+/// Work that needs `bytes` for a moment.
+void needs(int64_t bytes) {
+  at::empty({bytes}, at::TensorOptions(at::kByte).device(at::kCUDA)).zero_();
+}
+int64_t reserved_bytes() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(0).reserved_bytes[0].current;
+}
+
+TEST_F(GraphNodesGpu, GraphsThatShareMemoryNeedNoMoreThanOne) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const auto work = [](GraphRecorder&) { needs(kBytes); };
+  const Graph first = Graph::record(work);
+  const int64_t before = reserved_bytes();
+  std::vector<Graph> others;
+  for (int i = 0; i < 40; ++i) others.push_back(Graph::record(work, &first));
+  EXPECT_EQ(reserved_bytes(), before);
+}
+
+TEST_F(GraphNodesGpu, ARecordingGetsTheMemoryThatLibTorchKeepsForLater) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  constexpr int64_t kBytes = int64_t{1} << 30;
+  allocator::emptyCache();
+  needs(kBytes);
+  const double total = static_cast<double>(at::cuda::getDeviceProperties(0)->totalGlobalMem);
+  allocator::setMemoryFraction(static_cast<double>(reserved_bytes() + kBytes / 2) / total, 0);
+  Graph graph;
+  const auto record = [&] { graph = Graph::record([](GraphRecorder&) { needs(kBytes); }); };
+  EXPECT_THROW(record(), c10::OutOfMemoryError);
+  EXPECT_NO_THROW(retry_out_of_memory(record));
+  allocator::setMemoryFraction(1, 0);
+  EXPECT_TRUE(graph);
 }
 
 }  // namespace
