@@ -33,8 +33,7 @@ class PrivatePool {
     if (!open_) return;
     open_ = false;
     // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
-    // given back when the graph goes. As long as the graph lives the memory is its own all the
-    // same.
+    // given back when the graph goes. While the graph lives, that memory stays in its pool.
     at::cuda::clearCublasWorkspaces();
     c10::cuda::CUDACachingAllocator::endAllocateToPool(device_, id_);
   }

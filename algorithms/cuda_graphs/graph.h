@@ -3,9 +3,10 @@
 //
 //   const Graph graph = Graph::record([&](GraphRecorder& recorder) {
 //     const auto again = recorder.condition();
-//     start(recorder.stream());              // a kernel that calls cudaGraphSetConditional(again,
-//     1) recorder.while_node(again, [&] {
-//       step(recorder.stream());             // and one that says whether there is another round
+//     start(recorder.stream());  // its kernel calls cudaGraphSetConditional(again, 1)
+//
+//     recorder.while_node(again, [&] {
+//       step(recorder.stream());  // its kernel says whether there is another round
 //     });
 //   });
 //   graph.launch(stream);

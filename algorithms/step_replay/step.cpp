@@ -9,7 +9,7 @@ Step::Step(Mirror inputs, Mirror outputs, std::function<void()> work)
 
 void Step::record() {
   work_();  // once for real, so that libraries make what they make at the first call
-  graph_ = Graph::record([this](GraphRecorder&) { work_(); });
+  retry_out_of_memory([this] { graph_ = Graph::record([this](GraphRecorder&) { work_(); }); });
 }
 
 void Step::run(bool coalesced, HostReads& reads, Counts& counts) const {
