@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -41,6 +42,18 @@ const DecoderEntry& find_decoder(std::string_view name, std::string_view where) 
 std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
                                       std::string_view where) {
   return find_decoder(name, where).make(options, where);
+}
+
+std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
+                                      std::string_view where, const ModelConfig& model) {
+  constexpr const char* kKey = "max_symbols";
+  const DecoderEntry& entry = find_decoder(name, where);
+  const bool known = std::ranges::any_of(
+      entry.options, [&](const OptionInfo& option) { return option.name == kKey; });
+  nlohmann::json completed = options.is_null() ? nlohmann::json::object() : options;
+  if (known && model.has_transducer && completed.is_object() && !completed.contains(kKey))
+    completed[kKey] = model.max_symbols;
+  return entry.make(completed, where);
 }
 
 void load_plugin(const std::string& path) {

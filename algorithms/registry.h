@@ -38,6 +38,11 @@ const DecoderEntry& find_decoder(std::string_view name, std::string_view where);
 std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
                                       std::string_view where);
 
+/// The same for a model whose checkpoint says itself how it is to be decoded: where `options` leave
+/// out max_symbols and the decoder has it, it is the checkpoint's.
+std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
+                                      std::string_view where, const ModelConfig& model);
+
 /// Loads a shared library whose static initialisers register decoders. Throws UserError.
 void load_plugin(const std::string& path);
 

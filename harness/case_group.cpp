@@ -30,7 +30,8 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
     Arm arm;
     arm.plan = planned;
     arm.spec = &config.decoders[planned.spec];
-    arm.decoder = make_decoder(arm.spec->name, arm.spec->options, arm.spec->where + "/options");
+    arm.decoder = make_decoder(arm.spec->name, arm.spec->options, arm.spec->where + "/options",
+                               workspace.checkpoints()[group.model].config);
     arm.description = arm.decoder->describe();
     arms_.push_back(std::move(arm));
   }

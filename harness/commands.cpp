@@ -11,6 +11,7 @@
 #include "harness/doctor.h"
 #include "harness/emissions.h"
 #include "harness/graph_command.h"
+#include "harness/inspect.h"
 #include "harness/plan.h"
 #include "harness/prepare.h"
 #include "harness/profile.h"
@@ -121,11 +122,11 @@ struct Program {
   TranscribeOptions transcription;
   GraphOptions graph;
   ReportOptions report_options;
-  std::string table, table_journal, shard;
+  std::string table, table_journal, shard, inspected;
   ChildTask child;
   std::vector<std::string> ended_decoders;
   int64_t quick = 0;
-  bool resume = false, force = false, list_json = false, latex = false;
+  bool resume = false, force = false, list_json = false, inspect_json = false, latex = false;
   int code = kOk;
   std::unique_ptr<ResultCommands> result_commands;
 
@@ -147,6 +148,13 @@ struct Program {
     app.add_subcommand("doctor", "what this machine can run, and why not")->callback([this] {
       code = doctor();
     });
+
+    auto* command =
+        app.add_subcommand("inspect", "what a model holds, and which decoders serve it");
+    command->add_option("model", inspected, ".nemo checkpoint, or folder of a Hugging Face model")
+        ->required();
+    command->add_flag("--json", inspect_json, "as JSON");
+    command->callback([this] { code = rtfx::inspect(inspected, inspect_json); });
 
     auto* validate =
         app.add_subcommand("validate", "check a configuration and print its plan; needs no GPU");
@@ -310,7 +318,15 @@ struct Program {
 
   void add_transcribe() {
     auto* command = app.add_subcommand("transcribe", "print the text of audio files");
-    command->add_option("--model", transcription.model, ".nemo checkpoint")->required();
+    command
+        ->add_option("--model", transcription.model,
+                     ".nemo checkpoint, or folder of a Hugging Face model")
+        ->required();
+    command
+        ->add_option("--att-context-size", transcription.att_context_size,
+                     "attention context of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx "
+                     "inspect`)")
+        ->delimiter(',');
     command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
     command->add_option("--options", transcription.decoder_options,
                         "decoder options as a JSON object");

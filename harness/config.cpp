@@ -8,10 +8,10 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
+#include "base/json_view.h"
 #include "base/sha256.h"
 #include "harness/decoder_options.h"
 #include "harness/exactness.h"
-#include "harness/json_view.h"
 #include "harness/normalize.h"
 #include "models/architectures.h"
 
@@ -95,10 +95,13 @@ class Reader {
     for (const JsonView& v : root_.at("models").elements()) {
       ModelSource model;
       if (v.value().is_object()) {
-        v.check_keys({"id", "path", "fallback"});
+        v.check_keys({"id", "path", "fallback", "att_context_size"});
         model.path = path(v.at("path"));
         if (const auto fallback = v.find("fallback")) model.fallback = read_fallback(*fallback);
         if (const auto id = v.find("id")) model.id = id->text();
+        if (const auto context = v.find("att_context_size"))
+          for (const JsonView& n : context->elements())
+            model.att_context_size.push_back(n.integer(-1, 1 << 20));
       } else {
         model.path = path(v);
       }
@@ -304,6 +307,7 @@ json Config::resolved() const {
       entry["fallback"] = {{"encoder", m.fallback->encoder},
                            {"decoder", m.fallback->decoder.string()}};
     }
+    if (!m.att_context_size.empty()) entry["att_context_size"] = m.att_context_size;
     out["models"].push_back(entry);
   }
   for (const DatasetSource& d : datasets) {

@@ -25,6 +25,9 @@ struct ModelSource {
   std::string id;
   std::filesystem::path path;
   std::optional<Fallback> fallback = {};
+  /// Of a cache-aware encoder, as in NeMo: [left, right] frames, or [left, chunk, right]. Empty: the
+  /// model's default.
+  std::vector<int64_t> att_context_size = {};
 };
 
 struct DecoderSpec {

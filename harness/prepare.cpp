@@ -12,7 +12,7 @@
 #include "datasets/dataset.h"
 #include "harness/graph_command.h"
 #include "harness/journal.h"
-#include "harness/json_view.h"
+#include "base/json_view.h"
 #include "harness/normalize.h"
 
 namespace rtfx {

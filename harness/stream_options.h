@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/json_view.h"
+#include "base/json_view.h"
 
 namespace rtfx {
 

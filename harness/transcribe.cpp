@@ -80,13 +80,13 @@ int transcribe(const TranscribeOptions& given) {
   options.files = expand(given.files);
   const at::Device device = parse_device(options.device, "--device");
   const c10::OptionalDeviceGuard guard(device);
-  const Checkpoint checkpoint = Checkpoint::load(options.model);
+  const Checkpoint checkpoint = Checkpoint::load(options.model, options.att_context_size);
   for (const std::string& notice : checkpoint.notices) {
     fmt::print(stderr, "rtfx: notice: {}: {}\n", options.model.string(), notice);
   }
   const std::string fallback = checkpoint.config.has_transducer ? "label_looping" : "ctc_greedy";
   const auto decoder = make_decoder(options.decoder.empty() ? fallback : options.decoder,
-                                    parse_options(options.decoder_options), "--decoder");
+                                    parse_options(options.decoder_options), "--decoder", checkpoint.config);
   const auto model =
       AcousticModel::build(checkpoint, device, parse_dtype(options.dtype, "--dtype"));
   decoder->prepare(model, {});

@@ -9,6 +9,7 @@ namespace rtfx {
 
 struct TranscribeOptions {
   std::filesystem::path model;
+  std::vector<int64_t> att_context_size;  // of a cache-aware encoder; empty: the model's default
   std::vector<std::filesystem::path>
       files;                           // audio files; folders stand for the audio files in them
   std::string decoder;                 // empty: label_looping, or ctc_greedy for a CTC model

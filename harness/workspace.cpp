@@ -26,7 +26,7 @@ void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
 
 Checkpoint load_model(const ModelSource& source) {
   if (!source.fallback || std::filesystem::exists(source.path))
-    return Checkpoint::load(source.path);
+    return Checkpoint::load(source.path, source.att_context_size);
   const auto& [encoder, decoder] = *source.fallback;
   if (!std::filesystem::exists(decoder)) {
     throw UserError(source.path.string(),

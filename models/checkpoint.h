@@ -1,4 +1,4 @@
-// A `.nemo` archive in memory: its configuration, its tensors, its tokenizer.
+// A trained model as it was found on disk: its configuration, its tensors, its tokenizer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +17,14 @@ namespace rtfx {
 
 struct Checkpoint {
   ModelConfig config;
-  StateDict weights;                           // CPU, floating-point tensors as stored
+  /// On the CPU, in the type that they are stored in. Those of a file are views of it, brought into
+  /// memory when they are looked at: AcousticModel::build() copies what it needs.
+  StateDict weights;
   std::shared_ptr<const Tokenizer> tokenizer;  // null only for models made by hand
-  std::vector<std::string> notices;            // where file and YAML disagree, or keys were ignored
-  std::string sha256;                          // of the file
+  std::vector<std::string> notices;            // where file and settings disagree
+  std::vector<std::string> ignored;            // tensors that inference does not use
+  std::string format;                          // "NeMo 2.7.3", "Hugging Face ParakeetForCTC"
+  std::vector<std::filesystem::path> files;    // what it was read from
   int64_t parameters = 0;
 
   /// Only of a model that is timed without its own weights (models/synthetic.h): the encoder's name
@@ -31,10 +35,18 @@ struct Checkpoint {
   /// "checkpoint", or "synthetic" where the encoder's weights are random.
   std::string weights_origin() const { return stand_in ? "synthetic" : "checkpoint"; }
 
-  /// Reads a tar or tar.gz archive: `model_config.yaml`, `model_weights.ckpt` (fp32, fp16 or bf16)
-  /// and the SentencePiece model. Tensors decide; where the YAML disagrees a notice says so.
-  /// Throws UserError for a missing, truncated or unsupported file, naming the setting.
-  static Checkpoint load(const std::filesystem::path& path);
+  /// SHA-256 of the file, or of the names and sums of several. Reads them whole, once.
+  const std::string& sha256() const;
+
+  /// Reads a `.nemo` archive (models/formats/nemo.h) or a Hugging Face folder
+  /// (models/formats/hugging_face.h). Tensors decide; where the settings beside them disagree, a
+  /// notice says so. `att_context_size` selects one of the attention contexts of a cache-aware
+  /// encoder, as in NeMo; empty: the model's default. Throws UserError for what is missing, damaged
+  /// or not supported, naming the setting.
+  static Checkpoint load(const std::filesystem::path& path,
+                         const std::vector<int64_t>& att_context_size = {});
+
+  mutable std::string checksum;  // what sha256() found; set beforehand for what has no file
 };
 
 }  // namespace rtfx

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "models/weight_reader.h"
 
 namespace rtfx {
@@ -11,14 +10,6 @@ namespace {
 
 at::Tensor where_rows(const at::Tensor& mask, const at::Tensor& taken, const at::Tensor& kept) {
   return at::where(mask.unsqueeze(-1), taken, kept);
-}
-
-/// The blank row stands for the start symbol; a trained padding row is exactly zero.
-void check_blank_row(const at::Tensor& table, const std::string& name) {
-  if (table[-1].any().item<bool>()) {
-    throw UserError("decoder.prediction." + name, "the embedding of blank is not zero",
-                    "checkpoints trained with blank_as_pad=false are not supported");
-  }
 }
 
 }  // namespace
@@ -53,10 +44,7 @@ PredictionNetwork::PredictionNetwork(const PredictionConfig& config, int64_t bla
                                      at::ScalarType dtype)
     : config_(config), blank_(blank) {
   const WeightReader reader(weights, "decoder.prediction.", device, dtype);
-  const auto add_table = [&](const std::string& name) {
-    check_blank_row(reader.raw(name), name);
-    embeddings_.push_back(reader.get(name));
-  };
+  const auto add_table = [&](const std::string& name) { embeddings_.push_back(reader.get(name)); };
   if (config.kind == PredictionConfig::Kind::stateless) {
     for (int64_t i = 0; i < config.context_size; ++i) add_table(fmt::format("embeds.{}.weight", i));
     return;

@@ -41,8 +41,9 @@ class PredictionNetwork {
   /// Zeros (LSTM) or an all-blank context (stateless), before the start symbol.
   PredictionState initial_state(int64_t batch) const;
 
-  /// One step for all rows. labels: [B] int64, 0..V; the blank id V is the start symbol (its
-  /// embedding is zero). Does not synchronise.
+  /// One step for all rows. labels: [B] int64, 0..V; the blank id V is the start symbol, whose
+  /// embedding is row V: zeros in what NeMo trains, any numbers in transformers' random models.
+  /// Does not synchronise.
   Step step(const at::Tensor& labels, const PredictionState& state) const;
 
   int64_t blank() const { return blank_; }

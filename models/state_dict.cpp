@@ -151,8 +151,8 @@ StateDict rename_tensors(StateDict file) {
   return renamed;
 }
 
-StateDict canonical_state_dict(StateDict file, const ModelConfig& config,
-                               const std::string& where) {
+StateDict canonical_state_dict(StateDict file, const ModelConfig& config, const std::string& where,
+                               std::vector<std::string>* ignored) {
   StateDict all = rename_tensors(std::move(file));
   StateDict kept;
   for (const auto& [name, shape] : expected_tensors(config)) {
@@ -176,6 +176,8 @@ StateDict canonical_state_dict(StateDict file, const ModelConfig& config,
     } else if (!unused_in_inference(name)) {
       throw UserError(where, fmt::format("tensor '{}' belongs to no part that rtfx knows", name),
                       "this kind of model is not supported");
+    } else if (ignored != nullptr) {
+      ignored->push_back(name);
     }
   }
   return kept;

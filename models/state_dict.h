@@ -24,8 +24,10 @@ int64_t count_parameters(const ModelConfig& config);
 
 /// Renames NeMo's varying names, drops tensors that inference does not use (batch counters,
 /// position tables, augmentation, loss) and checks names and shapes against `config`. Throws
-/// UserError naming the tensor: missing, of the wrong shape, or unknown.
-StateDict canonical_state_dict(StateDict file, const ModelConfig& config, const std::string& where);
+/// UserError naming the tensor: missing, of the wrong shape, or unknown. Adds the names of what it
+/// drops to `ignored`.
+StateDict canonical_state_dict(StateDict file, const ModelConfig& config, const std::string& where,
+                               std::vector<std::string>* ignored = nullptr);
 
 /// NeMo's varying names made canonical; nothing is checked.
 StateDict rename_tensors(StateDict file);

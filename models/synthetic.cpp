@@ -33,8 +33,8 @@ Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint sta
       made.weights[name] = tensor;
   }
   made.parameters = count_parameters(made.config);
-  made.sha256 = sha256(
-      fmt::format("encoder {} seed {} decoder {}", architecture.name, kSeed, stand_in.sha256));
+  made.checksum = sha256(
+      fmt::format("encoder {} seed {} decoder {}", architecture.name, kSeed, stand_in.sha256()));
   made.architecture = architecture.name;
   made.notices = std::move(stand_in.notices);
   made.stand_in = std::make_shared<const Checkpoint>(std::move(stand_in));

@@ -22,9 +22,10 @@ namespace rtfx {
 constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 
 /// A checkpoint with the settings of `architecture` for its encoder and everything else of
-/// `stand_in`, which it keeps. Its sha256 is of both; `parameters` counts the encoder at full size.
-/// The encoder's weights are made when a model is built, the same ones every time. Throws UserError
-/// where a frame of `stand_in` is not a whole number of frames of `architecture`. `where` names it.
+/// `stand_in`, which it keeps. Its sha256() is of both; `parameters` counts the encoder at full
+/// size. The encoder's weights are made when a model is built, the same ones every time. Throws
+/// UserError where a frame of `stand_in` is not a whole number of frames of `architecture`. `where`
+/// names it.
 Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
                                 const std::string& where);
 

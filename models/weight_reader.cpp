@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "models/formats/mapped_tensor.h"
 
 namespace rtfx {
 
@@ -11,19 +12,22 @@ at::Tensor WeightReader::raw(const std::string& name) const {
   return found == weights_.end() ? at::Tensor() : found->second.to(at::kFloat);
 }
 
+at::Tensor WeightReader::get(const std::string& name) const {
+  at::Tensor tensor = optional(name);
+  RTFX_CHECK(tensor.defined(), "no tensor " + prefix_ + name);
+  return tensor;
+}
+
 at::Tensor WeightReader::optional(const std::string& name) const {
-  const at::Tensor tensor = raw(name);
-  return tensor.defined() ? place(tensor) : tensor;
+  const auto found = weights_.find(prefix_ + name);
+  if (found == weights_.end()) return {};
+  at::Tensor placed = place(found->second);
+  if (!placed.is_alias_of(found->second)) release_pages(found->second);
+  return placed;
 }
 
 at::Tensor WeightReader::place(const at::Tensor& tensor) const {
   return tensor.to(device_, dtype_).contiguous();
-}
-
-at::Tensor WeightReader::checked(const std::string& name) const {
-  at::Tensor tensor = raw(name);
-  RTFX_CHECK(tensor.defined(), "no tensor " + prefix_ + name);
-  return tensor;
 }
 
 }  // namespace rtfx

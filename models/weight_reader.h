@@ -10,6 +10,9 @@
 namespace rtfx {
 
 /// A view of `weights`; valid as long as they are. `device` and `dtype` are what get() returns.
+/// Weights of a file that are wanted on the CPU in the type that they are stored in stay views of
+/// it: they take no memory of their own, and processes share them. All others are copied, and the
+/// memory that reading them took is given back one tensor at a time.
 class WeightReader {
  public:
   WeightReader(const StateDict& weights, std::string prefix, at::Device device,
@@ -20,17 +23,15 @@ class WeightReader {
     return {weights_, prefix_ + name + ".", device_, dtype_};
   }
 
-  /// In the stored precision widened to float32, on the CPU; undefined when absent.
+  /// Widened to float32, on the CPU; undefined when absent.
   at::Tensor raw(const std::string& name) const;
   /// On the device in the model's dtype. Throws std::logic_error when absent.
-  at::Tensor get(const std::string& name) const { return place(checked(name)); }
+  at::Tensor get(const std::string& name) const;
   /// Undefined when absent (biases that a checkpoint does not have).
   at::Tensor optional(const std::string& name) const;
   at::Tensor place(const at::Tensor& tensor) const;
 
  private:
-  at::Tensor checked(const std::string& name) const;
-
   const StateDict& weights_;
   std::string prefix_;
   at::Device device_;

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 
 namespace rtfx {
 
 YamlView::YamlView(const std::string& text, std::string where) : where_(std::move(where)) {
+  constexpr size_t kMostBytes = size_t{32} << 20;
+  if (text.size() > kMostBytes)
+    throw UserError(where_, "has a YAML of more than 32 MiB", "the checkpoint is damaged");
   try {
     root_ = YAML::Load(text);
   } catch (const YAML::Exception& e) {
@@ -22,11 +26,14 @@ YAML::Node YamlView::find(const std::string& path) const {
   constexpr int kDepth = 8;  // of interpolations that lead to interpolations
   std::string current = path;
   for (int depth = 0; depth < kDepth; ++depth) {
-    YAML::Node node = YAML::Clone(root_);
+    YAML::Node node = root_;
     std::istringstream keys(current);
     for (std::string key; std::getline(keys, key, '.');) {
-      if (!node.IsMap() || !node[key]) return YAML::Node(YAML::NodeType::Null);
-      node.reset(node[key]);
+      if (!node.IsMap()) return YAML::Node(YAML::NodeType::Null);
+      // Of a constant node, which a look-up leaves as it is: otherwise it makes what it lacks.
+      const YAML::Node child = std::as_const(node)[key];
+      if (!child.IsDefined()) return YAML::Node(YAML::NodeType::Null);
+      node.reset(child);
     }
     if (!node.IsScalar()) return node;
     const std::string value = node.Scalar();
@@ -64,6 +71,18 @@ std::optional<bool> YamlView::boolean(const std::string& path) const {
 std::optional<std::vector<int64_t>> YamlView::integers(const std::string& path) const {
   return as<std::vector<int64_t>>(path, "a list of integers");
 }
+std::optional<std::vector<std::string>> YamlView::texts(const std::string& path) const {
+  return as<std::vector<std::string>>(path, "a list of texts");
+}
+
+std::vector<std::string> YamlView::keys(const std::string& path) const {
+  const YAML::Node node = find(path);
+  std::vector<std::string> all;
+  if (!node.IsMap()) return all;
+  for (const auto& entry : node) all.push_back(entry.first.Scalar());
+  return all;
+}
+
 bool YamlView::has(const std::string& path) const { return !find(path).IsNull(); }
 
 void YamlView::require(const std::string& path, const std::vector<std::string>& supported) const {

@@ -20,6 +20,9 @@ class YamlView {
   std::optional<double> number(const std::string& path) const;
   std::optional<bool> boolean(const std::string& path) const;
   std::optional<std::vector<int64_t>> integers(const std::string& path) const;
+  std::optional<std::vector<std::string>> texts(const std::string& path) const;
+  /// Keys of a map, in the file's order; empty where there is none.
+  std::vector<std::string> keys(const std::string& path) const;
   bool has(const std::string& path) const;
 
   /// Throws UserError "unsupported setting" unless the value is absent, null or one of `supported`.

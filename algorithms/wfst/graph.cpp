@@ -1,9 +1,6 @@
 #include "algorithms/wfst/graph.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/sha256.h"
 
 namespace rtfx {
@@ -34,22 +32,6 @@ template <size_t N>
 std::string_view get(const std::array<char, N>& field) {
   return {field.data(),
           static_cast<size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
-}
-
-/// A file in memory for as long as somebody holds it.
-std::pair<std::shared_ptr<const void>, size_t> map_file(const std::filesystem::path& path) {
-  const auto fail = [&](const char* problem) {
-    return UserError(path.string(), problem, "check the path and the permissions");
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw fail("cannot be opened");
-  std::error_code error;
-  const size_t size = std::filesystem::file_size(path, error);
-  void* memory =
-      error || size == 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  ::close(file);
-  if (memory == MAP_FAILED) throw fail("cannot be mapped into memory");
-  return {{memory, [size](const void* m) { ::munmap(const_cast<void*>(m), size); }}, size};
 }
 
 }  // namespace
@@ -141,9 +123,9 @@ WfstGraph WfstGraph::from(const TransducerArcs& tlg, int32_t tokens,
 }
 
 WfstGraph WfstGraph::map(const std::filesystem::path& path) {
-  auto [owner, size] = map_file(path);
-  const std::span image(static_cast<const char*>(owner.get()), size);
-  return {std::move(owner), image, path.string()};
+  auto file = MappedFile::open(path);
+  const std::span<const char> image(file->bytes());
+  return {std::move(file), image, path.string()};
 }
 
 WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> image,

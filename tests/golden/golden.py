@@ -22,11 +22,11 @@ def need(*paths):
 
 
 @functools.cache
-def transcripts(model, decoder, files, options="{}"):
+def transcripts(model, decoder, files, options="{}", arguments=()):
     """{file name: result} of `rtfx transcribe --json` in fp32 on the CPU, eight files at a time.
-    `options`: of the decoder, as JSON."""
+    `options`: of the decoder, as JSON; `arguments`: further ones of the command."""
     command = [PROGRAM, "transcribe", "--json", "--device", "cpu", "--batch-size", "8"]
-    command += ["--model", model, "--decoder", decoder, "--options", options, *files]
+    command += ["--model", model, "--decoder", decoder, "--options", options, *arguments, *files]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert result.returncode == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines()]

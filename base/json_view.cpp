@@ -1,4 +1,4 @@
-#include "harness/json_view.h"
+#include "base/json_view.h"
 
 #include <fmt/format.h>
 

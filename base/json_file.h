@@ -1,0 +1,17 @@
+// JSON from files that other people made: nesting is limited, complaints name line and column.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace rtfx {
+
+/// The value that `text` holds. Throws UserError with `where`, line and column for what is no JSON,
+/// for more than 100 levels of nesting and for a key that an object holds twice.
+nlohmann::json parse_json(std::string_view text, std::string_view where);
+
+/// The same of a whole file; also throws where it cannot be read or has more than 256 MiB.
+nlohmann::json read_json_file(const std::filesystem::path& path);
+
+}  // namespace rtfx

@@ -1,0 +1,32 @@
+// Members of a tar or zip archive that is in memory, through libarchive.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace rtfx {
+
+enum class ArchiveFormat {
+  tar,  // plain or gzip
+  zip,
+};
+
+struct ArchiveMember {
+  std::string_view bytes;                       // within the archive where it is stored as it is,
+  std::shared_ptr<const std::string> unpacked;  // else within this
+};
+
+/// Members for which `wanted(name)` holds, by name: the path without a leading "./". `archive` has
+/// to outlive the result; `where` names it in errors. Nothing is written anywhere.
+///
+/// Throws UserError for what is no archive of the format, truncated or damaged; for a link, and for
+/// a path that is absolute or holds ".."; and where a compressed archive expands to more than 64
+/// times its size, which weights never do.
+std::map<std::string, ArchiveMember> read_archive(
+    std::string_view archive, ArchiveFormat format, const std::string& where,
+    const std::function<bool(const std::string&)>& wanted);
+
+}  // namespace rtfx

@@ -1,0 +1,246 @@
+#include "models/formats/hugging_face.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/json_view.h"
+#include "base/mapped_file.h"
+#include "models/formats/safetensors.h"
+#include "models/tokenizers/tokenizer_json.h"
+
+namespace rtfx {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMost = 1 << 20;  // of any size that a configuration states
+
+int64_t integer(const JsonView& view, const char* key, int64_t otherwise, int64_t low = 1) {
+  const auto found = view.find(key);
+  return found ? found->integer(low, kMost) : otherwise;
+}
+
+bool boolean(const JsonView& view, const char* key, bool otherwise) {
+  const auto found = view.find(key);
+  return found ? found->boolean() : otherwise;
+}
+
+std::string text(const JsonView& view, const char* key, const char* otherwise) {
+  const auto found = view.find(key);
+  return found ? found->text() : otherwise;
+}
+
+/// Refuses a value other than the one that transformers' own classes are written for.
+void require(const JsonView& view, const char* key, int64_t only) {
+  if (const int64_t value = integer(view, key, only, 0); value != only) {
+    throw UserError(fmt::format("{}/{}", view.where(), key),
+                    fmt::format("unsupported setting: {}", value),
+                    fmt::format("rtfx supports {}", only));
+  }
+}
+
+enum class Family { parakeet, nemotron_streaming };
+
+struct Kind {
+  const char *model_type, *name;
+  Family family;
+  bool transducer, tdt;
+};
+constexpr Kind kKinds[] = {
+    {"parakeet_ctc", "ParakeetForCTC", Family::parakeet, false, false},
+    {"parakeet_rnnt", "ParakeetForRNNT", Family::parakeet, true, false},
+    {"parakeet_tdt", "ParakeetForTDT", Family::parakeet, true, true},
+    {"nemotron_asr_streaming", "NemotronAsrStreamingForRNNT", Family::nemotron_streaming, true,
+     false},
+};
+
+const Kind& kind_of(const JsonView& config) {
+  const std::string type = text(config, "model_type", "");
+  for (const Kind& kind : kKinds)
+    if (type == kind.model_type) return kind;
+  std::string known;
+  for (const Kind& kind : kKinds) known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  throw UserError(config.where() + "/model_type", fmt::format("unsupported model '{}'", type),
+                  "rtfx reads " + known);
+}
+
+EncoderConfig read_encoder(const JsonView& view, const Kind& kind) {
+  EncoderConfig e;
+  e.layers = integer(view, "num_hidden_layers", 24);
+  e.width = integer(view, "hidden_size", 1024);
+  e.heads = integer(view, "num_attention_heads", 8);
+  e.conv_kernel = integer(view, "conv_kernel_size", 9);
+  e.subsampling_factor = integer(view, "subsampling_factor", 8);
+  e.subsampling_channels = integer(view, "subsampling_conv_channels", 256);
+  require(view, "subsampling_conv_kernel_size", 3);
+  require(view, "subsampling_conv_stride", 2);
+  e.x_scaling = boolean(view, "scale_input", true);
+  e.use_bias = boolean(view, "attention_bias", true);
+  const int64_t inner = integer(view, "intermediate_size", 4096);
+  const bool whole = e.width % e.heads == 0 && inner % e.width == 0 && e.conv_kernel % 2 == 1;
+  const bool power = (e.subsampling_factor & (e.subsampling_factor - 1)) == 0;
+  if (!whole || !power || boolean(view, "convolution_bias", true) != e.use_bias ||
+      text(view, "hidden_act", "silu") != "silu") {
+    throw UserError(
+        view.where(), "unsupported sizes or settings",
+        "rtfx supports hidden_size a multiple of num_attention_heads and a divisor of "
+        "intermediate_size, an odd kernel, a subsampling_factor that is a power of two, "
+        "attention_bias equal to convolution_bias, hidden_act silu");
+  }
+  e.feed_forward_expansion = inner / e.width;
+  if (kind.family == Family::nemotron_streaming) {
+    e.causal_downsampling = true;
+    e.conv_right_context = 0;
+    e.conv_norm = EncoderConfig::ConvolutionNorm::layer;
+    e.context_style = EncoderConfig::ContextStyle::chunked;
+    e.contexts = {{integer(view, "sliding_window", 71) - 1,
+                   integer(view, "default_num_lookahead_tokens", 13, 0)}};
+  }
+  return e;
+}
+
+FeatureConfig read_features(const fs::path& folder, const Kind& kind, int64_t mel_bins,
+                            std::vector<fs::path>& files, std::vector<std::string>& notices) {
+  FeatureConfig f;
+  f.mel_bins = mel_bins;
+  if (kind.family == Family::nemotron_streaming)
+    f.normalization = FeatureConfig::Normalization::none;
+  for (const char* name : {"processor_config.json", "preprocessor_config.json"}) {
+    if (!fs::exists(folder / name)) continue;
+    files.push_back(folder / name);
+    const nlohmann::json document = read_json_file(folder / name);
+    const JsonView root(document, (folder / name).string() + "#");
+    const JsonView view = root.find("feature_extractor").value_or(root);
+    require(view, "sampling_rate", f.sample_rate);
+    require(view, "feature_size", mel_bins);
+    f.n_fft = integer(view, "n_fft", f.n_fft, 2);
+    f.window = integer(view, "win_length", f.window);
+    f.hop = integer(view, "hop_length", f.hop);
+    if (const auto v = view.find("preemphasis")) f.preemphasis = v->number(0, 1);
+    if (text(view, "mel_filters_dtype", "float32") != "float32" || f.window > f.n_fft) {
+      throw UserError(view.where(), "unsupported settings",
+                      "rtfx supports mel_filters_dtype float32 and win_length up to n_fft");
+    }
+    return f;
+  }
+  notices.emplace_back("no processor_config.json: the features are taken to be Parakeet's");
+  return f;
+}
+
+void read_head(const JsonView& config, const Kind& kind, ModelConfig& model) {
+  model.has_transducer = kind.transducer;
+  model.has_ctc = !kind.transducer;
+  const char* const blank = kind.transducer ? "blank_token_id" : "pad_token_id";
+  const int64_t outputs = integer(config, "vocab_size", 1025, 2);
+  model.vocabulary = integer(config, blank, outputs - 1, 0);
+  if (model.vocabulary != outputs - 1) {
+    throw UserError(fmt::format("{}/{}", config.where(), blank), "blank is not the last token",
+                    fmt::format("rtfx supports {} for a vocab_size of {}", outputs - 1, outputs));
+  }
+  if (!kind.transducer) return;
+  model.prediction.width = integer(config, "decoder_hidden_size", 640);
+  model.prediction.layers = integer(config, "num_decoder_layers", 2);
+  model.joint_width = model.prediction.width;
+  model.joint_activation = text(config, "hidden_act", "relu");
+  model.max_symbols = integer(config, "max_symbols_per_step", 10);
+  if (!kind.tdt) return;
+  model.durations = {0, 1, 2, 3, 4};
+  if (const auto list = config.find("durations")) {
+    model.durations.clear();
+    for (const JsonView& duration : list->elements())
+      model.durations.push_back(duration.integer(0, kMost));
+  }
+}
+
+void replace(std::string& name, std::string_view from, std::string_view to) {
+  if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+}
+
+/// Number in `name` behind `prefix`, which is cut off with it and the dot; -1 where there is none.
+int64_t cut_number(std::string& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return -1;
+  const size_t dot = name.find('.', prefix.size());
+  const std::string digits = name.substr(prefix.size(), dot - prefix.size());
+  if (dot == std::string::npos || digits.empty() || digits.size() > 3 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return -1;
+  name.erase(0, dot + 1);
+  return std::stoll(digits);
+}
+
+/// transformers' name of a tensor to the canonical one (models/state_dict.h).
+std::string canonical_name(std::string name) {
+  static const std::vector<std::pair<std::string, std::string>> kParts = {
+      {"encoder.subsampling.linear.", "encoder.pre_encode.out."},
+      {"encoder.subsampling.conv_in.", "encoder.pre_encode.conv.0."},
+      {".self_attn.q_proj.", ".self_attn.linear_q."},
+      {".self_attn.k_proj.", ".self_attn.linear_k."},
+      {".self_attn.v_proj.", ".self_attn.linear_v."},
+      {".self_attn.o_proj.", ".self_attn.linear_out."},
+      {".self_attn.relative_k_proj.", ".self_attn.linear_pos."},
+      {".self_attn.bias_", ".self_attn.pos_bias_"},
+      {".conv.norm.", ".conv.batch_norm."},
+      {"ctc_head.", "ctc."},
+      {"decoder.embedding.", "decoder.prediction.embed."},
+      {"decoder.lstm.", "decoder.prediction.dec_rnn.lstm."},
+      {"decoder.decoder_projector.", "joint.pred."},
+      {"encoder_projector.", "joint.enc."},
+      {"joint.head.", "joint.joint_net."},
+  };
+  for (const auto& [from, to] : kParts) replace(name, from, to);
+  if (const int64_t layer = cut_number(name, "encoder.subsampling.layers."); layer >= 0) {
+    // Nemotron's layers are pairs: the first of them follows the convolution conv_in.
+    int64_t index = layer;
+    if (name.starts_with("depthwise_conv.")) index = 3 * layer + 2;
+    if (name.starts_with("pointwise_conv.")) index = 3 * layer + 3;
+    name = fmt::format("encoder.pre_encode.conv.{}.{}", index, name.substr(name.rfind('.') + 1));
+  }
+  return name;
+}
+
+}  // namespace
+
+Checkpoint read_hugging_face(const fs::path& folder) {
+  if (!fs::exists(folder / "config.json")) {
+    throw UserError(folder.string(), "no config.json in this folder",
+                    "give a .nemo file, or a folder as transformers' save_pretrained() writes it");
+  }
+  const nlohmann::json document = read_json_file(folder / "config.json");
+  const JsonView config(document, (folder / "config.json").string() + "#");
+  const Kind& kind = kind_of(config);
+  const JsonView encoder = config.at("encoder_config");
+
+  Checkpoint checkpoint;
+  checkpoint.format = fmt::format("Hugging Face {}", kind.name);
+  checkpoint.files = {folder / "config.json"};
+  ModelConfig& model = checkpoint.config;
+  model.target = kind.name;
+  model.encoder = read_encoder(encoder, kind);
+  read_head(config, kind, model);
+  model.features = read_features(folder, kind, integer(encoder, "num_mel_bins", 80),
+                                 checkpoint.files, checkpoint.notices);
+  select_context(model, model.encoder.contexts.front(), encoder.where());
+
+  StateDict weights;
+  for (auto& [name, tensor] : read_safetensors_folder(folder, checkpoint.files))
+    weights[canonical_name(name)] = tensor;
+  checkpoint.weights =
+      canonical_state_dict(std::move(weights), model, folder.string(), &checkpoint.ignored);
+
+  const fs::path tokenizer = folder / "tokenizer.json";
+  checkpoint.files.push_back(tokenizer);
+  const auto file = MappedFile::open(tokenizer);
+  checkpoint.tokenizer =
+      tokenizer_json(std::string(file->bytes()), model.vocabulary, tokenizer.string());
+  if (checkpoint.tokenizer->size() != model.vocabulary) {
+    throw UserError(tokenizer.string(),
+                    fmt::format("has {} pieces, the model {} tokens", checkpoint.tokenizer->size(),
+                                model.vocabulary),
+                    "tokenizer and weights do not belong together");
+  }
+  return checkpoint;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,36 @@
+// Tensors that are views of a mapped file.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string_view>
+
+#include "base/mapped_file.h"
+#include "models/formats/archive.h"
+
+namespace rtfx {
+
+/// Bytes and what keeps them in memory.
+struct StoredBytes {
+  std::string_view bytes;
+  std::shared_ptr<const MappedFile> file;       // where they are a part of a mapped file
+  std::shared_ptr<const std::string> unpacked;  // where they were unpacked from one
+};
+
+/// A CPU tensor of `sizes` and `strides` (in elements) that begins `offset` elements into `storage`
+/// and keeps it alive; copied only where its address does not suit its type. Throws UserError with
+/// `where` and `name` where the tensor would reach outside of the storage, has a negative size or
+/// stride, or more elements than the storage (views that repeat elements: up to 2^20).
+at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64_t offset,
+                         const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                         const std::string& where, const std::string& name);
+
+/// Strides of a dense tensor of `sizes`.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
+
+/// Gives back the memory of a tensor's pages, which are read again when needed; nothing for a
+/// tensor that is not mapped.
+void release_pages(const at::Tensor& tensor);
+
+}  // namespace rtfx

@@ -1,0 +1,137 @@
+#include "models/formats/nemo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/config_reader.h"
+#include "models/formats/archive.h"
+#include "models/formats/torch_weights.h"
+#include "models/tokenizers/aggregate.h"
+#include "models/tokenizers/characters.h"
+#include "models/tokenizers/sentencepiece.h"
+#include "models/tokenizers/wordpiece.h"
+
+namespace rtfx {
+namespace {
+
+using TokenizerPointer = std::shared_ptr<const Tokenizer>;
+
+constexpr const char* kConfig = "model_config.yaml";
+constexpr const char* kWeights = "model_weights.ckpt";
+
+/// The archive's members under the folder that holds the configuration.
+class Archive {
+ public:
+  Archive(std::shared_ptr<const MappedFile> file)
+      : file_(std::move(file)),
+        members_(read_archive(file_->bytes(), ArchiveFormat::tar, where(),
+                              [](const std::string&) { return true; })) {
+    for (const auto& [name, member] : members_) {
+      const std::string_view folder = std::string_view(name).substr(0, name.rfind('/') + 1);
+      if (name.substr(folder.size()) == kConfig) {
+        root_ = folder;
+        return;
+      }
+    }
+    throw UserError(where(), fmt::format("no '{}' in the archive", kConfig),
+                    "not a NeMo checkpoint");
+  }
+
+  std::string where() const { return file_->path().string(); }
+
+  bool has(const std::string& name) const { return members_.contains(root_ + name); }
+
+  StoredBytes bytes(const std::string& name) const {
+    const auto found = members_.find(root_ + name);
+    if (found == members_.end()) {
+      throw UserError(where(), fmt::format("no '{}' in the archive", name),
+                      "not a NeMo checkpoint, or incomplete");
+    }
+    const ArchiveMember& member = found->second;
+    return {member.bytes, member.unpacked ? nullptr : file_, member.unpacked};
+  }
+
+  /// A file that the YAML refers to as "nemo:<name>".
+  std::string artifact(const YamlView& yaml, const std::string& path) const {
+    const std::string reference = yaml.text(path).value_or("");
+    constexpr std::string_view kScheme = "nemo:";
+    if (!reference.starts_with(kScheme)) {
+      throw UserError(where(), fmt::format("{} names no file of the archive", path),
+                      "save the model again with NeMo's save_to()");
+    }
+    return reference.substr(kScheme.size());
+  }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, ArchiveMember> members_;
+  std::string root_;
+};
+
+TokenizerPointer read_subword(const Archive& archive, const YamlView& yaml,
+                              const std::string& section) {
+  yaml.require(section + "type", {"bpe", "wpe"});
+  const bool wordpiece = yaml.text(section + "type").value_or("bpe") == "wpe";
+  const std::string name =
+      archive.artifact(yaml, section + (wordpiece ? "vocab_path" : "model_path"));
+  const std::string bytes(archive.bytes(name).bytes);
+  const std::string where = archive.where() + ":" + name;
+  return wordpiece ? wordpiece_tokenizer(bytes, where) : sentencepiece_tokenizer(bytes, where);
+}
+
+/// The list of characters of a model without sub-words, wherever NeMo's class keeps it.
+std::vector<std::string> characters(const YamlView& yaml) {
+  for (const char* path :
+       {"decoder.vocabulary", "joint.vocabulary", "aux_ctc.decoder.vocabulary", "labels"}) {
+    if (auto labels = yaml.texts(path); labels && !labels->empty()) return *labels;
+  }
+  throw UserError(yaml.where(), "has neither a tokenizer nor a list of characters",
+                  "expected one of tokenizer, decoder.vocabulary, labels");
+}
+
+TokenizerPointer read_any(const Archive& archive, const YamlView& yaml) {
+  if (!yaml.has("tokenizer")) return character_tokenizer(characters(yaml));
+  const std::string type = yaml.text("tokenizer.type").value_or("bpe");
+  if (type != "agg") return read_subword(archive, yaml, "tokenizer.");
+  std::vector<std::pair<std::string, TokenizerPointer>> languages;
+  for (const std::string& language : yaml.keys("tokenizer.langs")) {
+    languages.emplace_back(
+        language, read_subword(archive, yaml, fmt::format("tokenizer.langs.{}.", language)));
+  }
+  if (languages.empty())
+    throw UserError(yaml.where(), "tokenizer.langs is empty", "the YAML is damaged");
+  return aggregate_tokenizer(std::move(languages));
+}
+
+TokenizerPointer read_tokenizer(const Archive& archive, const YamlView& yaml, int64_t vocabulary) {
+  TokenizerPointer tokenizer = read_any(archive, yaml);
+  if (tokenizer->size() != vocabulary) {
+    throw UserError(yaml.where(),
+                    fmt::format("the tokenizer has {} pieces, the model {} tokens",
+                                tokenizer->size(), vocabulary),
+                    "tokenizer and weights do not belong together");
+  }
+  return tokenizer;
+}
+
+}  // namespace
+
+Checkpoint read_nemo(const std::filesystem::path& path) {
+  const Archive archive(MappedFile::open(path));
+  const std::string where = archive.where();
+  const YamlView yaml(std::string(archive.bytes(kConfig).bytes), where);
+  StateDict weights = rename_tensors(read_torch_weights(archive.bytes(kWeights), where));
+
+  Checkpoint checkpoint;
+  checkpoint.format = "NeMo " + yaml.text("nemo_version").value_or("of an unstated version");
+  checkpoint.files = {path};
+  checkpoint.config = read_config(yaml, weights, checkpoint.notices);
+  checkpoint.weights =
+      canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);
+  checkpoint.tokenizer = read_tokenizer(archive, yaml, checkpoint.config.vocabulary);
+  return checkpoint;
+}
+
+}  // namespace rtfx

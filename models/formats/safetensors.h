@@ -1,0 +1,22 @@
+// The safetensors format of Hugging Face: a JSON header with names, types, shapes and offsets, then
+// the bytes.
+#pragma once
+
+#include <memory>
+
+#include "base/mapped_file.h"
+#include "models/state_dict.h"
+
+namespace rtfx {
+
+/// The tensors of `file`, which are views of it. Throws UserError where the header is not as the
+/// format wants it (at most 100 MB; every byte behind it belongs to exactly one tensor), or holds a
+/// type that no PyTorch checkpoint of a speech model has, 8-bit floats among them.
+StateDict read_safetensors(const std::shared_ptr<const MappedFile>& file);
+
+/// A folder's weights: model.safetensors, or the files that model.safetensors.index.json lists.
+/// Adds the files that were read to `files`.
+StateDict read_safetensors_folder(const std::filesystem::path& folder,
+                                  std::vector<std::filesystem::path>& files);
+
+}  // namespace rtfx

@@ -1,0 +1,76 @@
+"""Model files that other programs wrote (NeMo's save_to, transformers' save_pretrained) give those
+programs' tokens and text. Small ones are in tests/data/checkpoints, more in the shared folder.
+
+NAME.json beside NAME.nemo, or beside the folder NAME: for each recording of the quickstart set
+`tokens` and `text` of the transducer head, `ctc_tokens` and `ctc_text` of the CTC head (a key is
+there where the model has the head, or the reference states it), fp32, one utterance at a time.
+NAME@70_1.json: the same with the attention context [70, 1].
+"""
+
+import json
+
+import pytest
+from conftest import AUDIO, ROOT
+from golden import SHARED, transcripts
+
+FOLDERS = [ROOT / "tests/data/checkpoints", SHARED / "checkpoints"]
+REFERENCES = sorted(
+    reference
+    for folder in FOLDERS
+    for reference in folder.glob("*.json")
+    if not reference.stem.startswith("refuse_")
+)
+REFUSED = {"multiblank": "multi-blank"}
+
+
+def model_of(reference):
+    name = reference.stem.split("@")[0]
+    folder = reference.with_name(name)
+    return folder if folder.is_dir() else reference.with_name(name + ".nemo")
+
+
+def context_of(reference):
+    _, at, context = reference.stem.partition("@")
+    return ("--att-context-size", context.replace("_", ",")) if at else ()
+
+
+def cases():
+    """(reference, key of its tokens, decoder) of every head that a reference speaks of."""
+    for reference in REFERENCES:
+        if reference.stem in REFUSED:
+            continue
+        keys = next(iter(json.loads(reference.read_text(encoding="utf-8")).values())).keys()
+        for key, decoders in {
+            "tokens": ("frame_looping", "label_looping"),
+            "ctc_tokens": ("ctc_greedy",),
+        }.items():
+            if key in keys:
+                for decoder in decoders:
+                    yield pytest.param(reference, key, decoder, id=f"{reference.stem}-{decoder}")
+
+
+def test_there_are_references():
+    assert len([r for r in REFERENCES if r.parent == FOLDERS[0]]) >= 5
+
+
+@pytest.mark.parametrize("reference, key, decoder", cases())
+def test_tokens_and_text_are_the_other_program_s(reference, key, decoder):
+    expected = json.loads(reference.read_text(encoding="utf-8"))
+    files = tuple(AUDIO / name for name in expected)
+    found = transcripts(model_of(reference), decoder, files, arguments=context_of(reference))
+    for name, wanted in expected.items():
+        assert found[name]["tokens"] == wanted[key], name
+        text = wanted.get(key.replace("tokens", "text"))
+        if text is not None:
+            assert found[name]["text"].strip() == text.strip(), name
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_supported_is_called_by_its_name(rtfx, name):
+    model = SHARED / "checkpoints" / f"{name}.nemo"
+    if not model.exists():
+        pytest.skip(f"no {model.name} (RTFX_SHARED names the shared folder)")
+    result = rtfx("inspect", model)
+    assert result.returncode == 2
+    assert REFUSED[name] in result.stderr
+    assert result.stderr.count("\n") == 1
