@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "models/archive.h"
 #include "models/config_reader.h"
+#include "models/tokenizers/sentencepiece.h"
 
 namespace rtfx {
 namespace {
@@ -55,7 +56,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const YamlView& yaml, const Memb
     throw UserError(yaml.where(), "no SentencePiece model (*tokenizer.model) in the archive",
                     "character models and WordPiece tokenizers are not supported");
   }
-  auto tokenizer = std::make_shared<const Tokenizer>(members.at(name), yaml.where() + ":" + name);
+  auto tokenizer = sentencepiece_tokenizer(members.at(name), yaml.where() + ":" + name);
   if (tokenizer->size() != vocabulary) {
     throw UserError(yaml.where(),
                     fmt::format("the tokenizer has {} pieces, the model {} tokens",
