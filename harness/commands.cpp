@@ -310,7 +310,8 @@ struct Program {
 
     for (CLI::App* command : {build, imported}) {
       command
-          ->add_option("--tokenizer", graph.tokenizer, ".nemo checkpoint or SentencePiece .model")
+          ->add_option("--tokenizer", graph.tokenizer,
+                       "checkpoint, SentencePiece .model, vocab.txt or tokenizer.json")
           ->required();
       command->add_option("--output", graph.output, "file to write")->required();
     }

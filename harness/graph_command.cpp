@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "harness/run.h"
 #include "models/checkpoint.h"
+#include "models/tokenizers/sentencepiece.h"
+#include "models/tokenizers/tokenizer_json.h"
+#include "models/tokenizers/wordpiece.h"
 
 namespace rtfx {
 namespace {
@@ -26,14 +29,18 @@ void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
-  if (path.extension() == ".nemo") return Checkpoint::load(path).tokenizer;
+  const auto ending = path.extension();
+  if (ending == ".nemo" || std::filesystem::is_directory(path))
+    return Checkpoint::load(path).tokenizer;
   std::ifstream in(path, std::ios::binary);
-  const std::string model{std::istreambuf_iterator<char>(in), {}};
-  if (!in || model.empty()) {
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in || bytes.empty()) {
     throw UserError(path.string(), "cannot be read",
-                    "give a .nemo checkpoint or a SentencePiece .model");
+                    "give a checkpoint, a SentencePiece .model, a vocab.txt or a tokenizer.json");
   }
-  return std::make_shared<const Tokenizer>(model, path.string());
+  if (ending == ".txt") return wordpiece_tokenizer(bytes, path.string());
+  if (ending == ".json") return tokenizer_json(bytes, -1, path.string());
+  return sentencepiece_tokenizer(bytes, path.string());
 }
 
 int build_graph_file(const GraphOptions& options) {

@@ -11,7 +11,7 @@
 namespace rtfx {
 
 struct GraphOptions {
-  std::filesystem::path tokenizer;       // .nemo checkpoint or SentencePiece .model
+  std::filesystem::path tokenizer;       // see load_tokenizer
   std::filesystem::path lexicon, lm;     // build
   std::filesystem::path openfst, words;  // import
   std::filesystem::path output;
@@ -19,7 +19,8 @@ struct GraphOptions {
   bool drop_unspelled = false;
 };
 
-/// Throws UserError where there is none to be read.
+/// Of a checkpoint (.nemo or folder), a SentencePiece .model, a WordPiece vocab.txt (any .txt) or a
+/// tokenizer.json (any .json) of Hugging Face. Throws UserError where there is none to be read.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 /// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's

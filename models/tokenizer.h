@@ -1,31 +1,44 @@
-// Token ids to text, through SentencePiece.
+// Token ids to text, as NeMo writes it for its checkpoints and transformers for Hugging Face
+// folders.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-
-namespace sentencepiece {
-class SentencePieceProcessor;
-}
+#include <vector>
 
 namespace rtfx {
 
+/// A vocabulary and the rule that joins its pieces. Ids are those of the model without its blank.
+/// A tokenizer never changes; its functions may be called from several threads.
 class Tokenizer {
  public:
-  /// `model`: bytes of a SentencePiece .model; `where` names it in errors. Throws UserError.
-  Tokenizer(const std::string& model, std::string_view where);
-  ~Tokenizer();
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
 
-  int64_t size() const;
-  /// Detokenised text; prompt-like control pieces `<|...|>` are left out. Ids must be below size().
+  /// "sentencepiece", "characters", "wordpiece", "aggregate" or "tokenizer.json".
+  virtual std::string kind() const = 0;
+  virtual int64_t size() const = 0;
+  /// As the vocabulary spells it, in UTF-8. `id` must be from 0 to size() - 1.
+  virtual std::string piece(int32_t id) const = 0;
+  /// Id of the piece for what no other spells; -1 where there is none.
+  virtual int32_t unknown() const = 0;
+
+  /// The pieces of `ids` joined by the rule of the kind, in UTF-8; each id must be from 0 to
+  /// size() - 1. Then, for the kinds of NeMo, one white-space character is left out before each
+  /// punctuation mark that the vocabulary holds (see tokenizers/punctuation.h). White space at the
+  /// ends is as NeMo's: an aggregate's text usually begins with a space.
   std::string text(std::span<const int32_t> ids) const;
-  std::string piece(int32_t id) const;
-  int32_t unknown() const;  // id of the piece for what no other spells
+
+ protected:
+  /// `marks`: punctuation that takes no space before it, sorted; none leaves the text as joined.
+  explicit Tokenizer(std::u32string marks = {}) : marks_(std::move(marks)) {}
+  virtual std::string join(std::span<const int32_t> ids) const = 0;
 
  private:
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::u32string marks_;
 };
 
 }  // namespace rtfx

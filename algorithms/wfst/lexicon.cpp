@@ -58,7 +58,8 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
                       "spell it with this tokenizer, or leave such words out (--drop-unspelled)");
     }
   }
-  if (!lexicon.empty() && std::binary_search(wanted.begin(), wanted.end(), kUnknownWord)) {
+  if (!lexicon.empty() && tokenizer.unknown() >= 0 &&
+      std::binary_search(wanted.begin(), wanted.end(), kUnknownWord)) {
     auto& spellings = lexicon[std::string(kUnknownWord)];
     if (spellings.empty()) spellings.push_back({tokenizer.unknown()});
   }

@@ -16,7 +16,8 @@ using Lexicon = std::map<std::string, std::vector<std::vector<int32_t>>, std::le
 
 /// Lines "word piece piece ...", separated by spaces and tabs, plain or gzip. Only words that
 /// `wanted` (sorted) holds are kept; `<unk>`, if wanted and not in the file, is spelled by the
-/// tokenizer's unknown piece, unless the file has none of the words: then the result is empty.
+/// tokenizer's unknown piece, unless the file has none of the words: then the result is empty. A
+/// tokenizer without such a piece leaves `<unk>` out, as any word that the file lacks.
 /// Throws UserError with file and line for a word without pieces and for a piece that the tokenizer
 /// does not have; with `drop_unspelled` such lines are left out and counted in *dropped.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,

@@ -1,0 +1,197 @@
+// Texts as NeMo 3.0.0 and transformers 5.23 write them for the same vocabularies and ids.
+#include "models/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "base/error.h"
+#include "models/tokenizers/aggregate.h"
+#include "models/tokenizers/characters.h"
+#include "models/tokenizers/punctuation.h"
+#include "models/tokenizers/sentencepiece.h"
+#include "models/tokenizers/wordpiece.h"
+
+namespace rtfx {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Pieces = std::vector<std::string>;
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string bytes_of(const std::string& name) {
+  std::ifstream in("tests/data/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::shared_ptr<const Tokenizer> load(const std::string& name) {
+  return sentencepiece_tokenizer(bytes_of(name), name);
+}
+
+/// The ids of `pieces`, and their text.
+std::string text(const Tokenizer& tokenizer, const Pieces& pieces) {
+  Ids ids;
+  for (const std::string& piece : pieces) {
+    int32_t id = 0;
+    while (id < tokenizer.size() && tokenizer.piece(id) != piece) ++id;
+    EXPECT_LT(id, tokenizer.size()) << piece;
+    ids.push_back(id);
+  }
+  return tokenizer.text(ids);
+}
+
+TEST(SentencePieceTokenizer, WritesWhatNemoWrites) {
+  const auto t = load("pieces.model");
+  EXPECT_EQ(t->kind(), "sentencepiece");
+  EXPECT_EQ(t->size(), 96);
+  EXPECT_EQ(t->unknown(), 0);
+  EXPECT_EQ(t->piece(22), "▁knit");
+  EXPECT_EQ(t->text({}), "");
+  EXPECT_EQ(t->text(Ids{22, 57, 59}), "knit twogether");
+  EXPECT_EQ(text(*t, {"▁knit", "▁", ".", "▁", "▁", "?"}), "knit. ?");
+  EXPECT_EQ(text(*t, {"<unk>", "▁two", "<unk>", "s"}), " ⁇  two ⁇ s");
+  EXPECT_EQ(text(*t, {"<de-DE>", "▁two"}), "<de-DE> two");
+  EXPECT_EQ(text(*t, {"▁", "▁", "▁the"}), "the");
+  EXPECT_EQ(text(*t, {"he", "▁", "'", "s"}), "he's");
+  EXPECT_EQ(text(*t, {"▁the", "▁"}), "the ");
+}
+
+TEST(SentencePieceTokenizer, LeavesPromptsOut) {
+  const auto t = load("pieces.model");
+  EXPECT_EQ(text(*t, {"<|quiet|>", "▁two", "<|quiet|>", "▁the"}), "two the");  // as NeMo
+  EXPECT_EQ(text(*t, {"<|en|>", "▁two"}), "two");                              // NeMo: "<|en|> two"
+}
+
+TEST(SentencePieceTokenizer, JoinsBytes) {
+  const auto t = load("byte_pieces.model");
+  EXPECT_EQ(t->size(), 340);
+  EXPECT_EQ(text(*t, {"<0xC3>", "<0xA9>"}), "é");
+  EXPECT_EQ(text(*t, {"▁the", "<0xE2>", "<0x82>", "<0xAC>", "▁a"}), "the€ a");
+  EXPECT_EQ(text(*t, {"<0xC3>", "t"}), "\uFFFDt");
+  EXPECT_EQ(text(*t, {"<0xE2>", "<0x82>", "▁the"}), "\uFFFD\uFFFD the");
+  EXPECT_EQ(text(*t, {"<0x20>", "<0x61>"}), " a");
+  EXPECT_EQ(text(*t, {"<0xFF>", "<0xC3>", "<0xA9>", "<0x80>"}), "\uFFFDé\uFFFD");
+  EXPECT_EQ(text(*t, {"▁the", "<0x20>", "."}), "the.");
+  EXPECT_EQ(text(*t, {"<s>", "▁the", "</s>", "<unk>"}), "the ⁇ ");
+}
+
+TEST(SentencePieceTokenizer, RefusesDamage) {
+  const std::string model = bytes_of("pieces.model");
+  const auto complaint = [](const std::string& bytes) {
+    return message_of([&] { sentencepiece_tokenizer(bytes, "t.model"); });
+  };
+  EXPECT_EQ(complaint("").find("t.model: not a SentencePiece model"), 0u) << complaint("");
+  for (size_t size = 0; size < model.size(); size += 7) complaint(model.substr(0, size));
+  for (size_t i = 0; i < model.size(); ++i) {  // UserError or a model, and then a text
+    std::string altered = model;
+    altered[i] = static_cast<char>(altered[i] ^ (1 << (i % 8)));
+    message_of([&] { sentencepiece_tokenizer(altered, "t.model")->text(Ids{0, 1, 2, 3}); });
+  }
+  EXPECT_NE(complaint(std::string(size_t{33} << 20, 'x')).find("too many"), std::string::npos);
+}
+
+// Field 3 is the normalizer, 4 the samples, 5 the denormalizer; the table is field 2 of both.
+TEST(SentencePieceTokenizer, TakesNoTablesOfTextRules) {
+  const std::string model = bytes_of("pieces.model");
+  const std::string table("\x12\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 10);
+  const std::string samples("\x22\x08\x0A\x06\x0A\x01x\x12\x01y", 10);
+  const auto t = sentencepiece_tokenizer(model + "\x1A\x0A" + table + samples, "t.model");
+  EXPECT_EQ(t->text(Ids{22, 57}), "knit two");
+  EXPECT_NE(message_of([&] {
+              sentencepiece_tokenizer(model + "\x2A\x0A" + table, "t.model");
+            }).find("denormalizer"),
+            std::string::npos);
+}
+
+TEST(CharacterTokenizer, WritesWhatNemoWrites) {
+  const auto t = character_tokenizer(
+      {" ", "a", "b", "h", "e", "s", "'", ".", "é", "。", "-", "\u00A0", "<.>", "\u3000"});
+  EXPECT_EQ(t->kind(), "characters");
+  EXPECT_EQ(t->size(), 14);
+  EXPECT_EQ(t->unknown(), -1);
+  EXPECT_EQ(text(*t, {"h", "e", " ", "'", "s", " ", "a"}), "he's a");
+  EXPECT_EQ(text(*t, {"a", " ", " ", "."}), "a .");
+  EXPECT_EQ(text(*t, {"a", "\u00A0", "。", "\u3000", "-"}), "a。-");
+  EXPECT_EQ(text(*t, {" ", "é", " ", "b", " "}), " é b ");
+  EXPECT_EQ(text(*t, {"a", " ", "<.>"}), "a <.>");
+  EXPECT_THROW(t->text(Ids{14}), std::logic_error);
+  EXPECT_THROW(t->text(Ids{-1}), std::logic_error);
+}
+
+TEST(CharacterTokenizer, RefusesWhatIsNoText) {
+  EXPECT_NE(message_of([] { character_tokenizer({}); }), "");
+  EXPECT_NE(message_of([] {
+              character_tokenizer({"a", "\xC3"});
+            }).find("piece 1 is not UTF-8"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { character_tokenizer({std::string(2000, 'a')}); }), "");
+}
+
+TEST(WordPieceTokenizer, WritesWhatNemoWrites) {
+  const auto t = wordpiece_tokenizer(
+      "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhe\n##llo\nit\n's\n,\n.\n##;\n-\n¿\n", "vocab.txt");
+  EXPECT_EQ(t->kind(), "wordpiece");
+  EXPECT_EQ(t->size(), 14);
+  EXPECT_EQ(t->unknown(), 1);
+  EXPECT_EQ(t->text({}), "");
+  EXPECT_EQ(text(*t, {"he", "##llo", ",", "it", "'s", "he", "."}), "hello, it's he.");
+  EXPECT_EQ(text(*t, {"##llo", "he"}), "##llo he");
+  EXPECT_EQ(text(*t, {"[UNK]", "he", "[PAD]"}), "[UNK] he [PAD]");
+  EXPECT_EQ(text(*t, {"he", "##;", "-", "it", "¿", "he"}), "he;- it¿ he");
+}
+
+// The order in which transformers 4.57 and 5.23 append what a vocab.txt lacks.
+TEST(WordPieceTokenizer, AppendsSpecialPiecesThatTheFileLacks) {
+  const auto t = wordpiece_tokenizer("a\r\n[CLS]\r\rb", "vocab.txt");
+  Pieces pieces;
+  for (int32_t id = 0; id < t->size(); ++id) pieces.push_back(t->piece(id));
+  EXPECT_EQ(pieces, (Pieces{"a", "[CLS]", "", "b", "[UNK]", "[SEP]", "[PAD]", "[MASK]"}));
+  EXPECT_EQ(t->unknown(), 4);
+}
+
+TEST(WordPieceTokenizer, RefusesDamage) {
+  EXPECT_NE(message_of([] { wordpiece_tokenizer("", "vocab.txt"); }), "");
+  EXPECT_EQ(message_of([] { wordpiece_tokenizer("a\nb\na\n", "vocab.txt"); }).find("vocab.txt:3"),
+            0u);
+  EXPECT_NE(message_of([] { wordpiece_tokenizer("a\n\xFF\n", "vocab.txt"); }), "");
+}
+
+TEST(AggregateTokenizer, WritesWhatNemoWrites) {
+  const auto words = wordpiece_tokenizer("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n", "v");
+  const auto t = aggregate_tokenizer(
+      {{"en", load("pieces.model")}, {"de", load("byte_pieces.model")}, {"fr", words}});
+  EXPECT_EQ(t->kind(), "aggregate");
+  EXPECT_EQ(t->size(), 96 + 340 + 8);
+  EXPECT_EQ(t->unknown(), 0);
+  EXPECT_EQ(t->piece(96 + 340 + 7), "##b");
+  EXPECT_EQ(t->text(Ids{22, 57, 0, 1, 2}), " knit two<unk><|quiet|><|en|>");
+  EXPECT_EQ(t->text(Ids{22, 65, 393, 357, 294}), " knit. the<0xC3>");
+  EXPECT_EQ(t->text(Ids{441, 443, 437}), "a##b[UNK]");
+}
+
+TEST(AggregateTokenizer, TakesTheFirstUnknownPieceThatThereIs) {
+  const auto letters = character_tokenizer({"a", "b"});
+  EXPECT_EQ(aggregate_tokenizer({{"x", letters}})->unknown(), -1);
+  EXPECT_EQ(aggregate_tokenizer({{"x", letters}, {"en", load("pieces.model")}})->unknown(), 2);
+  EXPECT_NE(message_of([] { aggregate_tokenizer({}); }), "");
+}
+
+TEST(Punctuation, ComesFromPiecesOfTextOnly) {
+  EXPECT_EQ(punctuation_marks({"a.b", "[!]", "<?>", "##;", "▁:", "$+", "¿", ".", "[", "<("}),
+            U"(.[¿");
+  EXPECT_EQ(without_space_before("a . \t, \u2003.", U",."), "a. , .");
+  EXPECT_EQ(without_space_before("a .", U""), "a .");
+}
+
+}  // namespace
+}  // namespace rtfx
