@@ -9,6 +9,7 @@
 #include "algorithms/wfst/lexicon.h"
 #include "base/error.h"
 #include "models/checkpoint.h"
+#include "models/tokenizers/characters.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {
@@ -88,6 +89,16 @@ TEST(WfstLexicon, NamesTheLineOfAWordThatCannotBeSpelled) {
   EXPECT_NE(message.find("'qq!'"), std::string::npos) << message;
   EXPECT_EQ(read(true).size(), 1);
   EXPECT_EQ(dropped, 1);
+}
+
+TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {
+  const auto path = write_file("letters.lexicon", "ab\ta b\n");
+  const std::vector<std::string> wanted = {"<unk>", "ab"};
+  int64_t dropped = 0;
+  const auto letters = character_tokenizer({"a", "b"});
+  const Lexicon lexicon = read_lexicon(path, *letters, wanted, false, &dropped);
+  EXPECT_EQ(lexicon, (Lexicon{{"ab", {{0, 1}}}}));
+  EXPECT_EQ(dropped, 0);
 }
 
 /// -ln P of a sentence of tests/data/words.arpa, looked up by hand (log10).
