@@ -2,7 +2,9 @@
 #
 #   LIBTORCH=DIR   use the LibTorch in DIR (with include/ and lib/) instead of installing torch
 #   CONFIG=FILE    what `make bench` runs
+#   CHECKPOINT=FILE  what `make microbench` loads
 CONFIG ?= configs/quickstart.json
+CHECKPOINT ?= data/shape_0.6b.nemo
 export LIBTORCH
 # Threads that wait for each other by spinning take ten times as long on a machine that has other
 # work too; waiting in the kernel costs next to nothing on an idle one.
@@ -12,7 +14,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build bench test dist format tidy clean
+.PHONY: help setup build bench test microbench dist format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,6 +31,10 @@ bench: build  ## run CONFIG and write its HTML report
 test: build  ## all tests, and the checks of format and style
 	@scripts/setup.sh --browser
 	@scripts/test.sh
+
+microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
+	@scripts/setup.sh --microbench
+	@scripts/microbench.sh $(CHECKPOINT)
 
 dist: build  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh

@@ -2,6 +2,7 @@
 # Installs what is missing: system packages through apt, Python packages into .venv.
 # Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch. --browser: also Chromium,
 # in which a test looks at the HTML page; Ubuntu has it as a snap only, so there the test is skipped.
+# --microbench: also Google Benchmark.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +15,8 @@ packages=(
 if [[ ${1:-} == --browser ]] && grep -q '^ID=debian' /etc/os-release; then
   packages+=(chromium)
 fi
+
+[[ ${1:-} != --microbench ]] || packages+=(libbenchmark-dev)
 
 is_installed() { [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 

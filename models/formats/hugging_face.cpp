@@ -95,16 +95,31 @@ EncoderConfig read_encoder(const JsonView& view, const Kind& kind) {
     e.conv_right_context = 0;
     e.conv_norm = EncoderConfig::ConvolutionNorm::layer;
     e.context_style = EncoderConfig::ContextStyle::chunked;
-    e.contexts = {{integer(view, "sliding_window", 71) - 1,
-                   integer(view, "default_num_lookahead_tokens", 13, 0)}};
+    e.context = {integer(view, "sliding_window", 71) - 1,
+                 integer(view, "default_num_lookahead_tokens", 13, 0)};
   }
   return e;
 }
 
-FeatureConfig read_features(const fs::path& folder, const Kind& kind, int64_t mel_bins,
-                            std::vector<fs::path>& files, std::vector<std::string>& notices) {
+/// The processor states the lookaheads that the model was trained for, and the default among them.
+void read_lookaheads(const JsonView& processor, EncoderConfig& e) {
+  e.context[1] = integer(processor, "default_num_lookahead_tokens", e.context[1], 0);
+  e.contexts = {e.context};
+  const auto supported = processor.find("supported_num_lookahead_tokens");
+  if (!supported) return;
+  for (const JsonView& tokens : supported->elements()) {
+    const std::vector<int64_t> context = {e.context[0], tokens.integer(0, kMost)};
+    if (context != e.context) e.contexts.push_back(context);
+  }
+}
+
+/// The features; also the contexts of the encoder, which the same file states.
+FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t mel_bins,
+                             EncoderConfig& encoder, std::vector<fs::path>& files,
+                             std::vector<std::string>& notices) {
   FeatureConfig f;
   f.mel_bins = mel_bins;
+  encoder.contexts = {encoder.context};
   if (kind.family == Family::nemotron_streaming)
     f.normalization = FeatureConfig::Normalization::none;
   for (const char* name : {"processor_config.json", "preprocessor_config.json"}) {
@@ -113,6 +128,7 @@ FeatureConfig read_features(const fs::path& folder, const Kind& kind, int64_t me
     const nlohmann::json document = read_json_file(folder / name);
     const JsonView root(document, (folder / name).string() + "#");
     const JsonView view = root.find("feature_extractor").value_or(root);
+    if (kind.family == Family::nemotron_streaming) read_lookaheads(root, encoder);
     require(view, "sampling_rate", f.sample_rate);
     require(view, "feature_size", mel_bins);
     f.n_fft = integer(view, "n_fft", f.n_fft, 2);
@@ -219,8 +235,8 @@ Checkpoint read_hugging_face(const fs::path& folder) {
   model.target = kind.name;
   model.encoder = read_encoder(encoder, kind);
   read_head(config, kind, model);
-  model.features = read_features(folder, kind, integer(encoder, "num_mel_bins", 80),
-                                 checkpoint.files, checkpoint.notices);
+  model.features = read_processor(folder, kind, integer(encoder, "num_mel_bins", 80), model.encoder,
+                                  checkpoint.files, checkpoint.notices);
   select_context(model, model.encoder.contexts.front(), encoder.where());
 
   StateDict weights;

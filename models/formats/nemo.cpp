@@ -130,6 +130,8 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
   checkpoint.config = read_config(yaml, weights, checkpoint.notices);
   checkpoint.weights =
       canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);
+  if (yaml.boolean("decoding.strip_lang_tags").value_or(false))
+    checkpoint.notices.emplace_back("decoding.strip_lang_tags: tags of languages stay in the text");
   checkpoint.tokenizer = read_tokenizer(archive, yaml, checkpoint.config.vocabulary);
   return checkpoint;
 }
