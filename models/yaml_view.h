@@ -20,7 +20,13 @@ class YamlView {
   std::optional<double> number(const std::string& path) const;
   std::optional<bool> boolean(const std::string& path) const;
   std::optional<std::vector<int64_t>> integers(const std::string& path) const;
+  std::optional<std::vector<double>> numbers(const std::string& path) const;
+  /// [[1, 2], [3, 4]]; a plain list [1, 2] is a list of one.
+  std::optional<std::vector<std::vector<int64_t>>> integer_lists(const std::string& path) const;
   bool has(const std::string& path) const;
+  bool is_list(const std::string& path) const;
+  /// The key is there and its value null, which NeMo's classes may tell from an absent key.
+  bool states_null(const std::string& path) const;
 
   /// Throws UserError "unsupported setting" unless the value is absent, null or one of `supported`.
   void require(const std::string& path, const std::vector<std::string>& supported) const;
