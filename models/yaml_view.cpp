@@ -83,7 +83,23 @@ std::vector<std::string> YamlView::keys(const std::string& path) const {
   return all;
 }
 
+std::optional<std::vector<double>> YamlView::numbers(const std::string& path) const {
+  return as<std::vector<double>>(path, "a list of numbers");
+}
+std::optional<std::vector<std::vector<int64_t>>> YamlView::integer_lists(
+    const std::string& path) const {
+  const YAML::Node node = find(path);
+  if (node.IsSequence() && node.size() > 0 && node[0].IsScalar()) return {{*integers(path)}};
+  return as<std::vector<std::vector<int64_t>>>(path, "a list of lists of integers");
+}
 bool YamlView::has(const std::string& path) const { return !find(path).IsNull(); }
+bool YamlView::is_list(const std::string& path) const { return find(path).IsSequence(); }
+
+bool YamlView::states_null(const std::string& path) const {
+  const size_t dot = path.rfind('.');
+  const YAML::Node parent = find(dot == std::string::npos ? "" : path.substr(0, dot));
+  return parent.IsMap() && std::as_const(parent)[path.substr(dot + 1)].IsDefined() && !has(path);
+}
 
 void YamlView::require(const std::string& path, const std::vector<std::string>& supported) const {
   const YAML::Node node = find(path);

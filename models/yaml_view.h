@@ -23,7 +23,13 @@ class YamlView {
   std::optional<std::vector<std::string>> texts(const std::string& path) const;
   /// Keys of a map, in the file's order; empty where there is none.
   std::vector<std::string> keys(const std::string& path) const;
+  std::optional<std::vector<double>> numbers(const std::string& path) const;
+  /// [[1, 2], [3, 4]]; a plain list [1, 2] is a list of one.
+  std::optional<std::vector<std::vector<int64_t>>> integer_lists(const std::string& path) const;
   bool has(const std::string& path) const;
+  bool is_list(const std::string& path) const;
+  /// The key is there and its value null, which NeMo's classes may tell from an absent key.
+  bool states_null(const std::string& path) const;
 
   /// Throws UserError "unsupported setting" unless the value is absent, null or one of `supported`.
   void require(const std::string& path, const std::vector<std::string>& supported) const;
