@@ -5,27 +5,51 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/global_attention.h"
+
 namespace rtfx {
 namespace {
 
-/// Large enough that exp() of it is zero in every dtype, finite so that a row without any key gives
-/// a mean instead of NaN.
-constexpr double kMasked = -1e4;
-/// Queries per block with limited context.
+/// Queries per block with limited context, or one chunk where that is longer.
 constexpr int64_t kQueryBlock = 512;
 
 at::Tensor joined(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
   return a.defined() ? at::cat({a, b, c}) : at::Tensor();
 }
 
+/// positions [P] -> [P, width], in float32.
+at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
+  const double rate = -std::log(10000.0) / static_cast<double>(width);
+  const at::Tensor rates = (at::arange(0, width, 2, positions.options()) * rate).exp();
+  const at::Tensor angles = positions.unsqueeze(1) * rates;
+  return at::stack({angles.sin(), angles.cos()}, 2).flatten(1);
+}
+
+/// frames - 1 down to -(frames - 1).
+at::Tensor distances(int64_t frames, const at::TensorOptions& options) {
+  return at::arange(frames - 1, -frames, -1, options.dtype(at::kFloat));
+}
+
 }  // namespace
 
 at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
-  const at::TensorOptions exact = options.dtype(at::kFloat);
-  const at::Tensor positions = at::arange(frames - 1, -frames, -1, exact).unsqueeze(1);
-  const double rate = -std::log(10000.0) / static_cast<double>(width);
-  const at::Tensor angles = positions * (at::arange(0, width, 2, exact) * rate).exp();
-  return at::stack({angles.sin(), angles.cos()}, 2).flatten(1).to(options.dtype());
+  return sinusoids(distances(frames, options), width).to(options.dtype());
+}
+
+at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t right,
+                           const at::TensorOptions& options) {
+  if (left == right) return relative_positions(frames, width, options);
+  const int64_t side = std::max(left, right);
+  const at::Tensor distance = distances(frames, options);
+  const at::Tensor column = side - distance;  // of NeMo's scores, 0 to 2 side
+  const at::Tensor first = column < left, last = column >= 2 * side - right;
+  const at::Tensor position = at::where(first, left - column, 2 * side - right - column);
+  const at::Tensor known = first.logical_or(last).unsqueeze(1);
+  return (sinusoids(position, width) * known).to(options.dtype());
+}
+
+at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
+  return sinusoids(at::arange(frames, options.dtype(at::kFloat)), width).to(options.dtype());
 }
 
 at::Tensor relative_shift(const at::Tensor& scores, int64_t keys) {
@@ -41,65 +65,104 @@ at::Tensor relative_shift(const at::Tensor& scores, int64_t keys) {
 Attention::Attention(const EncoderConfig& config, const WeightReader& reader)
     : heads_(config.heads),
       head_width_(config.width / config.heads),
+      scale_(1.0 / std::sqrt(static_cast<double>(head_width_))),
       left_(config.left_context),
       right_(config.right_context),
+      chunk_(config.chunk),
       qkv_weight_(joined(reader.get("linear_q.weight"), reader.get("linear_k.weight"),
                          reader.get("linear_v.weight"))),
       qkv_bias_(joined(reader.optional("linear_q.bias"), reader.optional("linear_k.bias"),
                        reader.optional("linear_v.bias"))),
       out_weight_(reader.get("linear_out.weight")),
-      out_bias_(reader.optional("linear_out.bias")),
+      out_bias_(reader.optional("linear_out.bias")) {}
+
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask,
+                                 const at::Tensor& positions) const {
+  const Heads heads = project(x);
+  std::vector<at::Tensor> contexts;
+  for (const Block& block : blocks(x.size(1))) {
+    const at::Tensor added = bias(heads, key_mask, positions, block);
+    contexts.push_back(at::scaled_dot_product_attention(
+        biased(heads.q.narrow(2, block.query, block.queries)),
+        heads.k.narrow(2, block.key, block.keys), heads.v.narrow(2, block.key, block.keys), added,
+        0.0, false, scale_));
+  }
+  return merge(contexts);
+}
+
+Attention::Heads Attention::project(const at::Tensor& x) const {
+  const at::Tensor qkv = at::linear(x, qkv_weight_, qkv_bias_)
+                             .view({x.size(0), x.size(1), 3, heads_, head_width_})
+                             .permute({2, 0, 3, 1, 4});
+  return {qkv[0], qkv[1], qkv[2]};
+}
+
+std::vector<Attention::Block> Attention::blocks(int64_t frames) const {
+  if (left_ < 0 && right_ < 0) return {{0, frames, 0, frames}};
+  const int64_t step = std::max<int64_t>(1, kQueryBlock / chunk_) * chunk_;
+  std::vector<Block> all;
+  for (int64_t begin = 0; begin < frames; begin += step) {
+    Block block{begin, std::min(step, frames - begin), 0, frames};
+    if (left_ >= 0) block.key = std::max<int64_t>(0, begin - left_);
+    // The last chunk of the block is whole but at the end of the batch.
+    const int64_t end = right_ >= 0 ? std::min(frames, begin + step + right_) : frames;
+    block.keys = end - block.key;
+    all.push_back(block);
+  }
+  return all;
+}
+
+at::Tensor Attention::merge(const std::vector<at::Tensor>& contexts) const {
+  const at::Tensor context = contexts.size() == 1 ? contexts.front() : at::cat(contexts, 2);
+  return at::linear(
+      context.transpose(1, 2).reshape({context.size(0), context.size(2), heads_ * head_width_}),
+      out_weight_, out_bias_);
+}
+
+at::Tensor Attention::visible(const at::Tensor& key_mask, const Block& block) const {
+  at::Tensor seen = key_mask.narrow(1, block.key, block.keys).unsqueeze(1).unsqueeze(2);
+  if (left_ < 0 && right_ < 0) return seen;
+  const auto index = at::TensorOptions(at::kLong).device(key_mask.device());
+  at::Tensor chunk = at::arange(block.query, block.query + block.queries, index).unsqueeze(1);
+  if (chunk_ > 1) chunk = at::floor_divide(chunk, chunk_) * chunk_;
+  // Of the first frame of the query's chunk to the key.
+  const at::Tensor distance =
+      chunk - at::arange(block.key, block.key + block.keys, index).unsqueeze(0);
+  if (left_ >= 0) seen = seen.logical_and(distance <= left_);
+  if (right_ >= 0) seen = seen.logical_and(distance > -chunk_ - right_);
+  return seen;
+}
+
+at::Tensor Attention::bias(const Heads& heads, const at::Tensor& key_mask,
+                           const at::Tensor& /*positions*/, const Block& block) const {
+  const at::Tensor seen = visible(key_mask, block);
+  return at::zeros(seen.sizes(), heads.q.options()).masked_fill_(seen.logical_not(), kMaskedScore);
+}
+
+RelativeAttention::RelativeAttention(const EncoderConfig& config, const WeightReader& reader)
+    : Attention(config, reader),
       position_weight_(reader.get("linear_pos.weight")),
       bias_u_(reader.get("pos_bias_u").unsqueeze(1)),
       bias_v_(reader.get("pos_bias_v").unsqueeze(1)) {}
 
-at::Tensor Attention::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& key_mask, const at::Tensor& positions,
-                             const Block& block) const {
-  const at::Tensor query = q.narrow(2, block.query, block.queries);
-  const at::Tensor key = k.narrow(2, block.key, block.keys),
-                   value = v.narrow(2, block.key, block.keys);
+at::Tensor RelativeAttention::bias(const Heads& heads, const at::Tensor& key_mask,
+                                   const at::Tensor& positions, const Block& block) const {
   const int64_t first = block.query + block.queries - 1 - block.key;
   const int64_t last = block.query - (block.key + block.keys - 1);
-  const at::Tensor table = positions.narrow(0, q.size(2) - 1 - first, first - last + 1);
+  const at::Tensor table = positions.narrow(0, heads.q.size(2) - 1 - first, first - last + 1);
   const at::Tensor p =
       at::linear(table, position_weight_).view({-1, heads_, head_width_}).permute({1, 2, 0});
-
-  const double scale = 1.0 / std::sqrt(static_cast<double>(head_width_));
-  at::Tensor bias = relative_shift(at::matmul(query + bias_v_, p), block.keys) * scale;
-  at::Tensor allowed = key_mask.narrow(1, block.key, block.keys).unsqueeze(1).unsqueeze(2);
-  if (left_ >= 0 || right_ >= 0) {
-    const auto index = at::TensorOptions(at::kLong).device(q.device());
-    const at::Tensor distance =
-        (at::arange(block.query, block.query + block.queries, index).unsqueeze(1) -
-         at::arange(block.key, block.key + block.keys, index).unsqueeze(0));
-    if (left_ >= 0) allowed = allowed.logical_and(distance <= left_);
-    if (right_ >= 0) allowed = allowed.logical_and(distance >= -right_);
-  }
-  bias.masked_fill_(allowed.logical_not(), kMasked);
-  return at::scaled_dot_product_attention(query + bias_u_, key, value, bias, 0.0, false, scale);
+  const at::Tensor query = heads.q.narrow(2, block.query, block.queries);
+  at::Tensor scores = relative_shift(at::matmul(query + bias_v_, p), block.keys) * scale_;
+  return scores.masked_fill_(visible(key_mask, block).logical_not(), kMaskedScore);
 }
 
-at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask,
-                                 const at::Tensor& positions) const {
-  const int64_t batch = x.size(0), frames = x.size(1);
-  const at::Tensor qkv = at::linear(x, qkv_weight_, qkv_bias_)
-                             .view({batch, frames, 3, heads_, head_width_})
-                             .permute({2, 0, 3, 1, 4});
-  const bool limited = left_ >= 0 && right_ >= 0;
-  const int64_t step = limited ? kQueryBlock : frames;
-  std::vector<at::Tensor> parts;
-  for (int64_t begin = 0; begin < frames; begin += step) {
-    Block block{begin, std::min(step, frames - begin), 0, frames};
-    if (limited) {
-      block.key = std::max<int64_t>(0, begin - left_);
-      block.keys = std::min(frames, begin + block.queries + right_) - block.key;
-    }
-    parts.push_back(attend(qkv[0], qkv[1], qkv[2], key_mask, positions, block));
-  }
-  const at::Tensor context = parts.size() == 1 ? parts.front() : at::cat(parts, 2);
-  return at::linear(context.transpose(1, 2).reshape({batch, frames, heads_ * head_width_}),
-                    out_weight_, out_bias_);
+std::unique_ptr<const Attention> make_attention(const EncoderConfig& config,
+                                                const WeightReader& reader) {
+  if (config.positions == EncoderConfig::Positions::absolute)
+    return std::make_unique<Attention>(config, reader);
+  if (config.global_tokens > 0) return std::make_unique<GlobalAttention>(config, reader);
+  return std::make_unique<RelativeAttention>(config, reader);
 }
 
 }  // namespace rtfx

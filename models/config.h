@@ -8,31 +8,120 @@
 namespace rtfx {
 
 struct FeatureConfig {
+  /// Over a row's valid frames: each mel bin by itself, all bins together, or with numbers that the
+  /// model brings along.
+  enum class Normalization { none, per_feature, all_features, fixed };
+
   int64_t sample_rate = 16000;
   int64_t mel_bins = 80;
   int64_t n_fft = 512;
-  int64_t window = 400;  // samples
-  int64_t hop = 160;     // samples
+  int64_t window = 400;               // samples
+  int64_t hop = 160;                  // samples
+  std::string window_shape = "hann";  // or hamming, blackman, bartlett; none = a rectangle
+  double preemphasis = 0.97;          // 0 = none
+  double magnitude_power = 2;         // of the spectrum that the filterbank sees
+  bool log = true;
+  double log_guard = 0x1p-24;  // added to the mel values before the logarithm,
+  bool log_clamp = false;      // or their least value
+  Normalization normalization = Normalization::per_feature;
+  std::vector<double> fixed_mean, fixed_deviation;  // [mel_bins], with Normalization::fixed
+
+  /// Feature frames of so many samples. A single frame has no deviation, so that per_feature would
+  /// make zeros of it (NeMo refuses it on a GPU): there it counts as no utterance.
+  int64_t frames(int64_t samples) const {
+    const int64_t whole = samples / hop;
+    return whole == 1 && normalization == Normalization::per_feature ? 0 : whole;
+  }
 };
 
 struct EncoderConfig {
+  /// Strided convolutions, or `subsampling_factor` frames side by side as one (1 = a linear map of
+  /// each frame).
+  enum class FrontEnd { convolution, stacking };
+  /// What attention knows of time: distances; distances as NeMo's local attention knows them;
+  /// sinusoids added to the input.
+  enum class Positions { relative, local, absolute };
+  enum class ContextStyle { regular, chunked, chunked_with_right };
+  enum class ConvolutionNorm { batch, fused_batch, layer, group, instance };
+  enum class Reduction { none, pooling, striding };
+
   int64_t layers = 0;
-  int64_t width = 0;  // d
+  int64_t width = 0;         // d
+  int64_t output_width = 0;  // of a linear map behind the last layer; 0 = none
   int64_t heads = 0;
-  int64_t conv_kernel = 0;
+  int64_t feed_forward_expansion = 4;
+  bool use_bias = true;   // biases of the layers' linear maps and convolutions
+  bool x_scaling = true;  // multiply by sqrt(width) after sub-sampling
+
+  FrontEnd front_end = FrontEnd::convolution;
   int64_t subsampling_factor = 8;
-  /// Encoder frames of so many mel frames.
-  int64_t subsampled(int64_t frames) const {
-    for (int64_t f = 2; f <= subsampling_factor; f *= 2) frames = (frames + 1) / 2;
-    return frames;
-  }
   int64_t subsampling_channels = 256;
   bool depthwise_subsampling = true;  // dw_striding (FastConformer) or striding (Conformer)
-  int64_t feed_forward_expansion = 4;
-  bool use_bias = true;        // biases of the layers' linear maps and convolutions
-  bool x_scaling = true;       // multiply by sqrt(width) after sub-sampling
-  int64_t left_context = -1;   // frames of attention to the left, -1 = all
-  int64_t right_context = -1;  // and to the right
+  bool causal_downsampling = false;   // kernels that reach back only, in time and in mel bins
+  bool stacking_norm = false;         // stacking: layer norm of the features
+
+  /// Frames again, `reduction_factor` times fewer, behind layer `reduction_position` (-1 = the
+  /// end).
+  Reduction reduction = Reduction::none;
+  int64_t reduction_factor = 1;
+  int64_t reduction_position = -1;
+
+  int64_t conv_kernel = 0;
+  int64_t conv_right_context = -1;  // frames after the kernel's own; -1 = half of the kernel
+  ConvolutionNorm conv_norm = ConvolutionNorm::batch;
+  int64_t norm_groups = 1;  // ConvolutionNorm::group
+
+  Positions positions = Positions::relative;
+  /// Frames of attention: the query's own chunk, so many to its left and to its right; -1 = all.
+  int64_t left_context = -1;
+  int64_t right_context = -1;
+  int64_t chunk = 1;
+  /// What the three come from (select_context), in NeMo's words, and what the file offers, the
+  /// default first.
+  ContextStyle context_style = ContextStyle::regular;
+  std::vector<int64_t> context = {-1, -1};
+  std::vector<std::vector<int64_t>> contexts = {{-1, -1}};
+
+  /// Local attention: so many frames, so far apart, that all frames see and that see all frames.
+  int64_t global_tokens = 0;
+  int64_t global_tokens_spacing = 1;
+  bool global_attn_separate = false;  // with linear maps of their own
+
+  /// Width of the frames that the heads get.
+  int64_t frame_width() const { return output_width > 0 ? output_width : width; }
+  /// What one strided convolution leaves of an axis (time or mel bins).
+  int64_t halved(int64_t extent) const {
+    return causal_downsampling ? extent / 2 + 1 : (extent + 1) / 2;
+  }
+  /// Mel frames of one encoder frame.
+  int64_t factor() const { return subsampling_factor * reduction_factor; }
+  /// Encoder frames of so many mel frames. Stacking drops an incomplete last stack. No frames stay
+  /// no frames, also where NeMo's causal convolutions would make one of their padding.
+  int64_t subsampled(int64_t frames) const {
+    if (frames <= 0) return 0;
+    return reduced(front_end == FrontEnd::stacking ? frames / subsampling_factor
+                                                   : convolved(frames));
+  }
+  /// The same of what sub-sampling leaves.
+  int64_t reduced(int64_t frames) const {
+    for (int64_t f = 2; f <= reduction_factor; f *= 2) {
+      frames = reduction == Reduction::pooling ? frames / reduction_factor : (frames + 1) / 2;
+    }
+    return frames;
+  }
+  /// Reduction::striding as a front end of its own, of frames `width` wide.
+  EncoderConfig reduction_convolutions() const {
+    EncoderConfig strided;
+    strided.width = strided.subsampling_channels = width;
+    strided.subsampling_factor = reduction_factor;
+    strided.depthwise_subsampling = strided.x_scaling = false;
+    return strided;
+  }
+  /// What the strided convolutions leave of an axis.
+  int64_t convolved(int64_t extent) const {
+    for (int64_t f = 2; f <= subsampling_factor; f *= 2) extent = halved(extent);
+    return extent;
+  }
 };
 
 struct PredictionConfig {
@@ -68,13 +157,11 @@ struct ModelConfig {
   }
   /// Encoder frames of an utterance of so many samples: what Features and Encoder give as lengths.
   int64_t encoded_frames(int64_t samples) const {
-    int64_t frames = samples / features.hop;
-    if (frames <= 1) return 0;
-    return encoder.subsampled(frames);
+    return encoder.subsampled(features.frames(samples));
   }
   /// Seconds of audio per encoder frame.
   double frame_seconds() const {
-    return static_cast<double>(features.hop * encoder.subsampling_factor) / features.sample_rate;
+    return static_cast<double>(features.hop * encoder.factor()) / features.sample_rate;
   }
 };
 

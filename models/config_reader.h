@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/config.h"
+#include "models/contexts.h"
 #include "models/state_dict.h"
 #include "models/yaml_view.h"
 

@@ -3,7 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "models/attention.h"
+#include "models/convolution_norm.h"
 #include "models/weight_reader.h"
 
 namespace rtfx {
@@ -23,24 +26,33 @@ struct FeedForward {
   at::Tensor weight1, bias1, weight2, bias2;
 };
 
-/// Pointwise, GLU, depthwise with batch norm folded into it (in float32), SiLU, pointwise.
+/// What the layers know of a batch besides its frames.
+struct FrameMasks {
+  at::Tensor key_mask;   // [B, T'] bool: frames of the utterance
+  at::Tensor mask;       // [B, T', 1]: the same in the dtype of the frames
+  at::Tensor norm_mask;  // as ConvolutionNorm takes it
+  at::Tensor positions;  // as Attention takes them
+};
+
+/// Pointwise, GLU, depthwise, norm, SiLU, pointwise. Batch norm is folded into the depthwise
+/// convolution (in float32).
 struct ConvolutionModule {
-  explicit ConvolutionModule(const WeightReader& reader);
-  /// x [B, T', d]; mask [B, T', 1] in x's dtype zeroes the padding that the kernel could reach.
-  at::Tensor operator()(const at::Tensor& x, const at::Tensor& mask) const;
+  ConvolutionModule(const EncoderConfig& config, const WeightReader& reader);
+  /// x [B, T', d]; masks.mask zeroes the padding that the kernel could reach.
+  at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
 
   at::Tensor pointwise1, bias1, depthwise, depthwise_bias, pointwise2, bias2;
+  int64_t left, right;  // frames that the kernel reaches to each side
+  std::unique_ptr<const ConvolutionNorm> norm;
 };
 
 struct ConformerLayer {
   ConformerLayer(const EncoderConfig& config, const WeightReader& reader);
-  /// As Attention takes x, key_mask and positions; mask as ConvolutionModule does.
-  at::Tensor operator()(at::Tensor x, const at::Tensor& key_mask, const at::Tensor& mask,
-                        const at::Tensor& positions) const;
+  at::Tensor operator()(at::Tensor x, const FrameMasks& masks) const;
 
   LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;
   FeedForward feed_forward1, feed_forward2;
-  Attention attention;
+  std::unique_ptr<const Attention> attention;
   ConvolutionModule convolution;
 };
 

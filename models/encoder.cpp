@@ -3,39 +3,114 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "models/conformer_layer.h"
+#include "models/reduction.h"
 #include "models/subsampling.h"
 
 namespace rtfx {
 
 struct Encoder::Implementation {
-  Subsampling subsampling;
+  Implementation(const EncoderConfig& of, int64_t mel_bins, const WeightReader& reader)
+      : config(of),
+        over_time(norms_over_time(of)),
+        front_end(make_front_end(of, mel_bins, reader)),
+        out_weight(reader.optional("out_proj.weight")),
+        out_bias(reader.optional("out_proj.bias")) {
+    for (int64_t i = 0; i < of.layers; ++i)
+      layers.emplace_back(of, reader.below(fmt::format("layers.{}", i)));
+    if (of.reduction != EncoderConfig::Reduction::none) reduction.emplace(of, reader);
+  }
+
+  Encoded subsample(const Features& features) const;
+  Encoded reduce(const Encoded& encoded) const;
+  FrameMasks masks(const Encoded& encoded) const;
+  at::Tensor positions(const at::Tensor& frames) const;
+  at::Tensor norm_mask(const at::Tensor& feature_lengths, int64_t frames) const;
+
+  EncoderConfig config;
+  bool over_time;
+  FrontEnd front_end;
   std::vector<ConformerLayer> layers;
+  std::optional<Reduction> reduction;
+  at::Tensor out_weight, out_bias;
 };
 
-Encoder::Encoder(const EncoderConfig& config, int64_t mel_bins, const StateDict& weights,
-                 at::Device device, at::ScalarType dtype) {
-  const WeightReader reader(weights, "encoder.", device, dtype);
-  implementation_ = std::make_unique<Implementation>(
-      Implementation{Subsampling(config, mel_bins, reader.below("pre_encode")), {}});
-  for (int64_t i = 0; i < config.layers; ++i) {
-    implementation_->layers.emplace_back(config, reader.below(fmt::format("layers.{}", i)));
-  }
+Encoded Encoder::Implementation::subsample(const Features& features) const {
+  Features input = features;
+  // Norms over time see the frame of NeMo's last window too, which is no frame of the utterance.
+  if (over_time) input.values = at::constant_pad_nd(input.values, {0, 1});
+  auto [frames, lengths] = std::visit([&](const auto& f) { return f(input); }, front_end);
+  if (config.positions == EncoderConfig::Positions::absolute)
+    frames = frames + absolute_positions(frames.size(1), frames.size(2), frames.options());
+  return {frames, lengths};
 }
+
+Encoded Encoder::Implementation::reduce(const Encoded& encoded) const {
+  const auto [frames, lengths] = (*reduction)(encoded.frames, encoded.lengths);
+  return {frames, lengths};
+}
+
+FrameMasks Encoder::Implementation::masks(const Encoded& encoded) const {
+  const at::Tensor key_mask = frame_mask(encoded.lengths, encoded.frames.size(1));
+  return {key_mask,
+          key_mask.unsqueeze(-1).to(encoded.frames.scalar_type()),
+          {},
+          positions(encoded.frames)};
+}
+
+/// Undefined where they are in the frames themselves.
+at::Tensor Encoder::Implementation::positions(const at::Tensor& frames) const {
+  const int64_t count = frames.size(1);
+  switch (config.positions) {
+    case EncoderConfig::Positions::relative:
+      return relative_positions(count, config.width, frames.options());
+    case EncoderConfig::Positions::local:
+      return local_positions(count, config.width, config.left_context, config.right_context,
+                             frames.options());
+    case EncoderConfig::Positions::absolute:
+      break;
+  }
+  return {};
+}
+
+at::Tensor Encoder::Implementation::norm_mask(const at::Tensor& feature_lengths,
+                                              int64_t frames) const {
+  const at::Tensor lengths =
+      std::visit([&](const auto& f) { return f.subsampled(feature_lengths + 1); }, front_end);
+  return frame_mask(lengths, frames).unsqueeze(1).to(at::kFloat);
+}
+
+Encoder::Encoder(const EncoderConfig& config, int64_t mel_bins, const StateDict& weights,
+                 at::Device device, at::ScalarType dtype)
+    : implementation_(std::make_unique<Implementation>(
+          config, mel_bins, WeightReader(weights, "encoder.", device, dtype))) {}
 
 Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 
 Encoded Encoder::operator()(const Features& features) const {
-  auto [x, lengths] = implementation_->subsampling(features);
-  const at::Tensor key_mask = frame_mask(lengths, x.size(1));
-  const at::Tensor mask = key_mask.unsqueeze(-1).to(x.scalar_type());
-  const at::Tensor positions = relative_positions(x.size(1), x.size(2), x.options());
-  for (const ConformerLayer& layer : implementation_->layers)
-    x = layer(x, key_mask, mask, positions);
-  return {x, lengths};
+  const Implementation& all = *implementation_;
+  Encoded encoded = all.subsample(features);
+  FrameMasks masks = all.masks(encoded);
+  if (all.over_time) masks.norm_mask = all.norm_mask(features.lengths, encoded.frames.size(1));
+  for (size_t i = 0; i < all.layers.size(); ++i) {
+    encoded.frames = all.layers[i](encoded.frames, masks);
+    if (!all.reduction || all.config.reduction_position != static_cast<int64_t>(i)) continue;
+    encoded = all.reduce(encoded);
+    masks = all.masks(encoded);
+  }
+  if (all.out_weight.defined())
+    encoded.frames = at::linear(encoded.frames, all.out_weight, all.out_bias);
+  if (all.reduction && all.config.reduction_position < 0) encoded = all.reduce(encoded);
+  if (all.over_time) {
+    const int64_t frames = all.config.subsampled(features.values.size(2));
+    encoded.frames = encoded.frames.narrow(1, 0, std::max<int64_t>(1, frames));
+  }
+  return encoded;
 }
 
 }  // namespace rtfx

@@ -12,7 +12,7 @@ namespace rtfx {
 
 struct Encoded {
   at::Tensor frames;   // [B, T', D] in the encoder's dtype; undefined beyond a row's length
-  at::Tensor lengths;  // [B] int64, ceil(T / subsampling factor)
+  at::Tensor lengths;  // [B] int64, EncoderConfig::subsampled() of the feature frames
 };
 
 class Encoder {

@@ -11,8 +11,6 @@
 namespace rtfx {
 namespace {
 
-constexpr double kPreemphasis = 0.97;
-constexpr double kLogGuard = 0x1p-24;
 constexpr double kStdGuard = 1e-5;
 
 /// Slaney's mel scale: linear below 1 kHz, logarithmic above.
@@ -26,9 +24,19 @@ double mel_of_hz(double hz) {
   return hz < 1000 ? hz * 3 / 200 : 15 + 27 * std::log(hz / 1000) / std::log(6.4);
 }
 
-/// Symmetric Hann window, as torch.hann_window(n, periodic=False).
-at::Tensor hann(int64_t n) {
-  return at::hann_window(n, /*periodic=*/false, at::TensorOptions(at::kFloat));
+/// Symmetric windows, as torch.hann_window(n, periodic=False) and its siblings.
+at::Tensor window_of(const std::string& shape, int64_t n) {
+  const at::TensorOptions options(at::kFloat);
+  if (shape == "hann") return at::hann_window(n, false, options);
+  if (shape == "hamming") return at::hamming_window(n, false, options);
+  if (shape == "blackman") return at::blackman_window(n, false, options);
+  if (shape == "bartlett") return at::bartlett_window(n, false, options);
+  return at::ones({n}, options);
+}
+
+at::Tensor column(const std::vector<double>& numbers, at::Device device) {
+  if (numbers.empty()) return {};
+  return at::tensor(numbers, at::kFloat).unsqueeze(1).to(device);
 }
 
 /// [1, T] < [B, 1]: true where a position is inside its row.
@@ -59,7 +67,10 @@ at::Tensor slaney_filterbank(int64_t sample_rate, int64_t n_fft, int64_t mel_bin
 
 FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict& weights,
                                    at::Device device)
-    : config_(config) {
+    : config_(config),
+      fixed_mean_(column(config.fixed_mean, device)),
+      fixed_scale_(column(config.fixed_deviation, device)),
+      zero_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {
   const auto stored = [&](const char* name) {
     const auto found = weights.find(std::string("preprocessor.featurizer.") + name);
     return found == weights.end() ? at::Tensor() : found->second.to(at::kFloat);
@@ -71,19 +82,19 @@ FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict&
           .to(device);
   const at::Tensor window = stored("window");
   const int64_t left = (config.n_fft - config.window) / 2;
-  window_ = at::constant_pad_nd(window.defined() ? window : hann(config.window),
-                                {left, config.n_fft - config.window - left})
-                .to(device);
+  window_ =
+      at::constant_pad_nd(window.defined() ? window : window_of(config.window_shape, config.window),
+                          {left, config.n_fft - config.window - left})
+          .to(device);
 }
 
 Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor& lengths) const {
   RTFX_CHECK(audio.dim() == 2 && audio.scalar_type() == at::kFloat, "audio is [B, L] float32");
   // Selected, not multiplied: padding may hold NaN.
   const at::Tensor valid = inside(audio.size(1), lengths);
-  const at::Tensor zero = at::zeros({}, audio.options());
-  const at::Tensor clean = at::where(valid, audio, zero);
+  const at::Tensor clean = at::where(valid, audio, zero_);
   const at::Tensor previous = at::constant_pad_nd(clean.narrow(1, 0, clean.size(1) - 1), {1, 0});
-  const at::Tensor emphasised = at::where(valid, clean - kPreemphasis * previous, zero);
+  const at::Tensor emphasised = at::where(valid, clean - config_.preemphasis * previous, zero_);
 
   const at::Tensor spectrum =
       at::stft(at::constant_pad_nd(emphasised, {config_.n_fft / 2, config_.n_fft / 2}),
@@ -91,20 +102,38 @@ Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor&
                /*onesided=*/true, /*return_complex=*/true);
   // The last frame, centred at the end of the longest row, is valid for none.
   const int64_t frames = std::max<int64_t>(1, audio.size(1) / config_.hop);
-  const at::Tensor power = at::view_as_real(spectrum.narrow(2, 0, frames)).square().sum(-1);
-  const at::Tensor mel = at::matmul(filterbank_, power).add(kLogGuard).log();
+  at::Tensor power = at::view_as_real(spectrum.narrow(2, 0, frames)).square().sum(-1);
+  if (config_.magnitude_power != 2) power = power.sqrt().pow(config_.magnitude_power);
 
-  const at::Tensor frame_lengths = at::floor_divide(lengths, config_.hop);
-  const at::Tensor mask = inside(frames, frame_lengths).unsqueeze(1);  // [B, 1, T]
-  const at::Tensor count = frame_lengths.to(at::kFloat).view({-1, 1, 1});
-  const at::Tensor mean = at::where(mask, mel, zero).sum(2, true) / count;
-  const at::Tensor centred = at::where(mask, mel - mean, zero);
-  const at::Tensor deviation = (centred.square().sum(2, true) / (count - 1)).sqrt();
-  const at::Tensor scale = at::where(deviation.isnan(), zero, deviation) + kStdGuard;
-  // A single frame has no deviation and would be all zeros: no utterance, length 0.
-  const at::Tensor usable =
-      at::where(frame_lengths > 1, frame_lengths, at::zeros_like(frame_lengths));
-  return {at::where(mask, centred / scale, zero), usable};
+  at::Tensor frame_lengths = at::floor_divide(lengths, config_.hop);
+  const at::Tensor mask = inside(frames, frame_lengths).unsqueeze(1);
+  const at::Tensor values = normalised(mel(power), mask, frame_lengths);
+  if (config_.normalization == FeatureConfig::Normalization::per_feature) {
+    // A single frame has no deviation and is all zeros now: no utterance, length 0.
+    frame_lengths = at::where(frame_lengths > 1, frame_lengths, at::zeros_like(frame_lengths));
+  }
+  return {at::where(mask, values, zero_), frame_lengths};
+}
+
+at::Tensor FeatureExtractor::mel(const at::Tensor& power) const {
+  const at::Tensor mel = at::matmul(filterbank_, power);
+  if (!config_.log) return mel;
+  return (config_.log_clamp ? mel.clamp_min(config_.log_guard) : mel.add(config_.log_guard)).log();
+}
+
+at::Tensor FeatureExtractor::normalised(const at::Tensor& values, const at::Tensor& mask,
+                                        const at::Tensor& frames) const {
+  using Normalization = FeatureConfig::Normalization;
+  if (config_.normalization == Normalization::none) return values;
+  if (config_.normalization == Normalization::fixed) return (values - fixed_mean_) / fixed_scale_;
+  const bool all = config_.normalization == Normalization::all_features;
+  const std::vector<int64_t> axes = all ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2};
+  at::Tensor count = frames.to(at::kFloat).view({-1, 1, 1});
+  if (all) count = count * values.size(1);
+  const at::Tensor mean = at::where(mask, values, zero_).sum(axes, true) / count;
+  const at::Tensor centred = at::where(mask, values - mean, zero_);
+  const at::Tensor deviation = (centred.square().sum(axes, true) / (count - 1)).sqrt();
+  return centred / (at::where(deviation.isnan(), zero_, deviation) + kStdGuard);
 }
 
 }  // namespace rtfx

@@ -22,25 +22,69 @@ void add_affine(Shapes& shapes, const std::string& name, Shape weight, bool bias
   if (bias) shapes[name + ".bias"] = {rows};
 }
 
-void add_subsampling(Shapes& shapes, const EncoderConfig& e, int64_t mel_bins) {
-  const std::string conv = "encoder.pre_encode.conv.";
+void add_stacking(Shapes& shapes, const EncoderConfig& e, int64_t mel_bins) {
+  const std::string prefix = "encoder.pre_encode";
+  add_affine(shapes, e.subsampling_factor == 1 ? prefix : prefix + ".proj_out",
+             {e.width, e.subsampling_factor * mel_bins}, true);
+  if (e.stacking_norm) add_affine(shapes, prefix + ".pre_norm", {mel_bins}, true);
+}
+
+void add_convolutions(Shapes& shapes, const EncoderConfig& e, int64_t bins,
+                      const std::string& prefix) {
+  const std::string conv = prefix + "conv.";
   const int64_t c = e.subsampling_channels;
   add_affine(shapes, conv + "0", {c, 1, 3, 3}, true);
-  if (e.depthwise_subsampling) {
-    int64_t index = 2;
-    for (int64_t factor = 4; factor <= e.subsampling_factor; factor *= 2, index += 3) {
+  int64_t index = 2;
+  for (int64_t factor = 4; factor <= e.subsampling_factor; factor *= 2) {
+    if (e.depthwise_subsampling) {
       add_affine(shapes, conv + std::to_string(index), {c, 1, 3, 3}, true);
       add_affine(shapes, conv + std::to_string(index + 1), {c, c, 1, 1}, true);
-    }
-  } else {
-    int64_t index = 2;
-    for (int64_t factor = 4; factor <= e.subsampling_factor; factor *= 2, index += 2) {
+      index += 3;
+    } else {
       add_affine(shapes, conv + std::to_string(index), {c, c, 3, 3}, true);
+      index += 2;
     }
   }
-  int64_t bins = mel_bins;
-  for (int64_t factor = 2; factor <= e.subsampling_factor; factor *= 2) bins = (bins + 1) / 2;
-  add_affine(shapes, "encoder.pre_encode.out", {e.width, c * bins}, true);
+  add_affine(shapes, prefix + "out", {e.width, c * e.convolved(bins)}, true);
+}
+
+void add_front_end(Shapes& shapes, const EncoderConfig& e, int64_t mel_bins) {
+  if (e.front_end == EncoderConfig::FrontEnd::stacking) {
+    add_stacking(shapes, e, mel_bins);
+  } else {
+    add_convolutions(shapes, e, mel_bins, "encoder.pre_encode.");
+  }
+}
+
+void add_reduction(Shapes& shapes, const EncoderConfig& e) {
+  if (e.reduction != EncoderConfig::Reduction::striding) return;
+  add_convolutions(shapes, e.reduction_convolutions(), e.width,
+                   "encoder.reduction_subsampling.reduction_enc.");
+}
+
+void add_attention(Shapes& shapes, const EncoderConfig& e, const std::string& attention) {
+  const int64_t d = e.width;
+  for (const char* linear : {"linear_q", "linear_k", "linear_v", "linear_out"})
+    add_affine(shapes, attention + linear, {d, d}, e.use_bias);
+  if (e.positions != EncoderConfig::Positions::absolute) {
+    shapes[attention + "linear_pos.weight"] = {d, d};
+    shapes[attention + "pos_bias_u"] = {e.heads, d / e.heads};
+    shapes[attention + "pos_bias_v"] = {e.heads, d / e.heads};
+  }
+  if (e.global_attn_separate) {
+    for (const char* linear : {"global_q", "global_k", "global_v"})
+      add_affine(shapes, attention + linear, {d, d}, e.use_bias);
+  }
+}
+
+/// Every kind goes by the name of batch norm.
+void add_convolution_norm(Shapes& shapes, const EncoderConfig& e, const std::string& name) {
+  using Norm = EncoderConfig::ConvolutionNorm;
+  if (e.conv_norm != Norm::instance) add_affine(shapes, name, {e.width}, true);
+  if (e.conv_norm == Norm::batch) {
+    shapes[name + ".running_mean"] = {e.width};
+    shapes[name + ".running_var"] = {e.width};
+  }
 }
 
 void add_layer(Shapes& shapes, const EncoderConfig& e, const std::string& layer) {
@@ -53,18 +97,11 @@ void add_layer(Shapes& shapes, const EncoderConfig& e, const std::string& layer)
     add_affine(shapes, layer + ff + ".linear1", {e.feed_forward_expansion * d, d}, e.use_bias);
     add_affine(shapes, layer + ff + ".linear2", {d, e.feed_forward_expansion * d}, e.use_bias);
   }
-  for (const char* linear : {"linear_q", "linear_k", "linear_v", "linear_out"}) {
-    add_affine(shapes, layer + "self_attn." + linear, {d, d}, e.use_bias);
-  }
-  shapes[layer + "self_attn.linear_pos.weight"] = {d, d};
-  shapes[layer + "self_attn.pos_bias_u"] = {e.heads, d / e.heads};
-  shapes[layer + "self_attn.pos_bias_v"] = {e.heads, d / e.heads};
+  add_attention(shapes, e, layer + "self_attn.");
   add_affine(shapes, layer + "conv.pointwise_conv1", {2 * d, d, 1}, e.use_bias);
   add_affine(shapes, layer + "conv.depthwise_conv", {d, 1, e.conv_kernel}, e.use_bias);
   add_affine(shapes, layer + "conv.pointwise_conv2", {d, d, 1}, e.use_bias);
-  add_affine(shapes, layer + "conv.batch_norm", {d}, true);
-  shapes[layer + "conv.batch_norm.running_mean"] = {d};
-  shapes[layer + "conv.batch_norm.running_var"] = {d};
+  add_convolution_norm(shapes, e, layer + "conv.batch_norm");
 }
 
 /// Widths of the stateless network's tables, newest label first.
@@ -108,11 +145,14 @@ bool is_statistic(const std::string& name) { return name.find(".running_") != st
 
 std::map<std::string, std::vector<int64_t>> expected_tensors(const ModelConfig& config) {
   Shapes shapes;
-  add_subsampling(shapes, config.encoder, config.features.mel_bins);
+  add_front_end(shapes, config.encoder, config.features.mel_bins);
+  add_reduction(shapes, config.encoder);
   for (int64_t i = 0; i < config.encoder.layers; ++i) {
     add_layer(shapes, config.encoder, fmt::format("encoder.layers.{}.", i));
   }
-  const int64_t d = config.encoder.width;
+  const int64_t d = config.encoder.frame_width();
+  if (config.encoder.output_width > 0)
+    add_affine(shapes, "encoder.out_proj", {d, config.encoder.width}, true);
   if (config.has_ctc) add_affine(shapes, "ctc", {config.vocabulary + 1, d, 1}, true);
   if (config.has_transducer) {
     add_prediction(shapes, config.prediction, config.vocabulary);

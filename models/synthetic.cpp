@@ -15,8 +15,8 @@ constexpr uint64_t kSeed = 1;
 
 Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
                                 const std::string& where) {
-  const int64_t ours = stand_in.config.encoder.subsampling_factor;
-  const int64_t wanted = architecture.encoder.subsampling_factor;
+  const int64_t ours = stand_in.config.encoder.factor();
+  const int64_t wanted = architecture.encoder.factor();
   if (ours % wanted != 0) {
     throw UserError(
         where,
@@ -52,7 +52,7 @@ StandIn::StandIn(const Checkpoint& checkpoint, int64_t factor, at::Device device
     : features_(checkpoint.config.features, checkpoint.weights, device),
       encoder_(checkpoint.config.encoder, checkpoint.config.features.mel_bins, checkpoint.weights,
                device, dtype),
-      repeat_(checkpoint.config.encoder.subsampling_factor / factor) {}
+      repeat_(checkpoint.config.encoder.factor() / factor) {}
 
 Encoded StandIn::operator()(const Encoded& timed, const at::Tensor& audio,
                             const at::Tensor& lengths) const {

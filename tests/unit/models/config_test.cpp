@@ -91,12 +91,21 @@ TEST(ReadConfig, EveryKindOfModelIsRecognised) {
 TEST(ReadConfig, UnsupportedSettingsAreNamed) {
   const StateDict weights = random_state_dict(test::small_config(), 1);
   for (const auto& [yaml, name] : std::vector<std::pair<std::string, std::string>>{
-           {"preprocessor: {normalize: all_features}", "preprocessor.normalize: all_features"},
+           {"preprocessor: {exact_pad: true}", "preprocessor.exact_pad: true"},
+           {"preprocessor: {window: kaiser}", "preprocessor.window: kaiser"},
+           {"preprocessor: {mel_norm: null, lowfreq: 50}", "preprocessor.lowfreq: 50"},
+           {"preprocessor: {_target_: a.AudioToMFCCPreprocessor}", "AudioToMFCCPreprocessor"},
            {"encoder: {subsampling: vggnet}", "encoder.subsampling: vggnet"},
-           {"encoder: {self_attention_model: abs_pos}", "encoder.self_attention_model: abs_pos"},
-           {"encoder: {conv_norm_type: layer_norm}", "encoder.conv_norm_type"},
-           {"encoder: {att_context_style: chunked_limited}", "encoder.att_context_style"},
-           {"encoder: {causal_downsampling: true}", "encoder.causal_downsampling"},
+           {"encoder: {self_attention_model: abs}", "encoder.self_attention_model: abs"},
+           {"encoder: {conv_norm_type: group_norm3}", "encoder.conv_norm_type: group_norm3"},
+           {"encoder: {conv_norm_type: group_norm}", "encoder.conv_norm_type: group_norm"},
+           {"encoder: {conv_context_size: [4, 5]}", "encoder.conv_context_size does not fit"},
+           {"encoder: {conv_context_size: left}", "encoder.conv_context_size: left"},
+           {"encoder: {att_context_style: wild}", "encoder.att_context_style: wild"},
+           {"encoder: {att_context_size: [1, 2, 3]}", "encoder.att_context_size: no such"},
+           {"encoder: {reduction: pooling, reduction_factor: 3}", "reduction_factor is 3"},
+           {"encoder: {reduction: pooling, reduction_factor: 2, reduction_position: 2}",
+            "reduction_position is 2"},
            {"decoder: {blank_as_pad: false}", "decoder.blank_as_pad"},
            {"sample_rate: 8000", "sample_rate: 8000"},
            {"encoder: {n_layers: {a: 1}}", "encoder.n_layers is not an integer"},
@@ -109,6 +118,87 @@ TEST(ReadConfig, UnsupportedSettingsAreNamed) {
               std::string::npos)
         << yaml;
   }
+}
+
+TEST(ReadConfig, DamagedSizesAreErrors) {
+  const StateDict weights = random_state_dict(test::small_config(), 1);
+  for (const std::string setting :
+       {"window_size: 0", "window_size: -1", "window_size: .nan", "window_size: 1e30",
+        "window_stride: 0", "window_stride: 1e-9", "n_window_stride: 0", "n_fft: 0", "n_fft: -512",
+        "n_fft: 399", "n_fft: 256", "n_fft: 1000000000", "features: 0", "features: -1",
+        "features: 1000000000", "preemph: .inf", "mag_power: .nan",
+        "normalize: {fixed_mean: [1], fixed_std: [1]}"}) {
+    std::vector<std::string> notices;
+    EXPECT_NE(message_of([&] {
+                parse("decoding: {durations: [0,1,2,3,4]}\npreprocessor: {" + setting + "}",
+                      weights, notices);
+              }).find("preprocessor."),
+              std::string::npos)
+        << setting;
+  }
+  for (const auto& [name, tensor] : std::vector<std::pair<std::string, at::Tensor>>{
+           {"encoder.layers.0.self_attn.pos_bias_u", at::zeros({0, 8})},
+           {"encoder.layers.0.self_attn.pos_bias_u", at::zeros({3, 8})},
+           {"encoder.layers.0.self_attn.pos_bias_u", at::zeros({16})},
+           {"encoder.layers.0.feed_forward1.linear1.weight", at::zeros({64, 0})},
+           {"encoder.layers.0.conv.depthwise_conv.weight", at::zeros({16, 1, 0})},
+           {"encoder.layers.0.conv.depthwise_conv.weight", at::zeros({16, 1, 8})},
+           {"encoder.pre_encode.conv.0.weight", at::zeros({})},
+           {"preprocessor.featurizer.fb", at::zeros({1, 0, 257})},
+           {"preprocessor.featurizer.fb", at::zeros({257})},
+           {"preprocessor.featurizer.fb", at::zeros({1, 80, 300})},
+           {"preprocessor.featurizer.window", at::zeros({300})},
+           {"joint.enc.weight", at::zeros({0, 16})},
+           {"joint.joint_net.weight", at::zeros({4})},
+           {"decoder.prediction.embed.weight", at::zeros({1, 12})},
+           {"ctc.weight", at::zeros({21, 16})}}) {
+    StateDict damaged = weights;
+    damaged[name] = tensor;
+    std::vector<std::string> notices;
+    EXPECT_NE(message_of([&] {
+                canonical_state_dict(
+                    damaged, parse("decoding: {durations: [0,1,2,3,4]}", damaged, notices), "m");
+              }),
+              "")
+        << name;
+  }
+}
+
+TEST(ReadConfig, ModelsOfOtherKindsAreCalledWhatTheyAre) {
+  const StateDict weights = random_state_dict(test::small_config(), 1);
+  for (const auto& [yaml, tensor, name] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"target: a.EncDecMultiTaskModel", "", "an attention encoder-decoder"},
+           {"target: a.EncDecMultiTalkerRNNTBPEModel", "", "a multi-talker model"},
+           {"target: a.EncDecSpeakerLabelModel", "", "a speaker recognition model"},
+           {"target: a.SpeechEncDecSelfSupervisedModel", "", "a self-supervised encoder"},
+           {"target: a.EncDecClassificationModel", "", "a classification model"},
+           {"target: a.EncDecHybridRNNTCTCBPEModelWithPrompt", "", "a prompt-conditioned model"},
+           {"a: 1", "prompt_kernel.0.weight", "a prompt-conditioned model"},
+           {"a: 1", "joint.blank_pred.0.weight", "(HAT)"},
+           {"joint: {_target_: a.HATJoint}", "", "(HAT)"},
+           {"joint: {num_extra_outputs: 3}", "", "a multi-blank transducer"},
+           {"decoding: {big_blank_durations: [2, 4]}", "", "a multi-blank transducer"},
+           {"a: 1", "encoder.layers.0.adapter_layer.x.weight", "adapter modules"},
+           {"a: 1", "encoder.layers.0.linear._packed_params.dtype", "a quantised export"},
+           {"encoder: {_target_: a.ConvASREncoder}", "", "unsupported encoder ConvASREncoder"},
+           {"encoder: {_target_: a.TransformerEncoder}", "", "encoder TransformerEncoder"}}) {
+    StateDict all = weights;
+    if (!tensor.empty()) all[tensor] = at::zeros({1});
+    std::vector<std::string> notices;
+    EXPECT_NE(message_of([&] { parse(yaml, all, notices); }).find(name), std::string::npos) << yaml;
+  }
+  StateDict integers = weights;
+  integers["encoder.layers.0.feed_forward1.linear1.weight"] = at::zeros({64, 16}, at::kChar);
+  StateDict headless;
+  for (const auto& [name, tensor] : weights) {
+    if (name.starts_with("encoder.")) headless[name] = tensor;
+  }
+  std::vector<std::string> notices;
+  EXPECT_NE(message_of([&] { parse("{}", integers, notices); }).find("a quantised export"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { parse("{}", headless, notices); }).find("neither a CTC head nor"),
+            std::string::npos);
 }
 
 TEST(CanonicalStateDict, NamesWhatIsMissingMisshapenOrUnknown) {

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "models/conformer_layer.h"
+#include "models/contexts.h"
 #include "models/subsampling.h"
 #include "tests/support/small_model.h"
 
@@ -15,31 +17,17 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
-TEST(RelativePositions, EqualTheSinusoids) {
-  const at::Tensor table = relative_positions(3, 8, at::kFloat);
-  ASSERT_EQ(table.size(0), 5);
-  const std::vector<float> two = {0.909297f, -0.416147f, 0.198669f, 0.980067f,
-                                  0.019999f, 0.999800f,  0.002000f, 0.999998f};
-  const std::vector<float> minus_one = {-0.841471f, 0.540302f, -0.099833f, 0.995004f,
-                                        -0.010000f, 0.999950f, -0.001000f, 1.000000f};
-  EXPECT_LT(largest_difference(table[0], at::tensor(two)), 1e-6);
-  EXPECT_LT(largest_difference(table[3], at::tensor(minus_one)), 1e-6);
-  EXPECT_LT(largest_difference(table[2], at::tensor({0.f, 1.f, 0.f, 1.f, 0.f, 1.f, 0.f, 1.f})),
-            1e-6);
-}
-
-TEST(RelativeShift, EqualsPadAndView) {
-  const at::Tensor small =
-      at::tensor({0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24}).view({3, 5});
-  EXPECT_TRUE(at::equal(relative_shift(small, 3),
-                        at::tensor({2, 3, 4, 11, 12, 13, 20, 21, 22}).view({3, 3})));
-  for (int64_t t = 1; t <= 8; ++t) {
-    const at::Tensor scores = at::randn({2, 3, t, 2 * t - 1});
-    const at::Tensor padded = at::constant_pad_nd(scores, {1, 0}).view({2, 3, 2 * t, t});
-    const at::Tensor expected =
-        padded.narrow(2, 1, 2 * t - 1).reshape({2, 3, t, 2 * t - 1}).narrow(3, 0, t);
-    EXPECT_TRUE(at::equal(relative_shift(scores, t), expected)) << t;
-  }
+TEST(Encoder, XScalingMultipliesByTheSquareRootOfTheWidth) {
+  ModelConfig config = test::small_config();
+  const StateDict weights = random_state_dict(config, 1);
+  const Features features{at::randn({1, 80, 24}), at::tensor({24}, at::kLong)};
+  const auto run = [&](bool scaling) {
+    config.encoder.x_scaling = scaling;
+    return Subsampling(config.encoder, 80,
+                       WeightReader(weights, "encoder.pre_encode.", at::kCPU, at::kFloat))(features)
+        .frames;
+  };
+  EXPECT_LT(largest_difference(run(true), run(false) * 4), 1e-4);
 }
 
 TEST(ConvolutionModule, BatchNormIsFolded) {
@@ -63,112 +51,236 @@ TEST(ConvolutionModule, BatchNormIsFolded) {
                      false, 0, 1e-5, false);
   y = at::linear(at::silu(y).transpose(1, 2), reader.get("pointwise_conv2.weight").squeeze(-1),
                  reader.get("pointwise_conv2.bias"));
-  EXPECT_LT(largest_difference(ConvolutionModule(reader)(x, at::ones({2, 11, 1})), y), 1e-5);
+  const FrameMasks all{{}, at::ones({2, 11, 1}), {}, {}};
+  EXPECT_LT(largest_difference(ConvolutionModule(test::small_config().encoder, reader)(x, all), y),
+            1e-5);
 }
 
-TEST(Subsampling, LengthsAreCeilings) {
-  for (const int64_t factor : {4, 8}) {
-    for (const bool depthwise : {true, false}) {
+/// The module on x [T, d], step by step, of which `valid` frames are the utterance; `norm` on
+/// [1, d, T].
+at::Tensor convolved(const WeightReader& reader, const at::Tensor& x, int64_t valid, int64_t left,
+                     int64_t right, const std::function<at::Tensor(const at::Tensor&)>& norm) {
+  const at::Tensor gated = at::glu(at::linear(x, reader.get("pointwise_conv1.weight").squeeze(-1),
+                                              reader.get("pointwise_conv1.bias")),
+                                   -1);
+  const at::Tensor weight = reader.get("depthwise_conv.weight").squeeze(1);  // [d, K]
+  at::Tensor y = at::empty({16, x.size(0)});
+  for (int64_t t = 0; t < x.size(0); ++t) {
+    at::Tensor sum = reader.get("depthwise_conv.bias").clone();
+    for (int64_t k = 0; k <= left + right; ++k) {
+      const int64_t frame = t - left + k;
+      if (frame >= 0 && frame < valid) sum = sum + weight.select(1, k) * gated[frame];
+    }
+    y.select(1, t).copy_(sum);
+  }
+  return at::linear(at::silu(norm(y.unsqueeze(0))[0]).t(),
+                    reader.get("pointwise_conv2.weight").squeeze(-1),
+                    reader.get("pointwise_conv2.bias"));
+}
+
+TEST(ConvolutionModule, EveryNormAndContextEqualsItsDefinition) {
+  using Norm = EncoderConfig::ConvolutionNorm;
+  for (const Norm kind :
+       {Norm::batch, Norm::fused_batch, Norm::layer, Norm::group, Norm::instance}) {
+    for (const int64_t right : {4, 0, 2, 8}) {
       ModelConfig config = test::small_config();
-      config.encoder.subsampling_factor = factor;
-      config.encoder.depthwise_subsampling = depthwise;
-      const StateDict weights = random_state_dict(config, 1);
-      const Subsampling subsampling(
-          config.encoder, 80, WeightReader(weights, "encoder.pre_encode.", at::kCPU, at::kFloat));
-      for (int64_t frames = 1; frames <= 40; frames += 3) {
-        const auto out = subsampling({at::randn({1, 80, frames}), at::tensor({frames}, at::kLong)});
-        EXPECT_EQ(out.lengths.item<int64_t>(), (frames + factor - 1) / factor);
-        EXPECT_EQ(out.frames.size(1), out.lengths.item<int64_t>());
+      config.encoder.conv_norm = kind;
+      config.encoder.norm_groups = 4;
+      config.encoder.conv_right_context = right;
+      StateDict weights = random_state_dict(config, 3);
+      for (auto& [name, tensor] : weights) {
+        if (name.find(".conv.") != std::string::npos) tensor.uniform_(0.1, 1);
       }
+      const WeightReader reader(weights, "encoder.layers.0.conv.", at::kCPU, at::kFloat);
+      const WeightReader stored = reader.below("batch_norm");
+      const at::Tensor weight = stored.optional("weight"), bias = stored.optional("bias");
+      const auto norm = [&](const at::Tensor& y) -> at::Tensor {
+        switch (kind) {
+          case Norm::batch:
+            return at::batch_norm(y, weight, bias, stored.get("running_mean"),
+                                  stored.get("running_var"), false, 0, 1e-5, false);
+          case Norm::fused_batch:
+            return y * weight.unsqueeze(1) + bias.unsqueeze(1);
+          case Norm::layer:
+            return at::layer_norm(y.transpose(1, 2), {16}, weight, bias).transpose(1, 2);
+          case Norm::group:
+            return at::group_norm(y, 4, weight, bias);
+          case Norm::instance:
+            return at::group_norm(y, 16);
+        }
+        return y;
+      };
+      // A row of 6 frames, one of them for the norm only, in a batch of 11.
+      at::Tensor x = at::randn({2, 11, 16});
+      const at::Tensor valid = at::arange(11).view({1, -1}) < at::tensor({11, 5}).view({-1, 1});
+      const at::Tensor seen = at::arange(11).view({1, -1}) < at::tensor({11, 6}).view({-1, 1});
+      const FrameMasks masks{
+          valid, valid.unsqueeze(-1).to(at::kFloat), seen.unsqueeze(1).to(at::kFloat), {}};
+      const at::Tensor ours = ConvolutionModule(config.encoder, reader)(x, masks);
+      EXPECT_LT(largest_difference(ours[0], convolved(reader, x[0], 11, 8 - right, right, norm)),
+                1e-4);
+      const at::Tensor row = convolved(reader, x[1].narrow(0, 0, 6), 5, 8 - right, right, norm);
+      EXPECT_LT(largest_difference(ours[1].narrow(0, 0, 5), row.narrow(0, 0, 5)), 1e-4);
     }
   }
 }
 
-TEST(Subsampling, ChannelComesBeforeBinInTheFlattenedOrder) {
-  ModelConfig config = test::small_config();
-  config.encoder.x_scaling = false;
-  StateDict weights = random_state_dict(config, 1);
-  const int64_t channels = 8, bins = 10;
-  // The last pointwise convolution passes a constant per channel, `out` picks column c * M' + m.
-  weights["encoder.pre_encode.conv.6.weight"].zero_();
-  weights["encoder.pre_encode.conv.6.bias"] = at::arange(channels, at::kFloat);
-  at::Tensor out = at::zeros({16, channels * bins});
-  for (int64_t i = 0; i < 16; ++i) out[i][i * 5] = 1;  // column 5i belongs to channel i / 2
-  weights["encoder.pre_encode.out.weight"] = out;
-  const Subsampling subsampling(config.encoder, 80,
-                                WeightReader(weights, "encoder.pre_encode.", at::kCPU, at::kFloat));
-  const auto result = subsampling({at::randn({1, 80, 8}), at::tensor({8}, at::kLong)});
-  EXPECT_TRUE(at::equal(result.frames[0][0], at::floor_divide(at::arange(16, at::kFloat), 2)));
-}
+using Change = std::function<void(ModelConfig&)>;
 
-TEST(Encoder, XScalingMultipliesByTheSquareRootOfTheWidth) {
-  ModelConfig config = test::small_config();
-  const StateDict weights = random_state_dict(config, 1);
-  const Features features{at::randn({1, 80, 24}), at::tensor({24}, at::kLong)};
-  const auto run = [&](bool scaling) {
-    config.encoder.x_scaling = scaling;
-    return Subsampling(config.encoder, 80,
-                       WeightReader(weights, "encoder.pre_encode.", at::kCPU, at::kFloat))(features)
-        .frames;
+/// A name and what it changes in the small model.
+struct Variant {
+  const char* name;
+  Change change;
+};
+
+Change context(EncoderConfig::ContextStyle style, std::vector<int64_t> sizes) {
+  return [=](ModelConfig& config) {
+    config.encoder.context_style = style;
+    select_context(config, sizes, "test");
   };
-  EXPECT_LT(largest_difference(run(true), run(false) * 4), 1e-4);
 }
 
-class EncoderBatch : public testing::TestWithParam<int64_t> {};
+Change local(std::vector<int64_t> sizes, int64_t tokens, bool separate) {
+  return [=](ModelConfig& config) {
+    config.encoder.positions = EncoderConfig::Positions::local;
+    config.encoder.global_tokens = tokens;
+    config.encoder.global_tokens_spacing = 3;
+    config.encoder.global_attn_separate = separate;
+    select_context(config, sizes, "test");
+  };
+}
+
+Change norm(EncoderConfig::ConvolutionNorm kind, int64_t groups = 1) {
+  return [=](ModelConfig& config) {
+    config.encoder.conv_norm = kind;
+    config.encoder.norm_groups = groups;
+  };
+}
+
+Change front_end(bool depthwise, bool causal, int64_t factor) {
+  return [=](ModelConfig& config) {
+    config.encoder.depthwise_subsampling = depthwise;
+    config.encoder.causal_downsampling = causal;
+    config.encoder.subsampling_factor = factor;
+  };
+}
+
+Change stacking(int64_t factor, bool normed) {
+  return [=](ModelConfig& config) {
+    config.encoder.front_end = EncoderConfig::FrontEnd::stacking;
+    config.encoder.subsampling_factor = factor;
+    config.encoder.stacking_norm = normed;
+  };
+}
+
+Change reduction(EncoderConfig::Reduction kind, int64_t factor, int64_t position) {
+  return [=](ModelConfig& config) {
+    config.encoder.reduction = kind;
+    config.encoder.reduction_factor = factor;
+    config.encoder.reduction_position = position;
+  };
+}
+
+/// As cache-aware models are.
+void streaming(ModelConfig& config) {
+  front_end(true, true, 8)(config);
+  norm(EncoderConfig::ConvolutionNorm::layer)(config);
+  context(EncoderConfig::ContextStyle::chunked, {6, 2})(config);
+  config.encoder.conv_right_context = 0;
+  config.features.normalization = FeatureConfig::Normalization::none;
+}
+
+std::vector<Variant> variants() {
+  using Style = EncoderConfig::ContextStyle;
+  using Norm = EncoderConfig::ConvolutionNorm;
+  using Reduction = EncoderConfig::Reduction;
+  return {
+      {"full", [](ModelConfig&) {}},
+      {"limited", context(Style::regular, {4, 4})},
+      {"left_only", context(Style::regular, {4, -1})},
+      {"chunked", context(Style::chunked, {6, 2})},
+      {"all_chunks_left", context(Style::chunked, {-1, 2})},
+      {"chunked_with_right", context(Style::chunked_with_right, {3, 4, 2})},
+      {"local", local({4, 2}, 0, false)},
+      {"global", local({4, 4}, 3, false)},
+      {"global_separate", local({2, 4}, 2, true)},
+      {"absolute",
+       [](ModelConfig& c) { c.encoder.positions = EncoderConfig::Positions::absolute; }},
+      {"layer_norm", norm(Norm::layer)},
+      {"group_norm", norm(Norm::group, 4)},
+      {"instance_norm", norm(Norm::instance)},
+      {"causal_convolution", [](ModelConfig& c) { c.encoder.conv_right_context = 0; }},
+      {"causal_striding", front_end(false, true, 4)},
+      {"streaming", streaming},
+      {"stacking", stacking(4, true)},
+      {"linear", stacking(1, false)},
+      {"pooling", reduction(Reduction::pooling, 2, 0)},
+      {"pooling_at_the_end", reduction(Reduction::pooling, 2, -1)},
+      {"striding", reduction(Reduction::striding, 2, 0)},
+      {"output_map", [](ModelConfig& c) { c.encoder.output_width = 24; }},
+  };
+}
+
+class EncoderBatch : public testing::TestWithParam<Variant> {
+ protected:
+  EncoderBatch() { GetParam().change(config_); }
+
+  ModelConfig config_ = test::small_config();
+};
 
 TEST_P(EncoderBatch, AnUtteranceDoesNotDependOnItsBatchMates) {
-  ModelConfig config = test::small_config();
-  config.encoder.left_context = config.encoder.right_context = GetParam();
-  const auto model = test::random_model(config, 5);
-  const at::Tensor clip = at::randn({80, 77});
-  const Encoded alone = (*model->encoder)({clip.unsqueeze(0), at::tensor({77}, at::kLong)});
-  at::Tensor values = at::zeros({3, 80, 160});
-  values[0].narrow(1, 0, 77).copy_(clip);
-  values[1].copy_(at::randn({80, 160}));
-  const Encoded together = (*model->encoder)({values, at::tensor({77, 160, 0}, at::kLong)});
-  EXPECT_TRUE(at::equal(together.lengths, at::tensor({10, 20, 0}, at::kLong)));
-  EXPECT_LT(largest_difference(together.frames[0].narrow(0, 0, 10), alone.frames[0]), 5e-5);
+  const auto model = test::random_model(config_, 5);
+  const std::vector<int64_t> lengths = {77, 160, 0, 1, 80, 13};
+  at::Tensor values = at::zeros({6, 80, 160});
+  for (size_t row = 0; row < lengths.size(); ++row)
+    values[static_cast<int64_t>(row)].narrow(1, 0, lengths[row]).normal_();
+  const Encoded together = (*model->encoder)({values, at::tensor(lengths)});
   EXPECT_FALSE(together.frames.isnan().any().item<bool>());
+  EXPECT_EQ(together.frames.size(2), config_.encoder.frame_width());
+  for (size_t row = 0; row < lengths.size(); ++row) {
+    const auto b = static_cast<int64_t>(row);
+    const int64_t frames = config_.encoder.subsampled(lengths[row]);
+    EXPECT_EQ(together.lengths[b].item<int64_t>(), frames) << lengths[row];
+    if (frames == 0) continue;
+    const Encoded alone = (*model->encoder)(
+        {values[b].narrow(1, 0, lengths[row]).unsqueeze(0), at::tensor({lengths[row]}, at::kLong)});
+    EXPECT_EQ(alone.frames.size(1), frames);
+    EXPECT_LT(largest_difference(together.frames[b].narrow(0, 0, frames), alone.frames[0]), 5e-5)
+        << lengths[row];
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Context, EncoderBatch, testing::Values(-1, 4));
+TEST_P(EncoderBatch, LengthsAreThoseOfTheConfiguration) {
+  const auto model = test::random_model(config_, 5);
+  for (int64_t samples = 0; samples <= 160 * 40; samples += 37) {
+    const at::Tensor audio = at::randn({1, std::max<int64_t>(samples, 1)}) * 0.1;
+    const at::Tensor lengths = at::tensor({samples}, at::kLong);
+    const Features features = (*model->features)(audio, lengths);
+    if (samples % 5 == 0) {  // the features are enough for the others
+      EXPECT_EQ((*model->encoder)(features).lengths.item<int64_t>(),
+                config_.encoded_frames(samples));
+    }
+    EXPECT_EQ(features.lengths.item<int64_t>(), config_.features.frames(samples));
+  }
+}
 
-TEST(Attention, LimitedContextInBlocksEqualsFullAttentionWithABand) {
-  EncoderConfig config = test::small_config().encoder;
-  StateDict weights = random_state_dict(test::small_config(), 8);
-  weights["encoder.layers.0.self_attn.pos_bias_u"].normal_();
-  weights["encoder.layers.0.self_attn.pos_bias_v"].normal_();
-  const WeightReader reader(weights, "encoder.layers.0.self_attn.", at::kCPU, at::kFloat);
-  const int64_t frames = 1100, left = 70, right = 30;  // three blocks of queries
-  const at::Tensor x = at::randn({1, frames, 16});
-  const at::Tensor mask = at::ones({1, frames}, at::kBool);
-  const at::Tensor positions = relative_positions(frames, 16, at::kFloat);
-  config.left_context = left;
-  config.right_context = right;
-  const at::Tensor limited = Attention(config, reader)(x, mask, positions);
+INSTANTIATE_TEST_SUITE_P(Variants, EncoderBatch, testing::ValuesIn(variants()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
-  // The definition, by hand: score[i, j] over all pairs, then the band.
-  const auto heads = [&](const at::Tensor& t) { return t.view({frames, 2, 8}).transpose(0, 1); };
-  const at::Tensor q =
-      heads(at::linear(x[0], reader.get("linear_q.weight"), reader.get("linear_q.bias")));
-  const at::Tensor k =
-      heads(at::linear(x[0], reader.get("linear_k.weight"), reader.get("linear_k.bias")));
-  const at::Tensor v =
-      heads(at::linear(x[0], reader.get("linear_v.weight"), reader.get("linear_v.bias")));
-  const at::Tensor p =
-      at::linear(positions, reader.get("linear_pos.weight")).view({-1, 2, 8}).transpose(0, 1);
-  const at::Tensor u = reader.get("pos_bias_u").unsqueeze(1),
-                   w = reader.get("pos_bias_v").unsqueeze(1);
-  const at::Tensor i = at::arange(frames).unsqueeze(1), j = at::arange(frames).unsqueeze(0);
-  const at::Tensor bd = at::matmul(q + w, p.transpose(1, 2))
-                            .gather(2, (frames - 1 - i + j).unsqueeze(0).expand({2, -1, -1}));
-  at::Tensor scores = (at::matmul(q + u, k.transpose(1, 2)) + bd) / std::sqrt(8.0);
-  scores = scores.masked_fill((i - j > left).logical_or(j - i > right), -INFINITY);
-  const at::Tensor context =
-      at::matmul(scores.softmax(-1), v).transpose(0, 1).reshape({frames, 16});
-  const at::Tensor expected =
-      at::linear(context, reader.get("linear_out.weight"), reader.get("linear_out.bias"));
-  EXPECT_LT(largest_difference(limited[0], expected), 1e-5);
+/// Frames behind a frame's reach do not change it, and within they do.
+TEST(Encoder, StreamingModelsSeeNothingBehindTheirChunk) {
+  ModelConfig config = test::small_config();
+  streaming(config);
+  const auto model = test::random_model(config, 5);
+  const at::Tensor lengths = at::tensor({160}, at::kLong);
+  at::Tensor values = at::randn({1, 80, 160});
+  const at::Tensor before = (*model->encoder)({values, lengths}).frames.clone();
+  // Frame 9 of the encoder reads mel frames up to 72: chunks of three end with it and begin at 9.
+  values.slice(2, 73).normal_();
+  const at::Tensor changed =
+      ((*model->encoder)({values, lengths}).frames - before).abs().amax(2)[0];
+  EXPECT_EQ(changed.narrow(0, 0, 9).max().item<double>(), 0);
+  EXPECT_GT(changed[9].item<double>(), 0);
 }
 
 }  // namespace

@@ -5,7 +5,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <complex>
 #include <limits>
+#include <numbers>
 
 namespace rtfx {
 namespace {
@@ -90,6 +93,115 @@ TEST(Features, SilenceStaysFinite) {
   // All mel values are ln(2^-24): what remains is rounding of the mean over the guard of 1e-5.
   const Features f = extractor(80)(at::zeros({1, 4000}), at::tensor({4000}, at::kLong));
   EXPECT_LT(f.values.abs().max().item<double>(), 1);
+}
+
+/// Mel features of one utterance in double precision, one frame at a time, before normalisation.
+at::Tensor by_definition(const FeatureConfig& f, const at::Tensor& bank, const at::Tensor& audio) {
+  const int64_t samples = audio.size(0), frames = samples / f.hop;
+  const double pi = std::numbers::pi;
+  const auto window = [&](int64_t n) {
+    const double x = 2 * pi * static_cast<double>(n) / static_cast<double>(f.window - 1);
+    if (f.window_shape == "hamming") return 0.54 - 0.46 * std::cos(x);
+    if (f.window_shape == "blackman") return 0.42 - 0.5 * std::cos(x) + 0.08 * std::cos(2 * x);
+    if (f.window_shape == "bartlett") return 1 - std::abs(x / pi - 1);
+    return f.window_shape == "hann" ? 0.5 - 0.5 * std::cos(x) : 1.0;
+  };
+  const auto sample = [&](int64_t n) {
+    if (n < 0 || n >= samples) return 0.0;
+    const double before = n > 0 ? audio[n - 1].item<double>() : 0;
+    return audio[n].item<double>() - f.preemphasis * before;
+  };
+  at::Tensor spectrum = at::empty({f.n_fft / 2 + 1, frames}, at::kDouble);
+  for (int64_t t = 0; t < frames; ++t) {
+    for (int64_t k = 0; k <= f.n_fft / 2; ++k) {
+      std::complex<double> sum;
+      for (int64_t n = 0; n < f.window; ++n) {
+        const int64_t at = t * f.hop + n - f.window / 2;
+        sum += window(n) * sample(at) *
+               std::polar(1.0, -2 * pi * static_cast<double>(k * n) / static_cast<double>(f.n_fft));
+      }
+      spectrum[k][t] = std::pow(std::abs(sum), f.magnitude_power);
+    }
+  }
+  at::Tensor mel = at::matmul(bank.to(at::kDouble), spectrum);
+  if (!f.log) return mel;
+  return (f.log_clamp ? mel.clamp_min(f.log_guard) : mel + f.log_guard).log();
+}
+
+FeatureConfig tiny_features() {
+  FeatureConfig f;
+  f.mel_bins = 4;
+  f.n_fft = 32;
+  f.window = 24;
+  f.hop = 10;
+  f.normalization = FeatureConfig::Normalization::none;
+  return f;
+}
+
+TEST(Features, EverySettingEqualsItsDefinition) {
+  std::vector<FeatureConfig> all(9, tiny_features());
+  all[0].window_shape = "hamming";
+  all[1].window_shape = "blackman";
+  all[2].window_shape = "bartlett";
+  all[3].window_shape = "none";
+  all[4].magnitude_power = 1;
+  all[5].preemphasis = 0;
+  all[6].log_clamp = true;
+  all[6].log_guard = 0.5;  // reaches some
+  all[7].log_guard = 1e-3;
+  all[8].log = false;
+  for (const FeatureConfig& f : all) {
+    const at::Tensor bank = at::rand({f.mel_bins, f.n_fft / 2 + 1});
+    const FeatureExtractor extract(f, {{"preprocessor.featurizer.fb", bank.unsqueeze(0)}},
+                                   at::kCPU);
+    const at::Tensor audio = noise(83, 7);
+    const Features features = extract(audio.unsqueeze(0), at::tensor({83}, at::kLong));
+    ASSERT_EQ(features.lengths.item<int64_t>(), 8);
+    EXPECT_LT((features.values[0] - by_definition(f, bank, audio)).abs().max().item<double>(), 1e-4)
+        << f.window_shape << f.magnitude_power << f.preemphasis << f.log_guard;
+  }
+}
+
+TEST(Features, EveryNormalizationIsOverTheRowsOwnFrames) {
+  using Normalization = FeatureConfig::Normalization;
+  FeatureConfig f = tiny_features();
+  const at::Tensor bank = at::rand({f.mel_bins, f.n_fft / 2 + 1});
+  const StateDict weights = {{"preprocessor.featurizer.fb", bank}};
+  at::Tensor audio = at::full({3, 100}, std::numeric_limits<float>::quiet_NaN());
+  audio[0].copy_(noise(100, 8));
+  audio[1].narrow(0, 0, 57).copy_(noise(57, 9));
+  audio[2].narrow(0, 0, 12).copy_(noise(12, 10));
+  const at::Tensor lengths = at::tensor({100, 57, 12}, at::kLong);
+  const at::Tensor plain = FeatureExtractor(f, weights, at::kCPU)(audio, lengths).values;
+  f.fixed_mean = {1, 2, 3, 4};
+  f.fixed_deviation = {2, 4, 8, 16};
+  for (const Normalization kind :
+       {Normalization::all_features, Normalization::fixed, Normalization::none}) {
+    f.normalization = kind;
+    const Features features = FeatureExtractor(f, weights, at::kCPU)(audio, lengths);
+    EXPECT_TRUE(at::equal(features.lengths, at::tensor({10, 5, 1}, at::kLong)));
+    for (int64_t row = 0; row < 3; ++row) {
+      const int64_t frames = features.lengths[row].item<int64_t>();
+      const at::Tensor own = plain[row].narrow(1, 0, frames);
+      const at::Tensor column = at::tensor({1.f, 2.f, 3.f, 4.f}).unsqueeze(1);
+      const at::Tensor expected = kind == Normalization::none ? own
+                                  : kind == Normalization::fixed
+                                      ? (own - column) / column.exp2()
+                                      : (own - own.mean()) / (own.std() + 1e-5);
+      EXPECT_LT((features.values[row].narrow(1, 0, frames) - expected).abs().max().item<double>(),
+                1e-4);
+      EXPECT_EQ(features.values[row].slice(1, frames).abs().sum().item<double>(), 0);
+    }
+  }
+}
+
+TEST(Features, OneFrameIsAnUtteranceUnlessItsBinsAreNormalised) {
+  FeatureConfig f;
+  EXPECT_EQ(f.frames(319), 0);
+  EXPECT_EQ(f.frames(320), 2);
+  f.normalization = FeatureConfig::Normalization::all_features;
+  EXPECT_EQ(f.frames(319), 1);
+  EXPECT_EQ(f.frames(159), 0);
 }
 
 }  // namespace
