@@ -12,6 +12,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/options.h"
+#include "models/config.h"
 
 namespace rtfx {
 

@@ -327,7 +327,8 @@ struct Program {
         ->add_option("--att-context-size", transcription.att_context_size,
                      "attention context of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx "
                      "inspect`)")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);  // what follows are files
     command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
     command->add_option("--options", transcription.decoder_options,
                         "decoder options as a JSON object");

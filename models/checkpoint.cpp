@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "models/contexts.h"
 #include "models/formats/hugging_face.h"
 #include "models/formats/nemo.h"
 

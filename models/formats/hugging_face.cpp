@@ -7,6 +7,7 @@
 #include "base/json_file.h"
 #include "base/json_view.h"
 #include "base/mapped_file.h"
+#include "models/contexts.h"
 #include "models/formats/safetensors.h"
 #include "models/tokenizers/tokenizer_json.h"
 

@@ -8,12 +8,16 @@ NAME@70_1.json: the same with the attention context [70, 1].
 """
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from conftest import AUDIO, ROOT
 from golden import SHARED, transcripts
 
 FOLDERS = [ROOT / "tests/data/checkpoints", SHARED / "checkpoints"]
+if more := os.environ.get("RTFX_CHECKPOINTS"):  # a folder of further ones
+    FOLDERS.append(Path(more))
 REFERENCES = sorted(
     reference
     for folder in FOLDERS
@@ -53,7 +57,7 @@ def test_there_are_references():
     assert len([r for r in REFERENCES if r.parent == FOLDERS[0]]) >= 5
 
 
-@pytest.mark.parametrize("reference, key, decoder", cases())
+@pytest.mark.parametrize("reference, key, decoder", list(cases()))
 def test_tokens_and_text_are_the_other_program_s(reference, key, decoder):
     expected = json.loads(reference.read_text(encoding="utf-8"))
     files = tuple(AUDIO / name for name in expected)
