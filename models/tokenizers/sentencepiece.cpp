@@ -29,12 +29,7 @@ class SentencePieces : public Tokenizer {
 
  protected:
   std::string join(std::span<const int32_t> ids) const override {
-    std::vector<int> kept;
-    for (const int32_t id : ids) {
-      const std::string& piece = processor_->IdToPiece(id);
-      if (!(piece.starts_with("<|") && piece.ends_with("|>"))) kept.push_back(id);
-    }
-    return processor_->DecodeIds(kept);
+    return processor_->DecodeIds(std::vector<int>(ids.begin(), ids.end()));
   }
 
  private:

@@ -11,9 +11,9 @@ namespace rtfx {
 
 /// `model`: bytes of a SentencePiece .model; of any kind (BPE, unigram, with byte pieces).
 /// Text is SentencePiece's: control pieces are silent, the unknown one is U+2047 between spaces.
-/// In one thing it is not NeMo's: prompt-like pieces `<|...|>` are left out of it, where NeMo
-/// writes those that are user-defined symbols. Throws UserError, with `where` for the file, for
-/// what is no such model, and for one with rules of its own for the text (a denormalizer).
+/// Prompt-like pieces `<|...|>` stand in it where they are user-defined symbols, as in NeMo. Throws
+/// UserError, with `where` for the file, for what is no such model, and for one with rules of its
+/// own for the text (a denormalizer).
 std::shared_ptr<const Tokenizer> sentencepiece_tokenizer(const std::string& model,
                                                          std::string_view where);
 

@@ -82,14 +82,17 @@ TEST(PredictionNetwork, StatelessConcatenatesNewestFirst) {
   EXPECT_TRUE(at::equal(step.output[0], at::tensor({0.f, 1.f, 2.f, 3.f, 4.f, 5.f, 2.f, 3.f})));
 }
 
-TEST(PredictionNetwork, ANonZeroBlankRowIsRefused) {
+/// transformers' random models have such a row, and start with it.
+TEST(PredictionNetwork, TheStartSymbolHasTheRowOfBlank) {
   PredictionConfig config;
   config.kind = PredictionConfig::Kind::stateless;
   config.width = 2;
   config.context_size = 1;
-  EXPECT_THROW(PredictionNetwork(config, 1, {{kPrefix + "embeds.0.weight", at::ones({2, 2})}},
-                                 at::kCPU, at::kFloat),
-               UserError);
+  const at::Tensor table = at::tensor({1.0f, 2.0f, 3.0f, 4.0f}).view({2, 2});
+  const PredictionNetwork network(config, 1, {{kPrefix + "embeds.0.weight", table}}, at::kCPU,
+                                  at::kFloat);
+  const auto step = network.step(at::tensor({1}, at::kLong), network.initial_state(1));
+  EXPECT_TRUE(at::equal(step.output, table.narrow(0, 1, 1)));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Checkpoint stand_in(int64_t lstm_layers = 2, bool tdt = false) {
   checkpoint.config.prediction.layers = lstm_layers;
   checkpoint.config.vocabulary = 1024;
   if (!tdt) checkpoint.config.durations.clear();
-  checkpoint.sha256 = "s";
+  checkpoint.checksum = "s";
   return checkpoint;
 }
 
@@ -52,7 +52,7 @@ struct Composition {
     Checkpoint small;
     small.config = test::small_config();
     small.weights = random_state_dict(small.config, 7);
-    small.sha256 = "s";
+    small.checksum = "s";
     alone = AcousticModel::build(small, at::kCPU, at::kFloat);
     Architecture architecture = find_architecture("tiny", "");
     architecture.encoder.subsampling_factor = factor;
@@ -92,8 +92,8 @@ TEST(SyntheticModel, IsKnownByEncoderAndStandIn) {
   const Architecture& tiny = find_architecture("tiny", "");
   const auto key = [](const Architecture& a, const std::string& sha256) {
     Checkpoint checkpoint = stand_in();
-    checkpoint.sha256 = sha256;
-    return synthetic_checkpoint(a, checkpoint, "").sha256;
+    checkpoint.checksum = sha256;
+    return synthetic_checkpoint(a, checkpoint, "").sha256();
   };
   EXPECT_EQ(key(tiny, "s"), key(tiny, "s"));
   EXPECT_NE(key(tiny, "s"), key(tiny, "t"));

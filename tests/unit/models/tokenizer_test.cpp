@@ -66,10 +66,10 @@ TEST(SentencePieceTokenizer, WritesWhatNemoWrites) {
   EXPECT_EQ(text(*t, {"▁the", "▁"}), "the ");
 }
 
-TEST(SentencePieceTokenizer, LeavesPromptsOut) {
+TEST(SentencePieceTokenizer, WritesPromptsThatAreSymbols) {
   const auto t = load("pieces.model");
   EXPECT_EQ(text(*t, {"<|quiet|>", "▁two", "<|quiet|>", "▁the"}), "two the");  // as NeMo
-  EXPECT_EQ(text(*t, {"<|en|>", "▁two"}), "two");                              // NeMo: "<|en|> two"
+  EXPECT_EQ(text(*t, {"<|en|>", "▁two"}), "<|en|> two");
 }
 
 TEST(SentencePieceTokenizer, JoinsBytes) {
