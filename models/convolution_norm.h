@@ -22,9 +22,7 @@ class ConvolutionNorm {
 std::unique_ptr<const ConvolutionNorm> make_convolution_norm(const EncoderConfig& config,
                                                              const WeightReader& norm);
 
-/// Whether the norm's statistics are over time. In NeMo they are of all frames of the tensor, also
-/// of one that is the last window's alone and no frame of the utterance: the encoder then makes it
-/// too.
+/// Whether the norm's statistics are over time.
 bool norms_over_time(const EncoderConfig& config);
 
 }  // namespace rtfx

@@ -16,7 +16,9 @@ namespace rtfx {
 struct Encoder::Implementation {
   Implementation(const EncoderConfig& of, int64_t mel_bins, const WeightReader& reader)
       : config(of),
-        over_time(norms_over_time(of)),
+        silence(norms_over_time(of)
+                    ? of.front_end == EncoderConfig::FrontEnd::stacking ? of.subsampling_factor : 1
+                    : 0),
         front_end(make_front_end(of, mel_bins, reader)),
         out_weight(reader.optional("out_proj.weight")),
         out_bias(reader.optional("out_proj.bias")) {
@@ -32,7 +34,9 @@ struct Encoder::Implementation {
   at::Tensor norm_mask(const at::Tensor& feature_lengths, int64_t frames) const;
 
   EncoderConfig config;
-  bool over_time;
+  /// Feature frames behind a row's end that count in norms over time: there, NeMo's tensor holds
+  /// that of the last window, or what fills a stack. They are no frames of the utterance.
+  int64_t silence;
   FrontEnd front_end;
   std::vector<ConformerLayer> layers;
   std::optional<Reduction> reduction;
@@ -41,8 +45,7 @@ struct Encoder::Implementation {
 
 Encoded Encoder::Implementation::subsample(const Features& features) const {
   Features input = features;
-  // Norms over time see the frame of NeMo's last window too, which is no frame of the utterance.
-  if (over_time) input.values = at::constant_pad_nd(input.values, {0, 1});
+  if (silence > 0) input.values = at::constant_pad_nd(input.values, {0, silence});
   auto [frames, lengths] = std::visit([&](const auto& f) { return f(input); }, front_end);
   if (config.positions == EncoderConfig::Positions::absolute)
     frames = frames + absolute_positions(frames.size(1), frames.size(2), frames.options());
@@ -80,7 +83,7 @@ at::Tensor Encoder::Implementation::positions(const at::Tensor& frames) const {
 at::Tensor Encoder::Implementation::norm_mask(const at::Tensor& feature_lengths,
                                               int64_t frames) const {
   const at::Tensor lengths =
-      std::visit([&](const auto& f) { return f.subsampled(feature_lengths + 1); }, front_end);
+      std::visit([&](const auto& f) { return f.subsampled(feature_lengths + silence); }, front_end);
   return frame_mask(lengths, frames).unsqueeze(1).to(at::kFloat);
 }
 
@@ -96,7 +99,7 @@ Encoded Encoder::operator()(const Features& features) const {
   const Implementation& all = *implementation_;
   Encoded encoded = all.subsample(features);
   FrameMasks masks = all.masks(encoded);
-  if (all.over_time) masks.norm_mask = all.norm_mask(features.lengths, encoded.frames.size(1));
+  if (all.silence > 0) masks.norm_mask = all.norm_mask(features.lengths, encoded.frames.size(1));
   for (size_t i = 0; i < all.layers.size(); ++i) {
     encoded.frames = all.layers[i](encoded.frames, masks);
     if (!all.reduction || all.config.reduction_position != static_cast<int64_t>(i)) continue;
@@ -106,7 +109,7 @@ Encoded Encoder::operator()(const Features& features) const {
   if (all.out_weight.defined())
     encoded.frames = at::linear(encoded.frames, all.out_weight, all.out_bias);
   if (all.reduction && all.config.reduction_position < 0) encoded = all.reduce(encoded);
-  if (all.over_time) {
+  if (all.silence > 0) {
     const int64_t frames = all.config.subsampled(features.values.size(2));
     encoded.frames = encoded.frames.narrow(1, 0, std::max<int64_t>(1, frames));
   }

@@ -73,9 +73,11 @@ class FeatureReader {
   }
 
   void read_window() {
-    // Unlike other unknown words, this one NeMo cannot do without: it windows with what it stores.
+    // NeMo makes no window of other words, and fails when it wants to use it.
     yaml_.require(kPath + "window", {"hann", "hamming", "blackman", "bartlett", "none"});
-    f_.window_shape = yaml_.text(kPath + "window").value_or("hann");
+    f_.window_shape = yaml_.states_null(kPath + "window")
+                          ? "none"
+                          : yaml_.text(kPath + "window").value_or("hann");
     if (source_.has(kWindow) && source_.extent(kWindow, 1, 0) != f_.window) {
       source_.refuse(fmt::format("the window has {} samples, the YAML says {}",
                                  source_.extent(kWindow, 1, 0), f_.window),

@@ -209,6 +209,11 @@ std::vector<Variant> variants() {
       {"layer_norm", norm(Norm::layer)},
       {"group_norm", norm(Norm::group, 4)},
       {"instance_norm", norm(Norm::instance)},
+      {"instance_norm_of_stacks",
+       [](ModelConfig& config) {
+         norm(Norm::instance)(config);
+         stacking(4, false)(config);
+       }},
       {"causal_convolution", [](ModelConfig& c) { c.encoder.conv_right_context = 0; }},
       {"causal_striding", front_end(false, true, 4)},
       {"streaming", streaming},
@@ -250,6 +255,18 @@ TEST_P(EncoderBatch, AnUtteranceDoesNotDependOnItsBatchMates) {
   }
 }
 
+TEST_P(EncoderBatch, HalfPrecisionIsClose) {
+  const Features features{at::randn({2, 80, 100}), at::tensor({100, 61}, at::kLong)};
+  const Encoded exact = (*test::random_model(config_, 5)->encoder)(features);
+  const auto model = test::random_model(config_, 5, at::kCPU, at::kBFloat16);
+  const Encoded half = (*model->encoder)(features);
+  EXPECT_EQ(half.frames.scalar_type(), at::kBFloat16);
+  const int64_t frames = exact.lengths[1].item<int64_t>();
+  EXPECT_LT(largest_difference(half.frames.narrow(1, 0, frames).to(at::kFloat),
+                               exact.frames.narrow(1, 0, frames)),
+            0.3);
+}
+
 TEST_P(EncoderBatch, LengthsAreThoseOfTheConfiguration) {
   const auto model = test::random_model(config_, 5);
   for (int64_t samples = 0; samples <= 160 * 40; samples += 37) {
@@ -266,6 +283,28 @@ TEST_P(EncoderBatch, LengthsAreThoseOfTheConfiguration) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, EncoderBatch, testing::ValuesIn(variants()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Encoder, NormsOverTimeCountTheFrameOfTheLastWindow) {
+  // NeMo gives 17 feature frames of an utterance of 16, so three frames of 8, two of them its own.
+  // With 17 of 20 it is three of both.
+  ModelConfig config = test::small_config();
+  norm(EncoderConfig::ConvolutionNorm::group)(config);
+  config.encoder.layers = 1;
+  const auto model = test::random_model(config, 5);
+  const at::Tensor values = at::randn({1, 80, 16});
+  const auto frames = [&](int64_t behind) {
+    const at::Tensor padded = at::constant_pad_nd(values, {0, behind});
+    return (*model->encoder)({padded, at::tensor({16}, at::kLong)}).frames.narrow(1, 0, 2);
+  };
+  EXPECT_LT(largest_difference(frames(0), frames(40)), 1e-5);
+  // Statistics of two frames only would be these: the row's own length is one less.
+  const Encoded other = (*model->encoder)({values, at::tensor({15}, at::kLong)});
+  EXPECT_EQ(other.lengths.item<int64_t>(), 2);
+  at::Tensor shorter = values.clone();
+  shorter.select(2, 15).zero_();
+  const Encoded same_features = (*model->encoder)({shorter, at::tensor({16}, at::kLong)});
+  EXPECT_GT(largest_difference(same_features.frames.narrow(1, 0, 2), other.frames), 1e-3);
+}
 
 /// Frames behind a frame's reach do not change it, and within they do.
 TEST(Encoder, StreamingModelsSeeNothingBehindTheirChunk) {
