@@ -46,6 +46,8 @@ json parse_json(std::string_view text, std::string_view where) {
     if (const size_t colon = reason.rfind(": "); colon != std::string::npos)
       reason.erase(0, colon + 2);
     throw UserError(where, fmt::format("not JSON: {}: {}", place(text, error.byte - 1), reason));
+  } catch (const json::exception&) {  // 1e999
+    throw UserError(where, "holds a number that is too large");
   }
 }
 

@@ -21,7 +21,7 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->encoder.emplace(config.encoder, config.features.mel_bins,
                          checkpoint.stand_in ? random_encoder(config) : weights, device, dtype);
   if (checkpoint.stand_in) {
-    model->stand_in.emplace(*checkpoint.stand_in, config.encoder.subsampling_factor, device, dtype);
+    model->stand_in.emplace(*checkpoint.stand_in, config.encoder.factor(), device, dtype);
   }
   if (config.has_ctc) {
     const WeightReader ctc(weights, "ctc.", device, dtype);

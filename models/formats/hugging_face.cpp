@@ -17,6 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMost = 1 << 20;  // of any size that a configuration states
+/// transformers lets a TDT model emit any number of tokens at a frame, whatever max_symbols_per_step
+/// says. Results have room for so many of them.
+constexpr int64_t kTdtSymbols = 100;
 
 int64_t integer(const JsonView& view, const char* key, int64_t otherwise, int64_t low = 1) {
   const auto found = view.find(key);
@@ -163,6 +166,7 @@ void read_head(const JsonView& config, const Kind& kind, ModelConfig& model) {
   model.joint_activation = text(config, "hidden_act", "relu");
   model.max_symbols = integer(config, "max_symbols_per_step", 10);
   if (!kind.tdt) return;
+  model.max_symbols = kTdtSymbols;
   model.durations = {0, 1, 2, 3, 4};
   if (const auto list = config.find("durations")) {
     model.durations.clear();

@@ -11,6 +11,7 @@ import pytest
 from conftest import PROGRAM, ROOT
 
 DATA = Path(__file__).parent / "data"
+DEVICE = os.environ.get("RTFX_DEVICE", "cpu")
 SHARED = Path(os.environ.get("RTFX_SHARED", ROOT.parent / "shared"))
 
 
@@ -23,9 +24,9 @@ def need(*paths):
 
 @functools.cache
 def transcripts(model, decoder, files, options="{}", arguments=()):
-    """{file name: result} of `rtfx transcribe --json` in fp32 on the CPU, eight files at a time.
-    `options`: of the decoder, as JSON; `arguments`: further ones of the command."""
-    command = [PROGRAM, "transcribe", "--json", "--device", "cpu", "--batch-size", "8"]
+    """{file name: result} of `rtfx transcribe --json` in fp32 on the CPU (or RTFX_DEVICE), eight
+    files at a time. `options`: of the decoder, as JSON; `arguments`: further ones of the command."""
+    command = [PROGRAM, "transcribe", "--json", "--device", DEVICE, "--batch-size", "8"]
     command += ["--model", model, "--decoder", decoder, "--options", options, *arguments, *files]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert result.returncode == 0, result.stderr

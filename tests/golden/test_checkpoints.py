@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import AUDIO, ROOT
-from golden import SHARED, transcripts
+from golden import DEVICE, SHARED, transcripts
 
 FOLDERS = [ROOT / "tests/data/checkpoints", SHARED / "checkpoints"]
 if more := os.environ.get("RTFX_CHECKPOINTS"):  # a folder of further ones
@@ -24,7 +24,14 @@ REFERENCES = sorted(
     for reference in folder.glob("*.json")
     if not reference.stem.startswith("refuse_")
 )
-REFUSED = {"multiblank": "multi-blank"}
+REFUSED = {
+    "multiblank": "multi-blank",
+    "refuse_multiblank": "multi-blank",
+    "refuse_hat": "hybrid autoregressive transducer (HAT)",
+}
+TRANSDUCERS = ("frame_looping", "label_looping")
+if DEVICE != "cpu":
+    TRANSDUCERS += ("fused_looping",)
 
 
 def model_of(reference):
@@ -44,10 +51,7 @@ def cases():
         if reference.stem in REFUSED:
             continue
         keys = next(iter(json.loads(reference.read_text(encoding="utf-8")).values())).keys()
-        for key, decoders in {
-            "tokens": ("frame_looping", "label_looping"),
-            "ctc_tokens": ("ctc_greedy",),
-        }.items():
+        for key, decoders in {"tokens": TRANSDUCERS, "ctc_tokens": ("ctc_greedy",)}.items():
             if key in keys:
                 for decoder in decoders:
                     yield pytest.param(reference, key, decoder, id=f"{reference.stem}-{decoder}")
@@ -71,9 +75,9 @@ def test_tokens_and_text_are_the_other_program_s(reference, key, decoder):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_supported_is_called_by_its_name(rtfx, name):
-    model = SHARED / "checkpoints" / f"{name}.nemo"
-    if not model.exists():
-        pytest.skip(f"no {model.name} (RTFX_SHARED names the shared folder)")
+    model = next((f / f"{name}.nemo" for f in FOLDERS if (f / f"{name}.nemo").exists()), None)
+    if model is None:
+        pytest.skip(f"no {name}.nemo (RTFX_SHARED names the shared folder)")
     result = rtfx("inspect", model)
     assert result.returncode == 2
     assert REFUSED[name] in result.stderr

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/recorded_encoder.h"
+#include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {
@@ -122,6 +123,44 @@ TEST_P(GpuEncoder, GivesItsMemoryBack) {
   }
   EXPECT_EQ(reserved(), before);
 }
+
+/// Encoders of every kind, on a GPU as on the CPU, and as graphs as launched one by one.
+class GpuEncoderVariant : public testing::TestWithParam<test::Variant> {};
+
+TEST_P(GpuEncoderVariant, EqualsTheCpuAndItsOwnGraphs) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const c10::InferenceMode inference;
+  ModelConfig config = test::small_config();
+  GetParam().change(config);
+  const at::Device gpu(at::kCUDA, 0);
+  const auto on_cpu = test::random_model(config, 5), on_gpu = test::random_model(config, 5, gpu);
+  RecordedEncoder recorded(on_gpu, /*graphs=*/true);
+  const std::vector<int64_t> lengths = {77, 1600, 0, 1, 800, 13};
+  for (const int64_t frames : {1600, 1580}) {
+    at::Tensor values = at::zeros({6, 80, frames});
+    std::vector<int64_t> kept = lengths;
+    kept[1] = frames;
+    for (size_t row = 0; row < kept.size(); ++row)
+      values[static_cast<int64_t>(row)].narrow(1, 0, kept[row]).normal_();
+    const at::Tensor valid = at::tensor(kept);
+    const Encoded expected = (*on_cpu->encoder)({values, valid});
+    const Features there{values.to(gpu), valid.to(gpu)};
+    const Encoded eager = (*on_gpu->encoder)(there), graph = recorded(there);
+    EXPECT_TRUE(at::equal(eager.lengths.cpu(), expected.lengths));
+    EXPECT_TRUE(at::equal(graph.lengths.cpu(), expected.lengths));
+    for (int64_t row = 0; row < 6; ++row) {
+      const auto count = expected.lengths[row].item<int64_t>();
+      const auto frames_of = [&](const Encoded& e) {
+        return e.frames[row].narrow(0, 0, count).cpu();
+      };
+      EXPECT_TRUE(at::allclose(frames_of(eager), frames_of(expected), 1e-4, 1e-4)) << row;
+      EXPECT_TRUE(at::allclose(frames_of(graph), frames_of(eager), 2e-5, 2e-5)) << row;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, GpuEncoderVariant, testing::ValuesIn(test::variants()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, GpuEncoder, testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
 
