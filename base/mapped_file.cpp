@@ -54,6 +54,16 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
 MappedFile::~MappedFile() { ::munmap(const_cast<char*>(begin_), size_); }
 
+void MappedFile::fetch(std::string_view part) const {
+#ifdef MADV_POPULATE_READ  // Linux 5.14
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto from = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = from / page * page;
+  // Where the system cannot, pages come as they are looked at.
+  ::madvise(reinterpret_cast<void*>(begin), from + part.size() - begin, MADV_POPULATE_READ);
+#endif
+}
+
 void MappedFile::release(std::string_view part) const {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<uintptr_t>(part.data());

@@ -24,6 +24,10 @@ class MappedFile {
     return address >= begin_ && address < static_cast<const void*>(begin_ + size_);
   }
 
+  /// Brings the pages of `part` into memory at once, which costs less than one after the other as
+  /// they are looked at.
+  void fetch(std::string_view part) const;
+
   /// Gives back the memory of whole pages within `part` of bytes(). They are read again from the
   /// file where somebody looks at them later.
   void release(std::string_view part) const;

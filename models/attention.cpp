@@ -13,10 +13,6 @@ namespace {
 /// Queries per block with limited context, or one chunk where that is longer.
 constexpr int64_t kQueryBlock = 512;
 
-at::Tensor joined(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
-  return a.defined() ? at::cat({a, b, c}) : at::Tensor();
-}
-
 /// positions [P] -> [P, width], in float32.
 at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
   const double rate = -std::log(10000.0) / static_cast<double>(width);
@@ -69,10 +65,8 @@ Attention::Attention(const EncoderConfig& config, const WeightReader& reader)
       left_(config.left_context),
       right_(config.right_context),
       chunk_(config.chunk),
-      qkv_weight_(joined(reader.get("linear_q.weight"), reader.get("linear_k.weight"),
-                         reader.get("linear_v.weight"))),
-      qkv_bias_(joined(reader.optional("linear_q.bias"), reader.optional("linear_k.bias"),
-                       reader.optional("linear_v.bias"))),
+      qkv_weight_(reader.joined({"linear_q.weight", "linear_k.weight", "linear_v.weight"})),
+      qkv_bias_(reader.joined({"linear_q.bias", "linear_k.bias", "linear_v.bias"})),
       out_weight_(reader.get("linear_out.weight")),
       out_bias_(reader.optional("linear_out.bias")) {}
 

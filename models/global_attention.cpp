@@ -5,25 +5,12 @@
 #include <algorithm>
 
 namespace rtfx {
-namespace {
-
-at::Tensor joined(const WeightReader& reader, const char* part) {
-  std::vector<at::Tensor> parts;
-  for (const char* name : {"global_q.", "global_k.", "global_v."}) {
-    const at::Tensor tensor = reader.optional(std::string(name) + part);
-    if (tensor.defined()) parts.push_back(tensor);
-  }
-  return parts.empty() ? at::Tensor() : at::cat(parts);
-}
-
-}  // namespace
-
 GlobalAttention::GlobalAttention(const EncoderConfig& config, const WeightReader& reader)
     : RelativeAttention(config, reader),
       tokens_(config.global_tokens),
       spacing_(config.global_tokens_spacing),
-      global_weight_(joined(reader, "weight")),
-      global_bias_(joined(reader, "bias")) {}
+      global_weight_(reader.joined({"global_q.weight", "global_k.weight", "global_v.weight"})),
+      global_bias_(reader.joined({"global_q.bias", "global_k.bias", "global_v.bias"})) {}
 
 Attention::Heads GlobalAttention::project_global(const at::Tensor& x) const {
   const at::Tensor qkv = at::linear(x, global_weight_, global_bias_)

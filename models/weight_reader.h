@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
 
 #include "models/state_dict.h"
 
@@ -29,6 +30,9 @@ class WeightReader {
   at::Tensor get(const std::string& name) const;
   /// Undefined when absent (biases that a checkpoint does not have).
   at::Tensor optional(const std::string& name) const;
+  /// Those of `names` that are there, one behind the other along the first axis; undefined for
+  /// none.
+  at::Tensor joined(const std::vector<std::string>& names) const;
   at::Tensor place(const at::Tensor& tensor) const;
 
  private:

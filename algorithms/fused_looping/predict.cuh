@@ -276,6 +276,19 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
   }
 }
 
+/// (sum - mean W 1) / deviation over the embeddings of `labels`.
+__device__ inline float normalised(const Model& model, const int* labels, float sum, float ones) {
+  constexpr float kEpsilon = 1e-5f;  // LibTorch's default
+  float total = 0, squares = 0;
+  for (int k = 0; k < model.context; ++k) {
+    total += model.label_moments[k][2 * labels[k]];
+    squares += model.label_moments[k][2 * labels[k] + 1];
+  }
+  const float width = static_cast<float>(model.norm_width), mean = total / width;
+  const float variance = fmaxf(squares / width - mean * mean, 0.0f);
+  return (sum - mean * ones) / sqrtf(variance + kEpsilon);
+}
+
 /// g of the rows that found a token, for a stateless prediction network.
 template <class T>
 __device__ void look_up(const Search& s, const Rows& rows) {
@@ -283,10 +296,13 @@ __device__ void look_up(const Search& s, const Rows& rows) {
   const int items = rows.counts[kFound] * width;
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < items; i += gridDim.x * kThreads) {
     const int b = rows.found[i / width], output = i % width;
-    float sum = s.model.projection_bias[output];
+    const bool norm = s.model.norm_width > 0;
+    const float bias = s.model.projection_bias[output];
+    float sum = norm ? 0 : bias;
     const int labels[kMaxContext] = {rows.label[b], rows.before[b]};
     for (int k = 0; k < s.model.context; ++k)
       sum += s.model.label_rows[k][static_cast<size_t>(labels[k]) * width + output];
+    if (norm) sum = normalised(s.model, labels, sum, s.model.ones_row[output]) + bias;
     joint_row<T>(s, b)[output] = from_float<T>(sum);
   }
 }

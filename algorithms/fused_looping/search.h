@@ -65,6 +65,12 @@ struct Model {
   // Stateless: g = bias + sum over the context of a row per label.
   int context;                           // labels looked at
   const float* label_rows[kMaxContext];  // [V+1][H padded]: of the newest label, the one before
+  // With layer norm over several labels' embeddings x, joint.pred gives (W x - m W 1) / s + bias
+  // for the mean m and the deviation s of x: sums and sums of squares are added up over the context
+  // too.
+  int norm_width;                           // P; 0: no such norm
+  const float* label_moments[kMaxContext];  // [V+1][2]: sum and sum of squares of the embedding
+  const float* ones_row;                    // [H padded]: W 1
 };
 
 /// State of the rows (utterances) of a batch. In the persistent kernel every thread block holds its

@@ -118,19 +118,28 @@ void Weights::add_stateless(const PredictionNetwork& network, const Joint::Linea
   if (config.context_size > kMaxContext)
     unsupported(fmt::format("a prediction network over {} labels, at most {} are possible",
                             config.context_size, kMaxContext));
-  if (config.layer_norm && config.context_size > 1)
-    unsupported("a stateless prediction network with layer norm over several labels");
+  // The norm of one label's embedding depends on that label alone: the table holds its result.
+  const bool norm_of_several = config.layer_norm && config.context_size > 1;
+  view_.norm_width = norm_of_several ? static_cast<int>(config.width) : 0;
+  const at::Tensor weight = projection.weight.to(at::kFloat);
+  const auto keep_rows = [&](const at::Tensor& rows) {
+    return static_cast<const float*>(
+        keep(at::constant_pad_nd(rows, {0, hidden_width_ - rows.size(-1)})));
+  };
+  if (norm_of_several) view_.ones_row = keep_rows(weight.sum(1));
   view_.context = static_cast<int>(config.context_size);
   view_.projection_bias = keep_floats(projection.bias, hidden_width_);
   int64_t first = 0;
   for (int k = 0; k < view_.context; ++k) {
     at::Tensor table = network.embeddings()[static_cast<size_t>(k)];
     const int64_t width = table.size(1);
-    if (config.layer_norm) table = at::layer_norm(table, {width});
-    const at::Tensor rows =
-        at::linear(table.to(at::kFloat), projection.weight.narrow(1, first, width).to(at::kFloat));
-    view_.label_rows[k] = static_cast<const float*>(
-        keep(at::constant_pad_nd(rows, {0, hidden_width_ - rows.size(1)})));
+    if (config.layer_norm && !norm_of_several) table = at::layer_norm(table, {width});
+    const at::Tensor exact = table.to(at::kFloat);
+    view_.label_rows[k] = keep_rows(at::linear(exact, weight.narrow(1, first, width)));
+    if (norm_of_several) {
+      view_.label_moments[k] =
+          static_cast<const float*>(keep(at::stack({exact.sum(1), exact.square().sum(1)}, 1)));
+    }
     first += width;
   }
 }

@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMost = 1 << 20;  // of any size that a configuration states
-/// transformers lets a TDT model emit any number of tokens at a frame, whatever max_symbols_per_step
-/// says. Results have room for so many of them.
+/// transformers lets a TDT model emit any number of tokens at a frame, whatever
+/// max_symbols_per_step says. Results have room for so many of them.
 constexpr int64_t kTdtSymbols = 100;
 
 int64_t integer(const JsonView& view, const char* key, int64_t otherwise, int64_t low = 1) {

@@ -86,6 +86,13 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
   return at::empty({0}, options).set_(memory, 0, sizes, strides);
 }
 
+void fetch_pages(const at::Tensor& tensor) {
+  if (const Owner* const owner = owner_of(tensor)) {
+    owner->storage.file->fetch(
+        {static_cast<const char*>(tensor.storage().data()), tensor.storage().nbytes()});
+  }
+}
+
 void release_pages(const at::Tensor& tensor) {
   if (const Owner* const owner = owner_of(tensor)) {
     owner->storage.file->release(

@@ -29,6 +29,9 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
 /// Strides of a dense tensor of `sizes`.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
 
+/// Brings a tensor's pages into memory at once; nothing for a tensor that is not mapped.
+void fetch_pages(const at::Tensor& tensor);
+
 /// Gives back the memory of a tensor's pages, which are read again when needed; nothing for a
 /// tensor that is not mapped.
 void release_pages(const at::Tensor& tensor);

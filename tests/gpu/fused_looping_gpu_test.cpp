@@ -22,6 +22,31 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
     more["form"] = GetParam();
     return more;
   }
+
+  /// Tokens, frames and durations of frame_looping, and its scores, on a random model.
+  void expect_frame_looping(const ModelConfig& config, uint64_t seed) const {
+    std::mt19937 random(3);
+    const auto model = random_model(config, seed, device_);
+    const auto reference = make_decoder("frame_looping", {{"max_symbols", 4}}, "");
+    reference->prepare(model, {});
+    const auto decoder = make_decoder("fused_looping", options({{"max_symbols", 4}}), "");
+    decoder->prepare(model, {});
+    for (const int64_t rows : {1, 5, 33, 70}) {
+      const EncodedBatch batch =
+          random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
+      const auto expected = reference->decode(batch).to_host();
+      const auto found = decoder->decode(batch).to_host();
+      for (size_t b = 0; b < expected.size(); ++b) {
+        EXPECT_EQ(found[b].tokens, expected[b].tokens) << seed << " " << rows << " " << b;
+        EXPECT_EQ(found[b].frames, expected[b].frames);
+        EXPECT_EQ(found[b].durations, expected[b].durations);
+        EXPECT_NEAR(found[b].score, expected[b].score, 1e-3 * (1 + std::abs(expected[b].score)));
+        EXPECT_FALSE(found[b].nan);
+      }
+      if (HasFailure()) return;
+    }
+  }
+
   const at::Device device_{at::kCUDA, 0};
 };
 
@@ -48,7 +73,6 @@ TEST_P(FusedLoopingGpu, EqualsThePlainSearchOnTables) {
 }
 
 TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnLstmModels) {
-  std::mt19937 random(3);
   at::manual_seed(4);
   for (int trial = 0; trial < 12; ++trial) {
     ModelConfig config = small_config();
@@ -58,24 +82,27 @@ TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnLstmModels) {
     config.vocabulary = trial % 4 == 0 ? 20 : 150;
     if (trial % 2 == 0) config.durations = {};
     config.joint_activation = trial % 5 == 4 ? "tanh" : "relu";
-    const auto model = random_model(config, static_cast<uint64_t>(trial), device_);
-    const auto reference = make_decoder("frame_looping", {{"max_symbols", 4}}, "");
-    reference->prepare(model, {});
-    const auto decoder = make_decoder("fused_looping", options({{"max_symbols", 4}}), "");
-    decoder->prepare(model, {});
-    for (const int64_t rows : {1, 5, 33, 70}) {
-      const EncodedBatch batch =
-          random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
-      const auto expected = reference->decode(batch).to_host();
-      const auto found = decoder->decode(batch).to_host();
-      for (size_t b = 0; b < expected.size(); ++b) {
-        EXPECT_EQ(found[b].tokens, expected[b].tokens) << trial << " " << rows << " " << b;
-        EXPECT_EQ(found[b].frames, expected[b].frames);
-        EXPECT_EQ(found[b].durations, expected[b].durations);
-        EXPECT_NEAR(found[b].score, expected[b].score, 1e-3 * (1 + std::abs(expected[b].score)));
-        EXPECT_FALSE(found[b].nan);
+    expect_frame_looping(config, static_cast<uint64_t>(trial));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(FusedLoopingGpu, EqualsFrameLoopingOnStatelessModels) {
+  at::manual_seed(4);
+  for (const bool layer_norm : {false, true}) {
+    for (const int64_t context : {1, 2}) {
+      for (const int64_t width : {12, 100}) {
+        ModelConfig config = small_config();
+        config.prediction.kind = PredictionConfig::Kind::stateless;
+        config.prediction.layers = 0;
+        config.prediction.context_size = context;
+        config.prediction.layer_norm = layer_norm;
+        config.prediction.width = width;
+        config.joint_width = 40;
+        if (width == 12) config.durations = {};
+        expect_frame_looping(config, static_cast<uint64_t>(width));
+        if (HasFailure()) return;
       }
-      if (HasFailure()) return;
     }
   }
 }
