@@ -52,7 +52,8 @@ Counts mutate(const std::string& bytes, const std::vector<std::pair<size_t, size
 void use_model(const Checkpoint& checkpoint) {
   const auto model = AcousticModel::build(checkpoint, at::kCPU, at::kFloat);
   const at::Tensor audio = at::zeros({1, 1600});
-  const Encoded encoded = (*model->encoder)((*model->features)(audio, at::tensor({1600}, at::kLong)));
+  const Encoded encoded =
+      (*model->encoder)((*model->features)(audio, at::tensor({1600}, at::kLong)));
   if (model->ctc_head) model->ctc_head->logits(encoded.frames);
   const std::vector<int32_t> ids = {0, static_cast<int32_t>(model->tokenizer->size() - 1)};
   model->tokenizer->text(ids);
@@ -66,8 +67,8 @@ void load_file(const std::string& bytes) {
 /// Everything but the weights: the tar's headers, the YAML, the pickle, the zip's directory.
 std::vector<std::pair<size_t, size_t>> structure_of(const std::string& archive) {
   std::vector<std::pair<size_t, size_t>> parts = {{0, 512}};
-  const auto members = read_archive(archive, ArchiveFormat::tar, "test",
-                                    [](const std::string&) { return true; });
+  const auto members =
+      read_archive(archive, ArchiveFormat::tar, "test", [](const std::string&) { return true; });
   for (const auto& [name, member] : members) {
     const auto begin = static_cast<size_t>(member.bytes.data() - archive.data());
     parts.emplace_back(begin - 512, begin);
@@ -115,20 +116,20 @@ TEST(ArchiveMutation, IsReadOrRefused) {
 std::string pickle_of(const char* name) {
   const std::string archive = file_bytes(kData / name);
   std::string pickle;
-  for (const auto& [member, bytes] : read_archive(archive, ArchiveFormat::tar, "test",
-                                                  [](const std::string&) { return true; })) {
+  for (const auto& [member, bytes] :
+       read_archive(archive, ArchiveFormat::tar, "test", [](const std::string&) { return true; })) {
     if (!member.ends_with("model_weights.ckpt")) continue;
-    for (const auto& [record, contents] :
-         read_archive(bytes.bytes, ArchiveFormat::zip, "test", [](const std::string&) { return true; }))
+    for (const auto& [record, contents] : read_archive(bytes.bytes, ArchiveFormat::zip, "test",
+                                                       [](const std::string&) { return true; }))
       if (record.ends_with("data.pkl")) pickle = contents.bytes;
   }
   return pickle;
 }
 
 TEST(PickleMutation, IsReadOrRefused) {
-  const Counts counts = mutate(pickle_of("tiny_streaming.nemo"), {}, 100'000, [](const std::string& damaged) {
-    read_state_dict_pickle(damaged, "test");
-  });
+  const Counts counts =
+      mutate(pickle_of("tiny_streaming.nemo"), {}, 100'000,
+             [](const std::string& damaged) { read_state_dict_pickle(damaged, "test"); });
   EXPECT_GT(counts.refused, 10'000);
 }
 
@@ -168,7 +169,8 @@ TEST_P(HuggingFaceMutation, IsReadOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, HuggingFaceMutation,
-                         ::testing::Values("config.json", "processor_config.json", "tokenizer.json"),
+                         ::testing::Values("config.json", "processor_config.json",
+                                           "tokenizer.json"),
                          [](const auto& info) {
                            return std::filesystem::path(info.param).stem().string();
                          });

@@ -70,11 +70,21 @@ class Mutator {
     static constexpr std::array<uint64_t, 8> kExtremes = {
         0, 1, 0x7f, 0xff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, 0xffffffffffffffff};
     switch (below(8)) {
-      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
-      case 1: bytes[at] = static_cast<char>(below(256)); break;
-      case 2: bytes.resize(at); break;
-      case 3: bytes.erase(at, 1 + below(16)); break;
-      case 4: bytes.insert(at, std::string(1 + below(16), static_cast<char>(below(256)))); break;
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(below(256));
+        break;
+      case 2:
+        bytes.resize(at);
+        break;
+      case 3:
+        bytes.erase(at, 1 + below(16));
+        break;
+      case 4:
+        bytes.insert(at, std::string(1 + below(16), static_cast<char>(below(256))));
+        break;
       case 5: {  // an integer of four or eight bytes
         const uint64_t value = kExtremes[below(kExtremes.size())];
         const size_t size = std::min<size_t>(below(2) == 0 ? 4 : 8, bytes.size() - at);
@@ -86,7 +96,8 @@ class Mutator {
         bytes.replace(at, std::min(part.size(), bytes.size() - at), part);
         break;
       }
-      default: bytes[at] = "0123456789{}[]\":,-.eE \n"[below(23)];  // what a text may turn on
+      default:
+        bytes[at] = "0123456789{}[]\":,-.eE \n"[below(23)];  // what a text may turn on
     }
   }
 

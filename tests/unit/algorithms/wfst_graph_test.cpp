@@ -217,7 +217,7 @@ TEST(WfstGraph, RefusesADamagedFile) {
   EXPECT_NE(damage(1000, '!').find("checksum"), std::string::npos);
   std::filesystem::resize_file(path, 100);
   EXPECT_NE(message_of([&] { WfstGraph::map(path); }).find("no decoding graph"), std::string::npos);
-  EXPECT_NE(message_of([&] { WfstGraph::map(path.string() + "?"); }).find("cannot be opened"),
+  EXPECT_NE(message_of([&] { WfstGraph::map(path.string() + "?"); }).find("no such file"),
             std::string::npos);
 }
 
