@@ -1,0 +1,56 @@
+// The stack machine that runs a pickle: what its instructions build, as values that refer to each
+// other.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace rtfx::pickle {
+
+/// A value on the machine's stack; values refer to each other by their place in the machine's list,
+/// so that nothing here is recursive.
+struct Value {
+  enum class Kind : uint8_t {
+    none,
+    boolean,
+    integer,
+    real,
+    text,
+    sequence,    // a tuple or a list: `items`
+    dictionary,  // `items`: key, value, key, value ...
+    global,      // `text`: module and name
+    storage,     // `items`: that of the reference ('storage', type, key, place, elements)
+    tensor,      // `items`: the arguments of _rebuild_tensor_v2
+  };
+  Kind kind = Kind::none;
+  int64_t integer = 0;  // also a boolean's
+  std::string_view text;
+  std::vector<uint32_t> items;
+};
+using Kind = Value::Kind;
+
+/// What a pickle built. Views into the pickle, which has to outlive this.
+struct Program {
+  std::deque<Value> values;       // a deque, since a value is referred to while others are added
+  std::deque<std::string> names;  // of globals; values refer to the text
+  uint32_t result = 0;            // index of the value that was left at the end
+};
+
+/// Runs `bytes`. Throws as read_state_dict_pickle() does (models/formats/pickle.h).
+Program run(std::string_view bytes, const std::string& where);
+
+/// Element type of the storages that a global such as "torch FloatStorage" names.
+std::optional<c10::ScalarType> storage_dtype(std::string_view global);
+
+/// "where: not PyTorch weights: the pickle <problem>".
+UserError failure(const std::string& where, const std::string& problem);
+
+}  // namespace rtfx::pickle
