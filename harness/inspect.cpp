@@ -16,11 +16,26 @@ using nlohmann::json;
 
 constexpr int64_t kPieces = 12;  // of the vocabulary, as a sample
 
-/// Bytes of the weights by type: {"float16": 26123456}.
+std::string type_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "fp32";
+    case at::kHalf:
+      return "fp16";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kDouble:
+      return "fp64";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// Bytes of the weights by type: {"fp16": 26123456}.
 json stored_bytes(const StateDict& weights) {
   std::map<std::string, int64_t> bytes;
   for (const auto& [name, tensor] : weights)
-    bytes[c10::toString(tensor.scalar_type())] += static_cast<int64_t>(tensor.nbytes());
+    bytes[type_name(tensor.scalar_type())] += static_cast<int64_t>(tensor.nbytes());
   return bytes;
 }
 
@@ -140,7 +155,7 @@ void print_lines(const std::string& file, const json& m) {
     stored +=
         fmt::format("{}{:.1f} MB {}", stored.empty() ? "" : ", ", bytes.get<double>() / 1e6, type);
   line("parameters",
-       fmt::format("{:.2f} million; stored as {}", m["parameters"].get<double>() / 1e6, stored));
+       fmt::format("{:.4g} million; stored as {}", m["parameters"].get<double>() / 1e6, stored));
   const json& f = m["features"];
   line("features", fmt::format("{} mel bins, window {} and hop {} samples at {} Hz, normalize {}",
                                f["mel_bins"].get<int64_t>(), f["window_samples"].get<int64_t>(),
@@ -161,8 +176,9 @@ void print_lines(const std::string& file, const json& m) {
     if (!h["durations"].empty()) line("durations", list(h["durations"]));
   }
   const json& v = m["vocabulary"];
-  line("vocabulary", fmt::format("{} tokens, {}: {}, ...", v["tokens"].get<int64_t>(),
-                                 v["kind"].get<std::string>(), list(v["first"])));
+  line("vocabulary", fmt::format("{} tokens, {}: {} ...", v["tokens"].get<int64_t>(),
+                                 v["kind"].get<std::string>(),
+                                 v["first"].dump(-1, ' ', false, json::error_handler_t::replace)));
   line("decoders", list(m["decoders"]));
   for (const json& notice : m["notices"]) line("notice", notice);
   if (!m["ignored"].empty()) {

@@ -1,0 +1,93 @@
+"""Model files as a user handles them: what they hold, their contexts, graphs for their vocabularies."""
+
+import json
+
+import pytest
+from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
+
+CHECKPOINTS = ROOT / "tests/data/checkpoints"
+
+
+@pytest.fixture
+def inspect(rtfx):
+    def run(name):
+        result = rtfx("inspect", CHECKPOINTS / name, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return run
+
+
+def test_inspect_says_what_a_file_holds(inspect):
+    model = inspect("tiny_tdt.nemo")
+    assert model["format"] == "NeMo 3.0.0" and model["kinds"] == ["tdt"]
+    assert model["heads"]["durations"] == [0, 1, 2, 3, 4]
+    assert model["vocabulary"]["kind"] == "sentencepiece" and model["vocabulary"]["tokens"] == 96
+    assert model["encoder"]["layers"] == 2 and model["features"]["mel_bins"] == 80
+    assert {"frame_looping", "fused_looping"} <= set(model["decoders"])
+    assert not {"ctc_greedy"} & set(model["decoders"])
+    assert any("num_batches_tracked" in name for name in model["ignored"])
+    assert 4 * model["parameters"] < sum(model["stored_bytes"].values())
+
+
+@pytest.mark.parametrize(
+    "name, kinds, vocabulary",
+    [
+        ("tiny_streaming.nemo", ["rnnt", "ctc"], "characters"),
+        ("tiny_wpe.nemo", ["ctc"], "wordpiece"),
+        ("tiny_agg.nemo", ["rnnt"], "aggregate"),
+        ("tiny_hf_ctc", ["ctc"], "tokenizer.json"),
+        ("tiny_hf_nemotron", ["rnnt"], "tokenizer.json"),
+    ],
+)
+def test_inspect_knows_every_kind(inspect, name, kinds, vocabulary):
+    model = inspect(name)
+    assert model["kinds"] == kinds
+    assert model["vocabulary"]["kind"] == vocabulary
+
+
+def test_inspect_in_words(rtfx):
+    text = rtfx("inspect", CHECKPOINTS / "tiny_streaming.nemo").stdout
+    assert "chunked_limited [8,3]; offered: [8,3], [8,1], [4,0]; causal" in text
+    assert '28 tokens, characters: [" ","\'","a"' in text
+    assert "fp32" in text and all(len(line) < 200 for line in text.splitlines())
+
+
+def test_a_context_of_a_configuration(rtfx, tmp_path):
+    """Two contexts of one file are two models; the sums of their tokens differ."""
+    path = str(CHECKPOINTS / "tiny_streaming.nemo")
+    models = [{"id": "default", "path": path}]
+    models.append({"id": "low", "path": path, "att_context_size": [4, 0]})
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(small_config(models=models, decoders=["label_looping"])))
+    result = rtfx("run", config, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    assert {run["model"]["id"] for run in runs} == {"default", "low"}
+    assert len({run["tokens_sha256"] for run in runs}) == 2
+    assert len({run["result_key"] for run in runs}) == 2
+
+
+@pytest.mark.parametrize("context", ["1,2,3", "5", "-3,1", "a,b"])
+def test_a_context_that_cannot_be(rtfx, context):
+    model = CHECKPOINTS / "tiny_streaming.nemo"
+    result = rtfx("transcribe", "--model", model, f"--att-context-size={context}", AUDIO / "qs10.flac")
+    assert result.returncode == 2 and result.stderr
+
+
+def test_a_context_of_a_model_that_has_none(rtfx):
+    """As in NeMo, any encoder can be limited."""
+    arguments = ["--att-context-size", "8,4", AUDIO / "qs10.flac"]
+    assert rtfx("transcribe", "--model", CHECKPOINTS / "tiny_tdt.nemo", *arguments).returncode == 0
+
+
+@pytest.mark.parametrize("tokenizer", ["tiny_tdt.nemo", "tiny_hf_ctc", "tiny_hf_ctc/tokenizer.json"])
+def test_graphs_for_every_kind_of_vocabulary(rtfx, inspect, tmp_path, tokenizer):
+    pieces = inspect(tokenizer.split("/")[0])["vocabulary"]["first"]
+    lexicon = tmp_path / "words.lexicon"
+    lexicon.write_text("".join(f"{word}\t{pieces[-1]} {pieces[-2]}\n" for word in ("a", "ab")))
+    arguments = ["--lexicon", lexicon, "--lm", ROOT / "tests/data/words.arpa"]
+    arguments += ["--output", tmp_path / "graph", "--tokenizer", CHECKPOINTS / tokenizer]
+    result = rtfx("graph", "build", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert "words" in result.stdout.splitlines()[-1]
