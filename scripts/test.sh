@@ -23,10 +23,10 @@ check tidy scripts/tidy.sh
 
 echo "== C++ tests"
 # GoogleTest's own report tells the tests of a program apart; ctest's tells of programs that crashed.
-GTEST_OUTPUT="xml:$results/gtest/" ctest --test-dir build/release --output-on-failure \
+GTEST_OUTPUT="xml:$results/gtest/" ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure \
   --output-junit "$results/ctest.xml" </dev/null
 
 echo "== Python tests"
-RTFX_BIN=${RTFX_BIN:-$PWD/build/release/rtfx} python -m pytest --junit-xml="$results/pytest.xml" </dev/null
+RTFX_BIN=${RTFX_BIN:-$PWD/build/release/rtfx} python -m pytest -n "$(nproc)" --dist loadfile --junit-xml="$results/pytest.xml" </dev/null
 
 python scripts/count_tests.py "$results" "${checks[@]}"
