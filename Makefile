@@ -14,7 +14,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build bench test microbench dist format tidy clean
+.PHONY: help setup program build bench test microbench dist format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -22,10 +22,13 @@ help:  ## this list
 setup:  ## system packages (apt) and the Python environment .venv
 	@scripts/setup.sh
 
-build: setup  ## the program, in build/release
+program: setup  ## the program alone, in build/release
+	@scripts/build.sh --target rtfx
+
+build: setup  ## the program and all tests
 	@scripts/build.sh
 
-bench: build  ## run CONFIG and write its HTML report
+bench: program  ## run CONFIG and write its HTML report
 	@scripts/bench.sh $(CONFIG)
 
 test: build  ## all tests, and the checks of format and style
@@ -36,7 +39,7 @@ microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
 	@scripts/setup.sh --microbench
 	@scripts/microbench.sh $(CHECKPOINT)
 
-dist: build  ## a folder that runs on other machines, in dist/rtfx
+dist: program  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh
 
 format: setup  ## lay out all sources with clang-format
