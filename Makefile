@@ -17,7 +17,7 @@ RTFX := build/release/rtfx
 .PHONY: help setup program build bench test microbench dist format tidy clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup:  ## system packages (apt) and the Python environment .venv
 	@scripts/setup.sh

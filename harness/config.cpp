@@ -105,10 +105,16 @@ class Reader {
       } else {
         model.path = path(v);
       }
-      if (model.id.empty()) model.id = model.path.stem().string();
+      if (model.id.empty()) model.id = name_of(model.path);
       unique(seen, model.id, v.where());
       config_.models.push_back(model);
     }
+  }
+
+  /// "parakeet-ctc-1.1b" of parakeet-ctc-1.1b.nemo, and of the folder parakeet-ctc-1.1b/.
+  static std::string name_of(const std::filesystem::path& model) {
+    if (model.extension() == ".nemo") return model.stem().string();
+    return (model.has_filename() ? model : model.parent_path()).filename().string();
   }
 
   ModelSource::Fallback read_fallback(const JsonView& v) const {

@@ -1,6 +1,7 @@
 """Writes the table of a run into README.md: readme_table.py RUN [README.md]
 
 Replaces what stands between `<!-- table:NAME -->` and `<!-- /table -->`, NAME being the run's name.
+`<!-- table:NAME model=ID batch=8 -->` takes only the rows of that model and batch.
 """
 
 import argparse
@@ -27,10 +28,12 @@ def word_errors(case):
     return f"{100 * wer:.2f}" if wer is not None and case.has_words else "–"
 
 
-def table(journal):
+def table(journal, wanted):
     yield "| model | decoder | batch | type | RTFx total | RTFx decode | WER % | to the baseline |"
     yield "|---|---|--:|---|--:|--:|--:|---|"
     for case in journal.cases:
+        if any(str(getattr(case, key)) != value for key, value in wanted):
+            continue
         verdict = "FAILED" if case.failure else case.verdict or "–"
         verdict = verdict.replace("reference", "(baseline)") + (
             " ~" * (case.is_approximate and case.has_words)
@@ -57,13 +60,17 @@ def main():
     parser.add_argument("readme", nargs="?", type=Path, default=ROOT / "README.md")
     arguments = parser.parse_args()
     journal = read_journal(arguments.run)
-    mark = f"<!-- table:{journal.provenance.get('name', '')} -->"
+    name = re.escape(journal.provenance.get("name", ""))
+    pattern = re.compile(rf"(<!-- table:{name}((?: \w+=\S+)*) -->).*?<!-- /table -->", re.DOTALL)
     text = arguments.readme.read_text(encoding="utf-8")
-    pattern = re.compile(re.escape(mark) + r".*?<!-- /table -->", re.DOTALL)
     if not pattern.search(text):
-        raise SystemExit(f"{arguments.readme}: holds no {mark} ... <!-- /table -->")
-    filled = "\n".join([mark, *table(journal), "<!-- /table -->"])
-    arguments.readme.write_text(pattern.sub(lambda _: filled, text), encoding="utf-8")
+        raise SystemExit(f"{arguments.readme}: holds no <!-- table:{name} --> ... <!-- /table -->")
+
+    def filled(match):
+        wanted = [part.split("=", 1) for part in match[2].split()]
+        return "\n".join([match[1], *table(journal, wanted), "<!-- /table -->"])
+
+    arguments.readme.write_text(pattern.sub(filled, text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,17 @@ def test_a_context_of_a_configuration(rtfx, tmp_path):
     assert len({run["result_key"] for run in runs}) == 2
 
 
+def test_a_folder_gives_its_name(rtfx, tmp_path):
+    folder = tmp_path / "parakeet-ctc-1.1b"
+    folder.symlink_to(CHECKPOINTS / "tiny_hf_ctc")
+    config = tmp_path / "config.json"
+    for path in (str(folder), f"{folder}/"):
+        config.write_text(json.dumps(small_config(models=[path], decoders=["ctc_greedy"])))
+        result = rtfx("validate", config)
+        assert result.returncode == 0, result.stderr
+        assert "parakeet-ctc-1.1b/two/ctc_greedy/b2/fp32" in result.stdout
+
+
 @pytest.mark.parametrize("context", ["1,2,3", "5", "-3,1", "a,b"])
 def test_a_context_that_cannot_be(rtfx, context):
     model = CHECKPOINTS / "tiny_streaming.nemo"

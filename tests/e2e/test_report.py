@@ -149,6 +149,11 @@ def test_readme_table(tmp_path):
     assert "old" not in text and text.count("| quickstart-tdt | frame_looping |") == 3
     assert "FAILED" in text and "different ~" in text
 
+    readme.write_text("<!-- table:synthetic model=quickstart-tdt batch=1 -->\n<!-- /table -->\n")
+    assert script("scripts/readme_table.py", tmp_path, readme).returncode == 0
+    rows = [line for line in readme.read_text().splitlines() if line.startswith("| quickstart")]
+    assert rows and all(row.startswith("| quickstart-tdt |") and "| 1 |" in row for row in rows)
+
 
 REPORT = '<testsuites><testsuite name="a">{}</testsuite></testsuites>'
 PASSED, FAILED = '<testcase name="{}"/>', '<testcase name="{}"><failure message="no"/></testcase>'
