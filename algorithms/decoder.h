@@ -62,7 +62,7 @@ class Decoder {
   virtual void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) = 0;
 
   /// Decodes one batch. Enqueues on the current stream; each decoder states in its header when and
-  /// how often it waits for the device. Every deliberate wait goes through host_read() of
+  /// how often it waits for the device. Every deliberate wait goes through HostReads of
   /// algorithms/common/host_read.h and is counted as "host_reads".
   virtual Hypotheses decode(const EncodedBatch& batch) = 0;
 
