@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
@@ -26,6 +25,8 @@ struct Descriptor {
 
   int number;
 };
+
+size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
@@ -57,26 +58,30 @@ MappedFile::~MappedFile() { ::munmap(const_cast<char*>(begin_), size_); }
 
 void MappedFile::fetch(std::string_view part) const {
 #ifdef MADV_POPULATE_READ  // Linux 5.14
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto from = reinterpret_cast<uintptr_t>(part.data());
-  const uintptr_t begin = from / page * page, end = from + part.size();
+  const size_t begin = offset_of(part) / page_size() * page_size();
+  const size_t end = offset_of(part) + part.size();
   // The disk goes on reading what probably comes next, while this part is used.
-  constexpr uintptr_t kAhead = uintptr_t{64} << 20;
-  const uintptr_t last = reinterpret_cast<uintptr_t>(begin_) + size_;
-  ::madvise(reinterpret_cast<void*>(begin), std::min(end + kAhead, last) - begin, MADV_WILLNEED);
+  constexpr size_t kAhead = size_t{64} << 20;
+  advise(begin, std::min(end + kAhead, size_), MADV_WILLNEED);
   // Where the system cannot do this, pages come as they are looked at.
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+  advise(begin, end, MADV_POPULATE_READ);
 #endif
 }
 
 void MappedFile::release(std::string_view part) const {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto from = reinterpret_cast<uintptr_t>(part.data());
-  const uintptr_t begin = (from + page - 1) / page * page;
-  const uintptr_t end = (from + part.size()) / page * page;
+  const size_t begin = (offset_of(part) + page_size() - 1) / page_size() * page_size();
+  const size_t end = (offset_of(part) + part.size()) / page_size() * page_size();
+  if (begin < end) advise(begin, end, MADV_DONTNEED);
+}
+
+size_t MappedFile::offset_of(std::string_view part) const {
   RTFX_CHECK(part.empty() || (holds(part.data()) && holds(part.data() + part.size() - 1)),
              "not a part of the file");
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  return part.empty() ? 0 : static_cast<size_t>(part.data() - begin_);
+}
+
+void MappedFile::advise(size_t begin, size_t end, int advice) const {
+  ::madvise(const_cast<char*>(begin_) + begin, end - begin, advice);
 }
 
 }  // namespace rtfx

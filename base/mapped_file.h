@@ -7,8 +7,8 @@
 
 namespace rtfx {
 
-/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/main.cpp says so in one
-/// line); replacing it by another, as `mv` does, changes nothing.
+/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/cli/main.cpp says so in
+/// one line); replacing it by another, as `mv` does, changes nothing.
 class MappedFile {
  public:
   /// Maps `path` read-only for as long as somebody holds the result. Throws UserError where it is
@@ -35,6 +35,9 @@ class MappedFile {
  private:
   MappedFile(std::filesystem::path path, const char* begin, size_t size)
       : path_(std::move(path)), begin_(begin), size_(size) {}
+
+  size_t offset_of(std::string_view part) const;
+  void advise(size_t begin, size_t end, int advice) const;
 
   std::filesystem::path path_;
   const char* begin_;

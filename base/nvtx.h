@@ -24,9 +24,9 @@ class RangeListener {
 inline std::atomic<RangeListener*> range_listener{nullptr};
 
 /// One named range on the calling thread, from construction to destruction. Names are the closed
-/// vocabulary of regions (harness/regions.h), of decoder phases ("decode.project", "decode.init",
-/// "decode.loop") and "wait", where the harness waits for the device; literals without arguments,
-/// so that a profiler can add them up.
+/// vocabulary of regions (harness/run/regions.h), of decoder phases ("decode.project",
+/// "decode.init", "decode.loop") and "wait", where the harness waits for the device; literals
+/// without arguments, so that a profiler can add them up.
 class ScopedRange {
  public:
   explicit ScopedRange(const char* name)

@@ -1,6 +1,6 @@
 """The HTML page of a run, one file that needs nothing else: `rtfx report` runs this.
 
-Standard input holds what the program says beside the journal (harness/report_facts.h): the words of
+Standard input holds what the program says beside the journal (harness/report/report_facts.h): the words of
 both sides where they differ, changes since a baseline run, and the history of earlier runs.
 """
 

@@ -149,6 +149,7 @@ def test_slurm(start, whole, tmp_path):
 
 
 def test_torchrun(program, config, whole, tmp_path):
+    pytest.importorskip("torch", reason="needs torch for Python (not with LIBTORCH=DIR)")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
                "--nproc-per-node", "2", program, "run", config(**SHARDED),
                "--output", tmp_path / "run", "--shard", "auto"]  # fmt: skip

@@ -1,20 +1,28 @@
 """The architecture that the sources must keep: which folder knows which, and how long files get."""
 
 import re
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
 FOLDERS = ["algorithms", "base", "datasets", "harness", "models"]
-ARROWS = {
-    "base": {"base"},
-    "datasets": {"datasets", "base"},
-    "models": {"models", "base"},
-    "algorithms": {"algorithms", "models", "base"},
-    "harness": {"harness", "algorithms", "models", "datasets", "base"},
-}
-# The layers of algorithms/ that its decoders share.
-LAYERS = ["beam_hypotheses", "common", "cuda_graphs", "fused_beam", "ngram_lm", "wfst"]
+
+
+def layers():
+    """{folder: the folders that it may include}, as CONTRIBUTING.md lists them."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = re.search(r"## Who includes whom.*?```text\n(.*?)```", text, re.DOTALL)[1]
+    known = {}
+    for line in block.splitlines():
+        folder, *below = line.split()
+        known[folder] = {folder, *(other for name in below for other in known[name])}
+    return known
+
+
+LAYERS = layers()
+# The folders of algorithms/ that its decoders share.
+SHARED = ["beam_hypotheses", "common", "cuda_graphs", "fused_beam", "ngram_lm", "wfst"]
 SOURCES = sorted(
     path
     for folder in FOLDERS
@@ -33,16 +41,51 @@ def test_there_are_sources():
     assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(FOLDERS)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+def folder_of(path):
+    """The entry of the list that a source belongs to: its folder, in harness/ its room."""
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] == "harness" else parts[0]
+
+
+@pytest.mark.parametrize("folder", LAYERS)
 def test_includes_follow_the_arrows(folder):
+    sources = [p for p in SOURCES if folder_of(str(p.relative_to(ROOT))) == folder]
+    assert sources
     wrong = [
         f"{path.relative_to(ROOT)} includes {name}"
-        for path in SOURCES
-        if path.relative_to(ROOT).parts[0] == folder
+        for path in sources
         for name in includes(path)
-        if name.split("/")[0] not in ARROWS[folder]
+        if name != "harness/revision.h" and folder_of(name) not in LAYERS[folder]
     ]
     assert not wrong
+
+
+def test_every_source_belongs_to_a_folder_of_the_list():
+    assert {folder_of(str(path.relative_to(ROOT))) for path in SOURCES} == set(LAYERS)
+
+
+def test_no_file_of_the_harness_includes_itself_through_others():
+    """A header and its source count as one."""
+    graph = {}
+    for path in (p for p in SOURCES if folder_of(str(p.relative_to(ROOT))).startswith("harness")):
+        own = str(path.relative_to(ROOT).with_suffix(""))
+        names = (str(Path(name).with_suffix("")) for name in includes(path))
+        graph.setdefault(own, set()).update(name for name in names if name != own)
+    done, open_, circles = set(), [], []
+
+    def visit(name):
+        if name in open_:
+            circles.append(" -> ".join([*open_[open_.index(name) :], name]))
+        if name in done or name in open_:
+            return
+        open_.append(name)
+        for other in graph.get(name, ()):
+            visit(other)
+        done.add(open_.pop())
+
+    for name in graph:
+        visit(name)
+    assert not circles
 
 
 def test_a_decoder_includes_no_other_decoder():
@@ -55,7 +98,7 @@ def test_a_decoder_includes_no_other_decoder():
         for name in includes(path):
             target = name.split("/")
             folder = target[1] if target[0] == "algorithms" and len(target) > 2 else None
-            if folder not in (*LAYERS, None, own):
+            if folder not in (*SHARED, None, own):
                 wrong.append(f"{path.relative_to(ROOT)} includes {name}")
     assert not wrong
 

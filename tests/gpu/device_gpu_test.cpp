@@ -3,7 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "harness/device.h"
+#include "harness/machine/device.h"
 
 namespace rtfx {
 namespace {

@@ -1,11 +1,11 @@
-#include "harness/batches.h"
+#include "harness/config/batches.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "harness/statistics.h"
+#include "harness/results/statistics.h"
 
 namespace rtfx {
 namespace {

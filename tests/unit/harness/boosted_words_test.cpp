@@ -1,10 +1,10 @@
-#include "harness/boosted_words.h"
+#include "harness/scoring/boosted_words.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "harness/merge_shards.h"
+#include "harness/run/merge_shards.h"
 
 namespace rtfx {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/conditions.h"
+#include "harness/machine/conditions.h"
 
 #include <gtest/gtest.h>
 

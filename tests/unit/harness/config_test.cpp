@@ -1,9 +1,9 @@
 // Every configuration error names file, JSON pointer, value and what would be allowed.
-#include "harness/config.h"
+#include "harness/config/config.h"
 
 #include <gtest/gtest.h>
 
-#include "harness/plan.h"
+#include "harness/config/plan.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

@@ -1,4 +1,4 @@
-#include "harness/exactness.h"
+#include "harness/scoring/exactness.h"
 
 #include <gtest/gtest.h>
 

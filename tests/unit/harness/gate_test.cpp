@@ -1,11 +1,11 @@
-#include "harness/gate.h"
+#include "harness/results/gate.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "harness/journal.h"
+#include "harness/results/journal.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

@@ -1,4 +1,4 @@
-#include "harness/journal.h"
+#include "harness/results/journal.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <sstream>
 
-#include "harness/summaries.h"
+#include "harness/results/summaries.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

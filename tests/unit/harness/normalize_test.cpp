@@ -1,4 +1,4 @@
-#include "harness/normalize.h"
+#include "harness/scoring/normalize.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/profile_figures.h"
+#include "harness/profile/profile_figures.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Whole runs on the quickstart checkpoint with decoders that misbehave.
-#include "harness/run.h"
+#include "harness/run/run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/shard.h"
+#include "harness/run/shard.h"
 
 #include <gtest/gtest.h>
 

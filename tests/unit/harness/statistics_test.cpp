@@ -1,4 +1,4 @@
-#include "harness/statistics.h"
+#include "harness/results/statistics.h"
 
 #include <gtest/gtest.h>
 

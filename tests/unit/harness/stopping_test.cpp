@@ -1,4 +1,4 @@
-#include "harness/stopping.h"
+#include "harness/results/stopping.h"
 
 #include <gtest/gtest.h>
 

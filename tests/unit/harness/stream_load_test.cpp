@@ -1,13 +1,13 @@
 // The load of a streaming server and its queue, on a clock that is made up.
-#include "harness/stream_load.h"
+#include "harness/stream/stream_load.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "harness/queueing.h"
-#include "harness/stream_options.h"
+#include "harness/config/stream_options.h"
+#include "harness/stream/queueing.h"
 
 namespace rtfx {
 namespace {

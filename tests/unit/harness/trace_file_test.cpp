@@ -1,4 +1,4 @@
-#include "harness/trace_file.h"
+#include "harness/profile/trace_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harness/profile_report.h"
+#include "harness/profile/profile_report.h"
 
 namespace rtfx {
 namespace {

@@ -1,4 +1,4 @@
-#include "harness/wer.h"
+#include "harness/scoring/wer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "harness/normalize.h"
+#include "harness/scoring/normalize.h"
 
 namespace rtfx {
 namespace {

@@ -1,0 +1,91 @@
+#include "harness/cli/emissions.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include "algorithms/wfst/wfst_batch.h"
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "harness/config/batches.h"
+#include "harness/machine/device.h"
+#include "harness/results/journal.h"
+#include "harness/run/pipeline.h"
+#include "harness/run/workspace.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// A file of NumPy's format 1.0: a head of a multiple of 64 bytes, then the numbers.
+std::string npy_head(int64_t rows, int64_t columns) {
+  constexpr size_t kFixed = 10, kStep = 64;
+  std::string about =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
+  about.append(kStep - 1 - (kFixed + about.size()) % kStep, ' ');
+  about += '\n';
+  std::string head("\x93NUMPY\x01\x00", 8);
+  head += static_cast<char>(about.size() & 0xff);
+  head += static_cast<char>(about.size() >> 8);
+  return head + about;
+}
+
+std::string bytes_of(const at::Tensor& values) {
+  const at::Tensor host = values.cpu().contiguous();
+  return {static_cast<const char*>(host.const_data_ptr()), static_cast<size_t>(host.nbytes())};
+}
+
+}  // namespace
+
+int write_emissions(const Config& config, const std::filesystem::path& folder) {
+  const c10::InferenceMode inference;
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  const at::Device device = parse_device(config.device, "device");
+  const c10::OptionalDeviceGuard guard(device);
+  Workspace workspace(config);
+  workspace.read_audio_files();
+  const LoadedDataset& dataset = workspace.datasets().front();
+  if (dataset.failure) throw std::runtime_error(*dataset.failure);
+  const auto model = workspace.model(0, device, config.dtypes.front());
+  if (!model->ctc_head) {
+    throw UserError(config.models.front().path.string(), "has no CTC head",
+                    "name a CTC or hybrid model first");
+  }
+  RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+  std::vector<at::Tensor> emissions(dataset.seconds.size());
+  for (const auto& batch :
+       make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
+    Clips clips;
+    for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+    RegionTimes times;
+    const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
+    const at::Tensor lp = scaled_log_probs(*model, encoded, 1);
+    for (size_t row = 0; row < batch.size(); ++row)
+      emissions[batch[row]] =
+          lp[static_cast<int64_t>(row)].narrow(0, 0, encoded.lengths_host[row]).cpu();
+  }
+
+  int64_t frames = 0;
+  std::string lines, numbers;
+  for (size_t i = 0; i < emissions.size(); ++i) {
+    const Utterance& utterance = dataset.dataset.utterances[i];
+    lines += to_line({{"id", utterance.id},
+                      {"frames", emissions[i].size(0)},
+                      {"seconds", dataset.seconds[i]},
+                      {"text", utterance.text ? json(*utterance.text) : json()}});
+    numbers += bytes_of(emissions[i]);
+    frames += emissions[i].size(0);
+  }
+  std::filesystem::create_directories(folder);
+  write_file(folder / "emissions.npy",
+             npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));
+  write_file(folder / "utterances.jsonl", lines);
+  fmt::print("{}: {} utterances, {:.1f} s, {} frames of {} columns\n", folder.string(),
+             emissions.size(), dataset.audio_seconds, frames, model->config.vocabulary + 1);
+  return kOk;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,108 @@
+// A run's configuration: plain JSON, every error with its place, every default filled in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "harness/config/stream_options.h"
+
+namespace rtfx {
+
+struct ModelSource {
+  /// For a checkpoint that may be absent: what is timed and decoded in its place
+  /// (models/synthetic.h).
+  struct Fallback {
+    std::string encoder;            // name of an architecture
+    std::filesystem::path decoder;  // the stand-in checkpoint
+  };
+
+  std::string id;
+  std::filesystem::path path;
+  std::optional<Fallback> fallback = {};
+  /// Of a cache-aware encoder, as in NeMo: [left, right] frames, or [left, chunk, right]. Empty:
+  /// the model's default.
+  std::vector<int64_t> att_context_size = {};
+};
+
+struct DecoderSpec {
+  std::string id;
+  std::string name;                 // in the registry
+  nlohmann::json options;           // as given; a list of values has been expanded
+  std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
+  std::string where;                // JSON pointer, for errors found later
+  std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
+};
+
+struct BatchRule {
+  bool by_seconds = false;  // else by count
+  double size = 1;          // utterances, or seconds of audio padding included
+
+  /// "b16" or "s120"
+  std::string label() const;
+};
+
+struct Protocol {
+  int64_t warmup_rounds = 1;
+  int64_t measured_rounds = 3;
+  int64_t seed = 1;
+  double cv_max = 0.05;       // sd / mean of rtfx.total above which a case is NOISY
+  bool aa_control = false;    // run the baseline twice: their ratio is the noise floor
+  double precision = 0;       // half width of rtfx.total's interval, relative, at which a case is
+                              // done; 0: after measured_rounds
+  int64_t extra_rounds = 10;  // at most so many more for the precision,
+  double budget_seconds = 0;  // and none once a case group has taken so long; 0: no limit
+};
+
+struct Config {
+  std::string name;
+  std::string question;
+  std::string device = "auto";
+  int64_t threads = 0;  // 0: all cores
+  std::vector<ModelSource> models;
+  std::vector<DatasetSource> datasets;
+  std::vector<DecoderSpec> decoders;
+  std::string baseline;  // id of the transducer decoder that all others are compared with
+  std::vector<BatchRule> batches;
+  std::vector<std::string> dtypes = {"fp32"};
+  std::string sort = "duration_desc";
+  Protocol protocol;
+  std::map<std::string, std::string> required = {
+      {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
+  std::string scorer = "basic_english";
+  bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
+  bool sync_debug = false;
+  std::optional<StreamOptions> stream;  // of `rtfx stream`
+  bool isolate = false;  // each group of cases in a child process (harness/run/isolated_run.h)
+  std::filesystem::path output;
+  std::vector<std::string> plugins;
+  std::filesystem::path file;          // what relative paths in it are relative to its folder,
+  std::vector<std::string> overrides;  // and what was changed: another process reads the same
+
+  /// All of the above as JSON.
+  nlohmann::json resolved() const;
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol
+  /// and isolate; paths relative to the file's folder, so that it does not depend on where the file
+  /// lies.
+  std::string hash() const;
+};
+
+/// The file's JSON with `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws
+/// UserError.
+nlohmann::json read_document(const std::filesystem::path& file,
+                             const std::vector<std::string>& overrides);
+
+/// Throws UserError.
+Config load_config(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {});
+
+/// `file` names the document in errors and is what relative paths are relative to.
+Config parse_config(nlohmann::json document, const std::filesystem::path& file,
+                    const std::vector<std::string>& overrides = {});
+
+}  // namespace rtfx

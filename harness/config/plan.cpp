@@ -1,0 +1,101 @@
+#include "harness/config/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+bool contains(const std::vector<std::string>& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool serves(const Description& description, const ModelKinds& kinds) {
+  return description.model_kinds.empty() ||
+         std::any_of(kinds.begin(), kinds.end(),
+                     [&](const auto& kind) { return contains(description.model_kinds, kind); });
+}
+
+void check_restriction(const DecoderSpec& spec, const Config& config) {
+  std::vector<std::string> allowed = {"ctc", "rnnt", "tdt"};
+  for (const ModelSource& model : config.models) allowed.push_back(model.id);
+  for (const std::string& name : spec.models) {
+    if (!contains(allowed, name))
+      throw unknown_name(spec.where + "/models", "model id or kind", name, allowed);
+  }
+}
+
+/// Decoders of a model, in the order of the configuration, with what they are compared to.
+std::vector<PlannedDecoder> decoders_for(const Config& config,
+                                         const std::vector<Description>& descriptions, size_t model,
+                                         const ModelKinds& kinds) {
+  std::vector<PlannedDecoder> list;
+  std::string ctc_reference, transducer_reference;
+  for (size_t i = 0; i < config.decoders.size(); ++i) {
+    const DecoderSpec& spec = config.decoders[i];
+    const auto named = [&](const std::string& kind) { return contains(spec.models, kind); };
+    const bool wanted = spec.models.empty() || named(config.models[model].id) ||
+                        std::any_of(kinds.begin(), kinds.end(), named);
+    if (!wanted) continue;
+    if (!serves(descriptions[i], kinds)) {
+      throw UserError(spec.where,
+                      fmt::format("decoder '{}' cannot decode model '{}' of kind {}", spec.id,
+                                  config.models[model].id, fmt::join(kinds, " + ")),
+                      fmt::format("restrict it with \"models\": [\"{}\"]",
+                                  fmt::join(descriptions[i].model_kinds, "\", \"")));
+    }
+    if (descriptions[i].head == Head::ctc && ctc_reference.empty()) ctc_reference = spec.id;
+    if (descriptions[i].head == Head::transducer &&
+        (transducer_reference.empty() || spec.id == config.baseline)) {
+      transducer_reference = spec.id;
+    }
+    list.push_back({i, "", ""});
+  }
+  for (PlannedDecoder& decoder : list) {
+    const Head head = descriptions[decoder.spec].head;
+    decoder.compared_to = head == Head::ctc          ? ctc_reference
+                          : head == Head::transducer ? transducer_reference
+                                                     : "";
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
+  std::vector<Description> descriptions;
+  for (const DecoderSpec& spec : config.decoders) {
+    check_restriction(spec, config);
+    descriptions.push_back(
+        make_decoder(spec.name, spec.options, spec.where + "/options")->describe());
+  }
+  std::vector<CaseGroup> plan;
+  for (size_t m = 0; m < config.models.size(); ++m) {
+    const auto decoders = decoders_for(config, descriptions, m, kinds[m]);
+    if (decoders.empty()) {
+      throw UserError("decoders", fmt::format("none is for model '{}'", config.models[m].id),
+                      "check their \"models\"");
+    }
+    for (size_t d = 0; d < config.datasets.size(); ++d) {
+      for (const std::string& dtype : config.dtypes) {
+        for (size_t b = 0; b < config.batches.size(); ++b) {
+          CaseGroup group{m, d, b, dtype, decoders};
+          for (PlannedDecoder& decoder : group.decoders) {
+            decoder.case_name =
+                fmt::format("{}/{}/{}/{}/{}", config.models[m].id, config.datasets[d].id,
+                            config.decoders[decoder.spec].id, config.batches[b].label(), dtype);
+          }
+          plan.push_back(std::move(group));
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,33 @@
+// From a configuration to the cases that will run: a pure function, the same with or without a GPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "harness/config/config.h"
+
+namespace rtfx {
+
+/// What the plan must know of a model: "ctc", "rnnt", "tdt"; a hybrid has two.
+using ModelKinds = std::vector<std::string>;
+
+struct PlannedDecoder {
+  size_t spec = 0;          // index into Config::decoders
+  std::string case_name;    // model/dataset/decoder/b16/fp32
+  std::string compared_to;  // id of the decoder whose results are the reference; its own for that
+                            // one; empty when there is none
+};
+
+/// Everything that shares encoder outputs.
+struct CaseGroup {
+  size_t model = 0, dataset = 0, batch = 0;  // indices into Config
+  std::string dtype;
+  std::vector<PlannedDecoder> decoders;
+};
+
+/// kinds[i] belongs to config.models[i]. Throws UserError for a decoder that a model cannot serve,
+/// a restriction that names no model, and a model without any decoder.
+std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds);
+
+}  // namespace rtfx

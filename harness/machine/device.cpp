@@ -1,0 +1,95 @@
+#include "harness/machine/device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown CPU";
+}
+
+c10::CachingAllocator::Stat allocated(at::Device device) {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
+}  // namespace
+
+at::Device parse_device(const std::string& name, const std::string& where) {
+  const int count = c10::cuda::device_count();
+  if (name == "cpu" || (name == "auto" && count == 0)) return at::kCPU;
+  if (name == "auto") return {at::kCUDA, 0};
+  int index = 0;
+  if (name.starts_with("cuda:")) {
+    const auto [end, error] = std::from_chars(name.data() + 5, name.data() + name.size(), index);
+    if (error != std::errc() || end != name.data() + name.size() || index < 0) index = -1;
+  } else if (name != "cuda") {
+    index = -1;
+  }
+  if (index < 0)
+    throw UserError(where, fmt::format("unknown device '{}'", name),
+                    "allowed: auto, cpu, cuda, cuda:N");
+  if (index >= count) {
+    throw UserError(where, fmt::format("no device '{}': this machine has {} GPU(s)", name, count),
+                    "use cpu, or check the driver with nvidia-smi");
+  }
+  return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
+}
+
+at::ScalarType parse_dtype(const std::string& name, const std::string& where) {
+  if (name == "fp32") return at::kFloat;
+  if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
+  const std::vector<std::string> allowed = {"fp32", "bf16", "fp16"};
+  throw unknown_name(where, "dtype", name, allowed);
+}
+
+void synchronize(at::Device device) {
+  if (device.is_cuda()) c10::cuda::device_synchronize();
+}
+
+AllocationWatch::AllocationWatch(at::Device device) : device_(device) {
+  if (!device_.is_cuda()) return;
+  c10::cuda::CUDACachingAllocator::resetPeakStats(device_.index());
+  before_ = allocated(device_).current;
+}
+
+int64_t AllocationWatch::held() const {
+  return device_.is_cuda() ? allocated(device_).current - before_ : 0;
+}
+
+int64_t AllocationWatch::peak() const {
+  return device_.is_cuda() ? allocated(device_).peak - before_ : 0;
+}
+
+std::string device_name(at::Device device) {
+  return device.is_cuda() ? std::string(at::cuda::getDeviceProperties(device.index())->name)
+                          : cpu_name();
+}
+
+std::string describe_failure(const std::exception& e) {
+  std::string text = e.what();
+  if (const auto* error = dynamic_cast<const c10::Error*>(&e))
+    text = error->what_without_backtrace();
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr ||
+                      text.find("out of memory") != std::string::npos ||
+                      text.find("can't allocate memory") != std::string::npos;
+  return memory ? "out of memory: " + text + "; use smaller batches" : text;
+}
+
+}  // namespace rtfx

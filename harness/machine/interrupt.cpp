@@ -1,0 +1,27 @@
+#include "harness/machine/interrupt.h"
+
+#include <csignal>
+
+namespace rtfx {
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+
+extern "C" void on_signal(int signal) {
+  caught = 1;
+  std::signal(signal, SIG_DFL);  // the next one ends the process
+}
+
+}  // namespace
+
+void watch_interrupts() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void check_interrupt() {
+  if (caught != 0) throw Interrupted();
+}
+
+}  // namespace rtfx

@@ -1,0 +1,289 @@
+#include "harness/profile/profile.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+
+#include "algorithms/cuda_graphs/graph.h"
+#include "base/error.h"
+#include "harness/machine/device.h"
+#include "harness/machine/interrupt.h"
+#include "harness/profile/cupti_collector.h"
+#include "harness/profile/profile_report.h"
+#include "harness/profile/range_log.h"
+#include "harness/profile/trace_file.h"
+#include "harness/run/case_group.h"
+#include "harness/run/progress.h"
+#include "harness/run/provenance.h"
+#include "harness/run/record.h"
+#include "harness/run/run.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// "cudaProfilerStart" and "cudaProfilerStop": where nsys begins and ends its capture. LibTorch has
+/// loaded the CUDA runtime; rtfx itself does not link it.
+void call_profiler(const char* function) {
+  using Function = int (*)();
+  if (auto* call = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, function))) call();
+}
+
+/// How this program was called, for a shell, without --no-cupti.
+std::string own_command() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::string command;
+  for (std::string argument; std::getline(in, argument, '\0');) {
+    if (argument == "--no-cupti") continue;
+    const bool plain = !argument.empty() &&
+                       argument.find_first_of(" \t\n'\"\\$`;&|<>()[]{}*?!#~") == std::string::npos;
+    std::string quoted = "'";
+    for (const char c : argument) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    command += (command.empty() ? "" : " ") + (plain ? argument : quoted + "'");
+  }
+  return command;
+}
+
+/// Each case for itself: decoders that share encoder passes could not be told apart on a timeline.
+std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan) {
+  std::vector<CaseGroup> cases;
+  for (const CaseGroup& group : plan) {
+    for (const PlannedDecoder& decoder : group.decoders) {
+      cases.push_back(group);
+      cases.back().decoders = {decoder};
+    }
+  }
+  return cases;
+}
+
+/// Who collects, and why not we.
+struct Collection {
+  std::unique_ptr<CuptiCollector> cupti;
+  std::string remark;   // where there is no collector
+  std::string foreign;  // another profiler's environment variables
+};
+
+/// Comes before the first use of CUDA (CuptiCollector::start).
+Collection start_collection(const Config& config, const ProfileOptions& options) {
+  Collection collection;
+  collection.foreign = driving_profiler();
+  if (config.device == "cpu") return collection;
+  if (!options.cupti) {
+    collection.remark = "no GPU figures: switched off by --no-cupti";
+  } else if (!collection.foreign.empty()) {
+    collection.remark = fmt::format(
+        "no GPU figures of our own: another profiler drives this process ({})", collection.foreign);
+  } else {
+    std::string problem;
+    collection.cupti = CuptiCollector::start(options.graphs, problem);
+    if (!collection.cupti) collection.remark = "no GPU figures: " + problem;
+  }
+  return collection;
+}
+
+class Profiler {
+ public:
+  Profiler(const Config& config, const ProfileOptions& options, Collection collection)
+      : options_(options),
+        collection_(std::move(collection)),
+        workspace_(config),
+        plan_(single_cases(make_plan(config, workspace_.kinds()))),
+        device_(parse_device(config.device, "device")),
+        journal_(config.output, Journal::Mode::force, "profile.jsonl"),
+        trace_(options.trace_limit, plan_.size()) {
+    if (!device_.is_cuda()) {
+      collection_.cupti.reset();
+      collection_.remark = "no GPU figures: they need a GPU, this runs on the CPU";
+    }
+  }
+
+  int run() {
+    print_beginning();
+    workspace_.read_audio_files();
+    append(provenance_record(workspace_, device_, utc_now()));
+    Progress progress(static_cast<int64_t>(plan_.size()) * (1 + options_.laps));
+    for (const CaseGroup& group : plan_) run_case(group, progress);
+    return failed_ ? kFailed : kOk;
+  }
+
+  /// Table, files, and how to get the same in Nsight Systems.
+  void print_end() const {
+    print_profile(records_);
+    fmt::print("\nrecords: {}\n", journal_.path().string());
+    if (options_.trace_limit > 0) {
+      const auto path = workspace_.config().output / "trace.json";
+      trace_.write(path);
+      fmt::print("timeline: {} ({} events{}; open it in ui.perfetto.dev)\n", path.string(),
+                 trace_.events(),
+                 trace_.left_out() == 0
+                     ? ""
+                     : fmt::format(", {} late ones left out: --trace-limit", trace_.left_out()));
+    }
+    if (device_.is_cuda() && collection_.foreign.empty()) {
+      fmt::print(
+          "Nsight Systems, one report for each case:\n  nsys profile --trace=cuda,nvtx "
+          "--cuda-graph-trace={} --capture-range=cudaProfilerApi "
+          "--capture-range-end=repeat:{} -o {} {}\n",
+          graph_trace(), plan_.size(), (workspace_.config().output / "nsys").string(),
+          own_command());
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const char* graph_trace() const { return options_.graphs == GraphTrace::node ? "node" : "graph"; }
+
+  void print_beginning() const {
+    const std::string warning = build_warning();
+    if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
+    fmt::print(stderr, "rtfx: notice: {}\n",
+               collection_.cupti ? "GPU figures by " + collection_.cupti->description()
+                                 : collection_.remark);
+  }
+
+  void append(json record) {
+    record["profiled"] = true;
+    if (record["kind"] == "provenance") {
+      provenance_id_ = record["provenance_id"];
+    } else {
+      record["provenance_id"] = provenance_id_;
+    }
+    journal_.append(record);
+    records_.push_back(std::move(record));
+  }
+
+  int64_t now() const {
+    if (collection_.cupti) return collection_.cupti->now();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+  void run_case(const CaseGroup& group, Progress& progress) {
+    const auto on_failure = [&](const Arm& arm, const std::string& stage,
+                                const std::string& message) {
+      append(failure_record(workspace_, group, arm, device_, stage, message));
+      failed_ = true;
+    };
+    bool measuring = false;
+    CuptiCollector* cupti = collection_.cupti.get();
+    const auto on_batch = [&] {
+      if (cupti != nullptr) measuring ? cupti->flush() : cupti->begin();
+    };
+    CaseGroupRunner runner(workspace_, group, device_, on_failure, on_batch);
+    Arm& arm = runner.arms().front();
+    arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
+    progress.label(arm.plan.case_name);
+    runner.prepare();
+    if (!arm.failed) runner.round(0);
+    progress.advance(1);
+
+    if (cupti != nullptr) cupti->begin();
+    measuring = true;
+    nvtx3::mark_in<NvtxDomain>(arm.plan.case_name.c_str());
+    // With a collector of our own, nobody else listens to these.
+    const bool bracket = device_.is_cuda() && cupti == nullptr;
+    if (bracket) call_profiler("cudaProfilerStart");
+    {
+      const RangeLog log([this] { return now(); }, device_, /*drain=*/cupti != nullptr);
+      for (int64_t lap = 0; lap < options_.laps; ++lap) {
+        if (!arm.failed) runner.round(lap);
+        progress.advance(1);
+      }
+      if (bracket) call_profiler("cudaProfilerStop");
+      if (!arm.failed) record_case(group, arm, log);
+    }
+  }
+
+  void record_case(const CaseGroup& group, const Arm& arm, const RangeLog& log) {
+    const CuptiCollector* cupti = collection_.cupti.get();
+    const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
+    json record = case_fields(workspace_, group, arm, device_);
+    record["kind"] = "profile";
+    record["started"] = utc_now();
+    record["laps"] = options_.laps;
+    record["gpu_figures"] = cupti != nullptr ? json("cupti") : json();
+    record["graph_trace"] = cupti != nullptr ? json(graph_trace()) : json();
+    record["collector"] = cupti != nullptr ? json(cupti->description()) : json();
+    record["dropped_records"] = cupti != nullptr ? json(cupti->dropped()) : json();
+    record["records_without_time"] = cupti != nullptr ? json(cupti->without_time()) : json();
+    const bool collected =
+        cupti == nullptr || (cupti->dropped() == 0 && cupti->without_time() == 0);
+    record["valid"] = collected && log.complete();
+    record["remarks"] = json::array();
+    if (cupti == nullptr) record["remarks"].push_back(collection_.remark);
+    failed_ = failed_ || !record["valid"];
+    if (!log.complete()) record["remarks"].push_back("INVALID: ranges could not be written down");
+    if (!collected) {
+      record["remarks"].push_back(
+          fmt::format("INVALID: CUPTI dropped {} records and left {} without a time; take fewer "
+                      "utterances (datasets.0.limit) or smaller batches",
+                      cupti->dropped(), cupti->without_time()));
+    }
+    record["regions"] = regions_json(log, activity, record["remarks"]);
+    trace_.add_case(arm.plan.case_name, log.ranges(), activity);
+    append(std::move(record));
+  }
+
+  json regions_json(const RangeLog& log, const Activity& activity, json& remarks) const {
+    json regions = json::object();
+    const bool with_gpu = collection_.cupti != nullptr;
+    for (const std::string& name : log.names()) {
+      const RegionFigures figures = region_figures(activity, log.spans(name), log.spans("wait"),
+                                                   static_cast<size_t>(options_.top));
+      regions[name] = region_json(figures, with_gpu);
+      if (with_gpu && figures.graphs_unseen()) {
+        remarks.push_back(
+            fmt::format("{}: {} graph launches, but CUPTI saw no kernel of a graph; "
+                        "how long the GPU was busy is not known",
+                        name, figures.graph_launches));
+      }
+    }
+    return regions;
+  }
+
+  ProfileOptions options_;
+  Collection collection_;
+  Workspace workspace_;
+  std::vector<CaseGroup> plan_;
+  at::Device device_;
+  Journal journal_;
+  TraceFile trace_;
+  std::vector<json> records_;
+  std::string provenance_id_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int profile(const Config& given, const ProfileOptions& options) {
+  Config config = given;
+  if (config.sync_debug) {
+    fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
+    config.sync_debug = false;
+  }
+  keep_executable_graphs = true;
+  Collection collection = start_collection(config, options);
+  const c10::InferenceMode inference;
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  watch_interrupts();
+  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
+  Profiler profiler(config, options, std::move(collection));
+  int code = kInterrupted;
+  try {
+    code = profiler.run();
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "\nrtfx: interrupted; what follows are the cases that were finished\n");
+  }
+  profiler.print_end();
+  return code;
+}
+
+}  // namespace rtfx

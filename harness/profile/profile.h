@@ -1,0 +1,27 @@
+// `rtfx profile`: where the GPU waits, region by region, and a timeline of it.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/config/config.h"
+#include "harness/profile/cupti_collector.h"
+
+namespace rtfx {
+
+struct ProfileOptions {
+  int64_t laps = 1;              // passes over the dataset that are looked at
+  int64_t top = 5;               // kernels listed of each region
+  int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
+  bool cupti = true;             // collect GPU figures ourselves
+  GraphTrace graphs = GraphTrace::node;
+};
+
+/// Runs every case of the configuration for itself, one warm-up round and then the laps. Writes
+/// <output>/profile.jsonl (an earlier one is kept as profile.jsonl.N) and <output>/trace.json,
+/// prints a table to stdout and notices to stderr. Around the laps of a case it calls
+/// cudaProfilerStart and cudaProfilerStop if another profiler is to collect. Returns an ExitCode:
+/// kFailed if a case failed or CUPTI lost records. Call it before anything uses CUDA. Throws
+/// UserError for what stops all of it.
+int profile(const Config& config, const ProfileOptions& options);
+
+}  // namespace rtfx

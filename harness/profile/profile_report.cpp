@@ -1,0 +1,165 @@
+#include "harness/profile/profile_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/run/regions.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+json share_json(const std::optional<double>& share, bool complement) {
+  if (!share) return nullptr;
+  return complement ? 1 - *share : *share;
+}
+
+json kernels_json(const RegionFigures& figures) {
+  json list = json::array();
+  for (const KernelFigures& kernel : figures.top) {
+    list.push_back(
+        {{"name", kernel.name},
+         {"count", kernel.count},
+         {"total_seconds", seconds(kernel.total)},
+         {"mean_seconds", seconds(kernel.total) / static_cast<double>(kernel.count)},
+         {"min_seconds", seconds(kernel.least)},
+         {"max_seconds", seconds(kernel.most)},
+         {"share", static_cast<double>(kernel.total) / static_cast<double>(figures.kernel_time)}});
+  }
+  return list;
+}
+
+/// "12.3" of field * factor, "-" for null.
+std::string cell(const json& region, const char* field, double factor, int digits) {
+  const json& value = region.at(field);
+  return value.is_number() ? fmt::format("{:.{}f}", value.get<double>() * factor, digits) : "-";
+}
+
+std::string count(const json& region, const char* field) { return cell(region, field, 1, 0); }
+
+void print_gpu_rows(const json& regions) {
+  fmt::print("  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n",
+             "region", "wall ms", "busy %", "idle %", "starved", "launch %", "kernels", "us each",
+             "in graph", "launches", "graphs", "copies", "waits");
+  for (const std::string& name : ordered_regions(regions)) {
+    const json& r = regions[name];
+    fmt::print(
+        "  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
+        cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1), cell(r, "gpu.idle", 100, 1),
+        cell(r, "gpu.starved", 100, 1), cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
+        cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"), count(r, "launches"),
+        count(r, "graph_launches"), count(r, "copies"), count(r, "synchronizations"));
+  }
+}
+
+void print_wall_rows(const json& regions) {
+  double total = 0;
+  for (const auto& [name, region] : regions.items()) {
+    if (name.find('.') == name.npos) total += region["wall_seconds"].get<double>();
+  }
+  fmt::print("  {:<16} {:>9} {:>8}\n", "region", "wall ms", "of all %");
+  for (const std::string& name : ordered_regions(regions)) {
+    const double wall = regions[name]["wall_seconds"];
+    fmt::print("  {:<16} {:>9.2f} {:>8.1f}\n", name, wall * 1e3,
+               total > 0 ? 100 * wall / total : 0.0);
+  }
+}
+
+void print_kernels(const json& regions) {
+  if (!regions.contains("decode") || !regions["decode"]["top_kernels"].is_array() ||
+      regions["decode"]["top_kernels"].empty())
+    return;
+  fmt::print("  kernels of decode by total time {:>28} {:>9} {:>9} {:>6}\n", "count", "total ms",
+             "mean us", "of %");
+  for (const json& kernel : regions["decode"]["top_kernels"]) {
+    std::string name = kernel["name"];
+    if (name.size() > 48) name = name.substr(0, 45) + "...";
+    fmt::print("    {:<48} {:>9} {:>9.3f} {:>9.2f} {:>6.1f}\n", name,
+               kernel["count"].get<int64_t>(), kernel["total_seconds"].get<double>() * 1e3,
+               kernel["mean_seconds"].get<double>() * 1e6, kernel["share"].get<double>() * 100);
+  }
+}
+
+void print_case(const json& record) {
+  const auto laps = record["laps"].get<int64_t>();
+  fmt::print("\n{} on {}, {}{}\n", record["case"].get<std::string>(),
+             record["device"].get<std::string>(),
+             laps == 1 ? "one lap" : fmt::format("{} laps added up", laps),
+             record["valid"].get<bool>() ? "" : "  INVALID");
+  const json& regions = record["regions"];
+  const bool with_gpu = record["gpu_figures"] == "cupti";
+  with_gpu ? print_gpu_rows(regions) : print_wall_rows(regions);
+  print_kernels(regions);
+  for (const json& remark : record["remarks"])
+    fmt::print("  note: {}\n", remark.get<std::string>());
+}
+
+}  // namespace
+
+json region_json(const RegionFigures& f, bool with_gpu) {
+  const bool busy_known = with_gpu && !f.graphs_unseen();
+  const auto gpu = [&](json value) { return with_gpu ? std::move(value) : json(); };
+  const auto busy = [&](json value) { return busy_known ? std::move(value) : json(); };
+  return {{"wall_seconds", seconds(f.wall)},
+          {"gpu.busy", busy(share_json(f.busy_share(), false))},
+          {"gpu.idle", busy(share_json(f.busy_share(), true))},
+          {"gpu.busy_with_copies", busy(share_json(f.busy_copies_share(), false))},
+          {"gpu.idle_with_copies", busy(share_json(f.busy_copies_share(), true))},
+          {"gpu.starved", busy(share_json(f.occupied_share(), true))},
+          {"gpu.idle_launch", gpu(share_json(f.idle_launch, false))},
+          {"kernels", gpu(f.kernels)},
+          {"graph_kernels", gpu(f.graph_kernels)},
+          {"kernel_seconds", gpu(seconds(f.kernel_time))},
+          {"kernel_mean_seconds", f.kernel_mean() ? gpu(*f.kernel_mean() * 1e-9) : json()},
+          {"launches", gpu(f.launches)},
+          {"graph_launches", gpu(f.graph_launches)},
+          {"copies", gpu(f.copies)},
+          {"copied_bytes", gpu(f.copied_bytes)},
+          {"synchronizations", gpu(f.synchronizations)},
+          {"synchronization_seconds", gpu(seconds(f.synchronization_time))},
+          {"top_kernels", gpu(kernels_json(f))}};
+}
+
+std::vector<std::string> ordered_regions(const json& regions) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    const bool listed = std::find(names.begin(), names.end(), name) != names.end();
+    if (regions.contains(name) && !listed) names.push_back(name);
+  };
+  for (const std::string region : kRegionNames) {
+    add(region);
+    for (const char* phase : {".project", ".init", ".loop"}) add(region + phase);
+    for (const auto& [name, figures] : regions.items()) {
+      if (name.starts_with(region + ".")) add(name);
+    }
+  }
+  for (const auto& [name, figures] : regions.items()) add(name);
+  return names;
+}
+
+void print_profile(const std::vector<json>& records) {
+  bool with_gpu = false;
+  for (const json& record : records) {
+    if (record.value("kind", "") == "profile") {
+      print_case(record);
+      with_gpu = with_gpu || record["gpu_figures"] == "cupti";
+    } else if (record.value("kind", "") == "failure") {
+      fmt::print("\n{} FAILED: {}: {}\n", record["case"].get<std::string>(),
+                 record["stage"].get<std::string>(), record["message"].get<std::string>());
+    }
+  }
+  if (!with_gpu) return;
+  fmt::print(
+      "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under "
+      "way;\n"
+      "launch: idle as 1 - mean kernel time / mean interval between launches (no graphs).\n"
+      "Collecting slows down every launch: compare wall times with those of `rtfx run`.\n"
+      "It pulls the kernels of a CUDA graph apart; --graph-trace graph leaves graphs as they "
+      "run.\n");
+}
+
+}  // namespace rtfx

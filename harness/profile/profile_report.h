@@ -1,0 +1,22 @@
+// What `rtfx profile` writes down and prints (docs/journal.md, "profile").
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/profile/profile_figures.h"
+
+namespace rtfx {
+
+/// Figures of a region as JSON; those of the GPU are null without `with_gpu`, and the busy ones
+/// also where a graph's kernels are unknown. Never NaN.
+nlohmann::json region_json(const RegionFigures& figures, bool with_gpu);
+
+/// Names of the regions of a record in the order of the data's way, phases behind their region.
+std::vector<std::string> ordered_regions(const nlohmann::json& regions);
+
+/// Table of records of kind "profile" and "failure", to stdout.
+void print_profile(const std::vector<nlohmann::json>& records);
+
+}  // namespace rtfx

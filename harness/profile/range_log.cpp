@@ -1,0 +1,91 @@
+#include "harness/profile/range_log.h"
+
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "harness/machine/device.h"
+
+namespace rtfx {
+namespace {
+
+constexpr std::string_view kWait = "wait";
+
+/// LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
+bool is_capturing(at::Device device) {
+  using Function = int (*)(cudaStream_t, int*);
+  static const auto function =
+      reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, "cudaStreamIsCapturing"));
+  int status = 0;
+  if (function == nullptr) return false;
+  const int error = function(c10::cuda::getCurrentCUDAStream(device.index()).stream(), &status);
+  return error != 0 || status != 0;
+}
+
+}  // namespace
+
+RangeLog::RangeLog(Clock clock, at::Device device, bool drain)
+    : clock_(std::move(clock)), device_(device), drain_(drain && device.is_cuda()) {
+  range_listener.store(this, std::memory_order_release);
+}
+
+RangeLog::~RangeLog() { range_listener.store(nullptr, std::memory_order_release); }
+
+void RangeLog::drain() {
+  if (!ended_phase_ || is_capturing(device_)) return;
+  const int64_t begin = clock_();
+  synchronize(device_);
+  ranges_.push_back({std::string(kWait), {begin, clock_()}});
+  end_phase();
+}
+
+void RangeLog::end_phase() {
+  if (ended_phase_) ranges_[*ended_phase_].time.end = clock_();
+  ended_phase_.reset();
+}
+
+// A range must not throw: what fails here makes the log incomplete.
+void RangeLog::opened(const char* given) noexcept try {
+  const std::string_view name = given;
+  if (std::this_thread::get_id() != thread_) return;
+  if (name != kWait) drain();
+  open_.push_back(ranges_.size());
+  ranges_.push_back({given, {0, 0}});
+  ranges_.back().time.begin = clock_();
+} catch (...) {
+  complete_ = false;
+}
+
+void RangeLog::closed(const char* given) noexcept try {
+  const std::string_view name = given;
+  if (std::this_thread::get_id() != thread_ || open_.empty()) return;
+  name == kWait ? end_phase() : drain();
+  const size_t index = open_.back();
+  ranges_[index].time.end = clock_();
+  open_.pop_back();
+  const bool phase = name.starts_with("decode.");
+  if (drain_ && phase && !is_capturing(device_)) ended_phase_ = index;
+} catch (...) {
+  complete_ = false;
+}
+
+std::vector<std::string> RangeLog::names() const {
+  std::vector<std::string> out;
+  for (const LoggedRange& range : ranges_) {
+    if (range.name != kWait && std::find(out.begin(), out.end(), range.name) == out.end())
+      out.push_back(range.name);
+  }
+  return out;
+}
+
+std::vector<Span> RangeLog::spans(const std::string& name) const {
+  std::vector<Span> out;
+  for (const LoggedRange& range : ranges_) {
+    if (range.name == name) out.push_back(range.time);
+  }
+  return out;
+}
+
+}  // namespace rtfx

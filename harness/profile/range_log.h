@@ -1,0 +1,61 @@
+// Writes down when the ranges of base/nvtx.h began and ended, on the time line of a profile.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/nvtx.h"
+#include "harness/profile/profile_figures.h"
+
+namespace rtfx {
+
+struct LoggedRange {
+  std::string name;
+  Span time;
+};
+
+/// Listens from construction to destruction, on the constructing thread alone.
+///
+/// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done: until
+/// the harness has waited for it, or until this log has, where anything else comes first. So the
+/// next phase begins with an idle device, as regions do anyway. It does not wait while the stream
+/// is being captured into a CUDA graph.
+class RangeLog final : public RangeListener {
+ public:
+  using Clock = std::function<int64_t()>;  // ns
+
+  RangeLog(Clock clock, at::Device device, bool drain);
+  ~RangeLog();
+  RangeLog(const RangeLog&) = delete;
+  RangeLog& operator=(const RangeLog&) = delete;
+
+  void opened(const char* name) noexcept override;
+  void closed(const char* name) noexcept override;
+
+  /// False where a range could not be written down or waited for.
+  bool complete() const { return complete_; }
+  /// In the order in which they began, all closed. "wait" for the harness's own waits too.
+  const std::vector<LoggedRange>& ranges() const { return ranges_; }
+  /// Names other than "wait", in the order of first appearance.
+  std::vector<std::string> names() const;
+  std::vector<Span> spans(const std::string& name) const;
+
+ private:
+  void drain();
+  void end_phase();
+
+  Clock clock_;
+  at::Device device_;
+  bool drain_, complete_ = true;
+  std::thread::id thread_ = std::this_thread::get_id();
+  std::vector<LoggedRange> ranges_;
+  std::vector<size_t> open_;           // indices of ranges_
+  std::optional<size_t> ended_phase_;  // by the host, not yet by the device
+};
+
+}  // namespace rtfx

@@ -1,0 +1,46 @@
+// A timeline for chrome://tracing and ui.perfetto.dev: JSON trace events.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/profile/profile_figures.h"
+#include "harness/profile/range_log.h"
+
+namespace rtfx {
+
+class TraceFile {
+ public:
+  /// Every case may fill limit / cases events.
+  TraceFile(int64_t limit, size_t cases);
+
+  /// A process of the case's name with the tracks regions, calls of each thread, kernels and copies
+  /// of each stream. Over the limit, what begins late is left out, regions last of all.
+  void add_case(const std::string& name, const std::vector<LoggedRange>& ranges,
+                const Activity& activity);
+
+  /// Throws UserError where the file cannot be written.
+  void write(const std::filesystem::path& path) const;
+
+  int64_t events() const { return written_; }
+  int64_t left_out() const { return left_out_; }
+
+ private:
+  struct Event {
+    Span time;
+    int64_t track;
+    const std::string* name;
+    uint64_t bytes = 0;  // of a copy
+  };
+  void add_metadata(const std::string& what, int64_t track, const std::string& value);
+  void add(const std::string& line);
+
+  int64_t budget_;
+  int64_t process_ = 0, written_ = 0, left_out_ = 0;
+  int64_t origin_ = 0;  // begin of the first case
+  std::string text_;
+};
+
+}  // namespace rtfx

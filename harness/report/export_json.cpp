@@ -1,0 +1,133 @@
+// Exporters to JSON: gbench, bmf, github-action.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/report/export.h"
+#include "harness/results/metrics.h"
+
+namespace rtfx {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+using nlohmann::json;
+
+std::string with(std::string key, char separator) {
+  std::replace(key.begin(), key.end(), '.', separator);
+  return key;
+}
+
+std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
+
+/// Who measured: the standard keys, then strings.
+ordered gbench_context(const json& provenance) {
+  const json device = provenance.value("device", json::object());
+  const json build = provenance.value("rtfx", json::object());
+  return {{"date", provenance.value("started", "")},
+          {"host_name", device.value("name", "")},
+          {"executable", "rtfx"},
+          {"num_cpus", provenance.value("/cpu/cores"_json_pointer, 0)},
+          {"mhz_per_cpu", 0},
+          {"cpu_scaling_enabled", false},
+          {"caches", ordered::array()},
+          {"load_avg", ordered::array()},
+          {"library_build_type", "release"},
+          {"json_schema_version", 1},
+          {"rtfx_version", build.value("version", "")},
+          {"rtfx_revision", build.value("revision", "")},
+          {"rtfx_config_hash", provenance.value("config_hash", "")}};
+}
+
+ordered gbench_entry(const std::string& name) {
+  return {{"name", name}, {"run_name", name}, {"run_type", "iteration"}};
+}
+
+ordered gbench_round(const CaseResult& c, size_t index) {
+  const json& round = c.rounds[index];
+  ordered entry = gbench_entry(c.name());
+  entry["repetitions"] = c.rounds.size();
+  entry["repetition_index"] = index;
+  entry["threads"] = 1;
+  entry["iterations"] = 1;
+  entry["real_time"] = 1e3 * round.at("total_seconds").get<double>();
+  entry["cpu_time"] = 1e3 * round.at("/regions/decode/host_seconds"_json_pointer).get<double>();
+  entry["time_unit"] = "ms";
+  for (const Metric& metric : metrics()) {
+    const auto values = metric_values(metric, {round});
+    if (values.empty()) continue;
+    const std::string key = metric.key;
+    entry[key == "rtfx.total" ? "items_per_second" : with(key, '_')] = values.front();
+  }
+  return entry;
+}
+
+/// "gpu: NVIDIA H200\n..." for the tool tip of a point.
+std::string origin(const CaseResult& c) {
+  const json build = c.provenance.value("rtfx", json::object());
+  return fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\nagainst the baseline: {}",
+                     c.provenance.value("/device/name"_json_pointer, "unknown"),
+                     build.value("version", "?"), build.value("revision", "?"), c.rounds.size(),
+                     c.summary.verdict.empty() ? "-" : c.summary.verdict);
+}
+
+}  // namespace
+
+std::string export_gbench(const ResultSet& results) {
+  ordered document = {{"context", gbench_context(results.provenance)},
+                      {"benchmarks", ordered::array()}};
+  for (const CaseResult& c : results.cases) {
+    if (c.summary.failure) {
+      ordered entry = gbench_entry(c.name());
+      entry["error_occurred"] = true;
+      entry["error_message"] = *c.summary.failure;
+      document["benchmarks"].push_back(std::move(entry));
+    }
+    for (size_t i = 0; i < c.rounds.size(); ++i)
+      document["benchmarks"].push_back(gbench_round(c, i));
+  }
+  return dump(document);
+}
+
+std::string export_bmf(const ResultSet& results) {
+  ordered document = ordered::object();
+  for (const CaseResult& c : results.cases) {
+    ordered measures = ordered::object();
+    for (const Metric& metric : metrics()) {
+      const auto value = metric_interval(metric, c);
+      if (!value || metric.direction == 0) continue;
+      ordered entry = {{"value", value->estimate}};
+      if (std::isfinite(value->low) && std::isfinite(value->high) && value->low < value->high) {
+        entry["lower_value"] = value->low;
+        entry["upper_value"] = value->high;
+      }
+      measures[with(metric.key, '-')] = std::move(entry);
+    }
+    if (!measures.empty()) document[c.name()] = std::move(measures);
+  }
+  return dump(document);
+}
+
+std::string export_github_action(const ResultSet& results, bool smaller_is_better) {
+  const int direction = smaller_is_better ? -1 : 1;
+  ordered document = ordered::array();
+  for (const CaseResult& c : results.cases) {
+    for (const Metric& metric : metrics()) {
+      if (!metric.tolerance || metric.direction != direction) continue;
+      const auto values = metric_values(metric, c.rounds);
+      if (values.empty()) continue;
+      const bool share = *metric.unit == '\0';
+      const Summary s = summarize(values);
+      const double scale = share ? 100 : 1;
+      ordered entry = {{"name", c.name() + " " + metric.key},
+                       {"unit", share ? "%" : metric.unit},
+                       {"value", scale * s.mean}};
+      if (s.sd > 0) entry["range"] = fmt::format("± {:.3g}", scale * s.sd);
+      entry["extra"] = origin(c);
+      document.push_back(std::move(entry));
+    }
+  }
+  return dump(document);
+}
+
+}  // namespace rtfx

@@ -1,0 +1,208 @@
+// Exporters to tables: csv, markdown, latex.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "harness/report/export.h"
+#include "harness/results/metrics.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+using Row = std::vector<std::string>;
+
+struct Table {
+  Row head;
+  std::vector<bool> is_number;  // by column
+  std::vector<Row> rows;
+};
+
+std::string batch_text(const CaseResult& c) {
+  const json& batch = c.summary.last.at("batch");
+  return fmt::format("{:g}{}", batch.at("size").get<double>(),
+                     batch.at("by") == "seconds" ? " s" : "");
+}
+
+std::string verdict_text(const CaseResult& c) {
+  if (c.summary.failure) return "failed";
+  if (c.summary.verdict.empty()) return "";
+  const bool approximate = c.summary.last.at("decoder").at("exactness") == "approximate";
+  return c.summary.verdict + (approximate ? " ~" : "") +
+         (c.summary.deterministic ? "" : " unstable");
+}
+
+/// What says which case a row is.
+Row identity(const CaseResult& c) {
+  const json& last = c.summary.last;
+  return {last.at("model").at("id"),
+          last.at("model").value("weights", "checkpoint"),
+          last.at("dataset").at("id"),
+          c.decoder(),
+          batch_text(c),
+          last.at("dtype"),
+          c.provenance.value("/device/name"_json_pointer, last.value("device", ""))};
+}
+
+Table identity_table() {
+  return {{"model", "weights", "dataset", "decoder", "batch", "dtype", "device"},
+          {false, false, false, false, true, false, false},
+          {}};
+}
+
+std::string joined(const Row& row, const std::string& separator) {
+  return fmt::format("{}", fmt::join(row, separator));
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+std::string rounded(const Metric& metric, const std::vector<double>& values) {
+  if (values.empty()) return "";
+  const Summary s = summarize(values);
+  if (*metric.unit == '\0') return fmt::format("{:.2f}", 100 * s.mean);
+  const int digits = s.mean < 100 ? 1 : 0;
+  return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
+}
+
+/// The table that people read: gated metrics, rounded.
+Table readable(const ResultSet& results) {
+  Table table = identity_table();
+  for (const Metric& metric : metrics()) {
+    if (!metric.tolerance) continue;
+    table.head.push_back(*metric.unit == '\0' ? fmt::format("{} %", metric.key) : metric.key);
+    table.is_number.push_back(true);
+  }
+  table.head.emplace_back("to the baseline");
+  table.is_number.push_back(false);
+  for (const CaseResult& c : results.cases) {
+    Row row = identity(c);
+    for (const Metric& metric : metrics()) {
+      if (metric.tolerance) row.push_back(rounded(metric, metric_values(metric, c.rounds)));
+    }
+    row.push_back(verdict_text(c));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// Takes out the columns of the identity that are the same in every row, and says what they hold.
+/// The decoder stays.
+std::string take_constants(Table& table) {
+  Row constants;
+  for (size_t column = identity_table().head.size(); column-- > 0;) {
+    if (table.head[column] == "decoder") continue;
+    const std::string value = table.rows.front()[column];
+    bool same = true;
+    for (const Row& row : table.rows) same = same && row[column] == value;
+    if (!same) continue;
+    constants.insert(constants.begin(), table.head[column] + " " + value);
+    const auto at = static_cast<std::ptrdiff_t>(column);
+    table.head.erase(table.head.begin() + at);
+    table.is_number.erase(table.is_number.begin() + at);
+    for (Row& row : table.rows) row.erase(row.begin() + at);
+  }
+  return joined(constants, ", ");
+}
+
+std::string caption(const ResultSet& results, const std::string& constants) {
+  const json build = results.provenance.value("rtfx", json::object());
+  std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
+  if (!constants.empty()) text += " In all rows: " + constants + ".";
+  for (const CaseResult& c : results.cases) {
+    if (c.summary.last.at("model").value("weights", "") != "synthetic") continue;
+    text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
+    break;
+  }
+  return text +
+         fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
+}
+
+std::string escaped(const std::string& text, const std::string& special,
+                    const std::string& plus_minus) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "±") == 0) {
+      out += plus_minus;
+      ++i;
+    } else if (text[i] == '~' && plus_minus != "±") {
+      out += "\\textasciitilde{}";
+    } else if (text[i] == '\\' && plus_minus != "±") {
+      out += "\\textbackslash{}";
+    } else {
+      if (special.find(text[i]) != std::string::npos) out += '\\';
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+Row escaped(const Row& row, const std::string& special, const std::string& plus_minus) {
+  Row out;
+  for (const std::string& text : row) out.push_back(escaped(text, special, plus_minus));
+  return out;
+}
+
+}  // namespace
+
+std::string export_csv(const ResultSet& results) {
+  Row head = identity_table().head;
+  head.insert(head.begin(), "case");
+  for (const char* name : {"rounds", "verdict", "failure"}) head.emplace_back(name);
+  for (const Metric& metric : metrics()) {
+    for (const char* part : {"", ".sd", ".low", ".high"})
+      head.push_back(metric.key + std::string(part));
+  }
+  std::string text = joined(head, ",") + "\n";
+  for (const CaseResult& c : results.cases) {
+    Row row = identity(c);
+    row.insert(row.begin(), c.name());
+    row.push_back(std::to_string(c.rounds.size()));
+    row.push_back(verdict_text(c));
+    row.push_back(c.summary.failure.value_or(""));
+    for (const Metric& metric : metrics()) {
+      const auto values = metric_values(metric, c.rounds);
+      const auto interval = metric_interval(metric, c);
+      row.push_back(interval ? number(interval->estimate) : "");
+      row.push_back(values.empty() ? "" : number(summarize(values).sd));
+      row.push_back(interval ? number(interval->low) : "");
+      row.push_back(interval ? number(interval->high) : "");
+    }
+    for (std::string& field : row) field = csv_field(field);
+    text += joined(row, ",") + "\n";
+  }
+  return text;
+}
+
+std::string export_markdown(const ResultSet& results) {
+  Table table = readable(results);
+  const std::string constants = take_constants(table);
+  std::string text = "| " + joined(escaped(table.head, "|_*", "±"), " | ") + " |\n|";
+  for (const bool right : table.is_number) text += right ? "--:|" : "---|";
+  text += "\n";
+  for (const Row& row : table.rows) text += "| " + joined(escaped(row, "|_*", "±"), " | ") + " |\n";
+  return text + "\n" + escaped(caption(results, constants), "_*", "±") + "\n";
+}
+
+std::string export_latex(const ResultSet& results) {
+  Table table = readable(results);
+  const std::string constants = take_constants(table);
+  const std::string special = "&%$#_{}";
+  std::string columns;
+  for (const bool right : table.is_number) columns += right ? 'r' : 'l';
+  std::string text = "% " + caption(results, constants) + "\n% Needs the package booktabs.\n";
+  text += "\\begin{tabular}{" + columns + "}\n\\toprule\n";
+  text += joined(escaped(table.head, special, "$\\pm$"), " & ") + " \\\\\n\\midrule\n";
+  for (const Row& row : table.rows)
+    text += joined(escaped(row, special, "$\\pm$"), " & ") + " \\\\\n";
+  return text + "\\bottomrule\n\\end{tabular}\n";
+}
+
+}  // namespace rtfx

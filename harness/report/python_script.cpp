@@ -1,0 +1,89 @@
+#include "harness/report/python_script.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+std::string python() {
+  if (const char* chosen = std::getenv("RTFX_PYTHON")) return chosen;
+  const std::filesystem::path own = std::filesystem::path(RTFX_SOURCE_DIR) / ".venv/bin/python";
+  return std::filesystem::exists(own) ? own.string() : "python3";
+}
+
+/// A file without a name that holds `text`, to be read from its beginning.
+class Input {
+ public:
+  explicit Input(const std::string& text) : descriptor_(memfd_create("rtfx", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) fail();
+    size_t written = 0;
+    while (written < text.size()) {
+      const ssize_t count = write(descriptor_, text.data() + written, text.size() - written);
+      if (count < 0) fail();
+      written += static_cast<size_t>(count);
+    }
+    lseek(descriptor_, 0, SEEK_SET);
+  }
+  ~Input() { close(descriptor_); }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  [[noreturn]] static void fail() {
+    throw UserError("the input of a script", std::strerror(errno),
+                    "check the free memory and the limit of open files");
+  }
+
+  int descriptor_;
+};
+
+}  // namespace
+
+std::filesystem::path project_file(const std::string& name) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  for (const std::filesystem::path& folder :
+       {program.parent_path() / "..", std::filesystem::path(RTFX_SOURCE_DIR)}) {
+    if (std::filesystem::exists(folder / name)) return (folder / name).lexically_normal();
+  }
+  throw UserError(name, "is not beside the program or in its source folder", "keep them together");
+}
+
+void run_script(const std::string& what, const std::string& script,
+                const std::vector<std::string>& arguments, const std::string& input) {
+  std::vector<std::string> command = {python(), project_file(script).string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& argument : command) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);  // what we printed comes first
+  const Input file(input);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, file.descriptor(), STDIN_FILENO);
+  pid_t child = 0;
+  int status = 0;
+  const bool started =
+      posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+      WEXITSTATUS(status) == 0) {
+    return;
+  }
+  throw UserError(what, fmt::format("{} failed", script),
+                  "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
+}
+
+}  // namespace rtfx

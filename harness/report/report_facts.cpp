@@ -1,0 +1,139 @@
+#include "harness/report/report_facts.h"
+
+#include <cmath>
+#include <map>
+
+#include "harness/results/compare.h"
+#include "harness/results/metrics.h"
+#include "harness/results/provenance_diff.h"
+#include "harness/scoring/normalize.h"
+#include "harness/scoring/wer.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+json aligned(const std::vector<std::string>& baseline, const std::vector<std::string>& words) {
+  const auto text = [](const std::optional<std::string>& word) {
+    return word ? json(*word) : json();
+  };
+  json pairs = json::array();
+  for (const AlignedWords& pair : align_words(baseline, words))
+    pairs.push_back({text(pair.reference), text(pair.hypothesis)});
+  return pairs;
+}
+
+/// The case of the decoder that `result` is compared with.
+const CaseResult* baseline_of(const ResultSet& run, const CaseResult& result) {
+  const std::string id = result.summary.last.at("exactness").at("baseline");
+  for (const CaseResult& other : run.cases) {
+    if (other.decoder() == id && other.group() == result.group()) return &other;
+  }
+  return nullptr;
+}
+
+/// Adds "texts" and "utterances" from the hypotheses of both; false where one has none.
+bool add_texts(json& entry, const ResultSet& run, const CaseResult& baseline,
+               const CaseResult& result, const Normalizer& normalizer, size_t most) {
+  const auto theirs = read_hypotheses(run, baseline), ours = read_hypotheses(run, result);
+  if (!theirs || !ours) return false;
+  std::map<std::string, std::string> baseline_texts;
+  for (const UtteranceText& text : *theirs) baseline_texts[text.id] = text.text;
+  int64_t texts = 0;
+  for (const UtteranceText& text : *ours) {
+    const auto found = baseline_texts.find(text.id);
+    if (found == baseline_texts.end()) continue;
+    const auto before = normalizer.words(found->second), now = normalizer.words(text.text);
+    if (before == now || ++texts > static_cast<int64_t>(most)) continue;
+    entry["utterances"].push_back({{"id", text.id},
+                                   {"reference", text.reference ? json(*text.reference) : json()},
+                                   {"words", aligned(before, now)}});
+  }
+  entry["texts"] = texts;
+  return true;
+}
+
+json difference(const ResultSet& run, const CaseResult& result, size_t most) {
+  const json& last = result.summary.last;
+  const json& first = result.summary.first_difference;
+  json entry = {{"case", result.name()},
+                {"baseline", last["exactness"]["baseline"]},
+                {"verdict", result.summary.verdict},
+                {"first", first},
+                {"texts", json()},
+                {"utterances", json::array()}};
+  const Normalizer& normalizer =
+      find_normalizer(last.at("wer").at("normalizer").get<std::string>(), result.name());
+  const CaseResult* baseline = baseline_of(run, result);
+  if (baseline == nullptr || !add_texts(entry, run, *baseline, result, normalizer, most)) {
+    entry["utterances"].push_back(
+        {{"id", first.at("utterance")},
+         {"reference", json()},
+         {"words", aligned(normalizer.words(first.at("baseline_words").get<std::string>()),
+                           normalizer.words(first.at("words").get<std::string>()))}});
+  }
+  return entry;
+}
+
+json metric_change(const Metric& metric, const ResultSet& a, const CaseResult& x,
+                   const ResultSet& b, const CaseResult& y) {
+  const auto before = metric_values(metric, x.rounds), now = metric_values(metric, y.rounds);
+  if (before.empty() || now.empty()) return nullptr;
+  const double from = summarize(before).mean, to = summarize(now).mean;
+  json change = {{"estimate", to - from}, {"low", nullptr}, {"high", nullptr}};
+  if (metric.change == Metric::Change::ratio) {
+    change = to_json(unpaired_ratio(before, now));
+  } else if (const auto interval = wer_difference(a, x, b, y)) {
+    change = to_json(*interval);
+  }
+  return {{"before", from}, {"now", to}, {"change", change}};
+}
+
+}  // namespace
+
+json to_json(const Interval& interval) {
+  const auto end = [](double value) { return std::isfinite(value) ? json(value) : json(); };
+  return {
+      {"estimate", interval.estimate}, {"low", end(interval.low)}, {"high", end(interval.high)}};
+}
+
+json differences(const ResultSet& run, size_t most_utterances) {
+  json list = json::array();
+  for (const CaseResult& result : run.cases) {
+    if (!result.rounds.empty() && result.summary.first_difference.is_object())
+      list.push_back(difference(run, result, most_utterances));
+  }
+  return list;
+}
+
+json changes_since(const ResultSet& baseline, const ResultSet& run) {
+  json facts = {{"journal", baseline.journal.string()},
+                {"started", baseline.provenance.value("started", json())},
+                {"revision", baseline.provenance.value("/rtfx/revision"_json_pointer, json())},
+                {"changes", json::array()},
+                {"cases", json::array()},
+                {"failed", json::array()},
+                {"only_before", json::array()},
+                {"only_now", json::array()}};
+  for (const ProvenanceChange& change : provenance_changes(baseline.provenance, run.provenance))
+    facts["changes"].push_back(
+        {{"key", change.key.substr(1)}, {"from", change.from}, {"to", change.to}});
+  for (const CaseResult& now : run.cases) {
+    const CaseResult* before = baseline.find(now.name());
+    if (before == nullptr || before->rounds.empty() || now.rounds.empty()) {
+      facts[before == nullptr ? "only_now" : "failed"].push_back(now.name());
+      continue;
+    }
+    json entry = {{"case", now.name()}};
+    for (const char* key : {"rtfx.total", "rtfx.decode", "wer"})
+      entry[key] = metric_change(find_metric(key, now.name()), baseline, *before, run, now);
+    facts["cases"].push_back(std::move(entry));
+  }
+  for (const CaseResult& before : baseline.cases) {
+    if (run.find(before.name()) == nullptr) facts["only_before"].push_back(before.name());
+  }
+  return facts;
+}
+
+}  // namespace rtfx

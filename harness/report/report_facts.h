@@ -1,0 +1,28 @@
+// What the page of a run shows beside the records of its journal (plots/report.py).
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "harness/results/results.h"
+
+namespace rtfx {
+
+/// {"estimate", "low", "high"}; an infinite end is null.
+nlohmann::json to_json(const Interval& interval);
+
+/// Of each case that differs from its baseline decoder: {"case", "baseline", "verdict", "first"
+/// (the journal's first difference), "texts": of how many utterances the words differ,
+/// "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
+/// word], ...]}]}, words aligned with as few edits as possible, null where one side has none.
+/// Without the hypotheses of both, "texts" is null and "utterances" holds the words around the
+/// first difference alone.
+nlohmann::json differences(const ResultSet& run, size_t most_utterances);
+
+/// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
+///  "cases": [{"case", metric: {"before", "now", "change"}}] that both hold, "failed" (in one of
+///  both), "only_before", "only_now": case names}. The change of RTFx is a ratio, that of the WER a
+///  difference, with the
+/// 95 % interval of `rtfx compare`, or null ends where there is none.
+nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
+
+}  // namespace rtfx

@@ -1,0 +1,79 @@
+#include "harness/report/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "harness/report/python_script.h"
+#include "harness/run/run.h"
+#include "harness/stream/stream.h"
+
+namespace rtfx {
+namespace {
+
+std::vector<std::string> table_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(project_file("configs/tables"))) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The general complaint about a missing manifest would not say how this one is made.
+void check_data(const Config& config) {
+  for (const DatasetSource& dataset : config.datasets) {
+    if (dataset.manifest.empty() || !dataset.fallback.empty() ||
+        std::filesystem::exists(dataset.manifest))
+      continue;
+    throw UserError(dataset.manifest, "no such file",
+                    "make it with datasets/speak_test_other.py data/test_other, or name other data "
+                    "with --set datasets.0.manifest=FILE");
+  }
+}
+
+}  // namespace
+
+void print_tables() {
+  for (const std::string& name : table_names()) {
+    std::ifstream in(table_file(name));
+    const auto document = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+    fmt::print("{:<24} {}\n", name,
+               document.is_object() ? document.value("question", "") : "(not JSON)");
+  }
+}
+
+std::filesystem::path table_file(const std::string& name) {
+  const std::vector<std::string> names = table_names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw unknown_name("reproduce", "table", name, names);
+  return project_file("configs/tables/" + name + ".json");
+}
+
+int run_table(const Config& config, Journal::Mode mode) {
+  check_data(config);
+  return config.stream ? stream(config, mode) : run(config, mode);
+}
+
+void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
+                  bool latex) {
+  std::vector<std::string> arguments = {table.string(), journal.string()};
+  if (latex) arguments.emplace_back("--latex");
+  run_script("reproduce", "plots/paper_table.py", arguments);
+
+  // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
+  const bool is_run = std::filesystem::is_directory(journal);
+  std::ifstream in(table);
+  const auto paper = nlohmann::json::parse(in).at("paper");
+  for (const std::string figure : paper.value("figures", nlohmann::json::array())) {
+    const auto file =
+        is_run ? journal / (figure + ".svg")
+               : journal.parent_path() / fmt::format("{}_{}.svg", journal.stem().string(), figure);
+    run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
+  }
+}
+
+}  // namespace rtfx

@@ -1,0 +1,34 @@
+// `rtfx reproduce`: runs the configuration of a published table and sets ours beside its figures.
+//
+// A table is configs/tables/<name>.json: a configuration with two keys more. "paper" says what was
+// published and in which setting; "cells" lists the figures: which case each belongs to, its
+// metric, its text as printed, and what kind of agreement can be expected. plots/paper_table.py
+// reads both.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
+
+namespace rtfx {
+
+/// Prints name and question of every table.
+void print_tables();
+
+/// The table's configuration file. Throws UserError with the nearest name for an unknown one.
+std::filesystem::path table_file(const std::string& name);
+
+/// Runs a table's configuration and returns an ExitCode as run() does. Throws UserError, before
+/// anything runs, for data or models that are not there.
+int run_table(const Config& config, Journal::Mode mode);
+
+/// Prints the table of a journal, or of a run's folder, and writes it beside the journal as
+/// Markdown and, if wanted, LaTeX, and the figures that the table names as SVG.
+void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
+                  bool latex);
+
+}  // namespace rtfx

@@ -1,0 +1,84 @@
+#include "harness/results/metrics.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kRatio = Metric::Change::ratio;
+constexpr auto kDifference = Metric::Change::difference;
+
+/// Null where the round has no such value.
+json value_of(const std::string& key, const json& round) {
+  if (key == "wer") return round.at("wer").at("wer");
+  if (key == "boosted.recall") return round.value("/boosted/recall"_json_pointer, json());
+  if (key == "boosted.precision") return round.value("/boosted/precision"_json_pointer, json());
+  if (key != "exact.rate") return round.at("metrics").at(key);
+  const json& exactness = round.at("exactness");
+  if (!exactness.is_object() || exactness.at("grades").empty()) return nullptr;
+  int64_t exact = 0, all = 0;
+  for (const auto& [grade, count] : exactness["grades"].items()) {
+    all += count.get<int64_t>();
+    if (grade == "bitwise" || grade == "exact") exact += count.get<int64_t>();
+  }
+  return all == 0 ? json() : json(static_cast<double>(exact) / static_cast<double>(all));
+}
+
+}  // namespace
+
+const std::vector<Metric>& metrics() {
+  static const std::vector<Metric> all = {
+      {"rtfx.total", "x", "seconds of audio per second from samples to text", 1, kRatio, 0.02},
+      {"rtfx.encode_decode", "x", "the same for encoder, decoder and the copy to the host", 1,
+       kRatio, std::nullopt},
+      {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.03},
+      {"share.decode", "", "time of the decoder / total time", 0, kDifference, std::nullopt},
+      {"wer", "", "word errors / reference words of the whole set", -1, kDifference, 0.001},
+      {"boosted.recall", "", "share of the boosted words' occurrences that are recognised", 1,
+       kDifference, std::nullopt},
+      {"boosted.precision", "", "share of the boosted words in the results that were said", 1,
+       kDifference, std::nullopt},
+      {"exact.rate", "", "share of utterances graded bitwise or exact against the baseline", 1,
+       kDifference, std::nullopt},
+  };
+  return all;
+}
+
+const Metric& find_metric(std::string_view key, std::string_view where) {
+  std::vector<std::string> allowed;
+  for (const Metric& metric : metrics()) {
+    if (metric.key == key) return metric;
+    allowed.emplace_back(metric.key);
+  }
+  throw unknown_name(where, "metric", key, allowed);
+}
+
+std::vector<double> metric_values(const Metric& metric, const std::vector<json>& rounds) {
+  std::vector<double> values;
+  for (const json& round : rounds) {
+    const json value = value_of(metric.key, round);
+    if (value.is_number()) values.push_back(value);
+  }
+  return values;
+}
+
+std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
+  const std::vector<double> values = metric_values(metric, result.rounds);
+  if (values.empty()) return std::nullopt;
+  const Summary summary = summarize(values);
+  if (summary.min == summary.max && metric.change == kDifference)
+    return Interval{summary.mean, summary.mean, summary.mean};
+  const std::string key = metric.key;
+  if (key == "rtfx.total" || key == "rtfx.decode") {
+    const auto times = result.batch_times(key.substr(5));
+    constexpr uint64_t kSeed = 1;
+    if (times) return bootstrap_rtfx(*times, kSeed);
+  }
+  return mean_interval(values);
+}
+
+}  // namespace rtfx

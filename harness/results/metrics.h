@@ -1,0 +1,38 @@
+// The metrics of a case, declared once: compare, gate and the exporters read only this table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/results/results.h"
+
+namespace rtfx {
+
+struct Metric {
+  enum class Change { ratio, difference };
+
+  const char* key;
+  const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1
+  const char* meaning;              // one line
+  int direction;                    // 1: bigger is better, -1: smaller is better, 0: neither
+  Change change;                    // how two values of it are compared
+  std::optional<double> tolerance;  // by how much the gate lets it get worse, as a share (ratio) or
+                                    // in its unit (difference); none: shown, never gated
+};
+
+const std::vector<Metric>& metrics();
+
+/// Throws UserError at `where` for an unknown key.
+const Metric& find_metric(std::string_view key, std::string_view where);
+
+/// Its value in each of the rounds that have one.
+std::vector<double> metric_values(const Metric& metric, const std::vector<nlohmann::json>& rounds);
+
+/// The mean over all rounds; none for a failure and where no round has a value. The interval, for
+/// RTFx where the journal knows the batches, is that of resampled rounds and batches, else the
+/// t-interval over rounds; its ends are equal for what every round repeats.
+std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
+
+}  // namespace rtfx

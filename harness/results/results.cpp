@@ -1,0 +1,149 @@
+#include "harness/results/results.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "harness/results/journal.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+const json& decoder_of(const json& record) { return record.at("decoder"); }
+
+int64_t round_of(const json& record) { return record.at("round").get<int64_t>(); }
+
+std::vector<CaseResult> cases_of(const std::vector<json>& records) {
+  std::map<std::string, json> provenances;
+  std::map<std::string, std::vector<json>> runs;  // by case and key
+  const auto key = [](const json& record) {
+    return record.at("case").get<std::string>() + "\n" + record.value("result_key", "");
+  };
+  for (const json& record : records) {
+    const std::string kind = record.value("kind", "");
+    if (kind == "provenance") provenances[record.value("provenance_id", "")] = record;
+    if (kind == "run") runs[key(record)].push_back(record);
+  }
+  std::vector<CaseResult> cases;
+  for (CaseSummary& summary : summarize_cases(records)) {
+    CaseResult& result = cases.emplace_back();
+    const auto found = provenances.find(summary.last.value("provenance_id", ""));
+    result.provenance = found == provenances.end() ? json::object() : found->second;
+    if (!summary.failure) {
+      result.rounds = runs[key(summary.last)];
+      std::stable_sort(result.rounds.begin(), result.rounds.end(),
+                       [](const json& a, const json& b) { return round_of(a) < round_of(b); });
+    }
+    result.summary = std::move(summary);
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::string CaseResult::group() const {
+  const json& last = summary.last;
+  std::string group = name();
+  const size_t begin = last.at("model").at("id").get<std::string>().size() +
+                       last.at("dataset").at("id").get<std::string>().size() + 2;
+  return group.erase(begin, decoder().size() + 1);
+}
+
+std::string CaseResult::control_of() const {
+  return decoder_of(summary.last).value("control_of", "");
+}
+
+std::vector<json> CaseResult::clean_rounds() const {
+  std::vector<json> clean;
+  for (const json& round : rounds) {
+    if (round.value("suspect", json::array()).empty()) clean.push_back(round);
+  }
+  return clean;
+}
+
+std::optional<BatchTimes> CaseResult::batch_times(const std::string& region) const {
+  BatchTimes times;
+  for (const json& round : rounds) {
+    const auto batches = round.find("batches");
+    if (batches == round.end()) return std::nullopt;
+    times.audio = batches->at("audio_seconds").get<std::vector<double>>();
+    times.seconds.push_back(batches->at(region + "_seconds").get<std::vector<double>>());
+    if (times.seconds.back().size() != times.audio.size()) return std::nullopt;
+  }
+  if (times.audio.empty()) return std::nullopt;
+  return times;
+}
+
+const CaseResult* ResultSet::find(const std::string& case_name) const {
+  const auto found = std::find_if(cases.begin(), cases.end(),
+                                  [&](const CaseResult& c) { return c.name() == case_name; });
+  return found == cases.end() ? nullptr : &*found;
+}
+
+const ResultSet& ResultSet::require_cases() const {
+  if (profiled) {
+    throw UserError(journal.string(),
+                    "comes from `rtfx profile`, whose times include the profiler's",
+                    "give the journal of `rtfx run`");
+  }
+  if (cases.empty()) {
+    throw UserError(journal.string(), "holds no result", "give the journal of a finished run");
+  }
+  return *this;
+}
+
+ResultSet read_results(const std::filesystem::path& path) {
+  ResultSet results;
+  results.journal = std::filesystem::is_directory(path) ? path / "journal.jsonl" : path;
+  const std::vector<json> records = read_journal(results.journal);
+  results.profiled = std::any_of(records.begin(), records.end(),
+                                 [](const json& r) { return r.value("profiled", false); });
+  for (const json& record : records) {
+    if (record.value("kind", "") == "provenance") results.provenance = record;
+  }
+  if (!results.profiled) results.cases = cases_of(records);
+  return results;
+}
+
+std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
+                                                          const CaseResult& result) {
+  const std::filesystem::path file =
+      results.journal.parent_path() / "hypotheses" /
+      (result.summary.last.value("result_key", std::string("none")) + ".jsonl");
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  std::vector<UtteranceText> texts;
+  for (const json& line : read_journal(file)) {
+    UtteranceText& text = texts.emplace_back();
+    text.id = line.at("id");
+    text.text = line.at("text");
+    if (line.at("reference").is_string()) text.reference = line["reference"];
+  }
+  return texts;
+}
+
+std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
+                                           const std::string& metric) {
+  for (const CaseResult& control : results.cases) {
+    if (control.control_of().empty() || control.group() != group) continue;
+    for (const CaseResult& original : results.cases) {
+      if (original.group() != group || original.decoder() != control.control_of()) continue;
+      std::vector<double> a, b;
+      for (const json& x : original.rounds) {
+        for (const json& y : control.rounds) {
+          if (round_of(x) != round_of(y)) continue;
+          const json &left = x.at("metrics").at(metric), &right = y.at("metrics").at(metric);
+          if (!left.is_number() || !right.is_number()) continue;
+          a.push_back(left);
+          b.push_back(right);
+        }
+      }
+      if (!a.empty()) return noise_floor(paired_ratio(a, b));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,66 @@
+// The results of a run as compare, gate and the exporters read them: one entry per case.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/results/statistics.h"
+#include "harness/results/summaries.h"
+
+namespace rtfx {
+
+struct CaseResult {
+  CaseSummary summary;
+  std::vector<nlohmann::json> rounds;  // its run records under the newest key, by round; empty
+                                       // for a failure
+  nlohmann::json provenance;           // of the invocation that wrote the last record; an empty
+                                       // object without one
+
+  const std::string& name() const { return summary.last.at("case").get_ref<const std::string&>(); }
+  const std::string& decoder() const {
+    return summary.last.at("decoder").at("id").get_ref<const std::string&>();
+  }
+  /// The case name without its decoder: what shares encoder passes with it.
+  std::string group() const;
+  /// Id of the decoder that this one repeats as an A/A control; empty for all others.
+  std::string control_of() const;
+  /// Rounds without a tag of a disturbed machine (docs/journal.md, "suspect").
+  std::vector<nlohmann::json> clean_rounds() const;
+  /// Times of each batch in seconds. `region`: "total" or "decode". None in journals that lack
+  /// them.
+  std::optional<BatchTimes> batch_times(const std::string& region) const;
+};
+
+struct ResultSet {
+  std::filesystem::path journal;
+  std::vector<CaseResult> cases;                         // in the order of first appearance
+  nlohmann::json provenance = nlohmann::json::object();  // the last invocation's, if there is one
+  bool profiled = false;  // records of `rtfx profile`: cases is then empty
+
+  /// Null when there is none.
+  const CaseResult* find(const std::string& case_name) const;
+  /// Throws UserError for profiled records and for a journal without any case.
+  const ResultSet& require_cases() const;
+};
+
+/// `path`: a journal, or a folder that holds journal.jsonl. Throws UserError.
+ResultSet read_results(const std::filesystem::path& path);
+
+struct UtteranceText {
+  std::string id, text;
+  std::optional<std::string> reference;
+};
+
+/// What a case's hypotheses file holds, beside the journal; none where there is no such file.
+std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
+                                                          const CaseResult& result);
+
+/// The change that is not told from none in a metric of a group (harness/results/statistics.h),
+/// from the group's A/A control; none without a control.
+std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
+                                           const std::string& metric);
+
+}  // namespace rtfx

@@ -1,0 +1,190 @@
+#include "harness/results/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr double kConfidence = 0.95;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<double> logarithms(const std::vector<double>& values) {
+  std::vector<double> logs;
+  for (const double v : values) {
+    RTFX_CHECK(v > 0, "a ratio needs positive values");
+    logs.push_back(std::log(v));
+  }
+  return logs;
+}
+
+Interval around(double estimate, double half_width) {
+  return {estimate, estimate - half_width, estimate + half_width};
+}
+
+Interval exponential(const Interval& logs) {
+  return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
+}
+
+/// The engine's output is the same everywhere, that of the library's distributions is not.
+class Resampler {
+ public:
+  explicit Resampler(uint64_t seed) : engine_(seed) {}
+  size_t index(size_t count) { return static_cast<size_t>(engine_() % count); }
+
+  /// How often each of `count` things is drawn in `count` draws.
+  std::vector<int64_t> multiplicities(size_t count) {
+    std::vector<int64_t> times(count);
+    for (size_t i = 0; i < count; ++i) ++times[index(count)];
+    return times;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+Interval percentiles(double estimate, std::vector<double> draws) {
+  std::sort(draws.begin(), draws.end());
+  const auto at = [&](double share) {
+    return draws[static_cast<size_t>(std::llround(share * static_cast<double>(draws.size() - 1)))];
+  };
+  return {estimate, at((1 - kConfidence) / 2), at((1 + kConfidence) / 2)};
+}
+
+}  // namespace
+
+Summary summarize(const std::vector<double>& values) {
+  RTFX_CHECK(!values.empty(), "no values");
+  const auto n = static_cast<double>(values.size());
+  Summary s;
+  s.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0;
+  for (const double v : values) squares += (v - s.mean) * (v - s.mean);
+  s.sd = values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  s.min = *std::min_element(values.begin(), values.end());
+  s.max = *std::max_element(values.begin(), values.end());
+  return s;
+}
+
+double Interval::relative_half_width() const { return (high - low) / 2 / std::abs(estimate); }
+
+double student_t95(int64_t df) {
+  if (df < 1) return kInfinity;
+  const auto n = static_cast<double>(df);
+  // The probability within [-t, t] as a finite series in the angle atan(t / sqrt(df)).
+  const auto within = [&](double angle) {
+    const double cosine = std::cos(angle), squared = cosine * cosine;
+    const bool odd = df % 2 == 1;
+    double term = odd ? cosine : 1, sum = 0;
+    for (int64_t k = odd ? 1 : 0; k <= df - 2; k += 2) {
+      sum += term;
+      const auto i = static_cast<double>(k);
+      term *= squared * (i + 1) / (i + 2);
+    }
+    return odd ? (angle + std::sin(angle) * sum) * 2 / std::numbers::pi : std::sin(angle) * sum;
+  };
+  double low = 0, high = std::numbers::pi / 2;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (within(middle) < kConfidence ? low : high) = middle;
+  }
+  return std::tan(low) * std::sqrt(n);
+}
+
+Interval mean_interval(const std::vector<double>& values) {
+  const Summary s = summarize(values);
+  if (values.size() < 2) return around(s.mean, kInfinity);
+  const auto n = static_cast<double>(values.size());
+  return around(s.mean, student_t95(static_cast<int64_t>(values.size()) - 1) * s.sd / std::sqrt(n));
+}
+
+Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  RTFX_CHECK(a.size() == b.size(), "rounds do not pair");
+  const std::vector<double> log_a = logarithms(a);
+  std::vector<double> differences = logarithms(b);
+  for (size_t i = 0; i < a.size(); ++i) differences[i] -= log_a[i];
+  return exponential(mean_interval(differences));
+}
+
+Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  const Summary log_a = summarize(logarithms(a)), log_b = summarize(logarithms(b));
+  const double difference = log_b.mean - log_a.mean;
+  if (a.size() < 2 || b.size() < 2) return exponential(around(difference, kInfinity));
+  const auto n_a = static_cast<double>(a.size()), n_b = static_cast<double>(b.size());
+  const double var_a = log_a.sd * log_a.sd / n_a, var_b = log_b.sd * log_b.sd / n_b;
+  const double variance = var_a + var_b;
+  if (variance == 0) return exponential(around(difference, 0));
+  const double df = variance * variance / (var_a * var_a / (n_a - 1) + var_b * var_b / (n_b - 1));
+  return exponential(
+      around(difference, student_t95(static_cast<int64_t>(df + 1e-9)) * std::sqrt(variance)));
+}
+
+double noise_floor(const Interval& aa_ratio) {
+  return std::max(std::abs(1 - aa_ratio.low), std::abs(aa_ratio.high - 1));
+}
+
+double expected_noise_floor(const std::vector<double>& values) {
+  return noise_floor(unpaired_ratio(values, values));
+}
+
+Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples) {
+  const size_t batches = times.audio.size(), rounds = times.seconds.size();
+  RTFX_CHECK(batches > 0 && rounds > 0, "no batches");
+  // rtfx(r): of round r, batch b counted weight[b] times.
+  const auto rtfx = [&](size_t round, const std::vector<int64_t>& weight) {
+    double audio = 0, seconds = 0;
+    for (size_t b = 0; b < batches; ++b) {
+      audio += static_cast<double>(weight[b]) * times.audio[b];
+      seconds += static_cast<double>(weight[b]) * times.seconds[round][b];
+    }
+    return audio / seconds;
+  };
+  const auto mean = [&](const std::vector<int64_t>& round_weight,
+                        const std::vector<int64_t>& weight) {
+    double sum = 0;
+    for (size_t r = 0; r < rounds; ++r) {
+      if (round_weight[r] > 0) sum += static_cast<double>(round_weight[r]) * rtfx(r, weight);
+    }
+    return sum / static_cast<double>(rounds);
+  };
+  Resampler resampler(seed);
+  std::vector<double> draws;
+  for (int64_t i = 0; i < resamples; ++i) {
+    const std::vector<int64_t> round_weight = resampler.multiplicities(rounds);
+    draws.push_back(mean(round_weight, resampler.multiplicities(batches)));
+  }
+  const double estimate = mean(std::vector<int64_t>(rounds, 1), std::vector<int64_t>(batches, 1));
+  return percentiles(estimate, std::move(draws));
+}
+
+Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,
+                                  const std::vector<EditCounts>& b, uint64_t seed,
+                                  int64_t resamples) {
+  RTFX_CHECK(a.size() == b.size() && !a.empty(), "utterances do not pair");
+  // A draw of utterances without a reference word says nothing and is drawn anew.
+  const auto difference = [&](const std::vector<int64_t>& weight) {
+    int64_t errors = 0, words = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      errors += weight[i] * (b[i].errors() - a[i].errors());
+      words += weight[i] * a[i].reference_words;
+    }
+    return words == 0 ? kInfinity : static_cast<double>(errors) / static_cast<double>(words);
+  };
+  const double estimate = difference(std::vector<int64_t>(a.size(), 1));
+  RTFX_CHECK(std::isfinite(estimate), "no reference words");
+  Resampler resampler(seed);
+  std::vector<double> draws;
+  while (static_cast<int64_t>(draws.size()) < resamples) {
+    const double draw = difference(resampler.multiplicities(a.size()));
+    if (std::isfinite(draw)) draws.push_back(draw);
+  }
+  return percentiles(estimate, std::move(draws));
+}
+
+}  // namespace rtfx

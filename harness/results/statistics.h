@@ -1,0 +1,73 @@
+// Figures of repeated rounds. Numbers in, numbers out: no I/O, no clock, and random only by a seed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "harness/scoring/wer.h"
+
+namespace rtfx {
+
+struct Summary {
+  double mean = 0;
+  double sd = 0;  // of the sample (n - 1); 0 for one value
+  double min = 0;
+  double max = 0;
+
+  double cv() const { return mean == 0 ? 0 : sd / mean; }
+};
+
+/// `values` must not be empty.
+Summary summarize(const std::vector<double>& values);
+
+/// An estimate and its 95 % interval. Both ends are infinite where the data say nothing of their
+/// spread (a single round).
+struct Interval {
+  double estimate = 0;
+  double low = 0;
+  double high = 0;
+
+  /// (high - low) / 2, relative to the estimate.
+  double relative_half_width() const;
+};
+
+/// t such that a Student variable with `df` degrees of freedom lies within [-t, t] with a
+/// probability of 0.95 (Abramowitz and Stegun, 26.7.3 and 26.7.4); infinite for df < 1.
+double student_t95(int64_t df);
+
+/// The mean with its t-interval.
+Interval mean_interval(const std::vector<double>& values);
+
+/// b / a from rounds that were measured side by side: exp of the mean of log(b_i / a_i), with the
+/// t-interval of the logarithms. Equal numbers of positive values.
+Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
+/// b / a from rounds of two runs: the ratio of geometric means with Welch's interval of the
+/// logarithms, degrees of freedom rounded down. Positive values.
+Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
+/// The largest change that is not told from none: the farther end of an A/A ratio's interval, as a
+/// distance from 1.
+double noise_floor(const Interval& aa_ratio);
+
+/// What an A/A comparison of `rounds` like these with as many others would find, by their spread.
+double expected_noise_floor(const std::vector<double>& values);
+
+/// Audio and time of every batch of a case; seconds[r][b] is what batch b took in round r.
+struct BatchTimes {
+  std::vector<double> audio;
+  std::vector<std::vector<double>> seconds;
+};
+
+/// The mean over rounds of (all audio / all time), with a percentile interval over resampled rounds
+/// and resampled batches: what the figure would be on other utterances of the same kind. A batch of
+/// one is an utterance; utterances that were decoded together stay together.
+Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples = 2000);
+
+/// WER of b minus WER of a over the same utterances, with a percentile interval over resampled
+/// utterances (paired bootstrap: an utterance brings the errors of both). Needs reference words.
+Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,
+                                  const std::vector<EditCounts>& b, uint64_t seed,
+                                  int64_t resamples = 10000);
+
+}  // namespace rtfx

@@ -1,0 +1,210 @@
+#include "harness/run/case_group.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "algorithms/common/margin.h"
+#include "algorithms/registry.h"
+#include "harness/config/batches.h"
+#include "harness/machine/device.h"
+#include "harness/machine/interrupt.h"
+#include "harness/scoring/normalize.h"
+
+namespace rtfx {
+
+CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
+                                 OnFailure on_failure, OnBatch on_batch)
+    : workspace_(workspace),
+      group_(group),
+      dataset_(workspace.datasets()[group.dataset]),
+      device_(device),
+      clock_(device),
+      on_failure_(std::move(on_failure)),
+      on_batch_(std::move(on_batch)) {
+  const Config& config = workspace.config();
+  batches_ = make_batches(dataset_.seconds, config.sort, config.batches[group.batch],
+                          config.protocol.seed);
+  for (const PlannedDecoder& planned : group.decoders) {
+    Arm arm;
+    arm.plan = planned;
+    arm.spec = &config.decoders[planned.spec];
+    arm.decoder = make_decoder(arm.spec->name, arm.spec->options, arm.spec->where + "/options",
+                               workspace.checkpoints()[group.model].config);
+    arm.description = arm.decoder->describe();
+    arms_.push_back(std::move(arm));
+  }
+}
+
+void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string& message) {
+  arm.failed = true;
+  on_failure_(arm, stage, message);
+}
+
+void CaseGroupRunner::prepare() {
+  if (dataset_.failure) {
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "load", *dataset_.failure);
+    }
+    return;
+  }
+  on_stage_(nullptr, "prepare");
+  try {
+    model_ = workspace_.model(group_.model, device_, group_.dtype);
+    encoder_.emplace(model_, workspace_.config().encoder_graphs);
+  } catch (const std::exception& e) {
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "prepare", describe_failure(e));
+    }
+    return;
+  }
+  Limits limits;
+  for (const auto& batch : batches_) {
+    limits.max_batch = std::max(limits.max_batch, static_cast<int64_t>(batch.size()));
+    for (const size_t i : batch) {
+      const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
+      limits.max_frames = std::max(limits.max_frames, model_->config.encoded_frames(samples));
+    }
+  }
+  for (Arm& arm : arms_) {
+    if (arm.failed) continue;
+    on_stage_(&arm, "prepare");
+    try {
+      const AllocationWatch watch(device_);
+      arm.decoder->prepare(model_, limits);
+      arm.prepared_bytes = watch.held();
+      arm.boosted = boosted_words(arm.decoder->boosted_words(),
+                                  find_normalizer(workspace_.config().scorer, "scorer"));
+    } catch (const std::exception& e) {
+      fail(arm, "prepare", describe_failure(e));
+    }
+  }
+}
+
+std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
+  const size_t utterances = dataset_.dataset.utterances.size();
+  std::vector<RoundResult> results(arms_.size());
+  for (RoundResult& result : results) {
+    result.hypotheses.resize(utterances);
+    result.texts.resize(utterances);
+  }
+  const std::vector<size_t> order =
+      round_order(arms_.size(), number, workspace_.config().protocol.seed);
+  for (size_t i = 0; i < order.size(); ++i) results[order[i]].order = static_cast<int64_t>(i);
+  for (const auto& batch : batches_) {
+    check_interrupt();
+    run_batch(batch, order, results);
+    on_batch_();
+  }
+  // A reference that failed half way has been compared with for some batches only.
+  for (size_t a = 0; a < arms_.size(); ++a) {
+    const size_t reference = reference_of(arms_[a]);
+    if (reference < arms_.size() && arms_[reference].failed) results[a].audited = false;
+  }
+  return results;
+}
+
+void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
+                                const std::vector<size_t>& order,
+                                std::vector<RoundResult>& results) {
+  const auto alive = [](const Arm& arm) { return !arm.failed; };
+  if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
+  Clips clips;
+  double audio_seconds = 0;
+  for (const size_t i : utterances) {
+    clips.push_back(&dataset_.audio[i]);
+    audio_seconds += dataset_.seconds[i];
+  }
+  RegionTimes shared;
+  EncodedBatch batch;
+  on_stage_(nullptr, "encoder");
+  try {
+    batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
+  } catch (const std::exception& e) {
+    for (Arm& arm : arms_) {
+      if (!arm.failed) fail(arm, "encoder", describe_failure(e));
+    }
+    return;
+  }
+  for (const size_t a : order) {
+    Arm& arm = arms_[a];
+    if (arm.failed) continue;
+    RoundResult& result = results[a];
+    RegionTimes times = shared;
+    on_stage_(&arm, "decode");
+    try {
+      const AllocationWatch watch(device_);
+      Decoded decoded =
+          decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
+      result.decode_bytes = std::max(result.decode_bytes, watch.peak());
+      result.times += times;
+      result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
+      for (size_t i = 0; i < utterances.size(); ++i) {
+        if (decoded.hypotheses[i].nan) {
+          throw std::runtime_error(fmt::format("NaN in the emissions of utterance '{}'",
+                                               dataset_.dataset.utterances[utterances[i]].id));
+        }
+        result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
+        result.texts[utterances[i]] = std::move(decoded.texts[i]);
+      }
+      for (const auto& [name, count] : arm.decoder->counters()) result.counters[name] += count;
+    } catch (const std::exception& e) {
+      fail(arm, "decode", describe_failure(e));
+    }
+  }
+  on_stage_(nullptr, "verify");
+  audit(utterances, batch, results);
+}
+
+size_t CaseGroupRunner::reference_of(const Arm& arm) const {
+  for (size_t i = 0; i < arms_.size(); ++i) {
+    if (arms_[i].spec->id == arm.plan.compared_to) return i;
+  }
+  return arms_.size();
+}
+
+/// Compares the batch's results while its encoder frames, which a margin needs, are still there.
+void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+                            std::vector<RoundResult>& results) {
+  const Normalizer& normalizer = find_normalizer(workspace_.config().scorer, "scorer");
+  for (size_t a = 0; a < arms_.size(); ++a) {
+    const size_t reference = reference_of(arms_[a]);
+    if (reference == arms_.size() || reference == a || arms_[a].failed || arms_[reference].failed)
+      continue;
+    results[a].audited = true;
+    const bool same_score_kind =
+        arms_[a].description.score_kind == arms_[reference].description.score_kind;
+    for (size_t row = 0; row < utterances.size(); ++row) {
+      const size_t i = utterances[row];
+      const Hypothesis& base = results[reference].hypotheses[i];
+      const Hypothesis& other = results[a].hypotheses[i];
+      const auto base_words = normalizer.words(results[reference].texts[i]);
+      const auto words = normalizer.words(results[a].texts[i]);
+      const MarginOf margin = [&](size_t index) -> std::optional<double> {
+        if (arms_[reference].description.head != Head::transducer) return std::nullopt;
+        const at::Tensor frames =
+            batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
+        return decision_margin(*model_, frames, base, index);
+      };
+      const Comparison comparison =
+          compare(base, other, base_words == words, margin, group_.dtype, same_score_kind);
+      results[a].audit.add(comparison, [&] {
+        const auto frame_at = [&](const Hypothesis& h) {
+          return comparison.token < h.frames.size() ? h.frames[comparison.token]
+                                                    : batch.lengths_host[row];
+        };
+        const int64_t frame = std::min<int64_t>(frame_at(base), frame_at(other));
+        const auto [left, right] = differing_words(base_words, words);
+        return FirstDifference{dataset_.dataset.utterances[i].id,
+                               frame,
+                               static_cast<double>(frame) * model_->config.frame_seconds(),
+                               left,
+                               right,
+                               {}};
+      });
+    }
+  }
+}
+
+}  // namespace rtfx

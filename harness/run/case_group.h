@@ -1,0 +1,100 @@
+// Runs one group of cases: all decoders over the same encoder outputs, round after round.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/config/plan.h"
+#include "harness/run/pipeline.h"
+#include "harness/run/workspace.h"
+#include "harness/scoring/boosted_words.h"
+#include "harness/scoring/exactness.h"
+
+namespace rtfx {
+
+/// One decoder of the group.
+struct Arm {
+  PlannedDecoder plan;
+  const DecoderSpec* spec = nullptr;
+  Description description;
+  std::unique_ptr<Decoder> decoder;
+  BoostedWords boosted;        // of the prepared decoder
+  int64_t prepared_bytes = 0;  // of the device, that prepare() took and kept
+  std::string result_key;
+  std::string first_hash;  // of its first measured round
+  bool failed = false;
+};
+
+struct BatchTime {
+  double audio_seconds = 0;  // without padding
+  double total_seconds = 0;  // of all regions
+  double decode_seconds = 0;
+};
+
+/// What one decoder did in one round.
+struct RoundResult {
+  RegionTimes times;                   // summed over batches
+  std::vector<BatchTime> batches;      // in the order of the round
+  int64_t order = 0;                   // position within the round
+  std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
+  std::vector<std::string> texts;
+  Counters counters;         // summed over batches
+  int64_t decode_bytes = 0;  // of the device, the most that a batch's decoding took
+  Audit audit;               // against the arm it is compared to
+  bool audited = false;
+};
+
+class CaseGroupRunner {
+ public:
+  /// Called for a decoder that fails: its arm, the stage, the message. The decoder takes no further
+  /// part.
+  using OnFailure =
+      std::function<void(const Arm&, const std::string& stage, const std::string& message)>;
+  /// Called after each batch.
+  using OnBatch = std::function<void()>;
+  /// Called before each stage: whose it is (null: all decoders'), and its name as in OnFailure.
+  using OnStage = std::function<void(const Arm*, const char* stage)>;
+
+  CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
+                  OnFailure on_failure, OnBatch on_batch);
+
+  /// Builds model and decoders; what fails is reported and left out.
+  void prepare();
+
+  /// One pass over the dataset. Results by arm; those of failed arms mean nothing. Throws
+  /// Interrupted between batches.
+  std::vector<RoundResult> round(int64_t number);
+
+  /// To know, from outside, what a process was at when it ended.
+  void watch_stages(OnStage on_stage) { on_stage_ = std::move(on_stage); }
+
+  std::vector<Arm>& arms() { return arms_; }
+  size_t batches() const { return batches_.size(); }
+  const AcousticModel& model() const { return *model_; }
+
+ private:
+  void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
+                 std::vector<RoundResult>& results);
+  void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+             std::vector<RoundResult>& results);
+  void fail(Arm& arm, const std::string& stage, const std::string& message);
+  size_t reference_of(const Arm& arm) const;
+
+  Workspace& workspace_;
+  const CaseGroup& group_;
+  const LoadedDataset& dataset_;
+  at::Device device_;
+  RegionClock clock_;
+  OnFailure on_failure_;
+  OnBatch on_batch_;
+  OnStage on_stage_ = [](const Arm*, const char*) {};
+  std::vector<std::vector<size_t>> batches_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::optional<RecordedEncoder> encoder_;  // of model_
+  std::vector<Arm> arms_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,195 @@
+#include "harness/run/isolated_run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "harness/machine/device.h"
+#include "harness/machine/interrupt.h"
+#include "harness/results/table.h"
+#include "harness/run/case_group.h"
+#include "harness/run/outcome.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kNotStarted = 127;
+constexpr int kStageDescriptor = 3;  // of a child: one line "decoder<TAB>stage" for each stage
+
+struct ChildEnd {
+  int status = 0;              // of waitpid
+  bool interrupted = false;    // by this process
+  std::string decoder, stage;  // what it was at; decoder: empty where that is all decoders'
+};
+
+[[noreturn]] void fail(const char* what) {
+  throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+/// The program itself with these arguments; its stages come through the returned descriptor.
+std::pair<pid_t, int> start(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {  // only calls that are safe between fork and exec
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(kNotStarted);
+    setpgid(0, 0);  // Ctrl-C on a terminal reaches the parent alone, which passes it on
+    if (ends[1] == kStageDescriptor) {
+      fcntl(kStageDescriptor, F_SETFD, 0);
+    } else {
+      dup2(ends[1], kStageDescriptor);
+    }
+    execv("/proc/self/exe", argv.data());
+    _exit(kNotStarted);
+  }
+  close(ends[1]);
+  return {child, ends[0]};
+}
+
+/// Reads stages until the child ends; an interrupt is passed on to it.
+ChildEnd wait_for(pid_t child, int stages) {
+  ChildEnd end;
+  std::string text;
+  for (char buffer[4096];;) {
+    try {
+      if (!end.interrupted) check_interrupt();
+    } catch (const Interrupted&) {
+      kill(child, SIGTERM);
+      end.interrupted = true;
+    }
+    pollfd ready{stages, POLLIN, 0};
+    if (poll(&ready, 1, /*milliseconds=*/200) <= 0) continue;
+    const ssize_t count = read(stages, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(buffer, static_cast<size_t>(count));
+    const size_t last = text.rfind('\n', text.size() - 2);
+    if (text.ends_with('\n') && last != std::string::npos) text.erase(0, last + 1);
+  }
+  close(stages);
+  while (waitpid(child, &end.status, 0) < 0 && errno == EINTR) {
+  }
+  const size_t whole = text.rfind('\n');
+  if (whole == std::string::npos) return end;
+  const size_t begin = whole == 0 ? 0 : text.rfind('\n', whole - 1) + 1;
+  const std::string line = text.substr(begin, whole - begin);
+  const size_t tab = line.find('\t');
+  end.decoder = line.substr(0, tab);
+  end.stage = line.substr(tab + 1);
+  return end;
+}
+
+/// Why a child did not come to its end; empty when it did.
+std::string reason(int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return fmt::format("its process was ended by signal {} ({}){}", signal, strsignal(signal),
+                       signal == SIGKILL ? ": the kernel does that when memory runs out" : "");
+  }
+  const int code = WEXITSTATUS(status);
+  if (code == kDeviceLost) return "the GPU cannot be used any more";
+  return code == kOk ? "" : fmt::format("its process ended with code {}", code);
+}
+
+class Parent {
+ public:
+  explicit Parent(const Config& config) : config_(config) {}
+
+  /// False after an interrupt.
+  bool run_group(int64_t number, const CaseGroup& group) {
+    ChildTask task{.group = number, .ended = {}};
+    for (;;) {
+      const auto [child, stages] = start(arguments(task));
+      const ChildEnd end = wait_for(child, stages);
+      const int code = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : -1;
+      if (end.interrupted || code == kInterrupted) return false;
+      if (code == kUsage) throw UserError(config_.file.string(), "cannot be run", "see above");
+      const std::string why = reason(end.status);
+      if (why.empty()) return true;
+      for (auto& [id, ended] : task.ended) ended.recorded = true;
+      const size_t before = task.ended.size();
+      for (const PlannedDecoder& decoder : group.decoders) {
+        const std::string& id = config_.decoders[decoder.spec].id;
+        if (!end.decoder.empty() && id != end.decoder) continue;
+        task.ended.try_emplace(id, ChildTask::Ended{end.stage.empty() ? "prepare" : end.stage, why,
+                                                    code == kDeviceLost && id == end.decoder});
+      }
+      if (task.ended.size() == before)
+        throw std::runtime_error("a child process without any case to run: " + why);
+    }
+  }
+
+ private:
+  std::vector<std::string> arguments(const ChildTask& task) const {
+    std::vector<std::string> all = {"rtfx", "run", config_.file.string()};
+    for (const std::string& text : config_.overrides) all.insert(all.end(), {"--set", text});
+    all.emplace_back("--resume");
+    for (std::string& argument : task.arguments()) all.push_back(std::move(argument));
+    return all;
+  }
+
+  const Config& config_;
+};
+
+}  // namespace
+
+std::vector<std::string> ChildTask::arguments() const {
+  std::vector<std::string> all = {"--child", std::to_string(group)};
+  for (const auto& [id, e] : ended) {
+    const json value = {
+        {"decoder", id}, {"stage", e.stage}, {"message", e.message}, {"recorded", e.recorded}};
+    all.insert(all.end(), {"--ended", value.dump()});
+  }
+  return all;
+}
+
+void ChildTask::add_ended(const std::string& value) {
+  const json e = json::parse(value);
+  ended[e.at("decoder")] = {e.at("stage"), e.at("message"), e.at("recorded")};
+}
+
+int run_isolated(const Config& config, Journal::Mode mode) {
+  watch_interrupts();
+  const std::filesystem::path journal = Journal(config.output, mode).path();
+  const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
+  Parent parent(config);
+  bool whole = true;
+  for (size_t i = 0; i < plan.size() && whole; ++i)
+    whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
+  const std::vector<json> records = read_journal(journal);
+  print_table(records, config.protocol.cv_max);
+  return whole ? outcome(records, config) : kInterrupted;
+}
+
+void report_stage(const Arm* arm, const char* stage) {
+  const std::string line = fmt::format("{}\t{}\n", arm == nullptr ? "" : arm->spec->id, stage);
+  [[maybe_unused]] const ssize_t sent = write(kStageDescriptor, line.data(), line.size());
+}
+
+void require_device(c10::Device device) {
+  try {
+    synchronize(device);
+  } catch (const std::exception&) {
+    std::_Exit(kDeviceLost);  // destructors would need the device
+  }
+}
+
+}  // namespace rtfx

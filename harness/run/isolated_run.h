@@ -1,0 +1,51 @@
+// `isolate: true`: each group of cases in a child process. A crash, a kill or a lost GPU costs the
+// case that was running one record, of kind "failure"; a new child goes on with the others.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
+
+namespace rtfx {
+
+struct Arm;
+
+/// Exit code of a child that has recorded a failure and cannot use its GPU any more.
+constexpr int kDeviceLost = 3;
+
+/// What the parent tells a child on its command line.
+struct ChildTask {
+  struct Ended {
+    std::string stage, message;
+    bool recorded = false;  // by the child that it ended
+  };
+
+  int64_t group = -1;                  // number in the plan; -1: not a child
+  std::map<std::string, Ended> ended;  // decoders that ended earlier children, by id
+
+  bool is_child() const { return group >= 0; }
+  bool takes(int64_t number) const { return !is_child() || number == group; }
+
+  /// As arguments of `rtfx run`, and back from the values of --ended.
+  std::vector<std::string> arguments() const;
+  void add_ended(const std::string& value);
+};
+
+/// The parent: runs the plan in children that read the same configuration, prints the table of all
+/// records and returns an ExitCode.
+int run_isolated(const Config& config, Journal::Mode mode);
+
+/// In a child: tells the parent what this process is at.
+void report_stage(const Arm* arm, const char* stage);
+
+/// In a child, after it has recorded a failure: an error of a CUDA kernel stays with the process,
+/// so that it ends here with kDeviceLost. Waits for the device.
+void require_device(c10::Device device);
+
+}  // namespace rtfx

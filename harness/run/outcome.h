@@ -1,0 +1,22 @@
+// What the records of a whole run say of it.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "harness/config/config.h"
+
+namespace rtfx {
+
+/// The ExitCode that the records of a whole run ask for; says on stderr what is below the required
+/// grade.
+int outcome(const std::vector<nlohmann::json>& records, const Config& config);
+
+/// Cases of exact decoders whose verdict is below `required` for their dtype.
+std::vector<std::string> below_required(const std::vector<nlohmann::json>& records,
+                                        const std::map<std::string, std::string>& required);
+
+}  // namespace rtfx

@@ -1,0 +1,47 @@
+#include "harness/run/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace rtfx {
+
+Progress::Progress(int64_t steps)
+    : steps_(std::max<int64_t>(1, steps)), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::label(const std::string& text) {
+  if (!terminal_ && text != label_) fmt::print(stderr, "[{}/{}] {}\n", done_, steps_, text);
+  label_ = text;
+  draw();
+}
+
+void Progress::advance(int64_t steps) {
+  done_ = std::min(steps_, done_ + steps);
+  constexpr auto kRedraw = std::chrono::milliseconds(100);
+  if (Clock::now() - drawn_ > kRedraw) draw();
+}
+
+void Progress::draw() {
+  if (!terminal_) return;
+  drawn_ = Clock::now();
+  constexpr int64_t kWidth = 24;
+  const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
+  const double elapsed = std::chrono::duration<double>(drawn_ - begin_).count();
+  const auto left = done_ == 0 ? 0
+                               : static_cast<int64_t>(elapsed / static_cast<double>(done_) *
+                                                      static_cast<double>(steps_ - done_));
+  const std::string time = done_ == 0 ? "--:--" : fmt::format("{:02}:{:02}", left / 60, left % 60);
+  fmt::print(stderr, "\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
+             std::string(kWidth - filled, ' '), 100 * done_ / steps_, time, label_.substr(0, 46));
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
+  if (terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+}  // namespace rtfx

@@ -1,0 +1,234 @@
+#include "harness/run/record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "harness/results/journal.h"
+#include "harness/run/hypothesis_json.h"
+#include "harness/run/provenance.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// a / b, null where it is no number.
+json ratio(double a, double b) {
+  const double value = a / b;
+  return std::isfinite(value) ? json(value) : json();
+}
+
+json metrics(const RegionTimes& times, double audio_seconds) {
+  const double total = times.total();
+  const double encode_decode =
+      times.of(Region::encoder) + times.of(Region::decode) + times.of(Region::d2h);
+  return {{"rtfx.total", ratio(audio_seconds, total)},
+          {"rtfx.encode_decode", ratio(audio_seconds, encode_decode)},
+          {"rtfx.decode", ratio(audio_seconds, times.of(Region::decode))},
+          {"share.decode", ratio(times.of(Region::decode), total)}};
+}
+
+/// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
+json batches_field(const std::vector<BatchTime>& batches) {
+  const auto column = [&](double BatchTime::*member) {
+    json values = json::array();
+    for (const BatchTime& batch : batches) values.push_back(std::round(batch.*member * 1e6) / 1e6);
+    return values;
+  };
+  return {{"audio_seconds", column(&BatchTime::audio_seconds)},
+          {"total_seconds", column(&BatchTime::total_seconds)},
+          {"decode_seconds", column(&BatchTime::decode_seconds)}};
+}
+
+json difference_field(const std::optional<FirstDifference>& first) {
+  if (!first) return nullptr;
+  return {
+      {"utterance", first->utterance}, {"frame", first->frame},
+      {"seconds", first->seconds},     {"baseline_words", first->baseline_words},
+      {"words", first->words},         {"margin", first->margin ? json(*first->margin) : json()}};
+}
+
+json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts* reference_edits,
+                     const EditCounts& edits) {
+  if (arm.plan.compared_to == arm.spec->id) {
+    return {{"baseline", arm.spec->id},
+            {"verdict", "reference"},
+            {"grades", json::object()},
+            {"first_difference", nullptr}};
+  }
+  if (!result.audited) return nullptr;
+  Grade worst = result.audit.worst;
+  const bool same_wer = reference_edits != nullptr && edits.reference_words > 0 &&
+                        reference_edits->errors() == edits.errors();
+  if (worst == Grade::different && same_wer) worst = Grade::wer;
+  json grades;
+  for (size_t i = 0; i < grade_names().size(); ++i) {
+    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
+  }
+  return {{"baseline", arm.plan.compared_to},
+          {"verdict", to_string(worst)},
+          {"grades", grades},
+          {"first_difference", difference_field(result.audit.first)}};
+}
+
+/// Word errors if every utterance had the best text of its n-best list; null where there is no
+/// list.
+json oracle_field(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const Tokenizer& tokenizer = *workspace.checkpoints()[group.model].tokenizer;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  EditCounts total;
+  size_t entries = 0;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    const std::vector<Hypothesis>& list = result.hypotheses[i].nbest;
+    entries = std::max(entries, list.size());
+    if (!utterances[i].text || list.empty()) continue;
+    const auto reference = normalizer.words(*utterances[i].text);
+    std::optional<EditCounts> best;
+    for (const Hypothesis& entry : list) {
+      const EditCounts edits =
+          count_edits(reference, normalizer.words(tokenizer.text(entry.tokens)));
+      if (!best || edits.errors() < best->errors()) best = edits;
+    }
+    total += *best;
+  }
+  if (entries == 0) return nullptr;
+  json field = wer_field(total, normalizer);
+  field["entries"] = entries;
+  return field;
+}
+
+/// Null for a decoder that boosts no words.
+json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                   const RoundResult& result) {
+  if (arm.boosted.empty()) return nullptr;
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  BoostedCounts total;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (!utterances[i].text) continue;
+    total += count_boosted(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]),
+                           arm.boosted);
+  }
+  json field = to_json(total);
+  field["words"] = arm.boosted.words.size();
+  field["left_out"] = arm.boosted.left_out;
+  return field;
+}
+
+std::string head_name(Head head) {
+  return head == Head::ctc ? "ctc" : head == Head::transducer ? "transducer" : "none";
+}
+
+}  // namespace
+
+json wer_field(const EditCounts& edits, const Normalizer& normalizer) {
+  const auto wer = edits.wer();
+  return {{"normalizer", normalizer.name},           {"version", normalizer.version},
+          {"wer", wer ? json(*wer) : json()},        {"substitutions", edits.substitutions},
+          {"insertions", edits.insertions},          {"deletions", edits.deletions},
+          {"reference_words", edits.reference_words}};
+}
+
+json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                 at::Device device) {
+  const Config& config = workspace.config();
+  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const BatchRule& batch = config.batches[group.batch];
+  const bool exact = arm.description.exactness == Description::Exactness::exact;
+  json fields = {{"schema", 1},
+                 {"case", arm.plan.case_name},
+                 {"result_key", arm.result_key},
+                 {"model",
+                  {{"id", config.models[group.model].id},
+                   {"kind", workspace.checkpoints()[group.model].config.kind()},
+                   {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
+                 {"dataset",
+                  {{"id", dataset.dataset.id},
+                   {"utterances", dataset.dataset.utterances.size()},
+                   {"audio_seconds", dataset.audio_seconds}}},
+                 {"decoder",
+                  {{"id", arm.spec->id},
+                   {"name", arm.spec->name},
+                   {"options", arm.decoder->options()},
+                   {"head", head_name(arm.description.head)},
+                   {"exactness", exact ? "exact" : "approximate"},
+                   {"score_kind", arm.description.score_kind}}},
+                 {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
+                 {"dtype", group.dtype},
+                 {"device", device.str()}};
+  if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
+  return fields;
+}
+
+json failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                    at::Device device, const std::string& stage, const std::string& message) {
+  json record = case_fields(workspace, group, arm, device);
+  record["kind"] = "failure";
+  record["stage"] = stage;
+  record["message"] = message;
+  return record;
+}
+
+json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                const EditCounts& edits, const std::string& hash, at::Device device) {
+  json record = case_fields(workspace, group, arm, device);
+  record["kind"] = "run";
+  record["started"] = utc_now();
+  record["round"] = round;
+  record["order"] = result.order;
+  record["regions"] = result.times.to_json(device.is_cuda());
+  record["total_seconds"] = result.times.total();
+  record["metrics"] = metrics(result.times, workspace.datasets()[group.dataset].audio_seconds);
+  record["wer"] = wer_field(edits, find_normalizer(workspace.config().scorer, "scorer"));
+  const json oracle = oracle_field(workspace, group, result);
+  if (!oracle.is_null()) record["oracle_wer"] = oracle;
+  const json boosted = boosted_field(workspace, group, arm, result);
+  if (!boosted.is_null()) record["boosted"] = boosted;
+  record["exactness"] = exactness_field(arm, result, reference_edits, edits);
+  record["deterministic"] = hash == arm.first_hash;
+  record["hypotheses_sha256"] = hash;
+  record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
+  record["batches"] = batches_field(result.batches);
+  record["counters"] = result.counters;
+  if (device.is_cuda()) {
+    record["device_memory"] = {{"prepared_bytes", arm.prepared_bytes},
+                               {"decode_bytes", result.decode_bytes}};
+  }
+  return record;
+}
+
+std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {
+  std::vector<std::string> ids;
+  for (const Utterance& u : workspace.datasets()[group.dataset].dataset.utterances)
+    ids.push_back(u.id);
+  return ids;
+}
+
+EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
+  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  EditCounts total;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (!utterances[i].text) continue;
+    total += count_edits(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]));
+  }
+  return total;
+}
+
+std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
+                             const RoundResult& result) {
+  std::string lines;
+  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
+    line["id"] = utterances[i].id;
+    line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
+    lines += to_line(line);
+  }
+  return lines;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,54 @@
+#include "harness/run/recorded_encoder.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "algorithms/cuda_graphs/graph.h"
+
+namespace rtfx {
+
+struct RecordedEncoder::Recording {
+  Features input;  // at fixed addresses, as is the output
+  Encoded output;
+  Graph graph;
+};
+
+RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs)
+    : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()) {}
+RecordedEncoder::~RecordedEncoder() = default;
+
+RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& features) {
+  const int64_t rows = features.values.size(0), mel_bins = features.values.size(1);
+  const int64_t frames = (features.values.size(2) + kFrameStep - 1) / kFrameStep * kFrameStep;
+  const auto found = recordings_.find({rows, frames});
+  if (found != recordings_.end()) return found->second.get();
+  if (recordings_.size() == kMostGraphs) return nullptr;
+  auto recording = std::make_unique<Recording>();
+  Recording& r = *recording;
+  r.input.values = at::zeros({rows, mel_bins, frames}, features.values.options());
+  r.input.lengths = features.lengths.clone();
+  // Once for real, so that libraries make what they make at the first call.
+  (*model_->encoder)(r.input);
+  const Graph* shared = recordings_.empty() ? nullptr : &recordings_.begin()->second->graph;
+  retry_out_of_memory([&] {
+    r.graph =
+        Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); }, shared);
+  });
+  recordings_.emplace(std::pair{rows, frames}, std::move(recording));
+  return &r;
+}
+
+Encoded RecordedEncoder::operator()(const Features& features) {
+  Recording* const recording = graphs_ ? recording_for(features) : nullptr;
+  if (recording == nullptr) return (*model_->encoder)(features);
+  Recording& r = *recording;
+  const int64_t frames = features.values.size(2), all = r.input.values.size(2);
+  r.input.values.narrow(2, 0, frames).copy_(features.values);
+  r.input.values.narrow(2, frames, all - frames).zero_();
+  r.input.lengths.copy_(features.lengths);
+  r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
+  const int64_t encoded = model_->config.encoder.subsampled(frames);
+  return {r.output.frames.narrow(1, 0, encoded).clone(), r.output.lengths.clone()};
+}
+
+}  // namespace rtfx

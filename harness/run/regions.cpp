@@ -1,0 +1,61 @@
+#include "harness/run/regions.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/nvtx.h"
+#include "harness/machine/device.h"
+
+namespace rtfx {
+
+double RegionTimes::total() const { return std::accumulate(host.begin(), host.end(), 0.0); }
+
+RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
+  for (size_t i = 0; i < kRegions; ++i) {
+    host[i] += other.host[i];
+    device[i] += other.device[i];
+  }
+  return *this;
+}
+
+nlohmann::json RegionTimes::to_json(bool with_device) const {
+  nlohmann::json out;
+  for (size_t i = 0; i < kRegions; ++i) {
+    out[kRegionNames[i]] = {
+        {"host_seconds", host[i]},
+        {"device_seconds", with_device ? nlohmann::json(device[i]) : nlohmann::json()}};
+  }
+  return out;
+}
+
+void RegionClock::measure(Region region, RegionTimes& times,
+                          const std::function<void()>& work) const {
+  using Clock = std::chrono::steady_clock;
+  const auto index = static_cast<size_t>(region);
+  if (!device_.is_cuda()) {
+    const ScopedRange range(kRegionNames[index]);
+    const auto begin = Clock::now();
+    work();
+    times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();
+    return;
+  }
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  c10::Event start(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT),
+      end(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT);
+  const auto begin = Clock::now();
+  start.record(stream);
+  {
+    const ScopedRange range(kRegionNames[index]);
+    work();
+    end.record(stream);
+    const ScopedRange waiting("wait");  // tells the harness's wait from those of the work
+    synchronize(device_);
+  }
+  times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();
+  times.device[index] += start.elapsedTime(end) * 1e-3;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,23 @@
+// `rtfx run`: executes a plan and writes its journal.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
+#include "harness/run/isolated_run.h"
+#include "harness/run/shard.h"
+
+namespace rtfx {
+
+/// Runs every case of the plan that the journal does not hold yet and returns an ExitCode: kFailed
+/// if a case failed, kCorrectness if an exact decoder fell below the required grade, kInterrupted
+/// after Ctrl-C. Throws UserError for what stops the whole run. Prints progress and notices to
+/// stderr and the table to stdout. A shard runs its part of the utterances, in step with the
+/// others, into its own folder; shard 0 then writes the journal of the whole. `task`: of a child.
+int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
+        const ChildTask& task = {});
+
+}  // namespace rtfx

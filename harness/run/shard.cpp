@@ -1,0 +1,110 @@
+#include "harness/run/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+std::optional<int64_t> parse_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+int64_t read_integer(const Environment& environment, const std::string& name) {
+  const auto text = environment(name);
+  const auto value = text ? parse_integer(*text) : std::nullopt;
+  if (!value) {
+    throw UserError("--shard auto", fmt::format("{} is '{}'", name, text.value_or("")),
+                    "start it with torchrun or srun, or give --shard i/n");
+  }
+  return *value;
+}
+
+void read_rendezvous(Shard& shard, const Environment& environment) {
+  if (const auto host = environment("MASTER_ADDR")) shard.host = *host;
+  if (environment("MASTER_PORT")) shard.port = read_integer(environment, "MASTER_PORT");
+  shard.launcher_listens = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
+}
+
+}  // namespace
+
+std::string Shard::label() const { return fmt::format("{}-of-{}", index, count); }
+
+std::filesystem::path Shard::folder(const std::filesystem::path& output) const {
+  return whole() ? output : output / "shards" / label();
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Shard parse_shard(const std::string& text, const Environment& environment) {
+  Shard shard;
+  read_rendezvous(shard, environment);
+  if (text != "auto") {
+    const size_t slash = text.find('/');
+    const auto index = parse_integer(std::string_view(text).substr(0, slash));
+    const auto count = slash == std::string::npos
+                           ? std::nullopt
+                           : parse_integer(std::string_view(text).substr(slash + 1));
+    if (!index || !count || *index >= *count)
+      throw UserError("--shard " + text, "no shard", "i/n with 0 <= i < n, or auto");
+    shard.index = shard.local_index = *index;
+    shard.count = *count;
+    shard.launcher_listens = false;
+    return shard;
+  }
+  if (environment("RANK")) {
+    shard.index = read_integer(environment, "RANK");
+    shard.count = read_integer(environment, "WORLD_SIZE");
+    shard.local_index = read_integer(environment, "LOCAL_RANK");
+  } else if (environment("SLURM_PROCID")) {
+    shard.index = read_integer(environment, "SLURM_PROCID");
+    shard.count = read_integer(environment, "SLURM_NTASKS");
+    shard.local_index = read_integer(environment, "SLURM_LOCALID");
+    const bool nodes = environment("SLURM_NNODES").value_or("1") != "1";
+    if (nodes && !environment("MASTER_ADDR")) {
+      throw UserError(
+          "--shard auto", "several nodes, and MASTER_ADDR is not set",
+          "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -1)");
+    }
+  } else {
+    throw UserError("--shard auto", "neither torchrun's RANK nor Slurm's SLURM_PROCID is set",
+                    "start it with torchrun or srun, or give --shard i/n");
+  }
+  if (shard.index >= shard.count) {
+    throw UserError("--shard auto", fmt::format("shard {} of {}", shard.index, shard.count),
+                    "start it with torchrun or srun, or give --shard i/n");
+  }
+  return shard;
+}
+
+std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int64_t count) {
+  std::vector<size_t> order(seconds.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  std::vector<size_t> mine;
+  const auto n = static_cast<size_t>(count);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t place = i % n;
+    const size_t to = (i / n) % 2 == 0 ? place : n - 1 - place;
+    if (to == static_cast<size_t>(index)) mine.push_back(order[i]);
+  }
+  std::sort(mine.begin(), mine.end());
+  return mine;
+}
+
+}  // namespace rtfx

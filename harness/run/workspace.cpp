@@ -1,0 +1,123 @@
+#include "harness/run/workspace.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/nvtx.h"
+#include "base/sha256.h"
+#include "harness/config/decoder_options.h"
+#include "harness/machine/device.h"
+
+namespace rtfx {
+
+namespace {
+
+void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
+  Audio audio = read_audio(utterance.audio);
+  for (const std::string& notice : audio.notices) {
+    loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
+  }
+  loaded.seconds.push_back(audio.seconds());
+  loaded.audio_seconds += audio.seconds();
+  loaded.audio.push_back(std::move(audio.samples));
+}
+
+Checkpoint load_model(const ModelSource& source) {
+  if (!source.fallback || std::filesystem::exists(source.path))
+    return Checkpoint::load(source.path, source.att_context_size);
+  const auto& [encoder, decoder] = *source.fallback;
+  if (!std::filesystem::exists(decoder)) {
+    throw UserError(source.path.string(),
+                    fmt::format("no such file, and neither is its fallback {}", decoder.string()),
+                    "put one of them there, or name another with --set models.N.path or "
+                    "models.N.fallback.decoder");
+  }
+  Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"),
+                                         Checkpoint::load(decoder), decoder.string());
+  made.notices.insert(
+      made.notices.begin(),
+      fmt::format("no such file; {} instead: encoder '{}' of random weights, frames "
+                  "and words of {}",
+                  kSyntheticLabel, encoder, decoder.string()));
+  return made;
+}
+
+}  // namespace
+
+Workspace::Workspace(const Config& config) : config_(config) {
+  for (const ModelSource& source : config_.models) checkpoints_.push_back(load_model(source));
+  for (const DatasetSource& source : config_.datasets) {
+    LoadedDataset loaded;
+    loaded.dataset = load_dataset(source);
+    if (!loaded.dataset.stand_in.empty()) {
+      loaded.notices.push_back(
+          fmt::format("{}: no such file; {} instead", source.manifest, loaded.dataset.stand_in));
+    }
+    datasets_.push_back(std::move(loaded));
+  }
+  for (DecoderSpec& spec : config_.decoders) {
+    for_each_file(spec.name, spec.options, [&](nlohmann::json& file) {
+      const auto [entry, is_new] = decoder_files_.try_emplace(file.get<std::string>());
+      if (is_new) entry->second = sha256_file(entry->first);
+    });
+  }
+}
+
+std::vector<ModelKinds> Workspace::kinds() const {
+  std::vector<ModelKinds> all;
+  for (const Checkpoint& checkpoint : checkpoints_) all.push_back(checkpoint.config.kinds());
+  return all;
+}
+
+void Workspace::read_audio_files() {
+  for (LoadedDataset& loaded : datasets_) {
+    const ScopedRange range("load");
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      for (const Utterance& utterance : loaded.dataset.utterances)
+        read_utterance(utterance, loaded);
+    } catch (const UserError& e) {
+      loaded.failure = e.what();
+    }
+    loaded.load_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+}
+
+void Workspace::keep(const Shard& shard) {
+  shard_ = shard;
+  for (LoadedDataset& loaded : datasets_) {
+    if (loaded.failure || shard.whole()) continue;
+    LoadedDataset kept;
+    for (const size_t i : deal(loaded.seconds, shard.index, shard.count)) {
+      kept.dataset.utterances.push_back(std::move(loaded.dataset.utterances[i]));
+      kept.audio.push_back(std::move(loaded.audio[i]));
+      kept.seconds.push_back(loaded.seconds[i]);
+      kept.audio_seconds += loaded.seconds[i];
+    }
+    if (kept.audio.empty()) {
+      throw UserError("--shard " + shard.label(),
+                      fmt::format("dataset '{}' has fewer utterances", loaded.dataset.id),
+                      "use fewer shards");
+    }
+    loaded.dataset.utterances = std::move(kept.dataset.utterances);
+    loaded.audio = std::move(kept.audio);
+    loaded.seconds = std::move(kept.seconds);
+    loaded.audio_seconds = kept.audio_seconds;
+  }
+}
+
+std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device device,
+                                                      const std::string& dtype) {
+  const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
+  if (key != current_key_) {
+    current_.reset();
+    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtype(dtype, "dtypes"));
+    current_key_ = key;
+  }
+  return current_;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,64 @@
+// Models and datasets of a configuration, loaded once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/audio.h"
+#include "datasets/dataset.h"
+#include "harness/config/config.h"
+#include "harness/config/plan.h"
+#include "harness/run/shard.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+struct LoadedDataset {
+  Dataset dataset;
+  std::vector<std::vector<float>> audio;  // samples of each utterance, 16 kHz; empty until read
+  std::vector<double> seconds;            // of each utterance, by its samples
+  std::vector<std::string> notices;       // "a.wav: resampled ..."
+  double audio_seconds = 0;
+  std::optional<std::string> failure;  // why the audio cannot be used
+  double load_seconds = 0;             // the region `load`: reading, mixing, resampling
+};
+
+class Workspace {
+ public:
+  /// Reads checkpoints, or their fallbacks where they are absent, and lists utterances; no audio
+  /// yet. Throws UserError.
+  explicit Workspace(const Config& config);
+
+  const Config& config() const { return config_; }
+  const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+  const std::vector<LoadedDataset>& datasets() const { return datasets_; }
+  std::vector<ModelKinds> kinds() const;
+  /// SHA-256 of each file that a decoder's options name, by path.
+  const std::map<std::string, std::string>& decoder_files() const { return decoder_files_; }
+
+  /// Reads all audio into memory; a file that cannot be used is the failure of its dataset.
+  void read_audio_files();
+
+  /// Forgets all utterances but those of the shard (harness/run/shard.h); after read_audio_files().
+  /// Throws UserError where none is left.
+  void keep(const Shard& shard);
+  const Shard& shard() const { return shard_; }
+
+  /// The model on a device in a dtype; only the last one asked for stays in memory.
+  std::shared_ptr<const AcousticModel> model(size_t index, at::Device device,
+                                             const std::string& dtype);
+
+ private:
+  Config config_;
+  std::vector<Checkpoint> checkpoints_;
+  std::vector<LoadedDataset> datasets_;
+  std::map<std::string, std::string> decoder_files_;
+  Shard shard_;
+  std::string current_key_;
+  std::shared_ptr<const AcousticModel> current_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,46 @@
+// Are boosted words recognised? Counted where the alignment of the word error rate puts them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/scoring/normalize.h"
+#include "harness/scoring/wer.h"
+
+namespace rtfx {
+
+/// The list of a decoder (Decoder::boosted_words) as the scorer writes words.
+struct BoostedWords {
+  std::set<std::string> words;
+  int64_t left_out = 0;  // entries of which the scorer makes several words or none
+
+  bool empty() const { return words.empty() && left_out == 0; }
+};
+BoostedWords boosted_words(const std::vector<std::string>& list, const Normalizer& normalizer);
+
+/// Of one utterance or, summed, of a set.
+struct BoostedCounts {
+  int64_t occurrences = 0;   // in the reference
+  int64_t recalled = 0;      // those of them that are paired with the same word
+  int64_t false_alarms = 0;  // in the hypothesis, where the reference has another word or none
+
+  /// recalled / occurrences; none without an occurrence.
+  std::optional<double> recall() const;
+  /// recalled / (recalled + false alarms); none where no hypothesis has any of the words.
+  std::optional<double> precision() const;
+
+  BoostedCounts& operator+=(const BoostedCounts& other);
+  bool operator==(const BoostedCounts&) const = default;
+};
+
+/// By align_words(): a boosted word in the place of another one is a miss and a false alarm.
+BoostedCounts count_boosted(Words reference, Words hypothesis, const BoostedWords& boosted);
+
+/// {"occurrences", "recalled", "false_alarms", "recall", "precision"}, the last two or null.
+nlohmann::json to_json(const BoostedCounts& counts);
+
+}  // namespace rtfx

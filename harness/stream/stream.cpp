@@ -1,0 +1,262 @@
+#include "harness/stream/stream.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "algorithms/registry.h"
+#include "base/error.h"
+#include "harness/config/batches.h"
+#include "harness/machine/device.h"
+#include "harness/machine/interrupt.h"
+#include "harness/run/case_group.h"
+#include "harness/run/progress.h"
+#include "harness/run/provenance.h"
+#include "harness/run/record.h"
+#include "harness/run/run.h"
+#include "harness/stream/stream_record.h"
+#include "harness/stream/stream_server.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+class WallClock : public LoadClock {
+ public:
+  double now() override { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  void wait_until(double time) override {
+    std::this_thread::sleep_until(
+        begin_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time)));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+/// Leaps to where it should wait for: requests are served as fast as they can be.
+class LeapingClock : public LoadClock {
+ public:
+  double now() override { return now_; }
+  void wait_until(double time) override { now_ = time; }
+
+ private:
+  double now_ = 0;
+};
+
+class StreamRunner {
+ public:
+  StreamRunner(const Config& config, Journal::Mode mode)
+      : workspace_(streaming_only(config)),
+        options_(*config.stream),
+        device_(parse_device(config.device, "device")),
+        journal_(config.output, mode),
+        records_(read_journal(journal_.path())) {}
+
+  void run() {
+    const Config& config = workspace_.config();
+    const auto plan = make_plan(config, workspace_.kinds());
+    if (const std::string warning = build_warning(); !warning.empty())
+      fmt::print(stderr, "rtfx: warning: {}\n", warning);
+    workspace_.read_audio_files();
+    json provenance = provenance_record(workspace_, device_, utc_now());
+    provenance_id_ = provenance["provenance_id"];
+    append(std::move(provenance));
+    size_t cases = 0;
+    for (const CaseGroup& group : plan) cases += of_first_batch(group) ? group.decoders.size() : 0;
+    Progress progress(static_cast<int64_t>(cases * options_.streams.size()));
+    for (const CaseGroup& group : plan)
+      if (of_first_batch(group)) run_group(group, progress);
+  }
+
+  const std::vector<json>& records() const { return records_; }
+
+ private:
+  /// Batches are the encoder's, whose times are not measured.
+  static bool of_first_batch(const CaseGroup& group) { return group.batch == 0; }
+
+  static Config streaming_only(Config config) {
+    const size_t before = config.decoders.size();
+    std::erase_if(config.decoders, [](const DecoderSpec& spec) {
+      const auto decoder = make_decoder(spec.name, spec.options, spec.where);
+      return dynamic_cast<StreamingDecoder*>(decoder.get()) == nullptr;
+    });
+    if (config.decoders.empty()) {
+      throw UserError(config.file.string(), "no decoder takes utterances in pieces",
+                      "add ctc_wfst or ctc_wfst_cpu");
+    }
+    if (const size_t left_out = before - config.decoders.size(); left_out > 0)
+      fmt::print(stderr, "rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
+    return config;
+  }
+
+  void append(json record) {
+    if (!provenance_id_.empty()) record["provenance_id"] = provenance_id_;
+    journal_.append(record);
+    records_.push_back(std::move(record));
+  }
+
+  bool has(const json& fields) const {
+    return std::any_of(records_.begin(), records_.end(), [&](const json& record) {
+      return record.value("kind", "") == "stream" && record["case"] == fields["case"] &&
+             record["result_key"] == fields["result_key"];
+    });
+  }
+
+  void run_group(const CaseGroup& group, Progress& progress) {
+    const auto on_failure = [&](const Arm& arm, const std::string& stage,
+                                const std::string& message) {
+      append(failure_record(workspace_, group, arm, device_, stage, message));
+    };
+    CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    runner.prepare();
+    std::vector<EncodedBatch> encoded;
+    const auto batches = encode(group, runner, encoded);
+    for (Arm& arm : runner.arms()) {
+      if (arm.failed) {
+        progress.advance(static_cast<int64_t>(options_.streams.size()));
+        continue;
+      }
+      try {
+        run_arm(group, arm, batches, encoded, runner.model().config, progress);
+      } catch (const Interrupted&) {
+        throw;
+      } catch (const std::exception& e) {
+        arm.failed = true;
+        on_failure(arm, "stream", describe_failure(e));
+      }
+    }
+  }
+
+  std::vector<std::vector<size_t>> encode(const CaseGroup& group, CaseGroupRunner& runner,
+                                          std::vector<EncodedBatch>& encoded) {
+    const auto alive = [](const Arm& arm) { return !arm.failed; };
+    if (std::none_of(runner.arms().begin(), runner.arms().end(), alive)) return {};
+    const Config& config = workspace_.config();
+    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    const auto model = workspace_.model(group.model, device_, group.dtype);
+    RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+    const RegionClock clock(device_);
+    auto batches = make_batches(dataset.seconds, config.sort, config.batches[group.batch],
+                                config.protocol.seed);
+    for (const auto& batch : batches) {
+      check_interrupt();
+      Clips clips;
+      for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+      RegionTimes times;
+      encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
+    }
+    return batches;
+  }
+
+  void run_arm(const CaseGroup& group, Arm& arm, const std::vector<std::vector<size_t>>& batches,
+               const std::vector<EncodedBatch>& encoded, const ModelConfig& model,
+               Progress& progress) {
+    const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
+    auto& decoder = dynamic_cast<StreamingDecoder&>(*arm.decoder);
+    std::vector<StreamedUtterance> utterances(dataset.seconds.size());
+    std::vector<Hypothesis> whole(dataset.seconds.size());
+    for (size_t b = 0; b < batches.size(); ++b) {
+      const at::Tensor lp = decoder.emissions(encoded[b]);
+      const auto hypotheses = arm.decoder->decode(encoded[b]).to_host();
+      for (size_t row = 0; row < batches[b].size(); ++row) {
+        const size_t i = batches[b][row];
+        const int64_t frames = encoded[b].lengths_host[row];
+        whole[i] = hypotheses[row];
+        utterances[i] = {lp[static_cast<int64_t>(row)].narrow(0, 0, frames),
+                         request_ends(options_, frames, model.frame_seconds(), dataset.seconds[i])};
+      }
+    }
+    arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
+    const auto search = decoder.stream_search();
+    for (const int64_t streams : options_.streams) {
+      arm.plan.case_name =
+          fmt::format("{}/{}/{}/streams{}/{}", workspace_.config().models[group.model].id,
+                      dataset.dataset.id, arm.spec->id, streams, group.dtype);
+      json record = case_fields(workspace_, group, arm, device_);
+      progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
+      if (!has(record)) {
+        record["kind"] = "stream";
+        record["started"] = utc_now();
+        record["batch"] = {{"by", "streams"}, {"size", streams}};
+        record.update(measure(*search, utterances, whole, streams, dataset));
+        append(std::move(record));
+      }
+      progress.advance(1);
+    }
+  }
+
+  json measure(StreamSearch& search, const std::vector<StreamedUtterance>& utterances,
+               const std::vector<Hypothesis>& whole, int64_t streams,
+               const LoadedDataset& dataset) {
+    const auto load_of = [&](double seconds) {
+      return make_load(streams, options_.arrivals, options_.period_ms / 1000, seconds,
+                       static_cast<uint64_t>(workspace_.config().protocol.seed));
+    };
+    const DynamicBatcher batcher(options_.max_batch, options_.max_wait_ms / 1000);
+    const auto run_load = [&](double seconds, LoadClock& clock, StreamServer& server) {
+      return serve(load_of(seconds), batcher, clock, [&](const std::vector<Request>& requests) {
+        check_interrupt();
+        server.work(requests);
+      });
+    };
+    {
+      // Memory grows to what so many streams need.
+      LeapingClock clock;
+      StreamServer server(search, utterances, streams, options_.partial);
+      run_load(4 * options_.period_ms / 1000, clock, server);
+    }
+    StreamServer server(search, utterances, streams, options_.partial);
+    WallClock clock;
+    const auto served = run_load(options_.seconds, clock, server);
+    json fields = stream_figures(
+        options_, load_figures(served, options_.discard * options_.seconds, options_.seconds));
+    int64_t different = 0;
+    json first;
+    for (const auto& [utterance, path] : server.finished()) {
+      if (same_result(path, whole[utterance])) continue;
+      if (different++ == 0) first = dataset.dataset.utterances[utterance].id;
+    }
+    fields["streamed"] = {{"utterances", server.finished().size()},
+                          {"different", different},
+                          {"first_difference", first}};
+    return fields;
+  }
+
+  Workspace workspace_;
+  StreamOptions options_;
+  at::Device device_;
+  Journal journal_;
+  std::vector<json> records_;
+  std::string provenance_id_;
+};
+
+}  // namespace
+
+int stream(const Config& config, Journal::Mode mode) {
+  if (!config.stream) {
+    throw UserError(config.file.string(), "has no key \"stream\"",
+                    "add for example \"stream\": {\"streams\": [1, 64]}, or use `rtfx run`");
+  }
+  const c10::InferenceMode inference;
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  watch_interrupts();
+  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
+  StreamRunner runner(config, mode);
+  bool interrupted = false;
+  try {
+    runner.run();
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
+    interrupted = true;
+  }
+  print_stream_table(runner.records());
+  return interrupted ? kInterrupted : stream_outcome(runner.records());
+}
+
+}  // namespace rtfx

@@ -1,0 +1,21 @@
+// `rtfx stream`: a streaming server in real time, with more and more streams.
+//
+// Measured is the search alone. Features, encoder and log-probabilities are computed once before;
+// a request brings the frames that it adds to its stream (harness/config/stream_options.h). Its
+// latency is from its arrival until its results are on the host: time in the queue, where it also
+// waits for others to share a batch with, and its batch's work.
+#pragma once
+
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
+
+namespace rtfx {
+
+/// Runs every decoder that can stream with every number of streams, writes the journal (records of
+/// kind "stream", docs/journal.md) and prints a table; cases that the journal holds already are not
+/// run again. Returns an ExitCode: kCorrectness where a streamed utterance differs from the same
+/// one decoded as a whole. Throws UserError without a key "stream", and where no decoder can
+/// stream.
+int stream(const Config& config, Journal::Mode mode);
+
+}  // namespace rtfx

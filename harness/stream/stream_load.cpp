@@ -1,0 +1,144 @@
+#include "harness/stream/stream_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace rtfx {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// In [0, 1); the standard library's own distributions differ from one library to another.
+double uniform(std::mt19937_64& random) {
+  return std::ldexp(static_cast<double>(random() >> 11), -53);
+}
+
+/// The slope of the line of least squares.
+double slope(const std::vector<double>& x, const std::vector<double>& y) {
+  const auto n = static_cast<double>(x.size());
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / n;
+  double xy = 0, xx = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - mean_x) * (y[i] - mean_y);
+    xx += (x[i] - mean_x) * (x[i] - mean_x);
+  }
+  return xx > 0 ? xy / xx : 0;
+}
+
+}  // namespace
+
+std::vector<Request> make_load(int64_t streams, const std::string& arrivals, double period,
+                               double seconds, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto gap = [&] { return -std::log1p(-uniform(random)) * period; };
+  std::vector<Request> load;
+  for (int64_t stream = 0; stream < streams; ++stream) {
+    if (arrivals == "poisson") {
+      for (double time = gap(); time < seconds; time += gap()) load.push_back({time, stream});
+    } else {
+      const double phase = uniform(random) * period;
+      for (int64_t i = 0; phase + static_cast<double>(i) * period < seconds; ++i)
+        load.push_back({phase + static_cast<double>(i) * period, stream});
+    }
+  }
+  std::sort(load.begin(), load.end(), [](const Request& a, const Request& b) {
+    return std::pair(a.arrival, a.stream) < std::pair(b.arrival, b.stream);
+  });
+  return load;
+}
+
+void DynamicBatcher::add(const Request& request) {
+  std::deque<double>& own = waiting_[request.stream];
+  own.push_back(request.arrival);
+  if (own.size() == 1) heads_.emplace(request.arrival, request.stream);
+}
+
+double DynamicBatcher::ready_at() const {
+  if (heads_.empty()) return kInfinity;
+  if (heads_.size() >= max_batch_) return -kInfinity;
+  return heads_.begin()->first + max_wait_;
+}
+
+std::vector<Request> DynamicBatcher::take() {
+  std::vector<Request> batch;
+  while (batch.size() < max_batch_ && !heads_.empty()) {
+    const auto [arrival, stream] = *heads_.begin();
+    heads_.erase(heads_.begin());
+    batch.push_back({arrival, stream});
+  }
+  for (const Request& request : batch) {
+    std::deque<double>& own = waiting_[request.stream];
+    own.pop_front();
+    if (!own.empty()) heads_.emplace(own.front(), request.stream);
+  }
+  return batch;
+}
+
+std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
+                               LoadClock& clock,
+                               const std::function<void(const std::vector<Request>&)>& work) {
+  std::vector<ServedBatch> served;
+  size_t next = 0;
+  while (next < load.size() || !batcher.empty()) {
+    const double now = clock.now();
+    while (next < load.size() && load[next].arrival <= now) batcher.add(load[next++]);
+    const double ready = batcher.ready_at();
+    if (ready > now) {
+      clock.wait_until(next < load.size() ? std::min(ready, load[next].arrival) : ready);
+      continue;
+    }
+    ServedBatch batch{clock.now(), 0, batcher.take()};
+    work(batch.requests);
+    batch.end = clock.now();
+    served.push_back(std::move(batch));
+  }
+  return served;
+}
+
+Percentiles percentiles(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto n = static_cast<double>(values.size());
+  const auto rank = [&](double share) {
+    return values[static_cast<size_t>(std::max(1.0, std::ceil(share * n))) - 1];
+  };
+  return {std::accumulate(values.begin(), values.end(), 0.0) / n, rank(0.5), rank(0.99),
+          values.back()};
+}
+
+LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to) {
+  LoadFigures figures;
+  std::vector<double> arrivals, compute, queue, total;
+  double last = from, work = 0;
+  for (const ServedBatch& batch : batches) {
+    const size_t before = arrivals.size();
+    for (const Request& request : batch.requests) {
+      if (request.arrival < from || request.arrival >= to) continue;
+      arrivals.push_back(request.arrival);
+      compute.push_back(batch.end - batch.begin);
+      queue.push_back(batch.begin - request.arrival);
+      total.push_back(batch.end - request.arrival);
+    }
+    if (arrivals.size() == before) continue;
+    ++figures.batches;
+    work += batch.end - batch.begin;
+    last = std::max(last, batch.end);
+  }
+  figures.requests = static_cast<int64_t>(arrivals.size());
+  if (figures.requests == 0) return figures;
+  figures.compute = percentiles(compute);
+  figures.queue = percentiles(queue);
+  figures.total = percentiles(total);
+  const auto count = static_cast<double>(figures.batches);
+  figures.mean_batch = static_cast<double>(figures.requests) / count;
+  figures.batch_seconds = work / count;
+  figures.served_seconds = last - from;
+  figures.batch_rate = count / figures.served_seconds;
+  figures.queue_slope = slope(arrivals, queue);
+  return figures;
+}
+
+}  // namespace rtfx

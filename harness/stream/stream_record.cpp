@@ -1,0 +1,95 @@
+#include "harness/stream/stream_record.h"
+
+#include <fmt/format.h>
+
+#include "base/exit_code.h"
+#include "harness/stream/queueing.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// A queue that grows by so many seconds in a second has no steady state.
+constexpr double kSlopeMax = 0.01;
+
+void add_times(json& metrics, const std::string& name, const Percentiles& seconds) {
+  metrics[name] = 1000 * seconds.mean;
+  metrics[name + ".p50"] = 1000 * seconds.p50;
+  metrics[name + ".p99"] = 1000 * seconds.p99;
+  metrics[name + ".max"] = 1000 * seconds.max;
+}
+
+std::string cell(const json& metrics, const char* name, int digits) {
+  const json& value = metrics.at(name);
+  return value.is_null() ? "-" : fmt::format("{:.{}f}", value.get<double>(), digits);
+}
+
+}  // namespace
+
+json stream_figures(const StreamOptions& options, const LoadFigures& f) {
+  json metrics;
+  add_times(metrics, "stream.compute_ms", f.compute);
+  add_times(metrics, "stream.queue_ms", f.queue);
+  add_times(metrics, "stream.total_ms", f.total);
+  const double audio = static_cast<double>(f.requests) * options.period_ms / 1000;
+  metrics["stream.rtfx"] = f.served_seconds > 0 ? json(audio / f.served_seconds) : json();
+  metrics["stream.mean_batch"] = f.mean_batch;
+  metrics["stream.batch_rate"] = f.batch_rate;
+  metrics["stream.queue_slope"] = f.queue_slope;
+  metrics["stream.md1_load"] = f.batch_rate * f.batch_seconds;
+  const auto expected = md1_total(f.batch_seconds, f.batch_rate);
+  metrics["stream.md1_total_ms"] = expected ? json(1000 * *expected) : json();
+  return {{"stream", options.resolved()},
+          {"requests", f.requests},
+          {"batches", f.batches},
+          {"stable", f.queue_slope <= kSlopeMax},
+          {"metrics", metrics}};
+}
+
+bool same_result(const WfstPath& streamed, const Hypothesis& whole) {
+  if (!streamed.alive || whole.nan) return streamed.alive == !whole.nan;
+  return streamed.tokens == whole.tokens && streamed.token_frames == whole.frames &&
+         static_cast<float>(-streamed.cost) == whole.score;
+}
+
+void print_stream_table(const std::vector<json>& records) {
+  fmt::print("{:<24} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", "streams",
+             "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
+  for (const json& record : records) {
+    const std::string kind = record.value("kind", "");
+    if (kind == "failure")
+      fmt::print("{}: {} failed: {}\n", record["case"].get<std::string>(),
+                 record["stage"].get<std::string>(), record["message"].get<std::string>());
+    if (kind != "stream") continue;
+    const json& m = record["metrics"];
+    const auto different = record["streamed"]["different"].get<int64_t>();
+    fmt::print("{:<24} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}\n",
+               record["decoder"]["id"].get<std::string>(), record["batch"]["size"].get<int64_t>(),
+               cell(m, "stream.mean_batch", 1), cell(m, "stream.compute_ms", 2),
+               cell(m, "stream.queue_ms", 2), cell(m, "stream.total_ms", 2),
+               cell(m, "stream.total_ms.p50", 2), cell(m, "stream.total_ms.p99", 2),
+               cell(m, "stream.md1_total_ms", 2), cell(m, "stream.rtfx", 1),
+               record["stable"].get<bool>() ? "" : "  UNSTABLE",
+               different == 0 ? "" : fmt::format("  {} DIFFERENT", different));
+  }
+  fmt::print(
+      "Milliseconds of the search alone, per request: mean, and of the total median and "
+      "99th percentile.\n");
+}
+
+int stream_outcome(const std::vector<json>& records) {
+  int code = kOk;
+  for (const json& record : records) {
+    const std::string kind = record.value("kind", "");
+    if (kind == "failure" && code == kOk) code = kFailed;
+    if (kind == "stream" && record["streamed"]["different"].get<int64_t>() > 0) {
+      fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
+                 record["case"].get<std::string>(), record["streamed"]["first_difference"].dump());
+      code = kCorrectness;
+    }
+  }
+  return code;
+}
+
+}  // namespace rtfx
