@@ -14,7 +14,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup program build bench test microbench dist format tidy clean
+.PHONY: help setup program build bench check test microbench dist format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,6 +30,9 @@ build: setup  ## the program and all tests
 
 bench: program  ## run CONFIG and write its HTML report
 	@scripts/bench.sh $(CONFIG)
+
+check: setup  ## format, structure, links and the C++ tests: two minutes
+	@scripts/check.sh
 
 test: build  ## all tests, and the checks of format and style
 	@scripts/setup.sh --browser
