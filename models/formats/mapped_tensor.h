@@ -4,10 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mapped_file.h"
-#include "models/formats/archive.h"
 
 namespace rtfx {
 
