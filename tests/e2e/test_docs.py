@@ -73,5 +73,9 @@ def test_commands_and_their_options_exist(rtfx, page):
     assert not wrong
 
 
+def test_readme_has_commands():
+    assert len(list(commands(ROOT / "README.md"))) > 5
+
+
 def test_readme_is_short():
     assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 180

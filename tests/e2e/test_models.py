@@ -1,6 +1,10 @@
 """Model files as a user handles them: what they hold, their contexts, graphs for their vocabularies."""
 
 import json
+import os
+import shutil
+import subprocess
+import time
 
 import pytest
 from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
@@ -102,3 +106,24 @@ def test_graphs_for_every_kind_of_vocabulary(rtfx, inspect, tmp_path, tokenizer)
     result = rtfx("graph", "build", *arguments)
     assert result.returncode == 0, result.stderr
     assert "words" in result.stdout.splitlines()[-1]
+
+
+def test_a_file_shortened_while_in_use_is_said_and_loses_no_result(program, tmp_path):
+    """Weights stay in the mapped file: reading behind its new end is a SIGBUS."""
+    model, journal = tmp_path / "model.nemo", tmp_path / "run/journal.jsonl"
+    shutil.copy(CHECKPOINTS / "tiny_tdt.nemo", model)
+    protocol = {"warmup_rounds": 0, "measured_rounds": 1000}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(small_config(models=[str(model)], protocol=protocol)))
+    command = [program, "run", config, "--output", tmp_path / "run"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (
+        not journal.exists() or '"kind":"run"' not in journal.read_text().replace(" ", "")
+    ):
+        time.sleep(0.05)
+    os.truncate(model, 4096)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1, errors
+    assert "shortened while it was in use" in errors
+    assert runs_of(strict_records(journal))
