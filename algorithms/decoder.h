@@ -63,7 +63,7 @@ class Decoder {
 
   /// Decodes one batch. Enqueues on the current stream; each decoder states in its header when and
   /// how often it waits for the device. Every deliberate wait goes through HostReads of
-  /// algorithms/common/host_read.h and is counted as "host_reads".
+  /// algorithms/gpu/host_read.h and is counted as "host_reads".
   virtual Hypotheses decode(const EncodedBatch& batch) = 0;
 
   /// Counters of the last decode().
@@ -74,5 +74,8 @@ class Decoder {
   /// prepare().
   virtual std::vector<std::string> boosted_words() const { return {}; }
 };
+
+/// For prepare(): throws UserError when `description` does not serve the model's kind.
+void require_model_kind(const Description& description, const AcousticModel& model);
 
 }  // namespace rtfx

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "algorithms/cuda_graphs/graph.h"
+#include "algorithms/gpu/graph.h"
 #include "base/exit_code.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/cupti_library.h"

@@ -6,7 +6,7 @@
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
-#include "algorithms/wfst/wfst_batch.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "harness/config/batches.h"

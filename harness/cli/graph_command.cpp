@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "algorithms/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "models/checkpoint.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "algorithms/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/json_view.h"
 #include "base/text_lines.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <memory>
 
-#include "algorithms/cuda_graphs/graph.h"
+#include "algorithms/gpu/graph.h"
 #include "base/error.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"

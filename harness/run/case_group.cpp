@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "algorithms/common/margin.h"
 #include "algorithms/registry.h"
+#include "algorithms/shared/transducer/margin.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "algorithms/common/sync_debug.h"
+#include "algorithms/gpu/sync_debug.h"
 #include "harness/machine/device.h"
 
 namespace rtfx {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "algorithms/cuda_graphs/graph.h"
+#include "algorithms/gpu/graph.h"
 
 namespace rtfx {
 

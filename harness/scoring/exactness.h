@@ -27,7 +27,8 @@ std::string to_string(Grade grade);
 /// `name` is one of grade_names().
 Grade grade_of(const std::string& name);
 
-/// Margin of the baseline's decisions on the way to its token `index` (algorithms/common/margin.h).
+/// Margin of the baseline's decisions on the way to its token `index`
+/// (algorithms/shared/transducer/margin.h).
 using MarginOf = std::function<std::optional<double>(size_t index)>;
 
 struct Comparison {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/hypotheses.h"
-#include "algorithms/wfst/search.h"
+#include "algorithms/shared/wfst/search.h"
 #include "harness/config/stream_options.h"
 #include "harness/stream/stream_load.h"
 

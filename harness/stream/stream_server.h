@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "algorithms/wfst/stream_search.h"
+#include "algorithms/shared/wfst/stream_search.h"
 #include "harness/stream/stream_load.h"
 
 namespace rtfx {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "algorithms/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/ngram_lm.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) {

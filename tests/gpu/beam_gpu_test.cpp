@@ -3,7 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/common/sync_debug.h"
+#include "algorithms/gpu/sync_debug.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 

@@ -2,9 +2,9 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/common/sync_debug.h"
-#include "algorithms/ctc_wfst/ctc_wfst.h"
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/gpu/sync_debug.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"
 

@@ -1,12 +1,12 @@
-// The layer of algorithms/cuda_graphs by itself: which bodies of a recorded graph run, how often.
+// The layer of algorithms/gpu by itself: which bodies of a recorded graph run, how often.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/cuda_graphs/condition.h"
-#include "algorithms/cuda_graphs/graph.h"
+#include "algorithms/gpu/condition.h"
+#include "algorithms/gpu/graph.h"
 
 namespace rtfx {
 namespace {

@@ -4,8 +4,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/common/sync_debug.h"
-#include "algorithms/ctc_greedy/ctc_greedy.h"
+#include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
+#include "algorithms/gpu/sync_debug.h"
 #include "tests/support/greedy_cases.h"
 #include "tests/support/small_model.h"
 

@@ -4,8 +4,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/common/sync_debug.h"
-#include "algorithms/ngram_lm/ngram_lm.h"
+#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/shared/ngram_lm/ngram_lm.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -1,4 +1,5 @@
-// Token passing (algorithms/ctc_wfst/token_passing.h) by threads of the CPU in place of a GPU's.
+// Token passing (algorithms/decoders/wfst/ctc_wfst/token_passing.h) by threads of the CPU in place
+// of a GPU's.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "algorithms/ctc_wfst/passing_paths.h"
-#include "algorithms/ctc_wfst/token_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
+#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "tests/support/threaded_block.h"
 
 namespace rtfx::test {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/ngram_lm.h"
 
 namespace rtfx::test {
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <functional>
 
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/wfst/stream_search.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/shared/wfst/stream_search.h"
 #include "base/error.h"
 #include "tests/support/wfst_cases.h"
 

@@ -1,4 +1,4 @@
-// A block of threads (algorithms/common/thread_block.h) on a CPU.
+// A block of threads (algorithms/gpu/thread_block.h) on a CPU.
 #pragma once
 
 #include <barrier>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "algorithms/common/thread_block.h"
+#include "algorithms/gpu/thread_block.h"
 
 namespace rtfx::test {
 
@@ -58,7 +58,7 @@ class ThreadedBlock {
   int32_t thread_;
 };
 
-/// The blocks of a phase (algorithms/fused_beam) one after the other, by `threads` threads.
+/// The blocks of a phase (algorithms/shared/fused_beam) one after the other, by `threads` threads.
 template <class Phase>
 void run_by_threads(const Phase& phase, int32_t threads) {
   std::vector<std::byte> memory(static_cast<size_t>(phase.shared_bytes()));

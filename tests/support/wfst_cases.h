@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include "algorithms/wfst/composition.h"
-#include "algorithms/wfst/search.h"
-#include "algorithms/wfst/topology.h"
+#include "algorithms/shared/wfst/composition.h"
+#include "algorithms/shared/wfst/search.h"
+#include "algorithms/shared/wfst/topology.h"
 
 namespace rtfx::test {
 

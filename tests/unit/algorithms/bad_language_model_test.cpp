@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "algorithms/ngram_lm/fusion.h"
-#include "algorithms/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/fusion.h"
+#include "algorithms/shared/ngram_lm/ngram_lm.h"
 #include "tests/support/ngram_table.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -1,12 +1,12 @@
 // The beams of a batch: hashes, recombination, the walk back to token sequences.
-#include "algorithms/beam_hypotheses/beam_hypotheses.h"
+#include "algorithms/shared/beams/beam_hypotheses.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "algorithms/common/top_k.h"
+#include "algorithms/shared/beams/top_k.h"
 
 namespace rtfx {
 namespace {

@@ -1,9 +1,9 @@
 // The registry, the option tables, undeclared synchronisation and the growth of buffers.
 #include <gtest/gtest.h>
 
-#include "algorithms/common/batched_hypotheses.h"
-#include "algorithms/common/host_read.h"
-#include "algorithms/common/sync_debug.h"
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/sync_debug.h"
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "tests/support/table_model.h"

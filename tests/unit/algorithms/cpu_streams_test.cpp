@@ -1,5 +1,5 @@
 // Streams of ctc_wfst_cpu.
-#include "algorithms/ctc_wfst_cpu/cpu_streams.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // ctc_wfst_cpu behind the contract of decoders: rows, marks, options, errors.
-#include "algorithms/ctc_wfst_cpu/ctc_wfst_cpu.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "algorithms/registry.h"
-#include "algorithms/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"

@@ -2,11 +2,11 @@
 // CPU, give what LibTorch's operators give.
 #include <gtest/gtest.h>
 
-#include "algorithms/common/top_k.h"
-#include "algorithms/common/transducer.h"
-#include "algorithms/fused_beam/fused_frame.h"
-#include "algorithms/fused_beam/fused_step.h"
-#include "algorithms/fused_beam/select.h"
+#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/fused_beam/fused_frame.h"
+#include "algorithms/shared/fused_beam/fused_step.h"
+#include "algorithms/shared/fused_beam/select.h"
+#include "algorithms/shared/transducer/transducer.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 #include "tests/support/small_model.h"

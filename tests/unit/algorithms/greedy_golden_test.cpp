@@ -1,7 +1,7 @@
 // Worked examples of greedy search: tokens, frames, scores and counts of calls.
 #include <gtest/gtest.h>
 
-#include "algorithms/ctc_greedy/ctc_greedy.h"
+#include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 #include "algorithms/registry.h"
 #include "tests/support/table_model.h"
 

@@ -1,12 +1,12 @@
 // N-best lists of the CPU search, against a look at every path.
-#include "algorithms/wfst/lattice.h"
+#include "algorithms/shared/wfst/lattice.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "algorithms/ngram_lm/fusion.h"
+#include "algorithms/shared/ngram_lm/fusion.h"
 
 namespace rtfx {
 namespace {

@@ -1,5 +1,5 @@
 // The margin of a decision, on tables where it can be read off.
-#include "algorithms/common/margin.h"
+#include "algorithms/shared/transducer/margin.h"
 
 #include <gtest/gtest.h>
 

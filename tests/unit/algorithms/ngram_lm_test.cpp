@@ -1,13 +1,13 @@
 // N-gram language models: a worked example, and random models in both written forms against the
 // definition of back-off.
-#include "algorithms/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/ngram_lm.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "algorithms/ngram_lm/binary_lm.h"
+#include "algorithms/shared/ngram_lm/binary_lm.h"
 #include "base/sha256.h"
 #include "tests/support/ngram_table.h"
 #include "tests/unit/datasets/temp_folder.h"

@@ -1,12 +1,12 @@
-#include "algorithms/ctc_lexicon_cpu/prefix_search.h"
+#include "algorithms/decoders/wfst/ctc_lexicon_cpu/prefix_search.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/wfst/grammar.h"
-#include "algorithms/wfst/graph_builder.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/shared/wfst/grammar.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "models/checkpoint.h"
 #include "tests/support/wfst_cases.h"
 

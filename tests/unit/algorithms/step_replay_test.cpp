@@ -2,7 +2,7 @@
 // on tables is in greedy_oracle_test.cpp, the counts of calls in greedy_golden_test.cpp.)
 #include <gtest/gtest.h>
 
-#include "algorithms/step_replay/mirror.h"
+#include "algorithms/decoders/greedy/step_replay/mirror.h"
 #include "tests/support/step_replay_cases.h"
 
 namespace rtfx {

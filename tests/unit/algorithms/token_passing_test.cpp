@@ -1,11 +1,11 @@
 // Token passing by threads of the CPU: equal to the plain search in every bit, whatever the number
 // of threads and blocks.
-#include "algorithms/ctc_wfst/token_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "tests/support/host_block.h"
 #include "tests/support/wfst_cases.h"
 

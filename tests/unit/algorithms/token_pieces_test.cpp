@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "algorithms/ctc_wfst/piece_history.h"
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst/piece_history.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "tests/support/host_block.h"
 #include "tests/support/wfst_cases.h"
 

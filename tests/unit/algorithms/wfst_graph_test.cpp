@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "algorithms/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/wfst/grammar.h"
-#include "algorithms/wfst/graph_builder.h"
-#include "algorithms/wfst/lexicon.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/shared/wfst/grammar.h"
+#include "algorithms/shared/wfst/graph_builder.h"
+#include "algorithms/shared/wfst/lexicon.h"
 #include "base/error.h"
 #include "models/checkpoint.h"
 #include "models/tokenizers/characters.h"

@@ -1,0 +1,26 @@
+#include "algorithms/decoder.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+void require_model_kind(const Description& description, const AcousticModel& model) {
+  const std::vector<std::string> offered = model.config.kinds();
+  const auto serves = [&](const std::string& kind) {
+    return std::find(offered.begin(), offered.end(), kind) != offered.end();
+  };
+  const auto& kinds = description.model_kinds;
+  if (!kinds.empty() && std::none_of(kinds.begin(), kinds.end(), serves)) {
+    throw UserError(description.name,
+                    fmt::format("cannot decode a model of kind {}", fmt::join(offered, " + ")),
+                    fmt::format("it needs {}", fmt::join(kinds, " or ")));
+  }
+}
+
+}  // namespace rtfx

@@ -1,0 +1,132 @@
+#include "algorithms/decoders/beam/aes_pp/aes_pp.h"
+
+#include <ATen/ATen.h>
+
+#include "algorithms/decoders/beam/aes_pp/search.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/beams/beam_options.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<AesPp::Options> kOptions{{
+    option("beam_size", &AesPp::Options::beam_size, "hypotheses that are kept", 1, 1000),
+    option("num_steps", &AesPp::Options::num_steps, "tokens per frame", 1, 100),
+    option("expansion_beta", &AesPp::Options::expansion_beta,
+           "labels of a hypothesis beyond beam_size", 0, 1000),
+    option("expansion_gamma", &AesPp::Options::expansion_gamma,
+           "how much worse than its hypothesis' best a label is left out, in ln p", 1e-3, 1e4),
+    option("score_norm", &AesPp::Options::score_norm, "rank by score / (tokens + 1)"),
+    option("nbest", &AesPp::Options::nbest,
+           "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+    option("temperature", &AesPp::Options::temperature, "logits are divided by it", 1e-3, 1e3),
+    option("permute_update", &AesPp::Options::permute_update,
+           "false: RNN-T hypotheses that change slots may go without their blank, as in NeMo"),
+    option("count_acoustic_twice", &AesPp::Options::count_acoustic_twice,
+           "true: early pruning with lm_weighted_full counts acoustic scores twice, as in NeMo"),
+    option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
+           beam_lm_options()),
+    option("step", &AesPp::Options::step, "a frame as LibTorch operators or as fused kernels",
+           {"operators", "fused"}),
+    option("graphs", &AesPp::Options::graphs, "who drives the loops: the host, one graph",
+           {"none", "conditional"}),
+}};
+
+const RegisterDecoder registered{
+    {"aes_pp", "beam search RNN-T/TDT, batched: adaptive expansion (AES++)", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<AesPp>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+Description AesPp::describe() const {
+  return {
+      "aes_pp", Head::transducer, Description::Exactness::approximate, {"rnnt", "tdt"}, kBeamScore};
+}
+
+nlohmann::json AesPp::options() const { return kOptions.resolved(options_); }
+
+void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
+  if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  if (options_.step == "fused") fused_.emplace(model);
+  transducer_.emplace(std::move(model), Transducer::Options{});
+  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "aes_pp");
+  if (options_.graphs == "none") return;
+  recorded_.emplace(options_.graphs,
+                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+                      return search(encoded, lengths, loops);
+                    });
+  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+}
+
+Counters AesPp::counters() const {
+  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
+  return {{"frames_visited", frames_visited_},
+          {"joint_calls", frames_visited_ + expansions_},
+          {"pred_calls", expansions_ + 1},
+          {"host_reads", host_.count()}};
+}
+
+Hypotheses AesPp::decode(const EncodedBatch& batch) {
+  host_.reset();
+  frames_visited_ = expansions_ = 0;
+  at::Tensor encoded;
+  {
+    const ScopedRange range("decode.project");
+    encoded = transducer_->encode(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
+  HostLoops loops(host_);
+  return search(encoded, batch.lengths, loops);
+}
+
+Hypotheses AesPp::search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
+  const auto frames = [&](auto& search) {
+    loops.while_any(search->active, [&] {
+      ++frames_visited_;
+      loops.piece([&] { search->start_frame(); });
+      loops.while_any(search->expanding, [&] {
+        ++expansions_;
+        loops.piece([&] { search->expand(); });
+      });
+      loops.piece([&] { search->finish_frame(); });
+    });
+  };
+  Hypotheses result;
+  if (fused_) {
+    std::optional<TransducerBeams> beams;
+    std::optional<FusedFrame> search;
+    loops.piece([&] {
+      const int64_t columns = encoded.size(1) * (options_.num_steps + 1);
+      beams.emplace(*transducer_, lm, encoded, lengths, options_.beam_size, columns);
+      search.emplace(*fused_, lm, fused_options(), *beams);
+    });
+    frames(search);
+    loops.piece([&] { result = beams->result(options_.nbest, options_.score_norm); });
+    return result;
+  }
+  std::optional<Search> search;
+  loops.piece([&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
+  frames(search);
+  loops.piece([&] { result = search->result(); });
+  return result;
+}
+
+FusedFrame::Options AesPp::fused_options() const {
+  const bool early_full = options_.lm && options_.lm->pruning == "early" &&
+                          options_.lm->blank_scoring == "lm_weighted_full";
+  return {options_.num_steps,
+          options_.beam_size + options_.expansion_beta,
+          options_.expansion_gamma,
+          options_.temperature,
+          options_.count_acoustic_twice && early_full,
+          !options_.permute_update && !transducer_->is_tdt()};
+}
+
+}  // namespace rtfx

@@ -1,0 +1,86 @@
+// AES++: adaptive expansion search of RNN-T and TDT for a whole batch, without host decisions
+// (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR Models",
+// 2025; after Kim et al., IEEE SPL 2020).
+//
+// Frame by frame, for all hypotheses of all utterances at frame t:
+//
+//   1. prefix search: P(y k) += P(y) p(k | t, y), where the beam holds both texts
+//   2. num_steps times, as long as anything is left to expand:
+//      a. beam_size + expansion_beta best labels of each hypothesis that was not given a blank yet,
+//         without those that are expansion_gamma or more (in ln p) worse than its best, and without
+//         tokens that make a text which the beam already holds
+//      b. the beam_size best of these and of the hypotheses that have their blank
+//      c. prediction network and language model, one step, where the label was a token
+//   3. a blank, never fused, for each hypothesis without one
+//
+// Prefix search is over one token, with the scores from before the frame and always with fused
+// labels; with early pruning the bound of 2a is on acoustic scores. Equal RNN-T texts do not come
+// about but through prefix search, so nothing else is added up.
+//
+// TDT, by the rules of aes: labels are pairs of label and duration; hypotheses whose frame is yet
+// to come wait and compete in 2b; only tokens of duration 0 are expanded again at t, prefix search
+// adds only such, and only such are left out in 2a, if the beam holds their text at t. Equal texts
+// at equal frames become one, with the sum of their probabilities, in 2b and 3. The blank of 3
+// takes the likeliest duration, the smallest other one where that is 0.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/fused_beam/fused_frame.h"
+
+namespace rtfx {
+
+/// Waits for the device once per frame and once per expansion (num_steps + 2 times per frame at
+/// most); not at all with "graphs": "conditional" (then there are no counts either). Scores are
+/// float32 in every model dtype. "step": "fused" computes the same in fewer kernels. Ties go to the
+/// hypothesis in the lower slot, then to the better label, then to the lower label.
+class AesPp : public Decoder {
+ public:
+  struct Options {
+    int64_t beam_size = 4;
+    int64_t num_steps = 2;         // tokens per frame
+    int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
+    double expansion_gamma = 2.3;  // natural logarithm
+    bool score_norm = true;        // rank by score / (tokens + 1)
+    int64_t nbest = 1;
+    double temperature = 1;  // logits are divided by it
+    /// Whether a hypothesis still needs its blank is looked up in its parent's slot; false: in the
+    /// slot that it lands in, as in NeMo, so that some go on without a blank. RNN-T only.
+    bool permute_update = true;
+    /// With early pruning and lm_weighted_full labels count twice acoustically, as in NeMo.
+    bool count_acoustic_twice = false;
+    std::optional<LmOptions> lm;
+    std::string step = "operators";  // of LibTorch, or "fused": see FusedFrame
+    std::string graphs = "none";     // "none", "conditional": see GraphForm
+  };
+
+  explicit AesPp(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  class Search;  // over one batch
+
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  FusedFrame::Options fused_options() const;
+
+  Options options_;
+  std::optional<Transducer> transducer_;
+  std::shared_ptr<const NgramLm> lm_;
+  std::optional<FusedModel> fused_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+  int64_t frames_visited_ = 0, expansions_ = 0;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,46 @@
+// The search of aes_pp.h over one batch, in pieces for Loops: start, then for each frame
+// start_frame, expand while `expanding`, finish_frame; while `active`.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "algorithms/decoders/beam/aes_pp/aes_pp.h"
+
+namespace rtfx {
+
+/// Tensors keep their addresses and are changed in place; no member waits for the device. B
+/// utterances, K slots, E = K + expansion_beta.
+class AesPp::Search {
+ public:
+  /// encoded [B, T', H], projected; lengths [B] int64. All must outlive this.
+  Search(const Options& options, const Transducer& transducer, const BeamLm& lm,
+         const at::Tensor& encoded, const at::Tensor& lengths);
+
+  void start_frame();
+  void expand();
+  void finish_frame();
+  Hypotheses result() const;
+
+  at::Tensor active;     // [B, 1] bool: utterances with a frame left
+  at::Tensor expanding;  // [B, K] bool: hypotheses to be expanded at this frame
+
+ private:
+  void look();
+  void prefix_search();
+  at::Tensor held(const Expansions& all) const;
+  at::Tensor merged(const at::Tensor& scores, const Expansions& all) const;
+
+  const Options& options_;
+  const Transducer& transducer_;
+  const bool tdt_, early_;
+  int64_t zero_ = -1, shortest_ = -1;  // TDT: indices of duration 0 and of the smallest other one
+
+  TransducerBeams beams_;
+  at::Tensor frame_;  // [1] int64, t
+  at::Tensor step_;   // [1] int64, expansions at this frame so far
+  at::Tensor open_;   // [B, K] bool: at frame t and without a blank
+  LogProbs next_;     // what may follow each hypothesis at frame t
+  at::Tensor fused_;  // [B, K, V+1], next_.labels with the language model
+};
+
+}  // namespace rtfx

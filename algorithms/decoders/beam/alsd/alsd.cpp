@@ -1,0 +1,124 @@
+#include "algorithms/decoders/beam/alsd/alsd.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "algorithms/shared/beams/beam_options.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<Alsd::Options> kOptions{{
+    option("beam_size", &Alsd::Options::beam_size, "hypotheses that are kept", 1, 1000),
+    option("max_target_ratio", &Alsd::Options::max_target_ratio,
+           "most tokens of a result, as a multiple of the frames", 0, 100),
+    option("max_target_abs", &Alsd::Options::max_target_abs,
+           "most tokens of a result; 0: by max_target_ratio", 0),
+    option("score_norm", &Alsd::Options::score_norm, "rank by score / (tokens + 1)"),
+    option("nbest", &Alsd::Options::nbest, "hypotheses to return, with a list if more than 1", 1,
+           1000),
+    option("temperature", &Alsd::Options::temperature, "logits are divided by it", 1e-3, 1e3),
+}};
+
+const RegisterDecoder registered{
+    {"alsd", "beam search RNN-T/TDT, one utterance at a time: alignment-length synchronous",
+     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<Alsd>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+Description Alsd::describe() const {
+  return {
+      "alsd", Head::transducer, Description::Exactness::approximate, {"rnnt", "tdt"}, kBeamScore};
+}
+
+nlohmann::json Alsd::options() const { return kOptions.resolved(options_); }
+
+void Alsd::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  require_beam_fits(describe(), options_.beam_size, *model);
+  transducer_.emplace(std::move(model), Transducer::Options{});
+}
+
+Counters Alsd::counters() const {
+  return {{"outer_iters", steps_},
+          {"joint_calls", joint_calls_},
+          {"pred_calls", pred_calls_},
+          {"host_reads", host_.count()}};
+}
+
+Hypotheses Alsd::decode(const EncodedBatch& batch) {
+  host_.reset();
+  steps_ = joint_calls_ = pred_calls_ = 0;
+  at::Tensor encoded;
+  {
+    const ScopedRange range("decode.project");
+    encoded = transducer_->encode(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  std::vector<std::vector<Hypothesis>> results;
+  for (size_t b = 0; b < batch.lengths_host.size(); ++b) {
+    const at::Tensor row = encoded[static_cast<int64_t>(b)];
+    results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
+  }
+  return pack(results, transducer_->is_tdt(), options_.nbest, encoded, batch.lengths);
+}
+
+std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
+  HostLattice lattice(*transducer_, encoded, options_.temperature, host_);
+  const int64_t frames = lattice.frames();
+  const int64_t most_tokens =
+      options_.max_target_abs > 0
+          ? options_.max_target_abs
+          : static_cast<int64_t>(options_.max_target_ratio * static_cast<double>(frames));
+  HostBeam beam(1), results;
+  for (int64_t i = 0; i < frames + most_tokens; ++i) {
+    HostBeam live;
+    for (const HostHypothesis& h : beam)
+      if (h.time < frames) live.push_back(h);
+    if (live.empty()) break;
+    ++steps_;
+    const HostLogProbs next = lattice.log_probs(live);
+    if (next.nan()) return {};
+    beam = candidates(lattice, live, next);
+    for (const HostHypothesis& h : beam)
+      if (h.time >= frames) results.push_back(h);
+    keep_best(beam, static_cast<size_t>(options_.beam_size));
+    merge_equal(beam, /*same_time=*/true);
+  }
+  joint_calls_ += lattice.joint_calls();
+  pred_calls_ += lattice.tree().predictor_calls();
+  merge_equal(results, /*same_time=*/false);
+  return rank(results.empty() ? beam : results, lattice.tree(), options_.score_norm,
+              options_.nbest);
+}
+
+/// Each hypothesis followed by a blank, then by its best tokens. `next`: log-probabilities after
+/// each.
+HostBeam Alsd::candidates(HostLattice& lattice, const HostBeam& live,
+                          const HostLogProbs& next) const {
+  const auto blank = transducer_->blank();
+  HostBeam all;
+  for (size_t i = 0; i < live.size(); ++i) {
+    const HostHypothesis& h = live[i];
+    for (const Move& move : lattice.moves(next, i)) {
+      all.push_back(h.after(h.text, next.label(i, blank) + move.log_prob, move.of_blank));
+    }
+    HostBeam longer;
+    for (const int32_t token : best_labels(next.row(i), blank, options_.beam_size)) {
+      const PredictionTree::Text text = lattice.tree().extended(h.text, token);
+      for (const Move& move : lattice.moves(next, i)) {
+        longer.push_back(h.after(text, next.label(i, token) + move.log_prob, move.of_token));
+      }
+    }
+    keep_best(longer, static_cast<size_t>(options_.beam_size));
+    all.insert(all.end(), longer.begin(), longer.end());
+  }
+  return all;
+}
+
+}  // namespace rtfx

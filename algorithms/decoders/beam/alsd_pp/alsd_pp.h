@@ -1,0 +1,78 @@
+// ALSD++: alignment-length synchronous beam search of RNN-T and TDT for a whole batch, without host
+// decisions (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
+// Models", 2025; after Saon et al., ICASSP 2020).
+//
+//   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
+//
+// In every step all hypotheses of all utterances take a symbol:
+//
+//   1. the `beam_size` best labels of each hypothesis, blank among them or not; TDT: pairs of label
+//      and duration. After max_symbols tokens at a frame: blank alone, TDT with the likeliest
+//      duration (1 if that is 0) and its probability. Behind the last frame: the hypothesis itself
+//   2. the `beam_size` best of these for each utterance
+//   3. equal texts at equal frames become one, with the sum of their probabilities
+//   4. prediction network and language model, one step, where the label was a token
+//
+// until no hypothesis has a frame left. Finished hypotheses compete with the others, and the only
+// bound of a text's length is max_symbols. It binds by the best of the alignments that were added
+// up: a text's score is ln P(y) exactly if the beam loses nothing and no text has max_symbols
+// tokens at a frame.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/fused_beam/fused_step.h"
+
+namespace rtfx {
+
+/// Waits for the device once per step; not at all with "graphs": "conditional" (then there are no
+/// counts of steps either). Steps: the most symbols of any hypothesis at the end. "step": "fused"
+/// computes the same in some ten kernels. Scores are float32 in every model dtype. Ties go to
+/// the hypothesis in the lower slot, then to the better label, then to the lower label.
+class AlsdPp : public Decoder {
+ public:
+  struct Options {
+    int64_t beam_size = 4;
+    int64_t max_symbols = 10;  // tokens per frame
+    bool score_norm = true;    // rank by score / (tokens + 1)
+    int64_t nbest = 1;
+    double temperature = 1;       // logits are divided by it
+    bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
+    bool scale_forced_blank =
+        true;  // false: with early pruning and lm_weighted_full, a blank after
+               // max_symbols tokens keeps its acoustic score, as in NeMo
+    std::optional<LmOptions> lm;
+    std::string step = "operators";  // of LibTorch, or "fused": see FusedStep
+    std::string graphs = "none";     // "none", "conditional": see GraphForm
+  };
+
+  explicit AlsdPp(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  struct State;
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  void step(State& state);
+  at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
+
+  Options options_;
+  std::optional<Transducer> transducer_;
+  std::shared_ptr<const NgramLm> lm_;
+  std::optional<FusedModel> fused_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,210 @@
+#include "algorithms/decoders/beam/ctc_beam/ctc_beam.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/beams/beam_options.h"
+#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/fused_beam/run_phases.h"
+#include "algorithms/shared/fused_beam/views.h"
+#include "algorithms/shared/transducer/transducer.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+/// CTC has no blank to be rescored, and all labels are candidates.
+const OptionTable<LmOptions>& ctc_lm_options() {
+  static const OptionTable<LmOptions> table = [] {
+    OptionTable<LmOptions> all = beam_lm_options();
+    std::erase_if(all.fields, [](const OptionField<LmOptions>& field) {
+      return field.name == "blank_scoring" || field.name == "blank_eps" || field.name == "pruning";
+    });
+    return all;
+  }();
+  return table;
+}
+
+const OptionTable<CtcBeam::Options> kOptions{{
+    option("beam_size", &CtcBeam::Options::beam_size, "hypotheses that are kept", 1, 1000),
+    option("beam_threshold", &CtcBeam::Options::beam_threshold,
+           "how much worse than the best a hypothesis is dropped, in ln p", 1e-3, 1e6),
+    option("merge", &CtcBeam::Options::merge,
+           "the probability of equal texts: that of all alignments or of the best one",
+           {"sum", "max"}),
+    option("temperature", &CtcBeam::Options::temperature, "logits are divided by it", 1e-3, 1e3),
+    option("score_norm", &CtcBeam::Options::score_norm, "rank by score / (tokens + 1)"),
+    option("nbest", &CtcBeam::Options::nbest,
+           "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+    option("lm", &CtcBeam::Options::lm, "language model, added to the score of every new token",
+           ctc_lm_options()),
+    option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
+    option("step", &CtcBeam::Options::step,
+           "a frame as LibTorch operators, or all frames as one fused kernel",
+           {"operators", "fused"}),
+    option("graphs", &CtcBeam::Options::graphs, "who drives the loop: the host, one graph",
+           {"none", "conditional"}),
+}};
+
+const RegisterDecoder registered{
+    {"ctc_beam", "beam search over the labels of every frame, batched (CTC head)", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcBeam>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+struct CtcBeam::State {
+  State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam)
+      : beams(Lattice::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
+              log_probs.device()),
+        log_probs(log_probs),
+        lengths(lengths.unsqueeze(1)),
+        frame(at::zeros({1}, lengths.options())),
+        active(frame < this->lengths),
+        first_row((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)) {}
+
+  BeamHypotheses beams;
+  at::Tensor log_probs;  // [B, T', V+1] float32
+  at::Tensor lengths;    // [B, 1]
+  at::Tensor frame;      // [1] int64
+  at::Tensor active;     // [B, 1] bool: utterances with a frame left
+  at::Tensor first_row;  // [B, 1] int64: rows of lm_states, b * K + k
+  at::Tensor lm_states;  // [B * K] int32, undefined without a language model
+};
+
+Description CtcBeam::describe() const {
+  return {"ctc_beam", Head::ctc, Description::Exactness::approximate, {"ctc"}, kBeamScore};
+}
+
+nlohmann::json CtcBeam::options() const { return kOptions.resolved(options_); }
+
+void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  require_beam_fits(describe(), options_.beam_size, *model);
+  if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  model_ = std::move(model);
+  options_.graphs = GraphForm::available(options_.graphs, model_->device, "ctc_beam");
+  if (options_.graphs == "none") return;
+  recorded_.emplace(options_.graphs,
+                    [this](const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+                      return search(logits, lengths, loops);
+                    });
+  const auto options = at::TensorOptions(model_->dtype).device(model_->device);
+  recorded_->prepare(limits, at::empty({1, 1, model_->config.vocabulary + 1}, options));
+}
+
+Counters CtcBeam::counters() const {
+  Counters counters = {{"host_reads", host_.count()}};
+  if (recorded_) counters["graph_captures"] = recorded_->captures();
+  return counters;
+}
+
+Hypotheses CtcBeam::decode(const EncodedBatch& batch) {
+  host_.reset();
+  at::Tensor logits;
+  {
+    const ScopedRange range("decode.project");
+    logits = model_->ctc_head->logits(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  if (recorded_) return recorded_->run(logits, batch.lengths, host_);
+  HostLoops loops(host_);
+  return search(logits, batch.lengths, loops);
+}
+
+Hypotheses CtcBeam::search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+  std::optional<State> state;
+  loops.piece([&] {
+    state.emplace((logits.to(at::kFloat) / options_.temperature).log_softmax(2), lengths,
+                  options_.beam_size);
+    if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
+  });
+  if (options_.step == "fused") {
+    loops.piece([&] { fused_steps(*state); });
+  } else {
+    loops.while_any(state->active, [&] { loops.piece([&] { step(*state); }); });
+  }
+  Hypotheses best;
+  loops.piece([&] { best = result(*state, logits, lengths); });
+  return best;
+}
+
+/// Scores of each hypothesis followed by each label: [B, K, V+1].
+at::Tensor CtcBeam::candidates(const State& state) const {
+  const BeamHypotheses& h = state.beams;
+  const at::Tensor all = state.log_probs.index_select(1, state.frame) + h.scores.unsqueeze(2);
+  if (!lm_) return all;
+  const at::Tensor tokens = at::arange(h.blank, h.time.options());
+  at::Tensor bonus = lm_->scores(state.lm_states).view({h.batch, h.beam, -1});
+  // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+  bonus = (options_.lm->alpha == 0 ? at::zeros_like(bonus) : bonus * options_.lm->alpha) +
+          options_.lm->beta;
+  bonus = bonus.masked_fill(h.last_label.unsqueeze(2) == tokens, 0);  // no new tokens
+  return all + at::constant_pad_nd(bonus, {0, 1});
+}
+
+void CtcBeam::step(State& state) const {
+  BeamHypotheses& h = state.beams;
+  const int64_t labels_per_beam = h.blank + 1;
+  const TopK best = top_k(candidates(state).flatten(1), h.beam);
+  const at::Tensor bound = best.values.narrow(1, 0, 1) - options_.beam_threshold;
+  const at::Tensor nothing = at::full({}, kNothing, best.values.options());
+  const at::Tensor own = at::arange(h.beam, h.time.options());
+  const at::Tensor parents =
+      at::where(state.active, best.indices.div(labels_per_beam, "floor"), own);
+  const at::Tensor labels = at::where(state.active, best.indices.remainder(labels_per_beam),
+                                      at::full_like(best.indices, -1));
+  const at::Tensor scores =
+      at::where(state.active, at::where(best.values > bound, best.values, nothing), h.scores);
+  if (lm_) {
+    const at::Tensor new_token = labels != h.last_label.gather(1, parents);
+    const at::Tensor kept = at::where(new_token, labels, at::full_like(labels, -1)).flatten();
+    const at::Tensor rows = (state.first_row + parents).flatten();
+    state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, rows), kept));
+  }
+  h.append(parents, labels, scores);
+  h.merge(options_.merge == "sum");
+  state.frame.add_(1);
+  at::lt_out(state.active, state.frame, state.lengths);
+}
+
+void CtcBeam::fused_steps(State& state) const {
+  const int64_t columns = state.beams.columns;
+  if (columns == 0) return;
+  fused_beam::CtcFrames frames{
+      fused_beam::view_of(state.beams, state.lengths),
+      state.log_probs.const_data_ptr<float>(),
+      static_cast<int32_t>(columns),
+      lm_ ? fused_beam::fusion_of(lm_.get(), &*options_.lm, state.lm_states) : fused_beam::Fusion{},
+      nullptr,
+      static_cast<float>(options_.beam_threshold),
+      options_.merge == "sum"};
+  at::Tensor lm_scores;
+  if (frames.fusion.states != nullptr) {
+    const BeamHypotheses& h = state.beams;
+    lm_scores = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
+    frames.lm_scores = lm_scores.mutable_data_ptr<float>();
+  }
+  fused_beam::run_phases(state.log_probs.device(), [&](const auto& run) { run(frames); });
+}
+
+Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
+                           const at::Tensor& lengths) const {
+  BeamHypotheses& h = state.beams;
+  if (lm_ && options_.lm_end && options_.lm->alpha != 0) {
+    const at::Tensor end = lm_->final_scores(state.lm_states).view_as(h.scores);
+    h.scores.add_(at::where(end > kNothing, end * options_.lm->alpha, at::zeros_like(end)));
+  }
+  h.last_label.zero_();  // a text that ends in blanks is no other text
+  h.merge(options_.merge == "sum");
+  return h.result(options_.nbest, options_.score_norm, rows_with_nan(logits, lengths));
+}
+
+}  // namespace rtfx

@@ -1,0 +1,73 @@
+// CTC prefix beam search (Graves, Jaitly, ICML 2014; Hannun et al. 2014) for a whole batch, with
+// shallow fusion, on the beams of alsd_pp.
+//
+//   P(y) = sum over frame labels a that collapse to y of prod_t p(a_t | t)
+//
+// In every frame t, for all utterances:
+//
+//   1. each hypothesis with every label. A new token (neither blank nor the label before it) gets
+//      alpha * ln p_lm(token | y) + beta as well
+//   2. the `beam_size` best of them for each utterance, without those that are beam_threshold or
+//      more worse than the best
+//   3. hypotheses of equal text and equal last label become one, with the sum of their
+//      probabilities, or with "merge": "max" the best of them
+//
+// At the end alpha * ln p_lm(</s> | y) is added if lm_end, and equal texts become one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/ngram_lm/fusion.h"
+
+namespace rtfx {
+
+/// Waits for the device once per frame; not at all with "graphs": "conditional" or "step": "fused",
+/// where a block of threads searches all frames of an utterance (fused_beam/ctc_frames.h). Frame of
+/// a token: the first of its run in the best of the alignments that were added up. Scores are
+/// float32 in every model dtype. Ties go to the hypothesis in the lower slot, then to the lower
+/// label.
+class CtcBeam : public Decoder {
+ public:
+  struct Options {
+    int64_t beam_size = 4;
+    double beam_threshold = 20;  // natural logarithm
+    std::string merge = "sum";   // or "max"
+    double temperature = 1;      // logits are divided by it
+    bool score_norm = false;     // rank by score / (tokens + 1)
+    int64_t nbest = 1;
+    std::optional<LmOptions> lm;
+    bool lm_end = true;
+    std::string step = "operators";  // of LibTorch, or "fused"
+    std::string graphs = "none";     // "none", "conditional": see GraphForm
+  };
+
+  explicit CtcBeam(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  struct State;
+  Hypotheses search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops);
+  void step(State& state) const;
+  void fused_steps(State& state) const;
+  at::Tensor candidates(const State& state) const;
+  Hypotheses result(State& state, const at::Tensor& logits, const at::Tensor& lengths) const;
+
+  Options options_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::shared_ptr<const NgramLm> lm_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,178 @@
+#include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "algorithms/shared/transducer/transducer.h"
+#include "base/error.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<CtcGreedy::Options> kOptions{{
+    option("graphs", &CtcGreedy::Options::graphs,
+           "who drives the loop over frames that a language model needs",
+           {"none", "replay", "conditional"}),
+    option("lm", &CtcGreedy::Options::lm, "language model that tokens are chosen with",
+           greedy_lm_options()),
+}};
+
+const RegisterDecoder registered{
+    {"ctc_greedy", "best label of every frame, collapsed (CTC head)", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcGreedy>(kOptions.fill(options, where));
+     }}};
+
+/// One label for each frame.
+struct Path {
+  at::Tensor labels;    // [B, T'] int64
+  at::Tensor logprobs;  // [B, T'] float32
+  at::Tensor nan;       // [B, T'] bool
+
+  explicit Path(const at::Tensor& logits) {
+    const auto [best, argmax] = logits.max(2);
+    labels = argmax;
+    logprobs = best.to(at::kFloat) - logits.to(at::kFloat).logsumexp(2);
+    nan = best.isnan();
+  }
+
+  Hypotheses collapse(const at::Tensor& lengths, int64_t blank) const {
+    const int64_t frames = labels.size(1);
+    const at::Tensor index = at::arange(frames, lengths.options()).unsqueeze(0);
+    const at::Tensor valid = index < lengths.unsqueeze(1);
+    const at::Tensor previous =
+        at::constant_pad_nd(labels.narrow(1, 0, std::max<int64_t>(0, frames - 1)), {1, 0}, blank);
+    const at::Tensor keep =
+        valid.logical_and(labels != blank).logical_and(labels != previous.narrow(1, 0, frames));
+    // The n-th kept frame goes to slot n; dropped frames go to a slot behind the last one.
+    const at::Tensor slot =
+        at::where(keep, keep.cumsum(1) - 1, at::full({}, frames, lengths.options()));
+    const auto compact = [&](const at::Tensor& values) {
+      at::Tensor out = at::zeros({slot.size(0), frames + 1}, values.options().dtype(at::kInt));
+      out.scatter_(1, slot, values.expand_as(slot).to(at::kInt));
+      return out;
+    };
+    const at::Tensor zero = at::zeros({}, logprobs.options());
+    return {keep.sum(1).to(at::kInt),
+            compact(labels),
+            compact(index),
+            {},
+            at::where(valid, logprobs, zero).sum(1),
+            nan.logical_and(valid).any(1)};
+  }
+};
+
+}  // namespace
+
+struct CtcGreedy::Rows {
+  Rows(const GreedyLm& lm, const at::Tensor& logits, const at::Tensor& lengths)
+      : logits(logits),
+        normalizer(logits.to(at::kFloat).logsumexp(2)),
+        path(logits),
+        frame(at::zeros({1}, lengths.options())),
+        longest(lengths.max().unsqueeze(0)),
+        left(frame < longest),
+        previous(at::full_like(lengths, blank())),
+        fusion(lm, lengths.size(0)) {}
+
+  int64_t blank() const { return logits.size(2) - 1; }
+
+  /// Chooses the label of the next frame of all rows. What is behind a row's end does not matter.
+  void step() {
+    const auto at_frame = [&](const at::Tensor& t) { return t.index_select(1, frame).squeeze(1); };
+    const at::Tensor label = at_frame(path.labels);
+    const at::Tensor choice = label.ne(blank()).logical_and(label != previous);
+    at::Tensor sum = at_frame(logits).to(at::kFloat);
+    sum.narrow(1, 0, blank()).add_(fusion.bonus());
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    sum.select(1, blank()).fill_(kNever);
+    sum.scatter_(1, previous.unsqueeze(1), kNever);
+    const auto [best, token] = sum.max(1);
+    at::where_out(previous, choice, token, label);
+    path.labels.index_copy_(1, frame, previous.unsqueeze(1));
+    const at::Tensor logprob =
+        at::where(choice, best - at_frame(normalizer), at_frame(path.logprobs));
+    path.logprobs.index_copy_(1, frame, logprob.unsqueeze(1));
+    fusion.append(previous, choice);
+    frame.add_(1);
+    at::lt_out(left, frame, longest);
+  }
+
+  at::Tensor logits;                // [B, T', V+1]
+  at::Tensor normalizer;            // [B, T']
+  Path path;                        // chosen up to `frame`, the acoustic model's best from there on
+  at::Tensor frame, longest, left;  // [1]
+  at::Tensor previous;              // [B] label of the frame before
+  GreedyFusion fusion;
+};
+
+Description CtcGreedy::describe() const {
+  using Exactness = Description::Exactness;
+  return {"ctc_greedy",
+          Head::ctc,
+          uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+          {"ctc"},
+          "logprob"};
+}
+
+nlohmann::json CtcGreedy::options() const { return kOptions.resolved(options_); }
+
+void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  model_ = std::move(model);
+  lm_ = GreedyLm(options_.lm, *model_);
+  options_.graphs = GraphForm::available(options_.graphs, model_->device, "ctc_greedy");
+  if (options_.graphs == "none") return;
+  if (!lm_) {
+    throw UserError("ctc_greedy", "there is no loop to record without a language model",
+                    "set \"graphs\": \"none\", or give \"lm\"");
+  }
+  recorded_.emplace(options_.graphs,
+                    [this](const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+                      return search(logits, lengths, loops);
+                    });
+  const auto like = at::TensorOptions(model_->dtype).device(model_->device);
+  recorded_->prepare(limits, at::empty({1, 1, model_->config.vocabulary + 1}, like));
+}
+
+Counters CtcGreedy::counters() const {
+  Counters counters = {{"host_reads", host_.count()}};
+  if (recorded_) counters["graph_captures"] = recorded_->captures();
+  return counters;
+}
+
+Hypotheses CtcGreedy::decode(const EncodedBatch& batch) {
+  host_.reset();
+  at::Tensor logits;
+  {
+    const ScopedRange range("decode.project");
+    logits = model_->ctc_head->logits(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  if (!lm_) return collapse(logits, batch.lengths);
+  if (recorded_) return recorded_->run(logits, batch.lengths, host_);
+  Rows rows(lm_, logits, batch.lengths);
+  const auto longest = std::max_element(batch.lengths_host.begin(), batch.lengths_host.end());
+  for (int64_t t = 0; t < *longest; ++t) rows.step();
+  return rows.path.collapse(batch.lengths, rows.blank());
+}
+
+/// What is recorded.
+Hypotheses CtcGreedy::search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+  std::optional<Rows> rows;
+  Hypotheses result;
+  loops.piece([&] { rows.emplace(lm_, logits, lengths); });
+  loops.while_any(rows->left, [&] { loops.piece([&] { rows->step(); }); });
+  loops.piece([&] { result = rows->path.collapse(lengths, rows->blank()); });
+  return result;
+}
+
+Hypotheses CtcGreedy::collapse(const at::Tensor& logits, const at::Tensor& lengths) {
+  return Path(logits).collapse(lengths, logits.size(2) - 1);
+}
+
+}  // namespace rtfx

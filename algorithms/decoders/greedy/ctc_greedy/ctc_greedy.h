@@ -1,0 +1,53 @@
+// Greedy CTC decoding (Graves et al. 2006): the best label of every frame, collapsed.
+//
+//   k_t = argmax_k p(k | t);  result = k_t where k_t != blank and (t = 0 or k_t != k_{t-1})
+//
+// With a language model (GreedyFusion), frame by frame: where k_t is neither blank nor k_{t-1}, it
+// becomes the token other than k_{t-1} with the largest log p(k | t) + alpha * log p_lm(k), given
+// the result so far. The acoustic model decides where tokens are, and which frames repeat them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+
+namespace rtfx {
+
+/// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
+/// label's log-probability, the language model's part included. Ties go to the lowest token id.
+/// Never waits for the device, except with "graphs": "replay", once per frame. Without a language
+/// model, a handful of tensor operations for the whole batch; with one, some for each frame.
+class CtcGreedy : public Decoder {
+ public:
+  struct Options {
+    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+  };
+
+  explicit CtcGreedy(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+  /// The best label of each frame, collapsed. logits [B, T', V+1] (blank last), lengths [B] int64.
+  static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
+
+ private:
+  struct Rows;  // the search state of a batch
+  Hypotheses search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops);
+
+  Options options_;
+  std::shared_ptr<const AcousticModel> model_;
+  GreedyLm lm_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,252 @@
+#include "algorithms/decoders/greedy/frame_looping/frame_looping.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "base/error.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<FrameLooping::Options> kOptions{{
+    option("batched", &FrameLooping::Options::batched, "false: one utterance after the other"),
+    option("cache_predictor", &FrameLooping::Options::cache_predictor,
+           "keep the prediction network's output until a token is emitted (exact)"),
+    option("precompute_projections", &FrameLooping::Options::precompute_projections,
+           "project encoder frames once per batch, predictions once per step (exact)"),
+    option("max_symbols", &FrameLooping::Options::max_symbols, "tokens per frame", 1, 1000),
+    option("score_kind", &FrameLooping::Options::score_kind, "what a score sums over the tokens",
+           {"logit", "logprob"}),
+    option(
+        "legacy_budget", &FrameLooping::Options::legacy_budget,
+        "TDT: skip a frame whenever max_symbols is reached, as NeMo did before its fix (inexact)"),
+    option("graphs", &FrameLooping::Options::graphs,
+           "who drives the loops: the host, the host with replayed graphs, one graph",
+           {"none", "replay", "conditional"}),
+    option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
+           greedy_lm_options()),
+}};
+
+const RegisterDecoder registered{
+    {"frame_looping", "greedy RNN-T/TDT, frame by frame: the baseline", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<FrameLooping>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+struct FrameLooping::Rows {
+  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+       const at::Tensor& lengths, int64_t capacity)
+      : encoded(encoded),
+        lengths(lengths),
+        state(transducer.initial_state(lengths.size(0))),
+        last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
+        fusion(lm, lengths.size(0)),
+        hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
+
+  at::Tensor encoded, lengths;
+  PredictionState state;  // before `last` is consumed
+  at::Tensor last;        // [B] last token, blank at the start
+  GreedyFusion fusion;
+  BatchedHypotheses hypotheses;
+  std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
+};
+
+Description FrameLooping::describe() const {
+  using Exactness = Description::Exactness;
+  return {
+      "frame_looping",
+      Head::transducer,
+      options_.legacy_budget || uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+      {"rnnt", "tdt"},
+      options_.score_kind};
+}
+
+nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_); }
+
+void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  lm_ = GreedyLm(options_.lm, *model);
+  transducer_.emplace(std::move(model),
+                      Transducer::Options{options_.precompute_projections,
+                                          options_.precompute_projections, options_.score_kind});
+  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "frame_looping");
+  if (options_.graphs == "none") return;
+  if (!options_.batched)
+    throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
+  recorded_.emplace(options_.graphs,
+                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+                      return search(encoded, lengths, loops);
+                    });
+  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+}
+
+Counters FrameLooping::counters() const {
+  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
+  return {{"frames_visited", frames_visited_},
+          {"joint_calls", joint_calls_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_},
+          {"host_reads", host_.count()}};
+}
+
+Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
+  host_.reset();
+  frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
+  if (options_.batched) return decode_rows(batch);
+  std::vector<Hypotheses> parts;
+  for (int64_t b = 0; b < batch.frames.size(0); ++b) {
+    const int64_t length = batch.lengths_host[b];
+    parts.push_back(decode_rows({batch.frames.narrow(0, b, 1).narrow(1, 0, length),
+                                 batch.lengths.narrow(0, b, 1),
+                                 {length}}));
+  }
+  return concatenate(parts);
+}
+
+Hypotheses FrameLooping::decode_rows(const EncodedBatch& batch) {
+  at::Tensor encoded;
+  {
+    const ScopedRange range("decode.project");
+    encoded = transducer_->encode(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
+  Rows rows(*transducer_, lm_, encoded, batch.lengths, encoded.size(1));
+  int64_t longest = 0;
+  for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
+  HostLoops loops(host_);
+  if (longest > 0) transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, longest);
+  return rows.hypotheses.result();
+}
+
+/// What is recorded.
+Hypotheses FrameLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
+                                Loops& loops) {
+  std::optional<Rows> rows;
+  loops.piece([&] {
+    rows.emplace(*transducer_, lm_, encoded, lengths, encoded.size(1) * options_.max_symbols);
+  });
+  transducer_->is_tdt() ? loop_tdt(*rows, loops) : loop_rnnt_recorded(*rows, loops);
+  Hypotheses result;
+  loops.piece([&] { result = rows->hypotheses.result(); });
+  return result;
+}
+
+Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
+  if (!rows.prediction || !options_.cache_predictor) {
+    rows.prediction = transducer_->predict(rows.last, rows.state);
+    ++pred_calls_;
+  }
+  ++joint_calls_;
+  joint_rows_ += rows.last.size(0);
+  return transducer_->decide(encoded_rows, rows.prediction->output, rows.fusion.bonus());
+}
+
+void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
+                        const at::Tensor& frames) {
+  rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
+  rows.fusion.append(decision.labels, mask);
+  rows.state.take(mask, rows.prediction->state);
+  at::where_out(rows.last, mask, decision.labels, rows.last);
+  rows.prediction.reset();
+}
+
+void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
+  for (int64_t t = 0; t < longest; ++t) {
+    const at::Tensor frame = at::full_like(rows.lengths, t);
+    const at::Tensor encoded = rows.encoded.select(1, t);
+    at::Tensor active = rows.lengths > t;
+    ++frames_visited_;
+    for (int64_t n = 0; n < options_.max_symbols; ++n) {
+      const Decision decision = evaluate(rows, encoded);
+      active = active.logical_and(decision.is_blank.logical_not());
+      if (!host_.any(active)) break;
+      emit(rows, active, decision, frame);
+    }
+  }
+}
+
+/// The same loops without a counter on the host: a round of the inner loop takes the decision of
+/// the evaluation before it. After max_symbols tokens that makes one evaluation more, which is not
+/// used.
+void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
+  at::Tensor frame, left, active, spent, encoded;  // [B], but for encoded [B, X]
+  Decision decision;
+  PredictionState after;  // the state once the decision's token is consumed
+  const auto look = [&] {
+    const Transducer::Prediction prediction = transducer_->predict(rows.last, rows.state);
+    const Decision next = transducer_->decide(encoded, prediction.output, rows.fusion.bonus());
+    at::logical_and_out(active, active, next.is_blank.logical_not());
+    decision.labels.copy_(next.labels);
+    decision.scores.copy_(next.scores);
+    after.assign(prediction.state);
+  };
+  loops.piece([&] {
+    frame = at::zeros_like(rows.lengths);
+    left = rows.lengths > 0;
+    decision.labels = at::zeros_like(rows.lengths);
+    const bool as_they_are = options_.score_kind == "logit" && !lm_;
+    decision.scores =
+        at::zeros({frame.size(0)},
+                  as_they_are ? rows.encoded.options() : rows.encoded.options().dtype(at::kFloat));
+    after = transducer_->initial_state(frame.size(0));
+  });
+  loops.while_any(left, [&] {
+    loops.piece([&] {
+      encoded = rows.encoded.index_select(1, frame.narrow(0, 0, 1)).squeeze(1);
+      active = left.clone();
+      spent = at::zeros_like(frame);
+      look();
+    });
+    loops.while_any(active, [&] {
+      loops.piece([&] {
+        rows.hypotheses.append(active, decision.labels, frame, {}, decision.scores);
+        rows.fusion.append(decision.labels, active);
+        rows.state.take(active, after);
+        at::where_out(rows.last, active, decision.labels, rows.last);
+        spent.add_(1);
+        look();
+        at::logical_and_out(active, active, spent < options_.max_symbols);
+      });
+    });
+    loops.piece([&] {
+      frame.add_(1);
+      at::lt_out(left, frame, rows.lengths);
+    });
+  });
+}
+
+void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
+  at::Tensor last_frame, time, used, active;  // used: symbols spent at the current frame
+  loops.piece([&] {
+    last_frame = (rows.lengths - 1).clamp_min(0);
+    time = at::zeros_like(rows.lengths);
+    used = at::zeros_like(rows.lengths);
+    active = rows.lengths > 0;
+  });
+  const auto step = [&] {
+    ++frames_visited_;
+    const Decision decision =
+        evaluate(rows, gather_frames(rows.encoded, at::minimum(time, last_frame)));
+    emit(rows, active.logical_and(decision.is_blank.logical_not()), decision, time);
+    used.add_(1);
+    time.add_(at::where(active, decision.durations, at::zeros_like(time)));
+    const at::Tensor spent = used >= options_.max_symbols;
+    const at::Tensor stuck = decision.durations == 0;
+    // A blank that predicts 0 has its one frame already, under either rule.
+    const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
+    const at::Tensor forced =
+        spent.logical_and(options_.legacy_budget ? stepped.logical_not() : stuck);
+    time.add_(forced.logical_and(active));
+    used.mul_(stuck.logical_and(spent.logical_not()));
+    at::lt_out(active, time, rows.lengths);
+  };
+  loops.while_any(active, [&] { loops.piece(step); });
+}
+
+}  // namespace rtfx

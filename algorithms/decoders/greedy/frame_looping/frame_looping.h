@@ -1,0 +1,69 @@
+// Frame-looping greedy search: the conventional algorithm and the baseline of every comparison.
+//
+//   for each frame t:  repeat  k = argmax joint(E_t, predictor(y));  emit k unless blank
+//                      until k is blank or max_symbols tokens were emitted at t
+//
+// RNN-T, batched: Algorithm 1 of "Speed of Light Exact Greedy Decoding" (Galvez et al. 2024),
+// Algorithm 2 of "Label-Looping" (Bataev et al. 2024): all rows share t. TDT (Xu et al. 2023): the
+// predicted duration replaces the step to t + 1, so every row has a frame of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/transducer/transducer.h"
+
+namespace rtfx {
+
+/// Waits for the device once per evaluation (one evaluation = one joint call for all rows); not at
+/// all with "graphs": "conditional", which has no counts either. joint_calls of RNN-T: sum over t
+/// of min(max_symbols, 1 + most tokens any row emits at t).
+class FrameLooping : public Decoder {
+ public:
+  struct Options {
+    bool batched = true;           // false: one utterance after the other
+    bool cache_predictor = false;  // keep the predictor's output until a token is emitted
+    bool precompute_projections =
+        false;                 // joint.enc once per batch, joint.pred once per predictor call
+    int64_t max_symbols = 10;  // tokens per frame
+    std::string score_kind = "logit";
+    bool legacy_budget =
+        false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
+                // the symbol budget runs out, also after a non-zero duration
+    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+  };
+
+  explicit FrameLooping(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  struct Rows;  // the search state of a batch
+  Hypotheses decode_rows(const EncodedBatch& batch);
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  void loop_rnnt(Rows& rows, int64_t longest);
+  void loop_rnnt_recorded(Rows& rows, Loops& loops);
+  void loop_tdt(Rows& rows, Loops& loops);
+  Decision evaluate(Rows& rows, const at::Tensor& encoded_rows);
+  void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
+
+  Options options_;
+  std::optional<Transducer> transducer_;
+  GreedyLm lm_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+  int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
+};
+
+}  // namespace rtfx

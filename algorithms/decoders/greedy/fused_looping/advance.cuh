@@ -1,0 +1,149 @@
+// advance: what the rows make of the best tokens (emissions, times, who is active, who has found a
+// token), by one block, or by every block on rows of its own; and how a search starts and finishes.
+#pragma once
+
+#include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+
+namespace rtfx::fused {
+
+/// A token of row b at `frame`.
+__device__ inline void emit(const Search& s, const Rows& rows, int b, unsigned long long token,
+                            int frame, int duration, bool writes) {
+  rows.before[b] = rows.label[b];
+  rows.label[b] = key_index(token);
+  rows.run[b] = rows.last_frame[b] == frame ? rows.run[b] + 1 : 1;
+  rows.last_frame[b] = frame;
+  rows.score[b] += key_value(token);
+  rows.parity[b] ^= 1;
+  rows.emitted[b] = 1;
+  const int count = rows.count[b]++;
+  if (!writes || count >= s.capacity) return;
+  const size_t slot = static_cast<size_t>(b) * s.capacity + count;
+  s.tokens[slot] = key_index(token);
+  s.token_frames[slot] = frame;
+  if (s.model.durations > 0) s.token_durations[slot] = duration;
+}
+
+/// Follows the decisions of one row over the frames that were looked at, to its next token or past
+/// them. tokens, durations: the row's best of each frame.
+__device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
+                                   const unsigned long long* tokens,
+                                   const unsigned long long* durations, bool writes) {
+  const int b = rows.active[slot], window = rows.counts[kWindow];
+  int time = rows.time[b];
+  const int looked = min(window, rows.length[b] - time);
+  const bool tdt = s.model.durations > 0;
+  rows.emitted[b] = 0;
+  for (int i = 0; i < looked;) {
+    const unsigned long long token = tokens[i];
+    const int duration = tdt ? s.model.duration_values[key_index(durations[i])] : 0;
+    if (key_index(token) == s.model.blank) {
+      const int step = tdt ? max(duration, 1) : 1;
+      i += step;
+      time += step;
+      continue;
+    }
+    emit(s, rows, b, token, time, duration, writes);
+    time += duration;
+    // max_symbols tokens at one frame: the search must move on.
+    if (duration == 0 && rows.run[b] >= s.max_symbols) ++time;
+    break;
+  }
+  rows.time[b] = time;
+}
+
+/// Makes the lists of rows for the next phases from the rows in `active`.
+__device__ inline void list_rows(const Search& s, const Rows& rows, int candidates) {
+  if (threadIdx.x < 32) {
+    int active = 0, found = 0;
+    for (int base = 0; base < candidates; base += 32) {
+      const int slot = base + threadIdx.x;
+      const int b = slot < candidates ? rows.active[slot] : 0;
+      const bool stays = slot < candidates && rows.time[b] < rows.length[b];
+      const bool has_token = stays && rows.emitted[b];
+      const unsigned stay_mask = __ballot_sync(0xffffffffu, stays);
+      const unsigned token_mask = __ballot_sync(0xffffffffu, has_token);
+      const unsigned before = (1u << threadIdx.x) - 1;
+      __syncwarp();  // every lane has read `active` before one writes to it
+      if (stays) rows.active[active + __popc(stay_mask & before)] = b;
+      if (has_token) rows.found[found + __popc(token_mask & before)] = b;
+      active += __popc(stay_mask);
+      found += __popc(token_mask);
+    }
+    if (threadIdx.x == 0) {
+      rows.counts[kActive] = active;
+      rows.counts[kFound] = found;
+      rows.counts[kPredictions] += found > 0;
+      rows.counts[kWindow] = min(max(s.row_budget / max(active, 1), s.min_window), s.max_window);
+    }
+  }
+  __syncthreads();
+}
+
+/// The states and the first keys. The next phase must wait for all blocks.
+__device__ inline void start_states(const Search& s) {
+  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const int vectors = s.state_bytes / static_cast<int>(sizeof(uint4));
+  auto* states = reinterpret_cast<uint4*>(s.state);
+  for (int i = first; i < s.batch * vectors; i += step)
+    states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
+  for (int i = first; i < 2 * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
+}
+
+/// The start: every row that has frames "found" the start symbol, unless its state is known.
+__device__ inline void start_rows(const Search& s, const Rows& rows) {
+  for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
+    rows.length[b] = min(max(static_cast<int>(s.lengths[b]), 0), s.frames);
+    rows.time[b] = rows.run[b] = rows.count[b] = 0;
+    rows.label[b] = rows.before[b] = s.model.blank;
+    rows.last_frame[b] = -1;
+    rows.parity[b] = 1;
+    rows.emitted[b] = s.state_after_start == nullptr;
+    rows.score[b] = 0;
+    rows.active[b] = b;
+  }
+  if (threadIdx.x < kCounts) rows.counts[threadIdx.x] = 0;
+  __syncthreads();
+  list_rows(s, rows, s.batch);
+}
+
+/// `writes`: this block stores the tokens.
+__device__ inline void advance(const Search& s, const Rows& rows, bool writes, Scratch& scratch) {
+  const int candidates = rows.counts[kActive], window = rows.counts[kWindow];
+  const unsigned long long* keys = keys_of(s, rows.counts[kSteps]);
+  // A row's frames depend on each other, and a read past the L1 cache is slow: all are read first.
+  constexpr int kStaged = sizeof(Partials) / 2 / sizeof(unsigned long long);  // frames
+  auto* tokens = reinterpret_cast<unsigned long long*>(&scratch.partials);
+  auto* durations = tokens + kStaged;
+  const int slots = kStaged / window;
+  for (int first = 0; first < candidates; first += slots) {
+    const int here = min(slots, candidates - first);
+    for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
+      const unsigned long long* key = keys + first * window + i;
+      tokens[i] = __ldcg(key);
+      if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < here; i += blockDim.x)
+      advance_row(s, rows, first + i, tokens + i * window, durations + i * window, writes);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    rows.counts[kJointRows] += candidates * rows.counts[kWindow];
+    rows.counts[kSteps] += candidates > 0;
+  }
+  list_rows(s, rows, candidates);
+}
+
+/// One block.
+__device__ inline void finish(const Search& s, const Rows& rows) {
+  for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
+    s.token_counts[b] = min(rows.count[b], s.capacity);
+    s.scores[b] = rows.score[b];
+    s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows.score[b] != rows.score[b];
+    s.saw_nan[b] = 0;  // for the next search
+  }
+  if (threadIdx.x < kCounts) s.totals[threadIdx.x] = rows.counts[threadIdx.x];
+}
+
+}  // namespace rtfx::fused

@@ -1,0 +1,306 @@
+#include "algorithms/decoders/greedy/fused_looping/fused_looping.h"
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+
+#include "algorithms/decoders/greedy/fused_looping/kernels.h"
+#include "algorithms/decoders/greedy/fused_looping/weights.h"
+#include "algorithms/gpu/graph.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/transducer/transducer.h"
+#include "base/error.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<FusedLooping::Options> kOptions{{
+    option("form", &FusedLooping::Options::form, "one kernel, a CUDA graph, or driven by the host",
+           {"persistent", "conditional", "host"}),
+    option("window", &FusedLooping::Options::window, "most frames of a row that a step looks at", 1,
+           64),
+    option("frames_per_step", &FusedLooping::Options::frames_per_step,
+           "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
+           65536),
+    option("max_symbols", &FusedLooping::Options::max_symbols, "tokens per frame", 1, 1000),
+}};
+
+const RegisterDecoder registered{
+    {"fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)",
+     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<FusedLooping>(kOptions.fill(options, where));
+     }}};
+
+/// Between two rounds of a while node there is a gap, within a round there is none. Steps behind
+/// the end change nothing.
+constexpr int kStepsPerRound = 2;
+
+/// Frames of a row that a step looks at although all rows together are beyond the budget, because
+/// a step has a price of its own: 1, 2 and 3 were tried at batch 128.
+constexpr int kLeastWindow = 3;
+
+/// Places arrays one after the other in a block of memory.
+class Layout {
+ public:
+  template <class T>
+  size_t add(int64_t count) {
+    const size_t at = bytes_;
+    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 255) / 256 * 256;
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+at::Tensor bytes_on(at::Device device, size_t count) {
+  return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kByte).device(device));
+}
+
+/// The result of a batch in one block of memory. While the kernels run there is time to make
+/// tensors of it.
+class Output {
+ public:
+  Output(fused::Search& s, at::Device device) : rows_(s.batch), capacity_(s.capacity) {
+    const int64_t slots = int64_t{rows_} * capacity_;
+    Layout layout;
+    lengths_ = layout.add<int>(rows_);
+    scores_ = layout.add<float>(rows_);
+    nan_ = layout.add<bool>(rows_);
+    tokens_ = layout.add<int>(slots);
+    frames_ = layout.add<int>(slots);
+    has_durations_ = s.model.durations > 0;
+    durations_ = has_durations_ ? layout.add<int>(slots) : 0;
+    block_ = bytes_on(device, layout.bytes());
+    auto* base = static_cast<char*>(block_.mutable_data_ptr());
+    s.token_counts = reinterpret_cast<int*>(base + lengths_);
+    s.scores = reinterpret_cast<float*>(base + scores_);
+    s.nan = reinterpret_cast<bool*>(base + nan_);
+    s.tokens = reinterpret_cast<int*>(base + tokens_);
+    s.token_frames = reinterpret_cast<int*>(base + frames_);
+    s.token_durations = has_durations_ ? reinterpret_cast<int*>(base + durations_) : nullptr;
+  }
+
+  Hypotheses hypotheses() const {
+    const auto per_row = [&](size_t at, at::ScalarType type) { return view(at, rows_, type); };
+    const auto per_token = [&](size_t at) {
+      return view(at, int64_t{rows_} * capacity_, at::kInt).view({rows_, capacity_});
+    };
+    return {per_row(lengths_, at::kInt),  per_token(tokens_),
+            per_token(frames_),           has_durations_ ? per_token(durations_) : at::Tensor(),
+            per_row(scores_, at::kFloat), per_row(nan_, at::kBool)};
+  }
+
+ private:
+  at::Tensor view(size_t at, int64_t count, at::ScalarType type) const {
+    const auto bytes = count * static_cast<int64_t>(c10::elementSize(type));
+    return block_.narrow(0, static_cast<int64_t>(at), bytes).view(type);
+  }
+
+  int rows_, capacity_;
+  bool has_durations_;
+  size_t lengths_, scores_, nan_, tokens_, frames_, durations_;
+  at::Tensor block_;
+};
+
+}  // namespace
+
+struct FusedLooping::Prepared {
+  Prepared(const AcousticModel& model, const Options& options)
+      : options(options),
+        device(model.device),
+        weights(model),
+        persistent(weights.view().precision),
+        kernels(weights.view().precision, weights.view().layers),
+        search(bytes_on(device, sizeof(fused::Search))),
+        totals(at::zeros({fused::kCounts}, at::TensorOptions(at::kInt).device(device))) {
+    predict_start(model);
+    if (options.form == "conditional") record();
+  }
+
+  Options options;
+  at::Device device;
+  fused::Weights weights;
+  fused::PersistentKernel persistent;
+  fused::StepKernels kernels;
+  at::Tensor search;  // fused::Search in device memory, what a graph's kernels read
+  at::Tensor totals;  // counters of the last search, on the device
+  at::Tensor memory;  // of the largest search so far
+  at::Tensor flags;   // two barriers that take turns, saw_nan; zeros between searches
+  int turn = 0;       // barrier of the next persistent kernel
+  at::Tensor state_after_start;
+  Graph graph;
+  cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
+
+  fused::Search* search_pointer() const {
+    return static_cast<fused::Search*>(search.mutable_data_ptr());
+  }
+  cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); }
+  /// A search with its working memory, without its output. frames: of Weights::frames_in().
+  fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths);
+  void lay_out(fused::Search& search);
+  /// What the prediction network makes of the start symbol is the same for every row.
+  void predict_start(const AcousticModel& model);
+  void record();
+};
+
+fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
+                                                 const at::Tensor& lengths) {
+  fused::Search s{};
+  s.model = weights.view();
+  s.batch = static_cast<int>(frames.size(0));
+  s.frames = static_cast<int>(frames.size(1));
+  s.max_symbols = static_cast<int>(options.max_symbols);
+  s.row_budget = static_cast<int>(options.frames_per_step);
+  s.max_window = static_cast<int>(options.window);
+  s.min_window = std::min(kLeastWindow, s.max_window);
+  s.key_rows = std::max(s.row_budget, s.min_window * s.batch);
+  s.capacity = static_cast<int>(std::max<int64_t>(1, s.frames * options.max_symbols));
+  s.frames_in = frames.const_data_ptr();
+  s.frame_bytes = static_cast<int>(frames.size(2) * frames.element_size());
+  s.lengths = lengths.const_data_ptr<int64_t>();
+  s.totals = totals.mutable_data_ptr<int>();
+  if (state_after_start.defined())
+    s.state_after_start = static_cast<const uint4*>(state_after_start.const_data_ptr());
+  lay_out(s);
+  return s;
+}
+
+void FusedLooping::Prepared::lay_out(fused::Search& s) {
+  using namespace fused;
+  const int64_t b = s.batch, layers = s.model.layers;
+  const int64_t element = s.model.precision == Precision::fp32 ? 4 : 2;
+  Layout row;
+  row.add<char>(layers * 2 * weights.state_width() * element);
+  s.c_at = static_cast<int>(row.add<float>(layers * s.model.units));
+  s.g_at = static_cast<int>(row.add<char>(weights.hidden_width() * element));
+  s.state_bytes = static_cast<int>(row.bytes());
+  Layout layout;
+  const size_t state = layout.add<char>(b * s.state_bytes);
+  const size_t keys = layout.add<unsigned long long>(int64_t{3} * 2 * s.key_rows);
+  const size_t rows = layout.add<int>(row_ints(s.batch));
+  const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
+  if (!memory.defined() || memory.nbytes() < layout.bytes()) {
+    memory.reset();  // first the old one back
+    memory = bytes_on(device, layout.bytes());
+  }
+  auto* base = static_cast<char*>(memory.mutable_data_ptr());
+  s.state = base + state;
+  s.keys = reinterpret_cast<unsigned long long*>(base + keys);
+  s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
+  s.encoded = base + encoded;
+
+  if (!flags.defined() || flags.size(0) < 2 + b)
+    flags = at::zeros({2 + b}, at::TensorOptions(at::kInt).device(device));
+  int* at = flags.mutable_data_ptr<int>();
+  s.barrier = reinterpret_cast<unsigned*>(at + turn);
+  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - turn);
+  s.saw_nan = at + 2;
+}
+
+void FusedLooping::Prepared::predict_start(const AcousticModel& model) {
+  const auto frame = at::zeros({1, 1, model.joint->encoder().weight.size(1)},
+                               at::TensorOptions(model.dtype).device(device));
+  const auto length = at::ones({1}, at::TensorOptions(at::kLong).device(device));
+  const at::Tensor frames = weights.frames_in(frame);
+  const fused::Search s = new_search(frames, length);
+  kernels.set(search_pointer(), s, stream());
+  kernels.start(search_pointer(), stream());
+  kernels.predict(search_pointer(), stream());
+  state_after_start = memory.narrow(0, 0, s.state_bytes).clone();
+}
+
+void FusedLooping::Prepared::record() {
+  graph = Graph::record([this](GraphRecorder& recorder) {
+    const auto any_active = recorder.condition();
+    const fused::Search* s = search_pointer();
+    kernels.set(search_pointer(), {}, recorder.stream());
+    set = recorder.last_node();
+    kernels.start(s, recorder.stream());
+    kernels.set_condition(s, any_active, recorder.stream());
+    recorder.while_node(any_active, [&] {
+      for (int step = 1; step <= kStepsPerRound; ++step) {
+        kernels.look(s, recorder.stream());
+        kernels.advance(s, step == kStepsPerRound ? any_active : 0, recorder.stream());
+        kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
+      }
+    });
+    kernels.finish(s, recorder.stream());
+  });
+}
+
+FusedLooping::FusedLooping(Options options) : options_(std::move(options)) {}
+FusedLooping::~FusedLooping() = default;
+
+Description FusedLooping::describe() const {
+  return {
+      "fused_looping", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
+}
+
+nlohmann::json FusedLooping::options() const { return kOptions.resolved(options_); }
+
+void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  if (!model->device.is_cuda())
+    throw UserError("fused_looping", "needs a GPU", "use label_looping, or --device cuda");
+  const c10::cuda::CUDAGuard guard(model->device);
+  if (at::cuda::getCurrentDeviceProperties()->major < 8)
+    throw UserError("fused_looping", "needs a GPU of compute capability 8.0 or later",
+                    "use label_looping");
+  if (options_.form == "conditional" &&
+      GraphForm::available("conditional", model->device, "fused_looping") == "none")
+    options_.form = "host";
+  prepared_ = std::make_unique<Prepared>(*model, options_);
+}
+
+Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
+  const ScopedRange range("decode.loop");
+  host_.reset();
+  Prepared& p = *prepared_;
+  const cudaStream_t stream = p.stream();
+  const at::Tensor frames = p.weights.frames_in(batch.frames);
+  fused::Search s = p.new_search(frames, batch.lengths);
+  const Output output(s, p.device);
+
+  if (options_.form == "persistent") {
+    p.persistent.launch(s, stream);
+    p.turn = 1 - p.turn;  // not before: what was thrown until now has used no barrier
+    return output.hypotheses();
+  }
+  if (options_.form == "conditional") {
+    fused::Search* pointer = p.search_pointer();
+    void* arguments[] = {&pointer, &s};
+    p.graph.set_arguments(p.set, arguments);
+    p.graph.launch(stream);
+    return output.hypotheses();
+  }
+  p.kernels.set(p.search_pointer(), s, stream);
+  const fused::Search* search = p.search_pointer();
+  const auto offset = reinterpret_cast<char*>(s.rows.counts + fused::kActive) -
+                      static_cast<char*>(p.memory.mutable_data_ptr());
+  const at::Tensor any_active = p.memory.narrow(0, offset, 4).view(at::kInt);
+  p.kernels.start(search, stream);
+  while (host_.any(any_active)) {
+    p.kernels.look(search, stream);
+    p.kernels.advance(search, 0, stream);
+    p.kernels.predict(search, stream);
+  }
+  p.kernels.finish(search, stream);
+  return output.hypotheses();
+}
+
+Counters FusedLooping::counters() const {
+  const at::Tensor totals = prepared_->totals.cpu();
+  const int* n = totals.const_data_ptr<int>();
+  return {{"joint_calls", n[fused::kSteps]},
+          {"joint_rows", n[fused::kJointRows]},
+          {"pred_calls", n[fused::kPredictions]},
+          {"host_reads", host_.count()}};
+}
+
+}  // namespace rtfx

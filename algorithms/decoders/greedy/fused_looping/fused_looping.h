@@ -1,0 +1,56 @@
+// Greedy RNN-T and TDT search in kernels of its own: exact, for NVIDIA GPUs from compute capability
+// 8.0 on. The rows of a batch move on their own: in each step every unfinished row looks at its
+// next frames (a blank search window, WIND, arXiv 2505.13765), takes its next token or passes them,
+// and the rows that found a token update the prediction network. A step is
+//
+//   look     best of W_o act(E[b, t .. t + window] + g_b) + b_o, without writing the logits
+//   advance  tokens, times; which rows go on
+//   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
+//
+// and costs 3 to 5 kernels in a graph, each set up while the one before runs, or as many grid
+// barriers within one persistent kernel that keeps the weights in shared memory. The encoder's
+// frames are projected (joint.enc) by the same kernel, or by the graph's first, and the prediction
+// network's answer to the start symbol is computed once, in prepare(): a batch is one launch.
+// Values are rounded to the model's dtype where LibTorch's operators round, so results differ from
+// label_looping's only by the order of sums.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+
+namespace rtfx {
+
+/// Does not wait for the device, except for the form "host": one host read per step and one at the
+/// start. counters() waits. Scores are logits. Takes no language model: label_looping does.
+/// Batches share working memory, which grows to that of the largest: decode them on one stream.
+class FusedLooping : public Decoder {
+ public:
+  struct Options {
+    std::string form = "persistent";  // "persistent", "conditional" (a CUDA graph), "host"
+    int64_t window = 8;               // most frames per row and step
+    int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
+    int64_t max_symbols = 10;         // tokens per frame
+  };
+
+  explicit FusedLooping(Options options);
+  ~FusedLooping() override;
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  /// Throws UserError without a GPU, or where the driver is too old for the form.
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  struct Prepared;
+  Options options_;
+  std::unique_ptr<Prepared> prepared_;
+  HostReads host_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,46 @@
+// The kernels of fused_looping, in their two forms. Nothing here waits for the device; errors of
+// the CUDA runtime are thrown as std::runtime_error.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "algorithms/decoders/greedy/fused_looping/search.h"
+
+namespace rtfx::fused {
+
+/// The whole search as one kernel: a thread block per multiprocessor, weights in shared memory as
+/// far as they fit, grid barriers between the phases.
+class PersistentKernel {
+ public:
+  explicit PersistentKernel(Precision precision);
+  void launch(const Search& search, cudaStream_t stream) const;
+
+ private:
+  const void* kernel_;
+  int blocks_, shared_bytes_;
+};
+
+/// The same phases as kernels of their own. `search` is in device memory, so that a captured graph
+/// serves batches of every shape.
+struct StepKernels {
+  Precision precision;
+  int layers;  // 0: stateless
+  int blocks;  // multiprocessors
+
+  StepKernels(Precision precision, int layers);
+  /// Copies `value` to `search` and starts its working memory.
+  void set(Search* search, const Search& value, cudaStream_t stream) const;
+  /// Projects the encoder's frames; the rows at their start.
+  void start(const Search* search, cudaStream_t stream) const;
+  /// Sets a graph's condition: there are rows.
+  static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,
+                            cudaStream_t stream);
+  void look(const Search* search, cudaStream_t stream) const;
+  /// Sets the condition of a graph: rows are left. 0: none.
+  void advance(const Search* search, cudaGraphConditionalHandle any_active,
+               cudaStream_t stream) const;
+  void predict(const Search* search, cudaStream_t stream) const;
+  void finish(const Search* search, cudaStream_t stream) const;
+};
+
+}  // namespace rtfx::fused

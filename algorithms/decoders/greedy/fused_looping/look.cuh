@@ -1,0 +1,201 @@
+// look: the joint network on up to `window` frames of each active row; the best token and duration.
+#pragma once
+
+#include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+
+namespace rtfx::fused {
+
+/// act(e + g) of 16 bytes of values.
+template <class T>
+__device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
+  constexpr int n = 16 / sizeof(T);
+  uint4 result;
+  const T *left = reinterpret_cast<const T*>(&e), *right = reinterpret_cast<const T*>(&g);
+  T* out = reinterpret_cast<T*>(&result);
+  float x[n];
+#pragma unroll
+  for (int i = 0; i < n; ++i) x[i] = rounded<T>(to_float(left[i]) + to_float(right[i]));
+  if (activation == Activation::relu) {
+#pragma unroll
+    for (int i = 0; i < n; ++i) out[i] = from_float<T>(x[i] < 0 ? 0.0f : x[i]);  // keeps a NaN
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float y = activation == Activation::tanh ? tanhf(x[i]) : 1 / (1 + expf(-x[i]));
+      out[i] = from_float<T>(y);
+    }
+  }
+  return result;
+}
+
+/// Best of 16 outputs per column, over the lanes that share it.
+__device__ inline unsigned long long best_of_column(unsigned long long key) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+    const unsigned long long other = __shfl_xor_sync(0xffffffffu, key, distance);
+    key = other > key ? other : key;
+  }
+  return key;
+}
+
+/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
+/// where `tile` is none.
+template <class T>
+__device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
+                                    int column_tile, int frames, unsigned long long* keys,
+                                    Scratch& scratch) {
+  const int pair = threadIdx.x / 32, lane = threadIdx.x % 32;  // a warp per pair
+  const bool has_durations =
+      s.model.durations > 0 && tile * kTileRows + kTileRows - 1 > s.model.blank;
+  const float4 sums = total(scratch.partials, pair);
+  const float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}};  // [column][half]
+#pragma unroll
+  for (int odd = 0; odd < 2; ++odd) {
+    unsigned long long token = 0, duration = 0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int output = tile * kTileRows + lane / 4 + 8 * half;
+      const float logit = rounded<T>(logits[odd][half] + bias[half]);
+      if (output <= s.model.blank) {
+        token = max(token, make_key(logit, output));
+      } else if (output <= s.model.blank + s.model.durations) {
+        duration = max(duration, make_key(logit, output - s.model.blank - 1));
+      }
+    }
+    token = tile < s.model.output.tiles ? best_of_column(token) : 0;
+    const int column = lane * 2 + odd, frame = column_tile * kTileColumns + column;
+    if (lane < 4) scratch.best[pair][column] = token;
+    if (!has_durations) continue;
+    duration = best_of_column(duration);
+    if (lane < 4 && duration != 0 && frame < frames) atomicMax(keys + s.key_rows + frame, duration);
+  }
+}
+
+/// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
+/// to the best token and duration of each frame.
+template <class T, int kCount>
+__device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& tiles, int first_tile,
+                              int column_tile, int distance, unsigned long long* keys,
+                              Scratch& scratch) {
+  const Matrix& matrix = s.model.output;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int window = rows.counts[kWindow], frames = rows.counts[kActive] * window;
+  const size_t stride = static_cast<size_t>(matrix.chunks) * kChunkBytes;
+  const uint4 *encoded[2] = {}, *prediction[2] = {};
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int row = (column_tile + j * distance) * kTileColumns + lane / 4;
+    if (row >= frames) continue;
+    const int slot = row / window, b = rows.active[slot];
+    const int frame = min(rows.time[b] + row - slot * window, rows.length[b] - 1);
+    encoded[j] =
+        reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
+                                       (b * static_cast<size_t>(s.frames) + frame) * stride) +
+        lane % 4;
+    prediction[j] = reinterpret_cast<const uint4*>(joint_row<T>(s, b)) + lane % 4;
+  }
+  const bool second = (column_tile + distance) * kTileColumns < frames;
+  const int here = min(kCount, matrix.tiles - first_tile);
+  float bias[2] = {};
+  if (warp % kCount < here) {
+    const float* at = s.model.output_bias + (first_tile + warp % kCount) * kTileRows + lane / 4;
+    bias[0] = __ldg(at);
+    bias[1] = __ldg(at + 8);
+  }
+  const uint4* first_weights = tiles.at(matrix, first_tile);
+  const int tile_stride = matrix.chunks * kChunkVectors;
+  Accumulator sums[2][kCount] = {};
+  for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
+    uint4 e[2][2] = {}, g[2][2] = {};  // [chunk][column tile]
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int chunk = first + i * kWarps;
+        if (encoded[j] == nullptr || chunk >= matrix.chunks) continue;
+        e[i][j] = __ldcg(encoded[j] + chunk * 4);
+        g[i][j] = __ldcg(prediction[j] + chunk * 4);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int chunk = first + i * kWarps;
+      if (chunk >= matrix.chunks) continue;
+      const uint4* weights = first_weights + chunk * kChunkVectors;
+      uint4 upper[kCount], lower[kCount];
+#pragma unroll
+      for (int p = 0; p < kCount; ++p) {
+        const uint4* at = weights + min(p, here - 1) * tile_stride;
+        upper[p] = at[0];
+        lower[p] = at[32];
+      }
+      const uint4 left = hidden<T>(s.model.activation, e[i][0], g[i][0]);
+#pragma unroll
+      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[0][p], upper[p], lower[p], left);
+      if (!second) continue;
+      const uint4 right = hidden<T>(s.model.activation, e[i][1], g[i][1]);
+#pragma unroll
+      for (int p = 0; p < kCount; ++p) multiply_chunk<T>(sums[1][p], upper[p], lower[p], right);
+    }
+  }
+  __syncthreads();  // the last use of the scratch memory is over
+#pragma unroll
+  for (int p = 0; p < kCount; ++p) store(scratch.partials, p, sums[0][p]);
+  if (second) {
+#pragma unroll
+    for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
+  }
+  __syncthreads();
+  const int j = warp / kCount;
+  if (j == 0 || (j == 1 && second))
+    best_of_tile<T>(s, first_tile + warp % kCount, bias, column_tile + j * distance, frames, keys,
+                    scratch);
+  __syncthreads();
+  const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
+  const int frame = (column_tile + half * distance) * kTileColumns + column;
+  if (half < 2 && frame < frames) {
+    unsigned long long best = 0;
+#pragma unroll
+    for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
+    atomicMax(keys + frame, best);
+  }
+}
+
+/// How the blocks share the joint's work: a block keeps to one group of tiles, so that their
+/// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames.
+struct LookShare {
+  int groups, group_blocks, row_blocks;
+  __device__ explicit LookShare(const Matrix& output)
+      : groups((output.tiles + kGroup - 1) / kGroup),
+        group_blocks(min(groups, static_cast<int>(gridDim.x))),
+        row_blocks(gridDim.x / group_blocks) {}
+  __device__ int group() const { return blockIdx.x % group_blocks; }
+};
+
+template <class T>
+__device__ void look(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
+  const int step = rows.counts[kSteps];
+  unsigned long long* next = keys_of(s, step + 1);  // last read two steps ago
+  for (int i = blockIdx.x * kThreads + threadIdx.x; i < 2 * s.key_rows; i += gridDim.x * kThreads)
+    next[i] = 0;
+  const LookShare share(s.model.output);
+  const int row_block = blockIdx.x / share.group_blocks;
+  if (row_block >= share.row_blocks) return;
+  const int frames = rows.counts[kActive] * rows.counts[kWindow];
+  const int column_tiles = (frames + kTileColumns - 1) / kTileColumns;
+  unsigned long long* keys = keys_of(s, step);
+  const bool few = column_tiles * kGroup <= share.row_blocks;
+  for (int group = share.group(); group < share.groups; group += share.group_blocks) {
+    if (few) {  // a block for each tile of the group
+      const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
+      if (column < column_tiles && tile < s.model.output.tiles)
+        look_at_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+      continue;
+    }
+    for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
+      look_at_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
+                               scratch);
+  }
+}
+
+}  // namespace rtfx::fused

@@ -1,0 +1,310 @@
+// predict: the prediction network and its projection, for the rows that found a token.
+#pragma once
+
+#include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+
+namespace rtfx::fused {
+
+/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one of a
+/// tile that has no block of its own (160 tiles of an LSTM of 640 units on 132 multiprocessors).
+struct Pass {
+  int tile, first_column, columns;  // own: columns 0..kOwnColumns
+  int other_tile, other_column;     // other_tile -1: none
+
+  __device__ bool has(int pair) const {
+    return pair < kOwnColumns ? pair < columns : other_tile >= 0;
+  }
+  __device__ int tile_of(int pair) const { return pair < kOwnColumns ? tile : other_tile; }
+  __device__ int column_of(int pair) const {
+    return pair < kOwnColumns ? first_column + pair : other_column;
+  }
+};
+
+/// The passes of this block over `tiles` x `columns` (batch tiles).
+struct Passes {
+  int tiles, columns;
+
+  __device__ Pass operator[](int index) const {
+    const int grid = gridDim.x, block = blockIdx.x, first = index * kOwnColumns;
+    Pass pass{block, first, 0, -1, 0};
+    if (block < tiles) pass.columns = min(max(columns - first, 0), kOwnColumns);
+    const int item = block + index * grid;  // of the tiles beyond the grid
+    if (columns > 0 && item < (tiles - grid) * columns) {
+      pass.other_tile = grid + item / columns;
+      pass.other_column = item % columns;
+    }
+    return pass;
+  }
+  __device__ static bool empty(const Pass& pass) {
+    return pass.columns == 0 && pass.other_tile < 0;
+  }
+};
+
+/// Adds weights x inputs for the pairs of a pass. inputs[p]: this lane's row for pair p, or
+/// nullptr.
+template <class T>
+__device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, const Pass& pass,
+                                  const void* const (&inputs)[kPass], Accumulator (&sums)[kPass]) {
+  const int warp = threadIdx.x / 32;
+  const uint4* own = pass.columns > 0 ? tiles.at(matrix, pass.tile) : nullptr;
+  const uint4* other = pass.other_tile >= 0 ? tiles.at(matrix, pass.other_tile) : nullptr;
+  for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
+    uint4 x[2][kPass] = {}, upper[2] = {}, lower[2] = {};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int chunk = first + i * kWarps;
+      if (chunk >= matrix.chunks) continue;
+#pragma unroll
+      for (int p = 0; p < kPass; ++p) {
+        if (inputs[p] != nullptr) x[i][p] = load_fresh(inputs[p], chunk);
+      }
+      if (other == nullptr) continue;
+      upper[i] = other[chunk * kChunkVectors];
+      lower[i] = other[chunk * kChunkVectors + 32];
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int chunk = first + i * kWarps;
+      if (chunk >= matrix.chunks) continue;
+      if (other != nullptr)
+        multiply_chunk<T>(sums[kOwnColumns], upper[i], lower[i], x[i][kOwnColumns]);
+      if (own == nullptr) continue;
+      const uint4 own_upper = own[chunk * kChunkVectors],
+                  own_lower = own[chunk * kChunkVectors + 32];
+#pragma unroll
+      for (int p = 0; p < kOwnColumns; ++p) {
+        if (p < pass.columns) multiply_chunk<T>(sums[p], own_upper, own_lower, x[i][p]);
+      }
+    }
+  }
+}
+
+/// State of row b: h of `layer`, after its last token (`fresh`) or before it.
+template <class T>
+__device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
+  return hidden_row<T>(s, layer, rows.parity[b] ^ (fresh ? 0 : 1), b);
+}
+
+/// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.
+template <class T>
+__device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass& pass, int limit,
+                                   int layer, bool fresh, const void* (&inputs)[kPass]) {
+#pragma unroll
+  for (int p = 0; p < kPass; ++p) {
+    const int slot = pass.column_of(p) * kTileColumns + threadIdx.x % 32 / 4;
+    inputs[p] = pass.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows.found[slot], fresh)
+                                            : nullptr;
+  }
+}
+
+__device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+/// What a lane's cell needs beside the sums: lane 4 r + q of a pair's warp has unit r % 4 and
+/// column 2 q + r / 4.
+struct Cell {
+  int b = -1;                              // row, -1: none
+  float below[4], bias_ih[4], bias_hh[4];  // by gate
+  float* state;
+  void* output;
+
+  template <class T>
+  __device__ void load(const Search& s, const Rows& rows, int layer, int tile, int column_tile) {
+    const int lane = threadIdx.x % 32, r = lane / 4;
+    const int slot = column_tile * kTileColumns + lane % 4 * 2 + r / 4;
+    if (slot >= rows.counts[kFound]) return;
+    b = rows.found[slot];
+    const int outputs = s.model.recurrent[layer].tiles * kTileRows;
+    const T* first =
+        static_cast<const T*>(s.model.first_gates) + static_cast<size_t>(rows.label[b]) * outputs;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const int output = tile * kTileRows + 4 * k + r % 4;
+      below[k] = layer == 0 ? to_float(first[output]) : 0;
+      bias_ih[k] = __ldg(s.model.bias_ih[layer] + output);
+      bias_hh[k] = __ldg(s.model.bias_hh[layer] + output);
+    }
+    const int unit = tile * 4 + r % 4;
+    state = cell_row(s, layer, b) + unit;
+    output = state_row<T>(s, rows, layer, b, true) + unit;
+  }
+
+  /// own: sums of this lane over W_hh, rounded as LibTorch's cell does.
+  template <class T>
+  __device__ void update(const float (&own)[4], float old) {
+    float gates[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) gates[k] = below[k] + own[k] + bias_ih[k] + bias_hh[k];
+    const float c = sigmoid(gates[1]) * old + sigmoid(gates[0]) * tanhf(gates[2]);
+    *state = rounded<T>(c);
+    *static_cast<T*>(output) = from_float<T>(sigmoid(gates[3]) * tanhf(c));
+  }
+};
+
+/// The four gates of this lane's cell out of a pair's sums. Lanes of r < 4 hold the gates i and g
+/// of their unit for two columns, lanes of r >= 4 its f and o.
+template <class T>
+__device__ inline void gates_of_cell(const Partials& partials, int pair, float (&gates)[4]) {
+  const float4 sums = total(partials, pair);
+  const bool upper = threadIdx.x % 32 < 16;
+  // Keep the even column and give the odd one away, or the other way round.
+  const float kept[2] = {upper ? sums.x : sums.y, upper ? sums.z : sums.w};
+  const float given[2] = {upper ? sums.y : sums.x, upper ? sums.w : sums.z};
+  const float taken[2] = {__shfl_xor_sync(0xffffffffu, given[0], 16),
+                          __shfl_xor_sync(0xffffffffu, given[1], 16)};
+  gates[0] = rounded<T>(upper ? kept[0] : taken[0]);
+  gates[1] = rounded<T>(upper ? taken[0] : kept[0]);
+  gates[2] = rounded<T>(upper ? kept[1] : taken[1]);
+  gates[3] = rounded<T>(upper ? taken[1] : kept[1]);
+}
+
+/// W_hh h for the pairs of a pass: does not depend on the layer below.
+template <class T>
+__device__ inline void recur(const Search& s, const Rows& rows, int layer, const Tiles& tiles,
+                             const Pass& pass, Accumulator (&sums)[kPass]) {
+  const void* inputs[kPass];
+  lane_inputs<T>(s, rows, pass, rows.counts[kFound], layer, false, inputs);
+  accumulate<T>(s.model.recurrent[layer], tiles, pass, inputs, sums);
+}
+
+/// The rest of a pass.
+template <class T>
+__device__ inline void complete(const Search& s, const Rows& rows, int layer, const Tiles& input,
+                                const Pass& pass, const Accumulator (&own)[kPass],
+                                Scratch& scratch) {
+  const int warp = threadIdx.x / 32;
+  Cell cell;
+  float old = 0;
+  if (warp < kPass && pass.has(warp)) {
+    cell.load<T>(s, rows, layer, pass.tile_of(warp), pass.column_of(warp));
+    if (cell.b >= 0) old = __ldcg(cell.state);
+  }
+  Accumulator below[kPass] = {};
+  if (layer > 0) {
+    const void* inputs[kPass];
+    lane_inputs<T>(s, rows, pass, rows.counts[kFound], layer - 1, true, inputs);
+    accumulate<T>(s.model.input[layer], input, pass, inputs, below);
+  }
+  __syncthreads();  // the last use of the scratch memory is over
+#pragma unroll
+  for (int p = 0; p < kPass; ++p) {
+    if (!pass.has(p)) continue;
+    store(scratch.partials, p, own[p]);
+    if (layer > 0) store(scratch.partials, kPass + p, below[p]);
+  }
+  __syncthreads();
+  if (warp >= kPass || !pass.has(warp)) return;
+  float sums[4];
+  gates_of_cell<T>(scratch.partials, warp, sums);
+  if (layer > 0) gates_of_cell<T>(scratch.partials, kPass + warp, cell.below);
+  if (cell.b >= 0) cell.update<T>(sums, old);
+}
+
+__device__ inline Passes lstm_passes(const Search& s, const Rows& rows, int layer) {
+  return {s.model.recurrent[layer].tiles, (rows.counts[kFound] + kTileColumns - 1) / kTileColumns};
+}
+
+/// One LSTM layer for the rows that found a token. own: recur() of the first pass.
+template <class T>
+__device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& recurrent,
+                     const Tiles& input, Accumulator (&own)[kPass], Scratch& scratch) {
+  const Passes passes = lstm_passes(s, rows, layer);
+  Pass pass = passes[0];
+  for (int i = 1; !Passes::empty(pass); ++i) {
+    complete<T>(s, rows, layer, input, pass, own, scratch);
+    pass = passes[i];
+    if (Passes::empty(pass)) break;
+#pragma unroll
+    for (int p = 0; p < kPass; ++p) {
+#pragma unroll
+      for (float& x : own[p]) x = 0;
+    }
+    recur<T>(s, rows, layer, recurrent, pass, own);
+  }
+}
+
+/// How the blocks share the projection: a block keeps to one tile of outputs.
+struct ProjectShare {
+  int tile_blocks, row_blocks;
+  __device__ explicit ProjectShare(const Matrix& projection)
+      : tile_blocks(min(projection.tiles, static_cast<int>(gridDim.x))),
+        row_blocks(gridDim.x / tile_blocks) {}
+  __device__ int tile() const { return blockIdx.x % tile_blocks; }
+};
+
+/// g of the rows that found a token.
+template <class T>
+__device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
+  const Matrix& matrix = s.model.projection;
+  const ProjectShare share(matrix);
+  const int row_block = blockIdx.x / share.tile_blocks, found = rows.counts[kFound];
+  if (row_block >= share.row_blocks) return;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int columns = (found + kTileColumns - 1) / kTileColumns;
+  const int each = (columns + share.row_blocks - 1) / share.row_blocks;
+  const int end = min(columns, (row_block + 1) * each);
+  const int width = s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
+  for (int tile = share.tile(); tile < matrix.tiles; tile += share.tile_blocks) {
+    const int output = tile * kTileRows + lane / 4;
+    for (int first = row_block * each; first < end; first += kOwnColumns) {
+      const Pass pass{tile, first, min(end - first, kOwnColumns), -1, 0};
+      const float bias[2] = {__ldg(s.model.projection_bias + output),
+                             __ldg(s.model.projection_bias + output + 8)};
+      Accumulator sums[kPass] = {};
+      const void* inputs[kPass];
+      lane_inputs<T>(s, rows, pass, found, s.model.layers - 1, true, inputs);
+      accumulate<T>(matrix, tiles, pass, inputs, sums);
+      __syncthreads();  // the last use of the scratch memory is over
+#pragma unroll
+      for (int p = 0; p < kOwnColumns; ++p) {
+        if (p < pass.columns) store(scratch.partials, p, sums[p]);
+      }
+      __syncthreads();
+      if (warp >= pass.columns) continue;
+      const float4 sum = total(scratch.partials, warp);
+      const float values[2][2] = {{sum.x, sum.y}, {sum.z, sum.w}};  // [half][column]
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+          const int slot = (first + warp) * kTileColumns + lane % 4 * 2 + odd;
+          if (slot >= found || output + 8 * half >= width) continue;
+          joint_row<T>(s, rows.found[slot])[output + 8 * half] =
+              from_float<T>(values[half][odd] + bias[half]);
+        }
+      }
+    }
+  }
+}
+
+/// (sum - mean W 1) / deviation over the embeddings of `labels`.
+__device__ inline float normalised(const Model& model, const int* labels, float sum, float ones) {
+  constexpr float kEpsilon = 1e-5f;  // LibTorch's default
+  float total = 0, squares = 0;
+  for (int k = 0; k < model.context; ++k) {
+    total += model.label_moments[k][2 * labels[k]];
+    squares += model.label_moments[k][2 * labels[k] + 1];
+  }
+  const float width = static_cast<float>(model.norm_width), mean = total / width;
+  const float variance = fmaxf(squares / width - mean * mean, 0.0f);
+  return (sum - mean * ones) / sqrtf(variance + kEpsilon);
+}
+
+/// g of the rows that found a token, for a stateless prediction network.
+template <class T>
+__device__ void look_up(const Search& s, const Rows& rows) {
+  const int width = s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
+  const int items = rows.counts[kFound] * width;
+  for (int i = blockIdx.x * kThreads + threadIdx.x; i < items; i += gridDim.x * kThreads) {
+    const int b = rows.found[i / width], output = i % width;
+    const bool norm = s.model.norm_width > 0;
+    const float bias = s.model.projection_bias[output];
+    float sum = norm ? 0 : bias;
+    const int labels[kMaxContext] = {rows.label[b], rows.before[b]};
+    for (int k = 0; k < s.model.context; ++k)
+      sum += s.model.label_rows[k][static_cast<size_t>(labels[k]) * width + output];
+    if (norm) sum = normalised(s.model, labels, sum, s.model.ones_row[output]) + bias;
+    joint_row<T>(s, b)[output] = from_float<T>(sum);
+  }
+}
+
+}  // namespace rtfx::fused

@@ -1,0 +1,174 @@
+// A tile of 16 outputs x 8 batch rows on the tensor cores, its inputs split over the warps of a
+// thread block.
+//
+// float32 is multiplied as three products of TF32 parts (x = high + low, low x low left out), whose
+// relative error of about 2^-21 is that of a float32 sum of a few hundred terms.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "algorithms/decoders/greedy/fused_looping/search.h"
+
+namespace rtfx::fused {
+
+constexpr int kWarps = 10;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kPairs = 10;  // tiles that a block sums at a time
+
+constexpr int kChunkVectors = 64;  // uint4 of a tile's chunk: 32 lanes of row r, 32 of row r + 8
+
+/// Sums of each warp. A lane 4 r + q has the outputs of rows r, r, r + 8, r + 8 and columns 2 q,
+/// 2 q + 1, 2 q, 2 q + 1 of a tile.
+struct Partials {
+  float4 values[kWarps][kPairs][32];
+};
+
+using Accumulator = float[4];
+
+template <class T>
+__device__ inline float to_float(T x) {
+  return static_cast<float>(x);
+}
+template <class T>
+__device__ inline T from_float(float x);
+template <>
+__device__ inline float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ inline __half from_float<__half>(float x) {
+  return __float2half_rn(x);
+}
+/// The value that a tensor of type T would hold.
+template <class T>
+__device__ inline float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
+__device__ inline void multiply_bf16(Accumulator& d, unsigned a0, unsigned a1, unsigned a2,
+                                     unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline void multiply_fp16(Accumulator& d, unsigned a0, unsigned a1, unsigned a2,
+                                     unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline void multiply_tf32(Accumulator& d, const unsigned (&a)[4],
+                                     const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ inline unsigned tf32(float x) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+
+template <int N>
+__device__ inline void split_tf32(const float (&x)[N], unsigned (&high)[N], unsigned (&low)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    high[i] = tf32(x[i]);
+    low[i] = tf32(x[i] - __uint_as_float(high[i]));
+  }
+}
+
+/// One chunk. upper, lower: 16 bytes of the lane's weight row r and r + 8; inputs: of batch row r.
+/// The four lanes of a row hold its inputs in an order of their own, the same for both operands.
+template <class T>
+__device__ inline void multiply_chunk(Accumulator& d, uint4 upper, uint4 lower, uint4 inputs);
+
+template <>
+__device__ inline void multiply_chunk<__nv_bfloat16>(Accumulator& d, uint4 upper, uint4 lower,
+                                                     uint4 inputs) {
+  multiply_bf16(d, upper.x, lower.x, upper.y, lower.y, inputs.x, inputs.y);
+  multiply_bf16(d, upper.z, lower.z, upper.w, lower.w, inputs.z, inputs.w);
+}
+
+template <>
+__device__ inline void multiply_chunk<__half>(Accumulator& d, uint4 upper, uint4 lower,
+                                              uint4 inputs) {
+  multiply_fp16(d, upper.x, lower.x, upper.y, lower.y, inputs.x, inputs.y);
+  multiply_fp16(d, upper.z, lower.z, upper.w, lower.w, inputs.z, inputs.w);
+}
+
+template <>
+__device__ inline void multiply_chunk<float>(Accumulator& d, uint4 upper, uint4 lower,
+                                             uint4 inputs) {
+  const unsigned u[4] = {upper.x, upper.y, upper.z, upper.w};
+  const unsigned l[4] = {lower.x, lower.y, lower.z, lower.w};
+  const unsigned x[4] = {inputs.x, inputs.y, inputs.z, inputs.w};
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const float a[4] = {__uint_as_float(u[i]), __uint_as_float(l[i]), __uint_as_float(u[i + 1]),
+                        __uint_as_float(l[i + 1])};
+    const float b[2] = {__uint_as_float(x[i]), __uint_as_float(x[i + 1])};
+    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
+    split_tf32(a, a_high, a_low);
+    split_tf32(b, b_high, b_low);
+    multiply_tf32(d, a_low, b_high);
+    multiply_tf32(d, a_high, b_low);
+    multiply_tf32(d, a_high, b_high);
+  }
+}
+
+/// Tiles of a matrix: some may have been copied to shared memory.
+struct Tiles {
+  const uint4* resident = nullptr;  // tiles first..first + count - 1
+  int first = 0, count = 0;
+
+  /// This lane's part of the tile; the chunks follow each other at a distance of kChunkVectors.
+  __device__ const uint4* at(const Matrix& matrix, int tile) const {
+    const bool here = resident != nullptr && tile >= first && tile < first + count;
+    const uint4* base = here ? resident : static_cast<const uint4*>(matrix.weights);
+    const size_t index = static_cast<size_t>(here ? tile - first : tile);
+    return base + index * matrix.chunks * kChunkVectors + threadIdx.x % 32;
+  }
+};
+
+/// Reads what other thread blocks wrote during this kernel, past the L1 cache.
+__device__ inline uint4 load_fresh(const void* row, int chunk) {
+  return __ldcg(
+      reinterpret_cast<const uint4*>(static_cast<const char*>(row) + chunk * kChunkBytes) +
+      threadIdx.x % 4);
+}
+
+__device__ inline void store(Partials& partials, int pair, const Accumulator& sums) {
+  partials.values[threadIdx.x / 32][pair][threadIdx.x % 32] =
+      make_float4(sums[0], sums[1], sums[2], sums[3]);
+}
+
+/// This lane's outputs of a pair, summed over the warps.
+__device__ inline float4 total(const Partials& partials, int pair) {
+  float4 sum = partials.values[0][pair][threadIdx.x % 32];
+#pragma unroll
+  for (int warp = 1; warp < kWarps; ++warp) {
+    const float4 part = partials.values[warp][pair][threadIdx.x % 32];
+    sum.x += part.x;
+    sum.y += part.y;
+    sum.z += part.z;
+    sum.w += part.w;
+  }
+  return sum;
+}
+
+}  // namespace rtfx::fused

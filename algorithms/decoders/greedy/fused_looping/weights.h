@@ -1,0 +1,41 @@
+// A transducer's weights in the layout of search.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "algorithms/decoders/greedy/fused_looping/search.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx::fused {
+
+class Weights {
+ public:
+  /// Copies and repacks; the model's own tensors are not kept. Throws UserError for a prediction
+  /// network that the kernels do not cover.
+  explicit Weights(const AcousticModel& model);
+
+  /// Pointers into this object's tensors.
+  const Model& view() const { return view_; }
+
+  /// Encoder frames [B, T', D] as the kernels want them, each of a multiple of 16 bytes: mostly as
+  /// they are.
+  at::Tensor frames_in(const at::Tensor& frames) const;
+
+  int64_t hidden_width() const { return hidden_width_; }  // H padded
+  int64_t state_width() const { return state_width_; }    // P padded
+
+ private:
+  const void* keep(at::Tensor tensor);
+  const float* keep_floats(const at::Tensor& vector, int64_t at_least);
+  Matrix pack(at::Tensor weight);
+  void add_lstm(const PredictionNetwork& network, const Joint::Linear& projection);
+  void add_stateless(const PredictionNetwork& network, const Joint::Linear& projection);
+
+  Model view_{};
+  std::vector<at::Tensor> kept_;
+  int64_t hidden_width_ = 0, state_width_ = 0;
+};
+
+}  // namespace rtfx::fused

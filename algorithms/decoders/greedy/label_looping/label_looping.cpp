@@ -1,0 +1,243 @@
+#include "algorithms/decoders/greedy/label_looping/label_looping.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/registry.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<LabelLooping::Options> kOptions{{
+    option("window", &LabelLooping::Options::window,
+           "frames per row that one joint call looks at (exact)", 1, 64),
+    option("precompute_encoder", &LabelLooping::Options::precompute_encoder,
+           "project all encoder frames once per batch (exact)"),
+    option("precompute_prediction", &LabelLooping::Options::precompute_prediction,
+           "project the prediction once per label instead of once per joint call (exact)"),
+    option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
+    option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
+           {"logit", "logprob"}),
+    option("graphs", &LabelLooping::Options::graphs,
+           "who drives the loops: the host, the host with replayed graphs, one graph",
+           {"none", "replay", "conditional"}),
+    option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
+           greedy_lm_options()),
+}};
+
+const RegisterDecoder registered{
+    {"label_looping", "greedy RNN-T/TDT, label by label", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<LabelLooping>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+struct LabelLooping::Rows {
+  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+       const at::Tensor& lengths, int64_t capacity)
+      : encoded(encoded),
+        lengths(lengths),
+        last((lengths - 1).clamp_min(0)),
+        time(at::zeros_like(lengths)),
+        active(lengths > 0),
+        prediction(transducer.start(lengths.size(0))),
+        fusion(lm, lengths.size(0)),
+        hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
+
+  at::Tensor encoded;  // [B, T', X]
+  at::Tensor lengths;  // [B]
+  at::Tensor last;     // [B] last valid frame
+  at::Tensor time;     // [B] frame to look at next
+  at::Tensor active;   // [B] bool, time < length
+  Transducer::Prediction prediction;
+  GreedyFusion fusion;
+  BatchedHypotheses hypotheses;
+};
+
+/// The next label of each row that was active, blank where it has none. RNN-T tokens do not move in
+/// time and have no durations: their frame is the row's time, and the last two stay undefined.
+struct LabelLooping::Found {
+  at::Tensor searching;  // [B] bool, rows without a label so far
+  at::Tensor labels, scores, durations, frames;
+};
+
+Description LabelLooping::describe() const {
+  using Exactness = Description::Exactness;
+  return {"label_looping",
+          Head::transducer,
+          uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+          {"rnnt", "tdt"},
+          options_.score_kind};
+}
+
+nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_); }
+
+void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  lm_ = GreedyLm(options_.lm, *model);
+  transducer_.emplace(std::move(model),
+                      Transducer::Options{options_.precompute_encoder,
+                                          options_.precompute_prediction, options_.score_kind});
+  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "label_looping");
+  if (options_.graphs == "none") return;
+  recorded_.emplace(
+      options_.graphs, [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+        return search(encoded, lengths, encoded.size(1) * options_.max_symbols, loops);
+      });
+  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+}
+
+Counters LabelLooping::counters() const {
+  Counters counters = {{"host_reads", host_.count()}};
+  if (recorded_) {
+    counters["graph_captures"] = recorded_->captures();
+    return counters;
+  }
+  counters.insert({{"joint_calls", joint_calls_},
+                   {"joint_rows", joint_rows_},
+                   {"pred_calls", pred_calls_},
+                   {"outer_iters", outer_},
+                   {"inner_iters", inner_}});
+  return counters;
+}
+
+Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
+  host_.reset();
+  joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
+  at::Tensor encoded;
+  {
+    const ScopedRange range("decode.project");
+    encoded = transducer_->encode(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
+  HostLoops loops(host_);
+  // The paper starts with room proportional to the audio and doubles.
+  return search(encoded, batch.lengths, encoded.size(1), loops);
+}
+
+Hypotheses LabelLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
+                                int64_t capacity, Loops& loops) {
+  std::optional<Rows> rows;
+  loops.piece([&] {
+    rows.emplace(*transducer_, lm_, encoded, lengths, capacity);
+    ++pred_calls_;
+  });
+  Found next;
+  loops.while_any(rows->active, [&] {
+    ++outer_;
+    loops.piece([&] { look(*rows, next, /*first=*/true); });
+    loops.while_any(next.searching, [&] {
+      ++inner_;
+      loops.piece([&] { look(*rows, next, /*first=*/false); });
+    });
+    loops.piece([&] { step(*rows, next); });
+  });
+  Hypotheses result;
+  loops.piece([&] { result = rows->hypotheses.result(); });
+  return result;
+}
+
+/// Appends the labels that were found and takes their rows' next prediction.
+void LabelLooping::step(Rows& rows, const Found& next) {
+  // Not rows.active: a TDT token's own duration may just have ended the utterance.
+  const at::Tensor found = next.labels != transducer_->blank();
+  rows.hypotheses.append(found, next.labels, transducer_->is_tdt() ? next.frames : rows.time,
+                         next.durations, next.scores);
+  rows.fusion.append(next.labels);
+  const Transducer::Prediction stepped = transducer_->predict(next.labels, rows.prediction.state);
+  ++pred_calls_;
+  at::Tensor& output = rows.prediction.output;
+  at::where_out(output, found.unsqueeze(1), stepped.output, output);
+  rows.prediction.state.take(found, stepped.state);
+  rows.time.add_(rows.hypotheses.at_limit(rows.time, options_.max_symbols).logical_and(found));
+  at::lt_out(rows.active, rows.time, rows.lengths);
+}
+
+/// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few. The
+/// first call of an outer iteration makes the tensors of `found`, the others change them in place.
+void LabelLooping::look(Rows& rows, Found& found, bool first) {
+  if (first) found = {rows.active, {}, {}, {}, {}};
+  at::Tensor skipped;  // blank frames before the decision, with a window
+  const Decision decision =
+      options_.window > 1
+          ? decide_window(rows, skipped)
+          : transducer_->decide(gather_frames(rows.encoded, at::minimum(rows.time, rows.last)),
+                                rows.prediction.output, rows.fusion.bonus());
+  ++joint_calls_;
+  joint_rows_ += rows.time.size(0) * options_.window;
+  const auto keep = [&](at::Tensor& kept, const at::Tensor& taken) {
+    first ? void(kept = taken) : void(at::where_out(kept, found.searching, taken, kept));
+  };
+  if (first) {
+    found.labels = decision.labels.masked_fill(found.searching.logical_not(), transducer_->blank());
+  } else {
+    keep(found.labels, decision.labels);
+  }
+  keep(found.scores, decision.scores);
+  const at::Tensor frames = skipped.defined() ? rows.time + skipped : rows.time;
+  if (transducer_->is_tdt()) {
+    keep(found.frames, first && !skipped.defined() ? frames.clone() : frames);
+    keep(found.durations, decision.durations);
+  }
+  const at::Tensor blank_here = found.searching.logical_and(decision.is_blank);
+  const bool one_frame_at_most = !transducer_->is_tdt() && !skipped.defined();
+  if (one_frame_at_most) {
+    rows.time.add_(blank_here);
+  } else {
+    at::where_out(rows.time, found.searching, frames + decision.durations, rows.time);
+  }
+  if (first) {
+    found.searching = blank_here.logical_and(rows.time < rows.lengths);
+  } else {
+    at::logical_and_out(found.searching, blank_here, rows.time < rows.lengths);
+  }
+}
+
+/// The first decision of each row that is not blank within its next `window` frames, after
+/// `skipped` frames of blanks; where there is none, a blank behind the last frame reached.
+Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
+  const int64_t window = options_.window;
+  const at::Tensor offsets = at::arange(window, rows.time.options()).unsqueeze(0);  // [1, W]
+  const at::Tensor frames = rows.time.unsqueeze(1) + offsets;                       // [B, W]
+  const at::Tensor index = at::minimum(frames, rows.last.unsqueeze(1))
+                               .unsqueeze(2)
+                               .expand({-1, -1, rows.encoded.size(2)});
+  const at::Tensor& bonus = rows.fusion.bonus();
+  const Decision all =
+      transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1),
+                          bonus.defined() ? bonus.unsqueeze(1) : bonus);
+
+  const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
+  at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank
+  if (transducer_->is_tdt()) {
+    // Blanks jump: follow the chain of durations over the evaluated columns.
+    position = at::zeros_like(rows.time);
+    const at::Tensor step =
+        at::where(all.is_blank.logical_and(inside), all.durations, at::zeros_like(all.durations));
+    for (int64_t i = 0; i + 1 < window; ++i) {
+      const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
+      const at::Tensor jump = step.gather(1, column).squeeze(1);
+      position = at::where(position < window, position + jump, position);
+    }
+  } else {
+    const at::Tensor stops = all.is_blank.logical_and(inside).logical_not();
+    const auto [any, first] = stops.to(at::kInt).max(1);
+    position = at::where(any > 0, first, at::full_like(first, window - 1));
+  }
+  const at::Tensor column = position.clamp_max(window - 1).unsqueeze(1);
+  const auto pick = [&](const at::Tensor& values) { return values.gather(1, column).squeeze(1); };
+  // Past the window (a jump) or past the utterance there was nothing to decide: blank, no step.
+  const at::Tensor undecided = (position >= window).logical_or(pick(inside).logical_not());
+  skipped = position;
+  return {pick(all.labels).masked_fill(undecided, transducer_->blank()),
+          pick(all.scores),
+          pick(all.durations).masked_fill(undecided, 0),
+          {},
+          pick(all.is_blank).logical_or(undecided)};
+}
+
+}  // namespace rtfx

@@ -1,0 +1,67 @@
+// Label-looping greedy search (Bataev et al., "Label-Looping: Highly Efficient Decoding for
+// Transducers", SLT 2024), for RNN-T and TDT, with an optional blank search window (WIND,
+// arXiv 2505.13765).
+//
+//   outer loop over labels:
+//     inner loop over frames until every active row holds a non-blank label (or has no frame left)
+//     append the labels; one step of the prediction network for all rows
+//
+// With a window of W > 1 one joint call looks at up to W frames of a row: while the prediction
+// stays the same, every frame before the next label is blank.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/transducer/transducer.h"
+
+namespace rtfx {
+
+/// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads; not
+/// at all with "graphs": "conditional" (then there are no counts of iterations either).
+/// outer_iters: labels of the longest row, plus one unless its last frame ended by max_symbols (or,
+/// for TDT, by a jump). Joint calls = outer + inner iterations; predictor calls = outer + 1.
+class LabelLooping : public Decoder {
+ public:
+  struct Options {
+    int64_t window = 1;                 // frames per row and joint call
+    bool precompute_encoder = true;     // joint.enc once for the whole batch
+    bool precompute_prediction = true;  // joint.pred once per predictor step
+    int64_t max_symbols = 10;           // tokens per frame
+    std::string score_kind = "logit";
+    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+  };
+
+  explicit LabelLooping(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  struct Rows;  // the search state of a batch
+  struct Found;
+  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, int64_t capacity,
+                    Loops& loops);
+  void look(Rows& rows, Found& found, bool first);
+  void step(Rows& rows, const Found& next);
+  Decision decide_window(const Rows& rows, at::Tensor& skipped);
+
+  Options options_;
+  std::optional<Transducer> transducer_;
+  GreedyLm lm_;
+  std::optional<RecordedSearch> recorded_;
+  HostReads host_;
+  int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
+};
+
+}  // namespace rtfx

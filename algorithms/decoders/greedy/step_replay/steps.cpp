@@ -1,0 +1,115 @@
+#include "algorithms/decoders/greedy/step_replay/steps.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <utility>
+
+namespace rtfx::step_replay {
+namespace {
+
+/// A state's tensors with the row as their second dimension.
+std::vector<at::Tensor> parts_of(const PredictionState& state) {
+  if (state.h.defined()) return {state.h, state.c};
+  return {state.context.unsqueeze(0)};
+}
+
+/// The state in tensors 1.. of a step of the predictor: parts_of() backwards.
+PredictionState state_in(const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() == 3) return {tensors[1], tensors[2], {}};
+  return {{}, {}, tensors[1][0]};
+}
+
+Step make_predictor(const Transducer& transducer, const Transducer::Prediction& like) {
+  const int64_t rows = like.output.size(0), width = like.output.size(1);
+  std::vector<Mirror::Shape> inputs = {{{1, rows}, at::kLong}},
+                             outputs = {{{1, rows, width}, like.output.scalar_type()}};
+  for (const at::Tensor& part : parts_of(like.state)) {
+    inputs.push_back({part.sizes().vec(), part.scalar_type()});
+    outputs.push_back(inputs.back());
+  }
+  Mirror in(inputs, transducer.device()), out(outputs, transducer.device());
+  const auto work = [&transducer, labels = in.device()[0][0], before = state_in(in.device()),
+                     output = out.device()[0][0], after = state_in(out.device())]() mutable {
+    const Transducer::Prediction next = transducer.predict(labels, before);
+    output.copy_(next.output);
+    after.assign(next.state);
+  };
+  return {std::move(in), std::move(out), work};
+}
+
+Step make_joint(const Transducer& transducer, const Transducer::Prediction& like) {
+  const int64_t rows = like.output.size(0), width = like.output.size(1);
+  const Mirror::Shape vectors{{1, rows, width}, like.output.scalar_type()};
+  Mirror in({vectors, vectors}, transducer.device());
+  Mirror out({{{1, rows}, at::kLong}, {{1, rows}, at::kFloat}, {{1, rows}, at::kLong}},
+             transducer.device());
+  const auto work = [&transducer, frames = in.device()[0][0], output = in.device()[1][0],
+                     labels = out.device()[0][0], scores = out.device()[1][0],
+                     durations = out.device()[2][0]] {
+    const Decision decision = transducer.decide(frames, output);
+    labels.copy_(decision.labels);
+    scores.copy_(decision.scores);
+    durations.copy_(decision.durations);
+  };
+  return {std::move(in), std::move(out), work};
+}
+
+}  // namespace
+
+Steps::Steps(const Transducer& transducer, int64_t rows)
+    : Steps(transducer, transducer.start(rows)) {}
+
+Steps::Steps(const Transducer& transducer, const Transducer::Prediction& like)
+    : blank_(transducer.blank()),
+      predictor_(make_predictor(transducer, like)),
+      joint_(make_joint(transducer, like)) {
+  for (const at::Tensor& part : parts_of(transducer.initial_state(like.output.size(0))))
+    initial_state_.push_back(part.to(at::kCPU));
+}
+
+void Steps::record() {
+  predictor_.record();
+  joint_.record();
+}
+
+void Steps::reset() {
+  predictor_.input(0).fill_(blank_);
+  for (size_t i = 0; i < initial_state_.size(); ++i)
+    predictor_.input(i + 1).copy_(initial_state_[i]);
+}
+
+void Steps::predict(bool coalesced, HostReads& reads, Counts& counts) const {
+  predictor_.run(coalesced, reads, counts);
+}
+
+void Steps::take(int64_t row) {
+  copy_row(predictor_.output(0), joint_.input(1), row);
+  for (size_t i = 1; i <= initial_state_.size(); ++i)
+    copy_row(predictor_.output(i), predictor_.input(i), row);
+}
+
+void Steps::look_at(const at::Tensor& encoded, int64_t row, int64_t t) {
+  const at::Tensor& input = joint_.input(0);
+  const size_t bytes = static_cast<size_t>(input.size(2)) * input.element_size();
+  std::memcpy(static_cast<char*>(input.mutable_data_ptr()) + static_cast<size_t>(row) * bytes,
+              static_cast<const char*>(encoded.const_data_ptr()) +
+                  static_cast<size_t>(row * encoded.size(1) + t) * bytes,
+              bytes);
+}
+
+void Steps::decide(bool coalesced, HostReads& reads, Counts& counts) const {
+  joint_.run(coalesced, reads, counts);
+}
+
+Steps::Decided Steps::decided(int64_t row) const {
+  return {joint_.output(0).const_data_ptr<int64_t>()[row],
+          joint_.output(1).const_data_ptr<float>()[row],
+          joint_.output(2).const_data_ptr<int64_t>()[row]};
+}
+
+void Steps::set_label(int64_t row, int64_t label) {
+  predictor_.input(0).mutable_data_ptr<int64_t>()[row] = label;
+}
+
+}  // namespace rtfx::step_replay

@@ -1,0 +1,87 @@
+#include "algorithms/decoders/greedy/tdt_min_duration/tdt_min_duration.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/registry.h"
+#include "base/nvtx.h"
+
+namespace rtfx {
+namespace {
+
+const OptionTable<TdtMinDuration::Options> kOptions{{
+    option("max_symbols", &TdtMinDuration::Options::max_symbols, "tokens per frame", 1, 1000),
+    option("score_kind", &TdtMinDuration::Options::score_kind, "what a score sums over the tokens",
+           {"logit", "logprob"}),
+}};
+
+const RegisterDecoder registered{
+    {"tdt_min_duration", "greedy TDT, all rows skip the batch's smallest duration (inexact)",
+     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<TdtMinDuration>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace
+
+Description TdtMinDuration::describe() const {
+  return {"tdt_min_duration",
+          Head::transducer,
+          Description::Exactness::approximate,
+          {"tdt"},
+          options_.score_kind};
+}
+
+nlohmann::json TdtMinDuration::options() const { return kOptions.resolved(options_); }
+
+void TdtMinDuration::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  transducer_.emplace(std::move(model), Transducer::Options{false, false, options_.score_kind});
+}
+
+Counters TdtMinDuration::counters() const {
+  return {
+      {"joint_calls", joint_calls_}, {"pred_calls", pred_calls_}, {"host_reads", host_.count()}};
+}
+
+Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
+  host_.reset();
+  joint_calls_ = pred_calls_ = 0;
+  const ScopedRange range("decode.loop");
+  const int64_t rows = batch.lengths.size(0);
+  const at::Tensor encoded = transducer_->encode(batch.frames);
+  PredictionState state = transducer_->initial_state(rows);
+  at::Tensor last = at::full_like(batch.lengths, transducer_->blank());
+  BatchedHypotheses hypotheses(encoded, batch.lengths, true, encoded.size(1));
+  int64_t longest = 0;
+  for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
+
+  int64_t skip = 0;
+  for (int64_t t = 0; t < longest; ++t) {
+    if (skip > 1) {
+      --skip;
+      continue;
+    }
+    const at::Tensor frame = at::full_like(batch.lengths, t);
+    at::Tensor active = batch.lengths > t;
+    bool stay = true;
+    for (int64_t n = 0; stay && n < options_.max_symbols; ++n) {
+      const Transducer::Prediction prediction = transducer_->predict(last, state);
+      const Decision decision = transducer_->decide(encoded.select(1, t), prediction.output);
+      ++pred_calls_;
+      ++joint_calls_;
+      // The minimum is over all rows, finished and blank ones too.
+      skip = host_.integer(decision.predicted.min());
+      if (skip == 0 && !host_.any(active)) skip = 1;
+      stay = skip == 0;
+      active = active.logical_and(decision.is_blank.logical_not());
+      hypotheses.append(active, decision.labels, frame, decision.predicted, decision.scores);
+      state = state.select(active, prediction.state);
+      last = at::where(active, decision.labels, last);
+    }
+  }
+  return hypotheses.result();
+}
+
+}  // namespace rtfx

@@ -1,0 +1,42 @@
+// TDT frame-looping with the smallest predicted duration of the batch: NOT exact.
+//
+// The batched TDT baseline of the literature (Bataev et al. 2024, Table 2): all rows share the
+// frame t and skip min over rows of the predicted duration. A row that wanted a longer jump decodes
+// the frames in between again, so results depend on the batch mates; equal to exact search at
+// batch 1.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/transducer/transducer.h"
+
+namespace rtfx {
+
+/// Waits for the device twice per evaluation: the shared duration, and whether any row goes on.
+class TdtMinDuration : public Decoder {
+ public:
+  struct Options {
+    int64_t max_symbols = 10;
+    std::string score_kind = "logit";
+  };
+
+  explicit TdtMinDuration(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override;
+
+ private:
+  Options options_;
+  std::optional<Transducer> transducer_;
+  HostReads host_;
+  int64_t joint_calls_ = 0, pred_calls_ = 0;
+};
+
+}  // namespace rtfx

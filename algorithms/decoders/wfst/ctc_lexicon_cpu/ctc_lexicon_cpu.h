@@ -1,0 +1,45 @@
+// CTC with a lexicon and a language model over words without a graph: prefix beam search on the
+// CPU, an utterance per thread (prefix_search.h). To compare the searches over graphs with.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/decoders/wfst/ctc_lexicon_cpu/prefix_search.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/options.h"
+
+namespace rtfx {
+
+/// Results and their marks are as those of the searches over graphs: tokens spell the words, the
+/// score is minus the cost.
+class CtcLexiconCpu : public Decoder {
+ public:
+  struct Options {
+    std::filesystem::path lexicon, lm;
+    double acoustic_scale = 1 / 0.55;
+    double beam = 17;
+    int64_t beam_size = 500, beam_tokens = 32;
+    int64_t threads = 0;  // at most so many of LibTorch's; 0: all
+  };
+  explicit CtcLexiconCpu(Options options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override;
+  /// Reads lexicon and language model. Throws UserError for bad files and for a model without a
+  /// tokenizer.
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  Counters counters() const override { return {{"host_reads", reads_.count()}}; }
+
+ private:
+  Options options_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::optional<WordLm> lm_;
+  std::optional<LexiconTree> tree_;
+  std::vector<PrefixSearch> searches_;  // one per thread
+  HostReads reads_;
+};
+
+}  // namespace rtfx

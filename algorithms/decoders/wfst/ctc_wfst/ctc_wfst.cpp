@@ -1,0 +1,159 @@
+#include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/decoders/wfst/ctc_wfst/gpu_streams.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
+#include "base/error.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int64_t kFirstLinks = int64_t{1} << 20;
+
+int64_t bytes_of(const std::vector<float>& values) {
+  return static_cast<int64_t>(sizeof(float) * values.size());
+}
+
+}  // namespace
+
+Description CtcWfst::describe() const {
+  return {"ctc_wfst", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+}
+
+void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  if (!model->device.is_cuda())
+    throw UserError("ctc_wfst", "needs a GPU", "use ctc_wfst_cpu, or --device cuda");
+  const c10::cuda::CUDAGuard guard(model->device);
+  const WfstGraph graph = load_graph(options_, *model);
+  model_ = std::move(model);
+  memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
+  memory_->make_lanes(std::max<int64_t>(1, limits.max_batch));
+  word_costs_.reset();
+  const WordBoosting boosting = load_boosting(options_, graph);
+  boosted_words_ = boosting.words;
+  if (!boosting.costs.empty())
+    word_costs_ = memory_->upload(boosting.costs.data(), bytes_of(boosting.costs)).view(at::kFloat);
+}
+
+Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
+  const c10::cuda::CUDAGuard guard(model_->device);
+  reads_.reset();
+  at::Tensor lp, nan;
+  {
+    const ScopedRange range("decode.project");
+    lp = emissions(batch);
+    // A NaN or +infinity makes the whole frame NaN.
+    nan = rows_with_nan(lp.narrow(2, 0, 1), batch.lengths);
+  }
+  const ScopedRange range("decode.loop");
+  std::vector<std::vector<WfstPath>> lists;
+  const auto paths = search(lp, batch.lengths_host, {}, options_.nbest > 1 ? &lists : nullptr);
+  nan = reads_.values(nan);
+  counters_["host_reads"] = reads_.count();
+  return wfst_hypotheses(paths, nan, batch.frames.device(), lists);
+}
+
+at::Tensor CtcWfst::emissions(const EncodedBatch& batch) const {
+  return scaled_log_probs(*model_, batch, options_.acoustic_scale);
+}
+
+std::unique_ptr<StreamSearch> CtcWfst::stream_search() {
+  return std::make_unique<GpuStreams>(memory_, static_cast<float>(options_.beam),
+                                      options_.max_active, word_costs_);
+}
+
+std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                      std::span<const std::vector<float>> word_costs,
+                                      std::vector<std::vector<WfstPath>>* lists) {
+  const GraphView& graph = memory_->graph().view();
+  const int64_t count = lp.size(0), frames = lp.size(1);
+  memory_->make_lanes(count);
+  std::vector<at::Tensor> tables;  // one for each row, or one for all
+  for (const std::vector<float>& costs : word_costs)
+    tables.push_back(costs.empty() ? at::Tensor() : memory_->upload(costs.data(), bytes_of(costs)));
+  if (tables.empty()) tables.push_back(word_costs_);
+
+  const std::vector<size_t> order = longest_first(lengths);
+  std::vector<PassingRow> rows;
+  for (const size_t b : order) {
+    const at::Tensor& table = tables[tables.size() == 1 ? 0 : b];
+    PassingRow row;
+    row.lp = lp.const_data_ptr<float>() + static_cast<int64_t>(b) * frames * graph.columns;
+    row.word_costs = table.defined() ? static_cast<const float*>(table.const_data_ptr()) : nullptr;
+    row.frames = static_cast<int32_t>(lengths[b]);
+    rows.push_back(row);
+  }
+  const int64_t path_capacity = longest_path(graph, frames);
+  const at::Tensor arcs = at::empty({count, path_capacity}, lp.options().dtype(at::kInt));
+  PassingBatch batch;
+  batch.beam = static_cast<float>(options_.beam);
+  batch.max_active = options_.max_active;
+  batch.path_arcs = arcs.mutable_data_ptr<int32_t>();
+  batch.path_capacity = path_capacity;
+  if (lists != nullptr) {
+    batch.lattice_beam = static_cast<float>(options_.lattice_beam);
+    if (!memory_->links().defined()) memory_->grow_links(kFirstLinks);
+  }
+  PassingRun run = memory_->run(batch, rows, reads_);
+  for (;;) {
+    const bool more_traces = run.traces_used > memory_->traces().size(0);
+    const bool more_links = lists != nullptr && run.links_used > memory_->links().size(0);
+    if (!more_traces && !more_links) break;
+    if (more_traces) memory_->grow_traces(run.traces_used);
+    if (more_links) memory_->grow_links(run.links_used);
+    run = memory_->run(batch, rows, reads_);
+  }
+
+  int32_t longest = 0;
+  for (const PassingEnd& end : run.ends) longest = std::max(longest, end.arcs);
+  const at::Tensor tails =
+      reads_.values(arcs.narrow(1, path_capacity - longest, longest).contiguous());
+  std::vector<WfstPath> paths(order.size());
+  for (size_t n = 0; n < order.size(); ++n) {
+    const auto own = static_cast<size_t>(run.ends[n].arcs);
+    const int32_t* tail_end =
+        tails.const_data_ptr<int32_t>() + (n + 1) * static_cast<size_t>(longest);
+    paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
+  }
+  if (lists != nullptr) read_lists(run, order, paths, *lists);
+  counters_ = {{"kept_tokens", run.traces_used}, {"lanes", std::min(count, memory_->lanes())}};
+  return paths;
+}
+
+/// `order`: numbers of the rows in the order in which they were searched.
+void CtcWfst::read_lists(const PassingRun& run, const std::vector<size_t>& order,
+                         const std::vector<WfstPath>& paths,
+                         std::vector<std::vector<WfstPath>>& lists) {
+  const at::Tensor host = reads_.values(memory_->links().narrow(0, 0, run.links_used));
+  const auto [lattice, ends] = passing_lattice(
+      {static_cast<const PassingLink*>(host.const_data_ptr()), static_cast<size_t>(run.links_used)},
+      run.traces_used, static_cast<int64_t>(order.size()),
+      static_cast<float>(options_.lattice_beam));
+  lists.resize(order.size());
+  for (size_t n = 0; n < order.size(); ++n) {
+    const WfstPath& best = paths[order[n]];
+    if (best.alive)
+      lists[order[n]] = best_paths(memory_->graph().view(), lattice, ends[n], best, options_.nbest);
+  }
+}
+
+namespace {
+
+const RegisterDecoder registered{
+    {"ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU",
+     wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcWfst>(wfst_options().fill(options, where));
+     }}};
+
+}  // namespace
+}  // namespace rtfx

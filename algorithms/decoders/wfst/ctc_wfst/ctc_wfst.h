@@ -1,0 +1,66 @@
+// CTC with a lexicon and a language model over words: token passing over a decoding graph on a GPU,
+// an utterance per block of threads. Objective and semantics: algorithms/shared/wfst/search.h, so
+// that results equal those of ctc_wfst_cpu for the same log-probabilities. The loop over frames is
+// in the kernel, where neither the host nor another kernel has a part in it; back-trace by index.
+// Token passing on GPUs: Chong et al., "A Fully Data Parallel WFST-based Large Vocabulary
+// Continuous Speech Recognition on a Graphics Processing Unit", 2009; Chen et al., "A GPU-based
+// WFST Decoder with Exact Lattice Generation", 2018.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/wfst_options.h"
+
+namespace rtfx {
+
+/// Results and their marks are as those of ctc_wfst_cpu, and do not depend on the batch or on the
+/// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
+/// of the paths, for their arcs; once more for lists, and whenever memory has to grow.
+class CtcWfst : public Decoder, public StreamingDecoder {
+ public:
+  explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
+
+  Description describe() const override;
+  nlohmann::json options() const override { return wfst_options().resolved(options_); }
+  /// Copies the graph to the GPU. Throws UserError without a GPU, and where the graph and a search
+  /// do not fit into its memory, with the sizes.
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+  Hypotheses decode(const EncodedBatch& batch) override;
+  /// kept_tokens: sum over all frames; lanes: utterances that were searched at once; host_reads.
+  Counters counters() const override { return counters_; }
+  std::vector<std::string> boosted_words() const override { return boosted_words_; }
+
+  /// The best path of each row. lp [B, T', V+1] float32 on the GPU, contiguous: scaled
+  /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
+  /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
+  /// `lists`, unless null: of each row the best path of up to options().nbest word sequences, from
+  /// a lattice that is searched on the host; one more wait for the GPU.
+  std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                               std::span<const std::vector<float>> word_costs = {},
+                               std::vector<std::vector<WfstPath>>* lists = nullptr);
+
+  /// Enqueues on the current stream.
+  at::Tensor emissions(const EncodedBatch& batch) const override;
+  /// Shares the graph and the memory of searches with the decoder: one of both at a time.
+  std::unique_ptr<StreamSearch> stream_search() override;
+
+ private:
+  void read_lists(const PassingRun& run, const std::vector<size_t>& order,
+                  const std::vector<WfstPath>& paths, std::vector<std::vector<WfstPath>>& lists);
+
+  WfstOptions options_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::shared_ptr<PassingMemory> memory_;
+  at::Tensor word_costs_;  // [W + 1] float32, undefined without the option "boost"
+  std::vector<std::string> boosted_words_;
+  HostReads reads_;
+  Counters counters_;
+};
+
+}  // namespace rtfx

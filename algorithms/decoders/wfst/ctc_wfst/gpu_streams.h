@@ -1,0 +1,48 @@
+// Utterances in pieces, searched on a GPU.
+#pragma once
+
+#include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/decoders/wfst/ctc_wfst/piece_history.h"
+#include "algorithms/shared/wfst/open_streams.h"
+
+namespace rtfx {
+
+/// advance() searches all pieces by one kernel and waits for the GPU twice: for how they ended, and
+/// for their traces; twice more whenever the memory of traces, or of a stream's tokens, has to
+/// grow. open() does the same for a piece without frames. The other calls are of the host alone.
+class GpuStreams : public StreamSearch {
+ public:
+  /// `word_costs`: [W + 1] float32 on the GPU, of streams that are opened without; or undefined.
+  GpuStreams(std::shared_ptr<PassingMemory> memory, float beam, int64_t max_active,
+             at::Tensor word_costs);
+
+  int64_t open(std::optional<std::vector<float>> word_costs) override;
+  void advance(std::span<const WfstPiece> pieces) override;
+  WfstPath partial(int64_t stream) const override;
+  WfstPath finish(int64_t stream) const override;
+  void close(int64_t stream) override;
+
+ private:
+  struct Stream {
+    int32_t slot;
+    at::Tensor word_costs;
+    PieceHistory history;
+  };
+
+  void make_slots(int64_t slots, int64_t capacity);
+  /// Those of `open`, by their index in `streams`, that had no room stay in it.
+  void search(std::span<const WfstPiece> pieces, const std::vector<Stream*>& streams,
+              std::vector<size_t>& open);
+
+  std::shared_ptr<PassingMemory> memory_;
+  float beam_;
+  int64_t max_active_;
+  at::Tensor word_costs_;
+  at::Tensor slot_state_, slot_cost_;  // [slots, capacity]
+  std::vector<int32_t> free_slots_;    // the next one at the end
+  OpenStreams<Stream> streams_;
+  std::vector<int32_t> places_;  // scratch of PieceHistory::append()
+  HostReads reads_;
+};
+
+}  // namespace rtfx

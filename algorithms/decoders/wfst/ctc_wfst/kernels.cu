@@ -1,0 +1,82 @@
+#include <cuda_pipeline.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
+#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
+#include "algorithms/gpu/check.h"
+#include "algorithms/gpu/cuda_block.cuh"
+
+namespace rtfx {
+namespace {
+
+constexpr size_t kSharedByDefault = 47 << 10;  // without what CudaBlock has of its own
+
+/// A block of a GPU's threads.
+template <int32_t kThreads>
+struct PassingBlock : CudaBlock<kThreads> {
+  static constexpr int32_t kMostThreads = kThreads;
+  static constexpr int32_t kHeld = 8;
+
+  __device__ void copy(float* to, const float* from, int32_t count) const {
+    for (int32_t i = this->thread(); i < count; i += kThreads)
+      __pipeline_memcpy_async(to + i, from + i, sizeof(float));
+    __pipeline_commit();
+  }
+  __device__ void copied() const { __pipeline_wait_prior(0); }
+
+  template <class T>
+  static __device__ T minimum(T* place, T value) {
+    return atomicMin(place, value);
+  }
+  template <class T>
+  static __device__ T add(T* place, T value) {
+    return atomicAdd(place, value);
+  }
+  static __device__ PassingKey load(const PassingKey* place) {
+    return *static_cast<const volatile PassingKey*>(place);
+  }
+};
+
+/// At most 64 registers a thread, so that a processor has room for 1024 of them.
+template <int32_t kThreads>
+__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+    token_passing_kernel(PassingGraph graph, PassingLanes lanes, PassingBatch batch,
+                         bool keeps_frames) {
+  __shared__ PassingShared<kThreads> shared;
+  extern __shared__ float frames[];
+  PassingBlock<kThreads> block;
+  const PassingLane lane = lanes.lane(blockIdx.x);
+  TokenPassing(block, graph, lane, batch, shared, keeps_frames ? frames : nullptr).run();
+}
+
+template <int32_t kThreads>
+void launch(const PassingGraph& graph, const PassingLanes& lanes, const PassingBatch& batch,
+            unsigned blocks, cudaStream_t stream) {
+  // Log-probabilities of two frames, unless the model has very many tokens.
+  const size_t frames = 2 * sizeof(float) * static_cast<size_t>(graph.columns);
+  const bool keeps_frames = sizeof(PassingShared<kThreads>) + frames <= kSharedByDefault;
+  token_passing_kernel<kThreads>
+      <<<blocks, kThreads, keeps_frames ? frames : 0, stream>>>(graph, lanes, batch, keeps_frames);
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
+                          const PassingBatch& batch, cudaStream_t stream) {
+  if (batch.row_count == 0) return;
+  const int64_t blocks = std::min<int64_t>(lanes.lanes, batch.row_count);
+  int device = 0, processors = 0;
+  RTFX_CUDA(cudaGetDevice(&device));
+  RTFX_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+  // A wide block is the quickest for its utterance; two of half the width on a processor wait less.
+  if (blocks <= processors) {
+    launch<1024>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+  } else {
+    launch<512>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+  }
+}
+
+}  // namespace rtfx

@@ -1,0 +1,189 @@
+// What token passing by a block of threads (token_passing.h) reads and writes. No LibTorch here:
+// the kernel's source includes it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "algorithms/gpu/thread_block.h"
+#include "algorithms/shared/wfst/graph.h"
+
+namespace rtfx {
+
+/// Where a state's arcs begin, of both kinds side by side: who reads the one has the other cached.
+struct alignas(8) PassingState {
+  int32_t emitting_begin, nonemitting_begin;
+};
+
+/// A decoding graph where the threads can read it.
+struct PassingGraph {
+  int32_t start = 0, columns = 0;
+  int32_t emitting_arcs = 0;             // these come first
+  const GraphArc* arcs = nullptr;        // as in GraphView
+  const PassingState* states = nullptr;  // [states + 1]
+  const float* final_cost = nullptr;     // as in GraphView
+  const int32_t* source = nullptr;       // [arc_count] state that an arc leaves
+};
+
+/// Of an arc for an utterance. `word_costs`: as in PassingRow.
+RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs) {
+  if (arc.word == 0 || word_costs == nullptr) return arc.cost;
+  return arc.cost + word_costs[arc.word];
+}
+
+/// Costs in the order of floats as unsigned numbers, above the arc's number (-1: none) plus 1. No
+/// cost is -0: sums and differences of numbers that are not -0 never are.
+using PassingKey = unsigned long long;
+inline constexpr PassingKey kNoKey = ~PassingKey{0};
+
+RTFX_DEVICE inline uint32_t ordered_bits(float cost) {
+  uint32_t bits = 0;
+  memcpy(&bits, &cost, sizeof(bits));
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
+  const uint32_t bits = (ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered;
+  float cost = 0;
+  memcpy(&cost, &bits, sizeof(cost));
+  return cost;
+}
+RTFX_DEVICE inline PassingKey key_of(float cost, int32_t number) {
+  return PassingKey{ordered_bits(cost)} << 32 | static_cast<uint32_t>(number + 1);
+}
+RTFX_DEVICE inline float cost_of(PassingKey key) {
+  return from_ordered_bits(static_cast<uint32_t>(key >> 32));
+}
+RTFX_DEVICE inline int32_t number_of(PassingKey key) {
+  return static_cast<int32_t>(static_cast<uint32_t>(key)) - 1;
+}
+
+/// The tokens of a frame, in memory of the block; each array has room for every state.
+struct PassingTokens {
+  int32_t* state;
+  float* cost;    // [token] once the frame is complete
+  int32_t* slot;  // [state] the state's token; right only for states that have one
+  int32_t count;
+  int32_t first_trace;
+};
+
+/// Memory of a block; kNoKey in all of `best` between utterances.
+struct PassingLane {
+  PassingKey* best;         // [states] the best path into a state at the frame that is being filled
+  PassingTokens tokens[2];  // of the last frame and of this one, in turn
+};
+
+/// Memory of all blocks, one after the other. [lanes, states], [lanes, 2, states] each.
+struct PassingLanes {
+  int32_t lanes = 0;
+  int64_t states = 0;
+  PassingKey* best = nullptr;
+  int32_t* state = nullptr;
+  float* cost = nullptr;
+  int32_t* slot = nullptr;
+
+  RTFX_DEVICE PassingLane lane(int64_t i) const {
+    const auto tokens = [&](int64_t place) {
+      return PassingTokens{state + place * states, cost + place * states, slot + place * states, 0,
+                           0};
+    };
+    return {best + i * states, {tokens(2 * i), tokens(2 * i + 1)}};
+  }
+};
+
+struct PassingTrace {
+  int32_t arc, previous;  // index of the token before; -1: none; or as kPieceBefore says
+};
+
+/// Plus its index among those of the last frame: a token of the piece before. All are below -1.
+inline constexpr int32_t kPieceBefore = std::numeric_limits<int32_t>::min();
+
+/// A way into a token, as WfstLattice has it; tokens by the index of their traces. Into the end of
+/// row n: `to` is -1 - n, `arc` is the token's state.
+struct PassingLink {
+  int32_t to, from, arc;
+  float slack;
+};
+
+enum class PassingStatus : int32_t { final, open, dead, out_of_traces, out_of_slot };
+
+/// The best token after a row's frames.
+struct PassingBest {
+  float cost;
+  int32_t token;  // index among those of the last frame; -1: none
+};
+
+/// How a row ended.
+struct PassingEnd {
+  double offset;                 // to be added to the costs
+  PassingBest in_final, of_all;  // with the final cost, and without it
+  int32_t first_trace, tokens;   // of the last frame
+  int32_t arcs;                  // of the path
+  PassingStatus status;
+};
+
+/// An utterance, or a piece of one that comes in pieces.
+struct PassingRow {
+  const float* lp = nullptr;          // [frames, columns] scaled log-probabilities
+  const float* word_costs = nullptr;  // [W + 1], or null
+  int32_t frames = 0;
+  int32_t slot = -1;    // where tokens are kept between pieces; -1: nowhere
+  int32_t tokens = -1;  // of the piece before, in the slot; -1: this is the first
+  double offset = 0;    // of their costs
+};
+
+/// The tokens of utterances between their pieces. [slots, capacity] each.
+struct PassingSlots {
+  int64_t capacity = 0;
+  int32_t* state = nullptr;
+  float* cost = nullptr;
+};
+
+/// A batch of rows. Pointers are memory that the threads share.
+struct PassingBatch {
+  const PassingRow* rows = nullptr;  // [row_count], begun in this order
+  int64_t row_count = 0;
+  float beam = 0;
+  int64_t max_active = 0;
+  PassingSlots slots;
+
+  PassingTrace* traces = nullptr;             // [trace_capacity] tokens of all frames of all rows
+  int64_t trace_capacity = 0;                 // at most 2^31 - 1
+  unsigned long long* traces_used = nullptr;  // 0 before; more than the capacity: it was too small
+  int32_t* next_row = nullptr;                // 0 before
+
+  float lattice_beam = -1;       // below 0: no links
+  PassingLink* links = nullptr;  // [link_capacity], in any order
+  int64_t link_capacity = 0;
+  unsigned long long* links_used = nullptr;  // as traces_used
+
+  int32_t* path_arcs = nullptr;  // [row_count, path_capacity]: arcs of the path in the last places
+  int64_t path_capacity = 0;     // 0: paths are not written
+  PassingEnd* ends = nullptr;    // [row_count]
+};
+
+/// A tile of EmittingArcs: a token for each thread, and their arcs one after the other.
+template <int32_t kThreads>
+struct PassingTile {
+  int32_t begin[kThreads];   // [token] place of its first arc in that order
+  int32_t number[kThreads];  // [token] to be added to a place: the arc's number
+  float cost[kThreads];      // [token]
+};
+
+/// What the threads of a block, at most kThreads, share.
+template <int32_t kThreads>
+struct PassingShared {
+  int32_t row;
+  int32_t count;        // tokens of the frame that is being filled
+  uint32_t least;       // ordered bits of the least cost among them
+  int32_t first_trace;  // -1: no room
+  uint32_t histogram[256];
+  int32_t digit, rank;
+  PassingKey best_final, best_open;
+  double offset;  // what has been subtracted from all costs
+  PassingTile<kThreads> tile;
+  // States whose cost a round of non-emitting arcs lowered; how many, even if there is no room.
+  int32_t lowered[2][kThreads], lowered_count[3];
+};
+
+}  // namespace rtfx

@@ -1,0 +1,147 @@
+#include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAStream.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
+#include "algorithms/gpu/check.h"
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int64_t kBlocksPerProcessor = 2;  // as launch_token_passing() makes them
+constexpr int64_t kFirstTraces = int64_t{1} << 22;
+constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
+
+/// Of a block, in bytes per state: best, and twice state, cost and slot.
+constexpr int64_t kLaneBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
+
+int64_t free_bytes() {
+  size_t free = 0, total = 0;
+  RTFX_CUDA(cudaMemGetInfo(&free, &total));
+  return static_cast<int64_t>(free);
+}
+
+double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+PassingMemory::PassingMemory(const WfstGraph& graph, const std::string& name, at::Device device)
+    : graph_(graph), device_(device) {
+  const GraphView& g = graph_.view();
+  const int64_t needed = graph_.bytes() + 4 * g.arc_count + g.states * kLaneBytes;
+  if (const int64_t free = free_bytes(); needed > free) {
+    throw UserError(name,
+                    fmt::format("needs {:.0f} MiB on the GPU for itself and one utterance, where "
+                                "{:.0f} MiB are free",
+                                mib(needed), mib(free)),
+                    "prune the language model, or use ctc_wfst_cpu");
+  }
+  const auto copy = [&](const auto* data, int64_t count) {
+    const auto bytes = count * static_cast<int64_t>(sizeof(*data));
+    // From memory that is not pinned, which waits for the copy.
+    graph_memory_.push_back(at::from_blob(const_cast<void*>(static_cast<const void*>(data)),
+                                          {bytes}, at::TensorOptions(at::kByte))
+                                .to(device_));
+    using Value = std::remove_reference_t<decltype(*data)>;
+    return static_cast<Value*>(graph_memory_.back().const_data_ptr());
+  };
+  const std::vector<int32_t> sources = arc_sources(g);
+  const std::vector<PassingState> states = passing_states(g);
+  passing_graph_ = {g.start,
+                    g.columns,
+                    static_cast<int32_t>(g.emitting_arcs),
+                    copy(g.arcs, g.arc_count),
+                    copy(states.data(), g.states + 1),
+                    copy(g.final_cost, g.states),
+                    copy(sources.data(), g.arc_count)};
+  device_ = graph_memory_.front().device();
+  traces_ = at::empty({kFirstTraces, 2}, at::TensorOptions(at::kInt).device(device_));
+}
+
+at::Tensor PassingMemory::upload(const void* data, int64_t bytes) const {
+  return at::from_blob(const_cast<void*>(data), {bytes}, at::TensorOptions(at::kByte))
+      .pin_memory()
+      .to(device_, /*non_blocking=*/true);
+}
+
+void PassingMemory::make_lanes(int64_t rows) {
+  const auto* device = at::cuda::getDeviceProperties(device_.index());
+  const int64_t wanted = std::min(rows, kBlocksPerProcessor * device->multiProcessorCount);
+  if (wanted <= lanes_.lanes) return;
+  const int64_t states = graph_.view().states;
+  // Half of what is free is left to the encoder, the traces and others.
+  const int64_t possible = free_bytes() / 2 / (states * kLaneBytes);
+  const auto lanes = std::max<int64_t>({1, lanes_.lanes, std::min(wanted, possible)});
+  if (lanes == lanes_.lanes) return;
+  for (at::Tensor* t : {&best_, &state_, &cost_, &slot_}) t->reset();  // before the new ones
+  const auto on_device = at::TensorOptions(device_);
+  best_ = at::full({lanes, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
+  state_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
+  cost_ = at::empty({lanes, 2, states}, on_device.dtype(at::kFloat));
+  slot_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
+  lanes_ = {static_cast<int32_t>(lanes),
+            states,
+            static_cast<PassingKey*>(best_.mutable_data_ptr()),
+            state_.mutable_data_ptr<int32_t>(),
+            cost_.mutable_data_ptr<float>(),
+            slot_.mutable_data_ptr<int32_t>()};
+}
+
+void PassingMemory::grow_traces(int64_t used) {
+  if (traces_.size(0) == kMostTraces) {
+    throw UserError("ctc_wfst", "the batch keeps more than 2^31 - 1 tokens",
+                    "use a smaller batch, beam or max_active");
+  }
+  traces_.reset();
+  // Rows without room stopped early, so `used` is only a lower bound.
+  traces_ =
+      at::empty({std::min(kMostTraces, 2 * used), 2}, at::TensorOptions(at::kInt).device(device_));
+}
+
+void PassingMemory::grow_links(int64_t used) {
+  links_.reset();
+  links_ = at::empty({2 * used, 4}, at::TensorOptions(at::kInt).device(device_));
+}
+
+PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>& rows,
+                              HostReads& reads) const {
+  const auto count = static_cast<int64_t>(rows.size());
+  const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
+  const at::Tensor on_device =
+      upload(rows.data(), static_cast<int64_t>(sizeof(PassingRow)) * count);
+  // Ends of the rows; behind them how many traces and links were used, and the next row.
+  const at::Tensor ends =
+      at::zeros({ends_bytes + 24}, at::TensorOptions(at::kByte).device(device_));
+  batch.rows = static_cast<const PassingRow*>(on_device.const_data_ptr());
+  batch.row_count = count;
+  batch.traces = static_cast<PassingTrace*>(traces_.mutable_data_ptr());
+  batch.trace_capacity = traces_.size(0);
+  batch.ends = static_cast<PassingEnd*>(ends.mutable_data_ptr());
+  batch.traces_used = reinterpret_cast<unsigned long long*>(batch.ends + count);
+  batch.links_used = batch.traces_used + 1;
+  batch.next_row = reinterpret_cast<int32_t*>(batch.traces_used + 2);
+  if (links_.defined()) {
+    batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
+    batch.link_capacity = links_.size(0);
+  }
+  launch_token_passing(passing_graph_, lanes_, batch,
+                       c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  const at::Tensor host = reads.values(ends);
+  PassingRun run{std::vector<PassingEnd>(rows.size())};
+  const auto* bytes = static_cast<const char*>(host.const_data_ptr());
+  std::memcpy(run.ends.data(), bytes, static_cast<size_t>(ends_bytes));
+  std::memcpy(&run.traces_used, bytes + ends_bytes, sizeof(run.traces_used));
+  std::memcpy(&run.links_used, bytes + ends_bytes + 8, sizeof(run.links_used));
+  return run;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,59 @@
+// A decoding graph on a GPU, and the memory in which blocks of threads search it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/wfst/graph.h"
+
+namespace rtfx {
+
+/// What a search of rows gave.
+struct PassingRun {
+  std::vector<PassingEnd> ends;  // of each row
+  int64_t traces_used = 0;       // more than there is room for: see PassingStatus::out_of_traces
+  int64_t links_used = 0;        // more than there is room for: some are missing
+};
+
+class PassingMemory {
+ public:
+  /// Copies the graph to `device`, a GPU. `name` is what errors are about. Throws UserError where
+  /// the graph and one row do not fit, with the sizes.
+  PassingMemory(const WfstGraph& graph, const std::string& name, at::Device device);
+
+  const WfstGraph& graph() const { return graph_; }
+  at::Device device() const { return device_; }
+
+  /// A lane for each of `rows`, as far as the GPU has processors and memory for them; rows wait
+  /// their turn. Never takes lanes away.
+  void make_lanes(int64_t rows);
+  int64_t lanes() const { return lanes_.lanes; }
+
+  const at::Tensor& traces() const { return traces_; }  // [capacity, 2] int32
+  /// Room for more traces than `used`, as `rows` rows left it. Throws UserError at the limit, 2^31.
+  void grow_traces(int64_t used);
+
+  const at::Tensor& links() const { return links_; }  // [capacity, 4] int32
+  void grow_links(int64_t used);
+
+  /// Searches the rows. `batch`: without rows, traces, links, ends and counters, which are set
+  /// here. One wait for the GPU, through `reads`.
+  PassingRun run(PassingBatch batch, const std::vector<PassingRow>& rows, HostReads& reads) const;
+
+  /// A copy on the GPU, without waiting. `bytes`: one after the other, of any type.
+  at::Tensor upload(const void* data, int64_t bytes) const;
+
+ private:
+  WfstGraph graph_;
+  at::Device device_;
+  std::vector<at::Tensor> graph_memory_;
+  PassingGraph passing_graph_;
+  at::Tensor best_, state_, cost_, slot_, traces_, links_;
+  PassingLanes lanes_;
+};
+
+}  // namespace rtfx

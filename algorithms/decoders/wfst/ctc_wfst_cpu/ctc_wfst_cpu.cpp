@@ -1,0 +1,111 @@
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+Description CtcWfstCpu::describe() const {
+  return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+}
+
+void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
+  require_model_kind(describe(), *model);
+  graph_ = load_graph(options_, *model);
+  boosting_ = load_boosting(options_, *graph_);
+  model_ = std::move(model);
+  searches_.clear();
+  for (int i = 0; i < at::get_num_threads(); ++i)
+    searches_.emplace_back(graph_->view(), static_cast<float>(options_.beam), options_.max_active);
+}
+
+Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
+  reads_.reset();
+  HostEmissions emissions;
+  {
+    const ScopedRange range("decode.project");
+    emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
+  }
+  const ScopedRange range("decode.loop");
+  std::vector<std::vector<WfstPath>> lists;
+  std::vector<WfstPath> paths;
+  if (options_.nbest > 1) {
+    lists = search_best(emissions.lp, batch.lengths_host);
+    WfstPath none;
+    none.alive = false;
+    for (const auto& list : lists) paths.push_back(list.empty() ? none : list.front());
+  } else {
+    paths = search(emissions.lp, batch.lengths_host);
+  }
+  counters_["host_reads"] = reads_.count();
+  return wfst_hypotheses(paths, emissions.nan, batch.frames.device(), lists);
+}
+
+std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
+                                         std::span<const std::vector<float>> word_costs) {
+  const float* emissions = lp.const_data_ptr<float>();
+  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
+  std::vector<WfstPath> paths(lengths.size());
+  std::vector<ViterbiCounts> counts(lengths.size());
+  for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
+    ViterbiSearch& search = searches_[thread];
+    paths[b] = search.run(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
+                          word_costs.empty() ? boosting_.costs : word_costs[b]);
+    counts[b] = search.counts();
+  });
+  count(counts);
+  return paths;
+}
+
+std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
+                                                           const std::vector<int64_t>& lengths) {
+  const float* emissions = lp.const_data_ptr<float>();
+  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
+  std::vector<std::vector<WfstPath>> lists(lengths.size());
+  std::vector<ViterbiCounts> counts(lengths.size());
+  for_each_utterance(lengths, searches_.size(), [&](size_t thread, size_t b) {
+    ViterbiSearch& search = searches_[thread];
+    lists[b] =
+        search.run_best(emissions + static_cast<int64_t>(b) * row, lengths[b], columns,
+                        boosting_.costs, options_.nbest, static_cast<float>(options_.lattice_beam));
+    counts[b] = search.counts();
+  });
+  count(counts);
+  return lists;
+}
+
+void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
+  counters_.clear();
+  for (const ViterbiCounts& c : rows) {
+    counters_["expanded_tokens"] += c.expanded_tokens;
+    counters_["scanned_arcs"] += c.scanned_arcs;
+    counters_["kept_tokens"] += c.kept_tokens;
+  }
+}
+
+at::Tensor CtcWfstCpu::emissions(const EncodedBatch& batch) const {
+  HostReads reads;
+  return host_emissions(*model_, batch, options_.acoustic_scale, reads).lp;
+}
+
+std::unique_ptr<StreamSearch> CtcWfstCpu::stream_search() {
+  return std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam),
+                                      options_.max_active, boosting_.costs);
+}
+
+namespace {
+
+const RegisterDecoder registered{
+    {"ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU",
+     wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcWfstCpu>(wfst_options().fill(options, where));
+     }}};
+
+}  // namespace
+}  // namespace rtfx

@@ -1,0 +1,33 @@
+#include "algorithms/gpu/host_read.h"
+
+#include <ATen/ATen.h>
+
+#include "algorithms/gpu/sync_debug.h"
+
+namespace rtfx {
+
+bool HostReads::any(const at::Tensor& flags) {
+  const AllowSync allow;
+  ++count_;
+  return flags.any().item<bool>();
+}
+
+int64_t HostReads::integer(const at::Tensor& value) {
+  const AllowSync allow;
+  ++count_;
+  return value.item<int64_t>();
+}
+
+void HostReads::copy(const at::Tensor& from, const at::Tensor& to) {
+  const AllowSync allow;
+  ++count_;
+  to.copy_(from);
+}
+
+at::Tensor HostReads::values(const at::Tensor& values) {
+  const AllowSync allow;
+  ++count_;
+  return values.to(at::kCPU);
+}
+
+}  // namespace rtfx

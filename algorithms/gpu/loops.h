@@ -1,0 +1,42 @@
+// The loops of a search, apart from who drives them: the host, a CUDA graph, or the host with
+// replayed graphs. A decoder is written once, as pieces of tensor work and loops over them:
+//
+//   loops.piece([&] { first(); });
+//   loops.while_any(active, [&] { loops.piece([&] { step(); }); });
+//
+// Pieces change tensors in place: under a graph they run once, to be recorded, and a loop's flags
+// are read again and again at the same address.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "algorithms/gpu/host_read.h"
+
+namespace rtfx {
+
+class Loops {
+ public:
+  virtual ~Loops() = default;
+  /// Tensor work without a loop in it.
+  virtual void piece(const std::function<void()>& work) = 0;
+  /// `body` as long as any of `flags` (bool, at least one element) is set; tested before each
+  /// round.
+  virtual void while_any(const at::Tensor& flags, const std::function<void()>& body) = 0;
+};
+
+/// The host runs everything and reads the flags back: one host read per test.
+class HostLoops : public Loops {
+ public:
+  explicit HostLoops(HostReads& reads) : reads_(reads) {}
+  void piece(const std::function<void()>& work) override { work(); }
+  void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
+    while (reads_.any(flags)) body();
+  }
+
+ private:
+  HostReads& reads_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,58 @@
+// A search written against Loops (algorithms/gpu/loops.h), recorded for one size of batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/gpu/loops.h"
+
+namespace rtfx {
+
+/// How loops are driven: "none" (the host), "replay" (the host launches a recorded graph per
+/// piece), "conditional" (one graph with while nodes).
+struct GraphForm {
+  /// Throws UserError when `graphs` needs a GPU and `device` is none. Where the driver is too old
+  /// for conditional nodes, says so on standard error and returns "none".
+  static std::string available(const std::string& graphs, at::Device device,
+                               const std::string& decoder);
+};
+
+/// Batches of up to `rows` x `frames` run in the same recorded graphs; a larger one has them
+/// recorded again, for the largest of each seen so far. Rows that a batch does not have are of
+/// length 0.
+class RecordedSearch {
+ public:
+  /// Work on encoded [rows, frames, X] and lengths [rows] (int64), through `loops`.
+  using Search =
+      std::function<Hypotheses(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops)>;
+
+  RecordedSearch(std::string graphs, Search search);
+  ~RecordedSearch();
+
+  /// Records for batches up to `limits`. `like`: any tensor of encoded's dtype, device and width X.
+  void prepare(const Limits& limits, const at::Tensor& like);
+
+  /// encoded [B, T', X], lengths [B] int64. The result is the caller's. Waits for the device only
+  /// for "replay", once per test of a loop, and where it has to record anew.
+  Hypotheses run(const at::Tensor& encoded, const at::Tensor& lengths, HostReads& reads);
+
+  /// Times that something was recorded.
+  int64_t captures() const { return captures_; }
+
+ private:
+  struct Recording;
+  void record(int64_t rows, int64_t frames, const at::Tensor& like);
+
+  std::string graphs_;
+  Search search_;
+  std::unique_ptr<Recording> recording_;
+  int64_t captures_ = 0;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,27 @@
+#include <cuda_runtime.h>
+
+#include "algorithms/gpu/check.h"
+#include "algorithms/shared/beams/backtrace_walk.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int64_t kThreads = 64;  // few: rows should spread over the processors
+
+__global__ void backtrace_kernel(BacktraceArrays arrays) {
+  const int64_t row = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (row >= arrays.batch * arrays.nbest) return;
+  backtrace_walk(arrays, row / arrays.nbest, row % arrays.nbest);
+}
+
+}  // namespace
+
+void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream) {
+  const int64_t rows = arrays.batch * arrays.nbest;
+  if (rows == 0) return;
+  const auto blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  backtrace_kernel<<<blocks, kThreads, 0, stream>>>(arrays);
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace rtfx

@@ -1,0 +1,165 @@
+#include "algorithms/shared/beams/host_beam.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/gpu/sync_debug.h"
+
+namespace rtfx {
+namespace {
+
+constexpr double kImpossible = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+HostHypothesis HostHypothesis::after(PredictionTree::Text next, double log_prob,
+                                     int64_t duration) const {
+  HostHypothesis result = *this;
+  result.score += log_prob;
+  result.time += duration;
+  if (next != text) {
+    result.text = next;
+    result.frames.push_back(static_cast<int32_t>(time));
+    result.durations.push_back(static_cast<int32_t>(duration));
+  }
+  return result;
+}
+
+double log_add(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return low == kImpossible ? high : high + std::log1p(std::exp(low - high));
+}
+
+void keep_best(HostBeam& beam, size_t count) {
+  std::stable_sort(beam.begin(), beam.end(), [](const HostHypothesis& a, const HostHypothesis& b) {
+    return a.score > b.score;
+  });
+  if (beam.size() > count) beam.resize(count);
+}
+
+void merge_equal(HostBeam& beam, bool same_time) {
+  std::map<std::pair<PredictionTree::Text, int64_t>, size_t> places;
+  HostBeam merged;
+  for (HostHypothesis& hypothesis : beam) {
+    const auto [found, fresh] =
+        places.emplace(std::pair{hypothesis.text, same_time ? hypothesis.time : 0}, merged.size());
+    if (fresh) {
+      merged.push_back(std::move(hypothesis));
+    } else {
+      double& score = merged[found->second].score;
+      score = log_add(score, hypothesis.score);
+    }
+  }
+  beam = std::move(merged);
+}
+
+std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count) {
+  std::vector<int32_t> order(static_cast<size_t>(labels));
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + std::min(labels, count);
+  std::partial_sort(order.begin(), end, order.end(), [row](int32_t a, int32_t b) {
+    return row[a] > row[b] || (row[a] == row[b] && a < b);
+  });
+  order.erase(end, order.end());
+  return order;
+}
+
+bool HostLogProbs::nan() const {
+  const float* begin = values_.const_data_ptr<float>();
+  return std::any_of(begin, begin + values_.numel(), [](float x) { return std::isnan(x); });
+}
+
+HostLogProbs HostLattice::log_probs(const std::vector<Place>& places) {
+  std::vector<PredictionTree::Text> texts;
+  std::vector<at::Tensor> frames;
+  for (const Place& place : places) {
+    texts.push_back(place.text);
+    frames.push_back(encoded_[place.time]);
+  }
+  ++joint_calls_;
+  const LogProbs next =
+      transducer_.log_probs(at::stack(frames), tree_.outputs(texts), temperature_);
+  const at::Tensor all =
+      next.durations.defined() ? at::cat({next.labels, next.durations}, 1) : next.labels;
+  return {host_.values(all), next.labels.size(1)};
+}
+
+HostLogProbs HostLattice::log_probs(const HostBeam& beam) {
+  std::vector<Place> places;
+  for (const HostHypothesis& hypothesis : beam)
+    places.push_back({hypothesis.text, hypothesis.time});
+  return log_probs(places);
+}
+
+std::vector<Move> HostLattice::moves(const HostLogProbs& next, size_t i) const {
+  if (durations_.empty()) return {Move{}};
+  std::vector<Move> moves;
+  for (size_t d = 0; d < durations_.size(); ++d) {
+    const int64_t frames = durations_[d];
+    moves.push_back(
+        {std::max<int64_t>(1, frames), frames, next.duration(i, static_cast<int64_t>(d))});
+  }
+  return moves;
+}
+
+std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool score_norm,
+                             int64_t nbest) {
+  const auto key = [&](const HostHypothesis& h) {
+    return score_norm ? h.score / static_cast<double>(tree.length(h.text) + 1) : h.score;
+  };
+  std::stable_sort(beam.begin(), beam.end(), [&](const HostHypothesis& a, const HostHypothesis& b) {
+    return key(a) > key(b);
+  });
+  if (beam.size() > static_cast<size_t>(nbest)) beam.resize(static_cast<size_t>(nbest));
+  std::vector<Hypothesis> ranked;
+  for (const HostHypothesis& h : beam) {
+    ranked.push_back(
+        {tree.tokens(h.text), h.frames, h.durations, static_cast<float>(h.score), false});
+  }
+  return ranked;
+}
+
+Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
+                int64_t nbest, const at::Tensor& encoded, const at::Tensor& lengths) {
+  const auto batch = static_cast<int64_t>(utterances.size());
+  size_t longest = 0;
+  for (const auto& ranked : utterances)
+    for (const Hypothesis& h : ranked) longest = std::max(longest, h.tokens.size());
+  const at::Tensor wide = at::zeros({batch, nbest, static_cast<int64_t>(longest)}, at::kInt);
+  NBest list{at::zeros({batch, nbest}, at::kInt), wide, wide.clone(),
+             with_durations ? wide.clone() : at::Tensor(),
+             at::full({batch, nbest}, -std::numeric_limits<float>::infinity())};
+  for (int64_t b = 0; b < batch; ++b) {
+    const std::vector<Hypothesis>& ranked = utterances[static_cast<size_t>(b)];
+    for (size_t i = 0; i < ranked.size(); ++i) {
+      const auto n = static_cast<int64_t>(i);
+      const auto put = [&](const at::Tensor& to, const std::vector<int32_t>& values) {
+        if (to.defined())
+          std::copy(values.begin(), values.end(), to[b][n].mutable_data_ptr<int32_t>());
+      };
+      list.lengths[b][n] = static_cast<int32_t>(ranked[i].tokens.size());
+      list.scores[b][n] = ranked[i].score;
+      put(list.tokens, ranked[i].tokens);
+      put(list.frames, ranked[i].frames);
+      put(list.durations, ranked[i].durations);
+    }
+  }
+  const auto best = [](const at::Tensor& t) { return t.defined() ? t.select(1, 0) : t; };
+  Hypotheses result{best(list.lengths),   best(list.tokens), best(list.frames),
+                    best(list.durations), best(list.scores), {}};
+  if (nbest > 1) result.nbest = list;
+  {
+    const AllowSync allow;
+    result = result.each([&](const at::Tensor& t) { return t.to(encoded.device()); });
+  }
+  result.nan = rows_with_nan(encoded, lengths).logical_or(result.scores.isinf());
+  return result;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,118 @@
+// What the searches over one utterance on the host (alsd, aes) share: a beam as a list.
+//
+// All orders are stable: of equal scores the hypothesis that stands earlier comes first.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/hypotheses.h"
+#include "algorithms/shared/beams/prediction_tree.h"
+#include "algorithms/shared/transducer/transducer.h"
+
+namespace rtfx {
+
+struct HostHypothesis {
+  PredictionTree::Text text = PredictionTree::kEmpty;
+  double score = 0;                                  // natural logarithm
+  int64_t time = 0;                                  // next frame
+  std::vector<int32_t> frames = {}, durations = {};  // of each token
+
+  /// After a symbol that moves `duration` frames: a blank, or with another `text` a token, which is
+  /// emitted at `time`.
+  HostHypothesis after(PredictionTree::Text next, double log_prob, int64_t duration) const;
+};
+using HostBeam = std::vector<HostHypothesis>;
+
+/// ln(e^a + e^b); -inf if both are.
+double log_add(double a, double b);
+
+/// Best first, no more than `count`.
+void keep_best(HostBeam& beam, size_t count);
+
+/// Hypotheses of the same text (and next frame, if `same_time`) become one, with the sum of their
+/// probabilities, in the place of the first of them.
+void merge_equal(HostBeam& beam, bool same_time);
+
+/// Labels [0, count) of `row` with the largest values, best first, the lowest of equals.
+std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count);
+
+/// Log-probabilities on the host, one row for each place in the lattice that was asked for.
+class HostLogProbs {
+ public:
+  HostLogProbs(at::Tensor values, int64_t labels) : values_(std::move(values)), labels_(labels) {}
+
+  const float* row(size_t i) const {
+    return values_.const_data_ptr<float>() + static_cast<int64_t>(i) * values_.size(1);
+  }
+  double label(size_t i, int64_t label) const { return row(i)[label]; }
+  double duration(size_t i, int64_t index) const { return row(i)[labels_ + index]; }
+  int64_t labels() const { return labels_; }                       // V+1
+  int64_t durations() const { return values_.size(1) - labels_; }  // D, 0 for RNN-T
+  bool nan() const;
+
+ private:
+  at::Tensor values_;  // [n, V+1+D] float32
+  int64_t labels_;
+};
+
+/// A way for a symbol to move in time. RNN-T has one: blank moves a frame, a token none.
+struct Move {
+  int64_t of_blank = 1, of_token = 0;  // frames; TDT: the duration, but 1 for blank where that is 0
+  double log_prob = 0;                 // of the duration
+};
+
+/// The lattice of one utterance.
+class HostLattice {
+ public:
+  /// encoded [T, H], projected. All must outlive this.
+  HostLattice(const Transducer& transducer, const at::Tensor& encoded, double temperature,
+              HostReads& host)
+      : transducer_(transducer),
+        encoded_(encoded),
+        temperature_(temperature),
+        host_(host),
+        tree_(transducer),
+        durations_(transducer.duration_list()) {}
+
+  int64_t frames() const { return encoded_.size(0); }
+  PredictionTree& tree() { return tree_; }
+  const PredictionTree& tree() const { return tree_; }
+
+  /// What may come after each text at its frame. One joint call, one host read.
+  struct Place {
+    PredictionTree::Text text;
+    int64_t time;
+  };
+  HostLogProbs log_probs(const std::vector<Place>& places);
+  HostLogProbs log_probs(const HostBeam& beam);
+
+  /// By duration index; `i`: row of `next`.
+  std::vector<Move> moves(const HostLogProbs& next, size_t i) const;
+
+  int64_t joint_calls() const { return joint_calls_; }
+
+ private:
+  const Transducer& transducer_;
+  const at::Tensor& encoded_;
+  double temperature_;
+  HostReads& host_;
+  PredictionTree tree_;
+  std::vector<int64_t> durations_;
+  int64_t joint_calls_ = 0;
+};
+
+/// Hypotheses by score / (tokens + 1) if `score_norm`, else by score, best first, `nbest` at most.
+std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool score_norm,
+                             int64_t nbest);
+
+/// Ranked hypotheses of each utterance as results on the device, with a list if `nbest` is more
+/// than one. encoded [B, T', X] and lengths [B]: as BatchedHypotheses takes them. Waits for the
+/// device.
+Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
+                int64_t nbest, const at::Tensor& encoded, const at::Tensor& lengths);
+
+}  // namespace rtfx

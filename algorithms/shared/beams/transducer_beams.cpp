@@ -1,0 +1,89 @@
+#include "algorithms/shared/beams/transducer_beams.h"
+
+#include <ATen/ATen.h>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/shared/beams/top_k.h"
+
+namespace rtfx {
+
+TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
+                                 const at::Tensor& encoded, const at::Tensor& lengths, int64_t beam,
+                                 int64_t columns)
+    : hypotheses(transducer.is_tdt() ? Lattice::tdt : Lattice::rnnt, lengths.size(0), beam, columns,
+                 transducer.blank(), transducer.device()),
+      encoded(encoded),
+      lengths(lengths.unsqueeze(1)),
+      prediction(transducer.start(lengths.size(0) * beam)),
+      first_row((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)),
+      transducer_(transducer),
+      lm_(lm) {
+  if (lm_.model != nullptr) lm_states = lm_.model->initial_states(lengths.size(0) * beam);
+}
+
+LogProbs TransducerBeams::log_probs(const at::Tensor& frames, double temperature) const {
+  const at::Tensor safe = at::minimum(frames, lengths - 1).clamp_min(0);
+  const at::Tensor index = safe.unsqueeze(2).expand({-1, -1, encoded.size(2)});
+  const at::Tensor output = prediction.output.view({safe.size(0), safe.size(1), -1});
+  return transducer_.log_probs(encoded.gather(1, index), output, temperature);
+}
+
+at::Tensor TransducerBeams::fused(const LogProbs& next) const {
+  if (lm_.model == nullptr) return next.labels;
+  const at::Tensor scores = lm_.model->scores(lm_states);
+  return fuse(next.labels, scores.view({hypotheses.batch, hypotheses.beam, -1}), *lm_.options);
+}
+
+Expansions TransducerBeams::expand(const LogProbs& next, const at::Tensor& fused,
+                                   int64_t count) const {
+  const TopK best = top_k(lm_.early() ? next.labels : fused, count);
+  Expansions all{
+      best.indices, fused.gather(2, best.indices), next.labels.gather(2, best.indices), {}};
+  if (!transducer_.is_tdt()) return all;
+
+  const auto pairs = [&](const at::Tensor& labels) {
+    return (labels.unsqueeze(3) + next.durations.unsqueeze(2)).flatten(2);
+  };
+  const at::Tensor scores = pairs(all.scores), acoustic = pairs(all.acoustic);
+  const TopK top = top_k(scores, count);
+  const int64_t values = next.durations.size(2);
+  const at::Tensor labels = all.labels.gather(2, top.indices.div(values, "floor"));
+  const at::Tensor frames = transducer_.duration_values().take(top.indices.remainder(values));
+  return {labels, top.values, acoustic.gather(2, top.indices),
+          at::where(labels == transducer_.blank(), frames.clamp_min(1), frames)};
+}
+
+Choice TransducerBeams::choose(const at::Tensor& scores, const at::Tensor& labels,
+                               const at::Tensor& durations, const at::Tensor& open) const {
+  const BeamHypotheses& h = hypotheses;
+  const TopK best = top_k(scores.flatten(1), h.beam);
+  const at::Tensor any = open.any(1, /*keepdim=*/true);
+  const at::Tensor own = at::arange(h.beam, labels.options());
+  const auto of_best = [&](const at::Tensor& values) {
+    return values.defined() ? values.flatten(1).gather(1, best.indices) : values;
+  };
+  return {at::where(any, best.indices.div(scores.size(2), "floor"), own),
+          of_best(labels).masked_fill(any.logical_not(), -1), at::where(any, best.values, h.scores),
+          of_best(durations)};
+}
+
+void TransducerBeams::advance(const at::Tensor& parents, const at::Tensor& labels) {
+  const int64_t blank = transducer_.blank();
+  const at::Tensor rows = (first_row + parents).flatten();
+  const at::Tensor label = labels.flatten();
+  const at::Tensor token = (label >= 0).logical_and(label != blank);
+  const at::Tensor output = prediction.output.index_select(0, rows);
+  const PredictionState state = prediction.state.rows(rows);
+  const Transducer::Prediction next =
+      transducer_.predict(at::where(token, label, at::full_like(label, blank)), state);
+  at::where_out(prediction.output, token.unsqueeze(1), next.output, output);
+  prediction.state.assign(state.select(token, next.state));
+  if (lm_.model == nullptr) return;
+  lm_states.copy_(lm_.model->next_states(lm_states.index_select(0, rows), label));
+}
+
+Hypotheses TransducerBeams::result(int64_t nbest, bool score_norm) const {
+  return hypotheses.result(nbest, score_norm, rows_with_nan(encoded, lengths.squeeze(1)));
+}
+
+}  // namespace rtfx

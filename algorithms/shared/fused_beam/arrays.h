@@ -1,0 +1,118 @@
+// What the phases of a fused step read and write: plain pointers to device memory (or to the
+// host's, where they run on a CPU). No LibTorch here: the kernels include it.
+//
+// B utterances, K slots each, R = B * K rows: row b * K + k is slot k of utterance b.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "algorithms/gpu/thread_block.h"
+#include "algorithms/shared/ngram_lm/view.h"
+
+namespace rtfx::fused_beam {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+/// a * b, rounded: as operators that do one thing at a time have it.
+RTFX_DEVICE inline float product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);  // not to be contracted with the sum that follows
+#else
+  return a * b;
+#endif
+}
+
+enum class Precision : int32_t { fp32, bf16, fp16 };
+
+RTFX_DEVICE inline float to_float(float x) { return x; }
+RTFX_DEVICE inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+RTFX_DEVICE inline float to_float(__half x) { return __half2float(x); }
+
+template <class T>
+RTFX_DEVICE T from_float(float x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(x);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(x);
+  } else {
+    return x;
+  }
+}
+
+/// work(T()) with the type of such an element: asked for once, and not for each of many elements,
+/// whose loads would wait for each other.
+template <class Work>
+RTFX_DEVICE auto by_type(Precision precision, const Work& work) {
+  switch (precision) {
+    case Precision::bf16:
+      return work(__nv_bfloat16());
+    case Precision::fp16:
+      return work(__half());
+    default:
+      return work(float());
+  }
+}
+
+/// A tensor of the model's dtype.
+struct Elements {
+  void* data = nullptr;
+  Precision precision = Precision::fp32;
+
+  template <class T>
+  RTFX_DEVICE T* as() const {
+    return static_cast<T*>(data);
+  }
+  RTFX_DEVICE float get(int64_t i) const {
+    return by_type(precision, [&](auto type) { return to_float(as<decltype(type)>()[i]); });
+  }
+};
+
+/// BeamHypotheses, and the frames of the utterances.
+struct Beams {
+  int32_t batch, beam, blank;
+  int64_t hash_multiplier;
+  const int64_t* frames;                                            // [B]
+  float* scores;                                                    // [R]
+  int64_t *hash, *last_label, *lengths, *time, *prefix_hash, *run;  // [R]
+  int32_t *tree_labels, *tree_parents, *tree_durations;             // [C, R]; durations: TDT
+  int64_t* column;                                                  // [1]
+
+  RTFX_HOST_DEVICE int32_t rows() const { return batch * beam; }
+  /// Hash of a text with `hash` and a token more.
+  RTFX_DEVICE int64_t extended(int64_t hash, int32_t token) const {
+    const auto bits = static_cast<uint64_t>(hash) * static_cast<uint64_t>(hash_multiplier);
+    return static_cast<int64_t>(bits + 1 + static_cast<uint64_t>(token));
+  }
+  /// Holds a hypothesis with a frame left.
+  RTFX_DEVICE bool active(int32_t row) const {
+    const float score = scores[row];
+    return frames_left(row) > 0 && score > kNothing;
+  }
+  RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
+};
+
+/// Shallow fusion with an n-gram model (ngram_lm/fusion.h). states null: none.
+struct Fusion {
+  NgramView lm;
+  int32_t* states;  // [R]
+  float alpha, beta;
+  bool full;             // blank is rescaled along with the tokens
+  float blank_scale;     // 1 + alpha
+  float least_log_rest;  // least ln(1 - p(blank))
+  bool early;            // labels are taken by acoustic scores
+  bool acoustic_forced_blank;
+};
+
+/// What each row takes from the step before.
+struct Moves {
+  int32_t* parents;  // [R] row
+  int32_t* tokens;   // [R] token, or -1: the same text as the parent
+  int32_t* turn;     // [1] 0 or 1: where LSTM states are written, beside those of the step before
+};
+
+}  // namespace rtfx::fused_beam

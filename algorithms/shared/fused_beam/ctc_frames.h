@@ -1,0 +1,200 @@
+// CTC prefix beam search (algorithms/decoders/beam/ctc_beam): all frames of an utterance by one
+// block.
+#pragma once
+
+#include "algorithms/shared/fused_beam/append.h"
+#include "algorithms/shared/ngram_lm/advance_row.h"
+
+namespace rtfx::fused_beam {
+
+/// A hypothesis of an utterance, in memory that the block shares.
+struct Prefix {
+  Key candidate;  // what it takes: hypothesis * (V+1) + label, and the score of both
+  int64_t hash, prefix_hash;
+  int32_t length, last_label;  // tokens; last label, blank included, -1 at the start
+  float chosen, score;         // before and after equal texts became one
+  int32_t lm_state, lm_row;    // row of lm_scores with its tokens' scores, K per utterance
+  bool new_token;
+};
+
+/// From `beams` at the start to `beams` after the last frame. The tree's columns behind an
+/// utterance's last frame say that its hypotheses stay. Candidates are not stored: each thread
+/// computes those that it compares.
+struct CtcFrames {
+  static constexpr int32_t kThreads = 512;
+
+  Beams beams;
+  const float* log_probs;  // [B, columns, V+1]
+  int32_t columns;         // T', frames and columns of the tree
+  Fusion fusion;           // early and full do not matter: all labels are candidates
+  float* lm_scores;        // [B, K, V] work, null without a language model
+  float threshold;
+  bool sum;  // of equal texts; otherwise the best one
+
+  int32_t blocks() const { return beams.batch; }
+  int64_t shared_bytes() const {
+    return beams.beam * static_cast<int64_t>(2 * sizeof(Prefix) + sizeof(int32_t));
+  }
+
+  template <class Block>
+  RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
+    auto* now = static_cast<Prefix*>(shared);
+    Prefix* next = now + beams.beam;
+    auto* row_in_use = reinterpret_cast<int32_t*>(next + beams.beam);
+    load(block, utterance, now);
+    const auto frames = static_cast<int32_t>(beams.frames[utterance]);
+    for (int32_t t = 0; t < frames; ++t) {
+      choose(block, utterance, t, now, next);
+      for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
+        take(utterance, t, now, next, k);
+      block.sync();
+      for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
+        next[k].score = merged(next, k);
+      block.sync();
+      if (fusion.states != nullptr) score_tokens(block, utterance, next, row_in_use);
+      Prefix* const before = now;
+      now = next;
+      next = before;
+    }
+    store(block, utterance, now, frames);
+  }
+
+ private:
+  RTFX_DEVICE int32_t labels() const { return beams.blank + 1; }
+  RTFX_DEVICE float* lm_row(int32_t utterance, int32_t row) const {
+    return lm_scores + (int64_t{utterance} * beams.beam + row) * beams.blank;
+  }
+
+  /// All slots have the same text at the start, and so the same row.
+  template <class Block>
+  RTFX_DEVICE void load(Block& block, int32_t utterance, Prefix* now) const {
+    const int32_t first = utterance * beams.beam;
+    for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
+      const int32_t row = first + k;
+      now[k] = {0,
+                beams.hash[row],
+                beams.prefix_hash[row],
+                static_cast<int32_t>(beams.lengths[row]),
+                static_cast<int32_t>(beams.last_label[row]),
+                beams.scores[row],
+                beams.scores[row],
+                fusion.states != nullptr ? fusion.states[row] : 0,
+                0,
+                false};
+    }
+    block.sync();
+    if (fusion.states != nullptr)
+      advance_row(block, fusion.lm, now[0].lm_state, lm_row(utterance, 0), nullptr);
+  }
+
+  /// The K best of all hypotheses with all labels.
+  template <class Block>
+  RTFX_DEVICE void choose(Block& block, int32_t utterance, int32_t t, const Prefix* now,
+                          Prefix* next) const {
+    const float* frame = log_probs + (int64_t{utterance} * columns + t) * labels();
+    select(
+        block, beams.beam * labels(), beams.beam,
+        [&](int32_t i) {
+          const Prefix& p = now[i / labels()];
+          const int32_t label = i % labels();
+          float score = frame[label] + p.score;
+          if (fusion.states != nullptr && is_new_token(p, label))
+            score += bonus(lm_row(utterance, p.lm_row)[label]);
+          return key_of(score, i);
+        },
+        [&](int32_t k, Key key) {
+          if (is_mine(block, k)) next[k].candidate = key;
+        });
+    block.sync();
+  }
+
+  RTFX_DEVICE bool is_new_token(const Prefix& p, int32_t label) const {
+    return label != beams.blank && label != p.last_label;
+  }
+  RTFX_DEVICE float bonus(float lm) const {
+    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    return (fusion.alpha == 0 ? 0.0f : product(lm, fusion.alpha)) + fusion.beta;
+  }
+
+  RTFX_DEVICE void take(int32_t utterance, int32_t t, const Prefix* now, Prefix* next,
+                        int32_t k) const {
+    Prefix& p = next[k];
+    const int32_t index = index_of(p.candidate), label = index % labels(),
+                  parent = index / labels();
+    const Prefix& from = now[parent];
+    const float value = value_of(p.candidate);
+    p.chosen = value > value_of(next[0].candidate) - threshold ? value : kNothing;
+    p.new_token = is_new_token(from, label);
+    p.hash = p.new_token ? beams.extended(from.hash, label) : from.hash;
+    p.prefix_hash = p.new_token ? from.hash : from.prefix_hash;
+    p.length = from.length + static_cast<int32_t>(p.new_token);
+    p.last_label = label;
+    p.lm_row = from.lm_row;
+    p.lm_state = from.lm_state;
+    if (p.new_token && fusion.states != nullptr)
+      p.lm_state = look_up(fusion.lm, from.lm_state, label).next;
+    write_tree(utterance, t, k, label, parent);
+  }
+
+  RTFX_DEVICE void write_tree(int32_t utterance, int32_t t, int32_t k, int32_t label,
+                              int32_t parent) const {
+    const int64_t place = int64_t{t} * beams.rows() + utterance * beams.beam + k;
+    beams.tree_labels[place] = label;
+    beams.tree_parents[place] = parent;
+  }
+
+  RTFX_DEVICE float merged(const Prefix* all, int32_t k) const {
+    const Prefix& own = all[k];
+    return merged_score(
+        beams.beam, k, [&](int32_t j) { return all[j].chosen; },
+        [&](int32_t j) {
+          return all[j].hash == own.hash && all[j].last_label == own.last_label &&
+                 all[j].length == own.length;
+        },
+        sum);
+  }
+
+  /// What may follow the hypotheses that have a new token. The others keep their rows, K at most
+  /// together with the new ones.
+  template <class Block>
+  RTFX_DEVICE void score_tokens(Block& block, int32_t utterance, Prefix* all,
+                                int32_t* row_in_use) const {
+    const auto is_fresh = [](const Prefix& p) { return p.new_token && p.score > kNothing; };
+    for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) row_in_use[k] = 0;
+    block.sync();
+    for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
+      if (!is_fresh(all[k])) row_in_use[all[k].lm_row] = 1;
+    block.sync();
+    if (block.thread() == 0) {
+      int32_t row = 0;
+      for (int32_t k = 0; k < beams.beam; ++k) {
+        if (!is_fresh(all[k])) continue;
+        while (row_in_use[row] != 0) ++row;
+        all[k].lm_row = row++;
+      }
+    }
+    block.sync();
+    for (int32_t k = 0; k < beams.beam; ++k)
+      if (is_fresh(all[k]))
+        advance_row(block, fusion.lm, all[k].lm_state, lm_row(utterance, all[k].lm_row), nullptr);
+  }
+
+  template <class Block>
+  RTFX_DEVICE void store(Block& block, int32_t utterance, const Prefix* all, int32_t frames) const {
+    const int32_t first = utterance * beams.beam;
+    for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
+      const int32_t row = first + k;
+      beams.scores[row] = all[k].score;
+      beams.hash[row] = all[k].hash;
+      beams.prefix_hash[row] = all[k].prefix_hash;
+      beams.lengths[row] = all[k].length;
+      beams.last_label[row] = all[k].last_label;
+      beams.time[row] = frames;
+      if (fusion.states != nullptr) fusion.states[row] = all[k].lm_state;
+      for (int32_t t = frames; t < columns; ++t) write_tree(utterance, t, k, -1, k);
+    }
+    if (utterance == 0 && block.thread() == 0) *beams.column = columns;
+  }
+};
+
+}  // namespace rtfx::fused_beam

@@ -1,0 +1,145 @@
+// The elementwise parts of joint and prediction network: each block has a piece of a row.
+#pragma once
+
+#include <cmath>
+
+#include "algorithms/shared/fused_beam/arrays.h"
+
+namespace rtfx::fused_beam {
+
+enum class Activation : int32_t { relu, tanh, sigmoid };  // as Joint::Activation
+
+RTFX_DEVICE inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+/// Rows of `width` elements, cut into pieces that have an element for each thread of a GPU's block:
+/// an element waits for memory as long as a row would.
+struct Pieces {
+  static constexpr int32_t kThreads = 128;
+
+  int32_t rows, width;
+
+  RTFX_HOST_DEVICE int32_t of_row() const { return (width + kThreads - 1) / kThreads; }
+  int32_t blocks() const { return rows * of_row(); }
+
+  /// work(row, i) for each element of one piece.
+  template <class Block, class Work>
+  RTFX_DEVICE void each(const Block& block, int32_t piece, const Work& work) const {
+    const int32_t row = piece / of_row(), begin = piece % of_row() * kThreads;
+    const int32_t end = begin + kThreads < width ? begin + kThreads : width;
+    for (int32_t i = begin + block.thread(); i < end; i += block.threads()) work(row, i);
+  }
+};
+
+/// The joint's hidden units, act(e + g), at `frame` or at each hypothesis' own; frames are clamped
+/// to the utterance.
+struct Hidden {
+  static constexpr int32_t kThreads = Pieces::kThreads;
+
+  Beams beams;
+  Elements encoded;      // [B, T', H]
+  Elements prediction;   // [R, H]
+  Elements hidden;       // [R, H]
+  const int64_t* frame;  // [1], or null
+  int64_t frames;        // T'
+  Pieces pieces;         // R, H
+  Activation activation;
+
+  int32_t blocks() const { return pieces.blocks(); }
+  int64_t shared_bytes() const { return 0; }
+
+  template <class Block>
+  RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
+    by_type(hidden.precision, [&](auto type) {
+      using T = decltype(type);
+      pieces.each(block, piece, [&](int32_t row, int32_t i) {
+        const int64_t place = int64_t{row} * pieces.width + i;
+        const T g = load_constant(prediction.as<T>() + place);
+        const T e = load_constant(encoded.as<T>() + frame_of(row) * pieces.width + i);
+        const T sum = from_float<T>(to_float(e) + to_float(g));
+        hidden.as<T>()[place] = from_float<T>(active(to_float(sum)));
+      });
+    });
+  }
+
+ private:
+  /// Of all utterances' frames.
+  RTFX_DEVICE int64_t frame_of(int32_t row) const {
+    const int32_t b = row / beams.beam;
+    const int64_t last = beams.frames[b] - 1, time = frame == nullptr ? beams.time[row] : *frame;
+    const int64_t valid = time < last ? time : last;
+    return b * frames + (valid > 0 ? valid : 0);
+  }
+  RTFX_DEVICE float active(float x) const {
+    switch (activation) {
+      case Activation::relu:
+        return x < 0 ? 0 : x;  // a NaN stays one
+      case Activation::tanh:
+        return tanhf(x);
+      default:
+        return sigmoid(x);
+    }
+  }
+};
+
+/// One LSTM layer's units: rows with a token go on from their parent's state, the others take it as
+/// it is. Gates in the order i, f, g, o.
+///
+/// States are kept twice: all rows read what others overwrite, so they write beside it, and the two
+/// change places (Moves::turn).
+struct LstmCell {
+  static constexpr int32_t kThreads = Pieces::kThreads;
+
+  Moves moves;
+  Elements input_gates;  // [V+1, 4P] by token, or [R, 4P] by row; without bias
+  bool by_token;
+  Elements recurrent_gates;             // [R, 4P] of the rows before the step; without bias
+  Elements input_bias, recurrent_bias;  // [4P]
+  Elements h, c;                        // [2, R, P] of this layer
+  Elements output;                      // [R, P] h after the step, always here
+  Pieces pieces;                        // R, P
+
+  int32_t blocks() const { return pieces.blocks(); }
+  int64_t shared_bytes() const { return 0; }
+
+  template <class Block>
+  RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
+    by_type(output.precision, [&](auto type) {
+      using T = decltype(type);
+      pieces.each(block, piece, [&](int32_t row, int32_t i) { step<T>(row, i); });
+    });
+  }
+
+ private:
+  template <class T>
+  RTFX_DEVICE void step(int32_t row, int32_t i) const {
+    const int32_t token = moves.tokens[row], parent = moves.parents[row], turn = *moves.turn;
+    const int64_t width = pieces.width, place = row * width + i;
+    const int64_t from = int64_t{1 - turn} * pieces.rows * width + parent * width + i;
+    const int64_t to = int64_t{turn} * pieces.rows * width + place;
+    T new_h = load_constant(h.as<T>() + from), new_c = load_constant(c.as<T>() + from);
+    if (token >= 0) {
+      const int64_t input = int64_t{by_token ? token : row} * 4 * width;
+      T terms[4][4];
+      for (int32_t gate = 0; gate < 4; ++gate) {
+        const int64_t column = gate * width + i;
+        terms[gate][0] = load_constant(input_gates.as<T>() + input + column);
+        terms[gate][1] = load_constant(recurrent_gates.as<T>() + parent * 4 * width + column);
+        terms[gate][2] = load_constant(input_bias.as<T>() + column);
+        terms[gate][3] = load_constant(recurrent_bias.as<T>() + column);
+      }
+      const auto gate = [&terms](int32_t number) {
+        const T* of = terms[number];
+        return to_float(of[0]) + to_float(of[1]) + to_float(of[2]) + to_float(of[3]);
+      };
+      const float kept = sigmoid(gate(1)) * to_float(new_c);
+      const float cell = kept + sigmoid(gate(0)) * tanhf(gate(2));
+      new_c = from_float<T>(cell);
+      new_h = from_float<T>(sigmoid(gate(3)) * tanhf(cell));
+    }
+    h.as<T>()[to] = new_h;
+    c.as<T>()[to] = new_c;
+    output.as<T>()[place] = new_h;
+  }
+};
+
+}  // namespace rtfx::fused_beam

@@ -1,0 +1,54 @@
+#include "algorithms/shared/fused_beam/views.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace rtfx::fused_beam {
+
+Elements elements(const at::Tensor& t) {
+  RTFX_CHECK(t.is_contiguous(), "a tensor of a fused step");
+  const at::ScalarType type = t.scalar_type();
+  const Precision precision = type == at::kBFloat16 ? Precision::bf16
+                              : type == at::kHalf   ? Precision::fp16
+                                                    : Precision::fp32;
+  // Phases do not write where they are given a constant.
+  return {const_cast<void*>(t.const_data_ptr()), precision};
+}
+
+Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
+  RTFX_CHECK(frames.is_contiguous(), "frames of a fused step");
+  return {static_cast<int32_t>(h.batch),
+          static_cast<int32_t>(h.beam),
+          static_cast<int32_t>(h.blank),
+          h.hash_multiplier,
+          frames.const_data_ptr<int64_t>(),
+          data<float>(h.scores),
+          data<int64_t>(h.hash),
+          data<int64_t>(h.last_label),
+          data<int64_t>(h.lengths),
+          data<int64_t>(h.time),
+          data<int64_t>(h.prefix_hash),
+          data<int64_t>(h.run),
+          data<int32_t>(h.labels),
+          data<int32_t>(h.parents),
+          data<int32_t>(h.durations),
+          data<int64_t>(h.column)};
+}
+
+Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states) {
+  if (lm == nullptr || (options->alpha == 0 && options->beta == 0)) return {};
+  return {lm->view(),
+          data<int32_t>(states),
+          static_cast<float>(options->alpha),
+          static_cast<float>(options->beta),
+          options->blank_scoring == "lm_weighted_full",
+          static_cast<float>(1 + options->alpha),
+          static_cast<float>(std::log(options->blank_eps)),
+          options->pruning == "early",
+          /*acoustic_forced_blank=*/false};
+}
+
+}  // namespace rtfx::fused_beam

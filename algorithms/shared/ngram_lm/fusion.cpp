@@ -1,0 +1,143 @@
+#include "algorithms/shared/ngram_lm/fusion.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "base/error.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+namespace {
+
+constexpr double kMaxWeight = 100;
+
+std::vector<OptionField<LmOptions>> common_fields() {
+  return {
+      option("path", &LmOptions::path,
+             "ARPA file over token ids, plain or gzip, or a binary copy of one"),
+      option("alpha", &LmOptions::alpha, "weight of the language model's log-probabilities", 0,
+             kMaxWeight),
+      option("normalize_unk", &LmOptions::normalize_unk,
+             "tokens that are not in the model share the probability of <unk>"),
+      option("cache", &LmOptions::cache,
+             "keep a binary copy, <path>.ngpulm, and read it the next time"),
+      option("memory_limit_mib", &LmOptions::memory_limit_mib,
+             "refuse a model that needs more MiB; 0: no limit", 0, int64_t{1} << 20),
+  };
+}
+
+/// What makes two requests one: the file as it is now, and what is done to it.
+using Key = std::tuple<std::string, std::filesystem::file_time_type, int64_t, bool, std::string>;
+
+NgramLm to_device(const NgramLm& lm, at::Device device, const std::string& path) {
+  try {
+    return lm.to(device);
+  } catch (const c10::OutOfMemoryError&) {
+    throw UserError(path,
+                    fmt::format("the language model needs {:.1f} MiB on {}, which are not free",
+                                static_cast<double>(lm.bytes()) / (1 << 20), device.str()),
+                    "prune it, or use smaller batches");
+  }
+}
+
+bool changes_nothing(const LmOptions& options) { return options.alpha == 0 && options.beta == 0; }
+
+bool rescales_blank(const LmOptions& options) {
+  return options.blank_scoring == "lm_weighted_full";
+}
+
+/// What is added to a token's log-probability. lm [..., N], blank_logprob [..., 1].
+at::Tensor token_bonus(const at::Tensor& lm, const at::Tensor& blank_logprob,
+                       const LmOptions& options) {
+  // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+  at::Tensor bonus = options.alpha == 0 ? at::zeros_like(lm) : lm * options.alpha;
+  bonus.add_(options.beta);
+  if (rescales_blank(options)) {
+    // ln(1 - e^x) without cancellation where p_b is near 1.
+    const at::Tensor rest = blank_logprob.expm1().neg().log();
+    bonus.add_(rest.clamp_min(std::log(options.blank_eps)), options.alpha);
+  }
+  return bonus;
+}
+
+at::Tensor fused_blank(const at::Tensor& blank_logprob, const LmOptions& options) {
+  return rescales_blank(options) ? blank_logprob * (1 + options.alpha) : blank_logprob;
+}
+
+}  // namespace
+
+const OptionTable<LmOptions>& greedy_lm_options() {
+  static const OptionTable<LmOptions> table{common_fields()};
+  return table;
+}
+
+const OptionTable<LmOptions>& beam_lm_options() {
+  static const OptionTable<LmOptions> table = [] {
+    OptionTable<LmOptions> all{common_fields()};
+    all.fields.push_back(
+        option("beta", &LmOptions::beta, "bonus of each token", -kMaxWeight, kMaxWeight));
+    all.fields.push_back(option("blank_scoring", &LmOptions::blank_scoring,
+                                "whether blank is rescaled along with the tokens",
+                                {"lm_weighted_full", "no_score"}));
+    all.fields.push_back(option("pruning", &LmOptions::pruning,
+                                "labels of a hypothesis are taken after or before fusion",
+                                {"late", "early"}));
+    all.fields.push_back(option("blank_eps", &LmOptions::blank_eps,
+                                "least 1 - p(blank) in lm_weighted_full", 1e-7, 1));
+    return all;
+  }();
+  return table;
+}
+
+std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model) {
+  static std::mutex mutex;
+  // Never destroyed: memory of a GPU must not be given back when the process is going down.
+  static auto& loaded = *new std::map<Key, std::shared_ptr<const NgramLm>>;
+  const std::lock_guard lock(mutex);
+  const std::filesystem::path path = std::filesystem::absolute(options.path).lexically_normal();
+  const int64_t vocabulary = model.config.vocabulary;
+  const Key key = {path.string(), std::filesystem::last_write_time(path), vocabulary,
+                   options.normalize_unk, model.device.str()};
+  std::shared_ptr<const NgramLm>& lm = loaded[key];
+  if (!lm) {
+    const NgramLm read = NgramLm::load(
+        path, vocabulary, {options.normalize_unk, options.cache, options.memory_limit_mib << 20});
+    if (const int64_t unknown = read.unknown_tokens(); 2 * unknown > vocabulary) {
+      fmt::print(stderr,
+                 "rtfx: notice: {}: {} of the model's {} tokens are unknown to it; was it made "
+                 "with another tokenizer?\n",
+                 path.string(), unknown, vocabulary);
+    }
+    lm = std::make_shared<const NgramLm>(to_device(read, model.device, path.string()));
+  }
+  check_lm_size(path.string(), lm->arrays().arc_to.size(0), lm->arrays().context.size(0),
+                options.memory_limit_mib << 20);
+  return lm;
+}
+
+at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options) {
+  const at::Tensor acoustic = logprobs.to(at::kFloat);
+  if (changes_nothing(options)) return acoustic;
+  const int64_t blank = acoustic.size(-1) - 1;
+  const at::Tensor blank_logprob = acoustic.narrow(-1, blank, 1);
+  return at::cat({acoustic.narrow(-1, 0, blank) + token_bonus(lm, blank_logprob, options),
+                  fused_blank(blank_logprob, options)},
+                 -1);
+}
+
+at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
+                       const LmOptions& options) {
+  const int64_t blank = logprobs.size(-1) - 1;
+  const at::Tensor acoustic = logprobs.gather(-1, labels).to(at::kFloat);
+  if (changes_nothing(options)) return acoustic;
+  const at::Tensor blank_logprob = logprobs.narrow(-1, blank, 1).to(at::kFloat);
+  return at::where(labels == blank, fused_blank(blank_logprob, options),
+                   acoustic + token_bonus(lm, blank_logprob, options));
+}
+
+}  // namespace rtfx

@@ -1,0 +1,234 @@
+#include "algorithms/shared/wfst/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/sha256.h"
+
+namespace rtfx {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'r', 't', 'f', 'x', 't', 'l', 'g', '\n'};
+constexpr int32_t kVersion = 1;
+constexpr const char* kRemedy = "make it again with `rtfx graph build`";
+static_assert(std::endian::native == std::endian::little);
+static_assert(sizeof(GraphArc) == 16);
+
+template <size_t N>
+void put(std::array<char, N>& field, std::string_view text) {
+  std::copy_n(text.begin(), std::min(text.size(), N), field.begin());
+}
+
+template <size_t N>
+std::string_view get(const std::array<char, N>& field) {
+  return {field.data(),
+          static_cast<size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
+}
+
+}  // namespace
+
+/// Head of the file. Behind it: arcs, word_begin, emitting_begin, nonemitting_begin, final_cost,
+/// letters; each is aligned because those before it are.
+struct WfstGraph::Header {
+  std::array<char, 8> magic = kMagic;
+  int32_t version = kVersion;
+  int32_t states = 0, start = 0, columns = 0;
+  int64_t emitting_arcs = 0, arcs = 0, words = 0, letters = 0;
+  std::array<char, 24> topology{};
+  std::array<char, 64> tokenizer{}, body{};  // SHA-256, hexadecimal
+
+  /// Bytes of the file; 0 where a count is absurd.
+  int64_t file_size() const {
+    constexpr int64_t kMost = int64_t{1} << 40;
+    for (const int64_t n : {int64_t{states}, emitting_arcs, arcs, words, letters})
+      if (n < 0 || n > kMost) return 0;
+    return static_cast<int64_t>(sizeof(Header)) + 16 * arcs + 8 * (words + 1) +
+           4 * (3 * int64_t{states} + 2) + letters;
+  }
+};
+
+WfstGraph WfstGraph::from(const TransducerArcs& tlg, int32_t tokens,
+                          const std::vector<std::string>& words, const std::string& topology,
+                          const std::string& tokenizer, const std::string& where) {
+  static_assert(sizeof(Header) % 16 == 0);
+  if (tlg.arcs.size() > std::numeric_limits<int32_t>::max())
+    throw UserError(where,
+                    fmt::format("the graph has {} arcs, more than 2^31 - 1", tlg.arcs.size()),
+                    "prune the language model");
+  Header header;
+  header.states = tlg.states;
+  header.start = tlg.start;
+  header.columns = tokens + 1;
+  header.arcs = static_cast<int64_t>(tlg.arcs.size());
+  header.words = static_cast<int64_t>(words.size());
+  put(header.topology, topology);
+  put(header.tokenizer, tokenizer);
+
+  std::vector<std::pair<int32_t, GraphArc>> arcs;  // with the state that each leaves
+  for (const auto& a : tlg.arcs) arcs.push_back({a.from, {a.to, a.input - 1, a.output, a.cost}});
+  std::sort(arcs.begin(), arcs.end(), [](const auto& x, const auto& y) {
+    const auto key = [](const auto& p) {
+      const GraphArc& a = p.second;
+      return std::tuple(a.column < 0, p.first, a.column, a.next, a.word, a.cost);
+    };
+    return key(x) < key(y);
+  });
+  // Arcs of states below s: emitting ones and non-emitting ones.
+  std::array<std::vector<int32_t>, 2> begin;
+  for (auto& b : begin) b.assign(static_cast<size_t>(tlg.states) + 1, 0);
+  for (const auto& [from, arc] : arcs) ++begin[arc.column < 0][static_cast<size_t>(from) + 1];
+  for (auto& b : begin)
+    for (size_t s = 1; s < b.size(); ++s) b[s] += b[s - 1];
+  header.emitting_arcs = begin[0].back();
+  for (int32_t& b : begin[1]) b += begin[0].back();
+
+  std::vector<float> final_cost(static_cast<size_t>(tlg.states),
+                                std::numeric_limits<float>::infinity());
+  for (const auto& [state, cost] : tlg.finals) {
+    float& kept = final_cost[static_cast<size_t>(state)];
+    kept = std::min(kept, cost);
+  }
+  std::string letters;
+  std::vector<int64_t> word_begin = {0};
+  for (const std::string& word : words) {
+    letters += word;
+    word_begin.push_back(static_cast<int64_t>(letters.size()));
+  }
+  header.letters = static_cast<int64_t>(letters.size());
+
+  auto image = std::make_shared<std::string>();
+  image->reserve(static_cast<size_t>(header.file_size()));
+  image->resize(sizeof(Header));
+  const auto append = [&](const void* data, size_t bytes) {
+    image->append(static_cast<const char*>(data), bytes);
+  };
+  for (const auto& [from, arc] : arcs) append(&arc, sizeof(arc));
+  append(word_begin.data(), 8 * word_begin.size());
+  for (const auto& b : begin) append(b.data(), 4 * b.size());
+  append(final_cost.data(), 4 * final_cost.size());
+  append(letters.data(), letters.size());
+  put(header.body, sha256(std::string_view(*image).substr(sizeof(Header))));
+  std::memcpy(image->data(), &header, sizeof(Header));
+  const std::span<const char> bytes(*image);
+  return {std::move(image), bytes, where};
+}
+
+WfstGraph WfstGraph::map(const std::filesystem::path& path) {
+  auto file = MappedFile::open(path);
+  const std::span<const char> image(file->bytes());
+  return {std::move(file), image, path.string()};
+}
+
+WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> image,
+                     const std::string& where)
+    : owner_(std::move(owner)), image_(image) {
+  const auto fail = [&](const std::string& problem) { throw UserError(where, problem, kRemedy); };
+  if (image.size() < sizeof(Header) || header().magic != kMagic) fail("is no decoding graph");
+  const Header& h = header();
+  if (h.version != kVersion) fail(fmt::format("is of version {}, not {}", h.version, kVersion));
+  if (h.file_size() != static_cast<int64_t>(image.size()))
+    fail("is not of the size that its header says");
+  if (sha256({image.data() + sizeof(Header), image.size() - sizeof(Header)}) != get(h.body))
+    fail("is damaged: its checksum is another");
+
+  const char* next = image.data() + sizeof(Header);
+  const auto take = [&next]<class T>(const T*& array, int64_t count) {
+    array = reinterpret_cast<const T*>(next);
+    next += static_cast<int64_t>(sizeof(T)) * count;
+  };
+  view_.states = h.states;
+  view_.start = h.start;
+  view_.columns = h.columns;
+  view_.emitting_arcs = h.emitting_arcs;
+  view_.arc_count = h.arcs;
+  const int64_t* word_begin = nullptr;
+  take(view_.arcs, h.arcs);
+  take(word_begin, h.words + 1);
+  take(view_.emitting_begin, int64_t{h.states} + 1);
+  take(view_.nonemitting_begin, int64_t{h.states} + 1);
+  take(view_.final_cost, h.states);
+  word_begin_ = {word_begin, static_cast<size_t>(h.words + 1)};
+  letters_ = next;
+  check(where);
+}
+
+/// Everything that a search relies on.
+void WfstGraph::check(const std::string& where) {
+  const auto require = [&](bool sound, const char* problem) {
+    if (!sound) throw UserError(where, problem, kRemedy);
+  };
+  const GraphView& g = view_;
+  const auto ranges = [&](const int32_t* begin, int64_t first, int64_t last) {
+    return begin[0] == first && begin[g.states] == last &&
+           std::is_sorted(begin, begin + g.states + 1);
+  };
+  require(g.states > 0 && g.start >= 0 && g.start < g.states && g.columns > 1,
+          "has no start state: no path leads through T, L and G");
+  require(ranges(g.emitting_begin, 0, g.emitting_arcs) &&
+              ranges(g.nonemitting_begin, g.emitting_arcs, g.arc_count),
+          "has arcs out of bounds");
+  require(word_begin_.front() == 0 && word_begin_.back() == header().letters &&
+              std::is_sorted(word_begin_.begin(), word_begin_.end()),
+          "has words out of bounds");
+  for (int64_t i = 0; i < g.arc_count; ++i) {
+    const GraphArc& a = g.arcs[i];
+    require(a.next >= 0 && a.next < g.states && a.word >= 0 && a.word <= words(),
+            "has an arc to a state or of a word that is not there");
+    require(i < g.emitting_arcs ? a.column >= 0 && a.column < g.columns : a.column == -1,
+            "has a label beyond the tokens and blank");
+    require(std::isfinite(a.cost), "has a cost that is not finite");
+  }
+  for (int32_t s = 0; s < g.states; ++s)
+    require(!std::isnan(g.final_cost[s]), "has a final cost that is NaN");
+
+  // Non-emitting arcs without a cycle: taking away states that none leads to, all go.
+  std::vector<int32_t> arcs_into(static_cast<size_t>(g.states)), ready;
+  std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs into a state
+  for (int64_t i = g.emitting_arcs; i < g.arc_count; ++i)
+    ++arcs_into[static_cast<size_t>(g.arcs[i].next)];
+  for (int32_t s = 0; s < g.states; ++s)
+    if (arcs_into[static_cast<size_t>(s)] == 0) ready.push_back(s);
+  for (size_t n = 0; n < ready.size(); ++n) {
+    const auto s = static_cast<size_t>(ready[n]);
+    for (int32_t i = g.nonemitting_begin[s]; i < g.nonemitting_begin[s + 1]; ++i) {
+      const auto next = static_cast<size_t>(g.arcs[i].next);
+      longest[next] = std::max(longest[next], longest[s] + 1);
+      if (--arcs_into[next] == 0) ready.push_back(g.arcs[i].next);
+    }
+  }
+  require(ready.size() == static_cast<size_t>(g.states), "has a cycle of non-emitting arcs");
+  view_.longest_nonemitting = *std::max_element(longest.begin(), longest.end());
+}
+
+void WfstGraph::write(const std::filesystem::path& path) const {
+  // A name of its own, so that two processes do not write into one file.
+  const std::filesystem::path part = fmt::format("{}.{}", path.string(), getpid());
+  std::ofstream out(part, std::ios::binary);
+  out.write(image_.data(), static_cast<std::streamsize>(image_.size()));
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(part, path, error);
+  if (!out || error) {
+    std::filesystem::remove(part, error);
+    throw UserError(path.string(), "cannot be written", "check the folder's permissions and space");
+  }
+}
+
+std::string_view WfstGraph::word(int32_t id) const {
+  const auto i = static_cast<size_t>(id);
+  return {letters_ + word_begin_[i - 1], static_cast<size_t>(word_begin_[i] - word_begin_[i - 1])};
+}
+
+std::string_view WfstGraph::topology() const { return get(header().topology); }
+std::string_view WfstGraph::tokenizer() const { return get(header().tokenizer); }
+
+}  // namespace rtfx

@@ -1,0 +1,48 @@
+// The paths near the best one: a lattice of the search's tokens, and its n best word sequences.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/shared/wfst/search.h"
+
+namespace rtfx {
+
+/// All ways into each token that cost at most the lattice's beam more than the best one. A token is
+/// a state at a frame; tokens are numbered in any order. What a way costs more than the best into
+/// the same token is its slack: a path costs as much more than the best path as its slacks, and its
+/// end's, come to. No way leads to the start, the best one with a slack of 0 to each other token.
+struct WfstLattice {
+  struct Link {
+    int32_t to, from;  // tokens
+    int32_t arc;
+    float slack;
+
+    /// The best one of each token first.
+    auto order() const { return std::tuple(to, slack, arc); }
+  };
+  struct End {
+    int32_t token;
+    float slack;
+  };
+
+  float beam = 0;
+  std::vector<size_t> first_link;  // [tokens + 1] in `links`
+  std::vector<Link> links;         // in their order()
+
+  size_t tokens() const { return first_link.empty() ? 0 : first_link.size() - 1; }
+
+  /// `count` more tokens, with the links into them in any order.
+  void add_tokens(int64_t count, std::vector<Link> into);
+};
+
+/// The best path of each word sequence, up to `count` of them and within the lattice's beam, in the
+/// order of their costs; of equal costs, the one that keeps to better links first. `ends`: where
+/// paths may end, the best first. `best`: the path that will be the first.
+std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& lattice,
+                                 std::span<const WfstLattice::End> ends, const WfstPath& best,
+                                 int64_t count);
+
+}  // namespace rtfx

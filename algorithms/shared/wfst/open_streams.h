@@ -1,0 +1,58 @@
+// The streams of a StreamSearch by their numbers.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "algorithms/shared/wfst/stream_search.h"
+#include "base/error.h"
+
+namespace rtfx {
+
+template <class Stream>
+class OpenStreams {
+ public:
+  int64_t add(Stream stream) {
+    streams_.emplace(next_, std::move(stream));
+    return next_++;
+  }
+  /// The address stays as long as the stream is open.
+  Stream& at(int64_t number) { return *found(streams_, number); }
+  const Stream& at(int64_t number) const { return *found(streams_, number); }
+  /// Those of the pieces, in their order.
+  std::vector<Stream*> of(std::span<const WfstPiece> pieces) {
+    std::vector<Stream*> streams;
+    std::set<int64_t> seen;
+    for (const WfstPiece& piece : pieces) {
+      if (!seen.insert(piece.stream).second) {
+        throw UserError(fmt::format("stream {}", piece.stream), "has two pieces in one call",
+                        "put them together, or use two calls");
+      }
+      streams.push_back(&at(piece.stream));
+    }
+    return streams;
+  }
+  Stream remove(int64_t number) {
+    Stream stream = std::move(at(number));
+    streams_.erase(number);
+    return stream;
+  }
+
+ private:
+  template <class Streams>
+  static auto found(Streams& streams, int64_t number) {
+    const auto it = streams.find(number);
+    if (it == streams.end()) {
+      throw UserError(fmt::format("stream {}", number), "is not open",
+                      "use a number that open() gave, until close()");
+    }
+    return &it->second;
+  }
+
+  std::map<int64_t, Stream> streams_;
+  int64_t next_ = 1;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,140 @@
+#include "algorithms/shared/wfst/wfst_batch.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <limits>
+#include <numeric>
+
+#include "algorithms/batched_hypotheses.h"
+#include "base/error.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+at::Tensor scaled_log_probs(const AcousticModel& model, const EncodedBatch& batch,
+                            double acoustic_scale) {
+  at::Tensor lp = model.ctc_head->logits(batch.frames).to(at::kFloat).log_softmax(2);
+  return lp.mul_(acoustic_scale).contiguous();
+}
+
+HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& batch,
+                             double acoustic_scale, HostReads& reads) {
+  at::Tensor lp = scaled_log_probs(model, batch, acoustic_scale);
+  if (lp.is_cuda()) {
+    const at::Tensor host =
+        at::empty(lp.sizes(), lp.options().device(at::kCPU).pinned_memory(true));
+    reads.copy(lp, host);
+    lp = host;
+  }
+  // A NaN or +infinity makes the whole frame NaN.
+  return {lp, rows_with_nan(lp.narrow(2, 0, 1), at::tensor(batch.lengths_host, at::kLong))};
+}
+
+std::vector<size_t> longest_first(const std::vector<int64_t>& lengths) {
+  std::vector<size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
+  return order;
+}
+
+void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
+                        const std::function<void(size_t thread, size_t row)>& search) {
+  const std::vector<size_t> order = longest_first(lengths);
+  std::atomic<size_t> next = 0;
+  const auto work = [&](size_t thread) {
+    for (size_t i = next++; i < order.size(); i = next++) search(thread, order[i]);
+  };
+  // at::parallel_for() would need OpenMP in this project's own sources.
+  std::vector<std::future<void>> others;
+  for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
+    others.push_back(std::async(std::launch::async, work, thread));
+  work(0);
+  for (std::future<void>& other : others) other.get();
+}
+
+std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
+                                  at::Device device) {
+  std::vector<int64_t> frames;
+  for (const WfstPiece& piece : pieces) {
+    const at::Tensor& lp = piece.lp;
+    if (!lp.defined() || lp.dim() != 2 || lp.size(1) != columns || lp.dtype() != at::kFloat ||
+        !lp.is_contiguous() || lp.device() != device) {
+      throw UserError(
+          fmt::format("the piece of stream {}", piece.stream),
+          fmt::format("is not [frames, {}] float32, contiguous, on {}", columns, device.str()),
+          "cut it from the decoder's emissions()");
+    }
+    frames.push_back(lp.size(0));
+  }
+  return frames;
+}
+
+namespace {
+
+/// Tokens and their frames of a path, in rows of a tensor each.
+void write_tokens(const WfstPath& path, int32_t* tokens, int32_t* frames) {
+  std::copy(path.tokens.begin(), path.tokens.end(), tokens);
+  std::copy(path.token_frames.begin(), path.token_frames.end(), frames);
+}
+
+/// Rows that are marked have an empty list.
+NBest nbest_of(const std::vector<std::vector<WfstPath>>& lists, const bool* nan) {
+  size_t entries = 1, longest = 0;
+  for (const std::vector<WfstPath>& list : lists) {
+    entries = std::max(entries, list.size());
+    for (const WfstPath& path : list) longest = std::max(longest, path.tokens.size());
+  }
+  const auto rows = static_cast<int64_t>(lists.size()), n = static_cast<int64_t>(entries);
+  NBest nbest;
+  nbest.lengths = at::zeros({rows, n}, at::kInt);
+  nbest.tokens = at::zeros({rows, n, static_cast<int64_t>(longest)}, at::kInt);
+  nbest.frames = at::zeros_like(nbest.tokens);
+  nbest.scores = at::full({rows, n}, -std::numeric_limits<float>::infinity(), at::kFloat);
+  for (size_t b = 0; b < lists.size(); ++b) {
+    for (size_t i = 0; !nan[b] && i < lists[b].size(); ++i) {
+      const WfstPath& path = lists[b][i];
+      const size_t place = b * entries + i;
+      nbest.lengths.mutable_data_ptr<int32_t>()[place] = static_cast<int32_t>(path.tokens.size());
+      nbest.scores.mutable_data_ptr<float>()[place] = static_cast<float>(-path.cost);
+      write_tokens(path, nbest.tokens.mutable_data_ptr<int32_t>() + place * longest,
+                   nbest.frames.mutable_data_ptr<int32_t>() + place * longest);
+    }
+  }
+  return nbest;
+}
+
+}  // namespace
+
+Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
+                           at::Device device, const std::vector<std::vector<WfstPath>>& lists) {
+  const auto batch = static_cast<int64_t>(paths.size());
+  size_t longest = 0;
+  for (const WfstPath& path : paths) longest = std::max(longest, path.tokens.size());
+  Hypotheses h;
+  h.lengths = at::zeros({batch}, at::kInt);
+  h.tokens = at::zeros({batch, static_cast<int64_t>(longest)}, at::kInt);
+  h.frames = at::zeros_like(h.tokens);
+  h.scores = at::zeros({batch}, at::kFloat);
+  h.nan = nan.clone();
+  for (size_t b = 0; b < paths.size(); ++b) {
+    const WfstPath& path = paths[b];
+    if (!path.alive) h.nan.mutable_data_ptr<bool>()[b] = true;
+    if (h.nan.const_data_ptr<bool>()[b]) continue;
+    h.lengths.mutable_data_ptr<int32_t>()[b] = static_cast<int32_t>(path.tokens.size());
+    h.scores.mutable_data_ptr<float>()[b] = static_cast<float>(-path.cost);
+    write_tokens(path, h.tokens.mutable_data_ptr<int32_t>() + b * longest,
+                 h.frames.mutable_data_ptr<int32_t>() + b * longest);
+  }
+  if (!lists.empty()) h.nbest = nbest_of(lists, h.nan.const_data_ptr<bool>());
+  if (!device.is_cuda()) return h;
+  return h.each([&](const at::Tensor& t) {  // without waiting
+    return t.pin_memory().to(device, /*non_blocking=*/true);
+  });
+}
+
+}  // namespace rtfx

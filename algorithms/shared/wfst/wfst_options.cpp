@@ -1,0 +1,55 @@
+#include "algorithms/shared/wfst/wfst_options.h"
+
+#include <fmt/format.h>
+
+#include "algorithms/shared/wfst/graph_builder.h"
+#include "base/error.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+const OptionTable<WfstOptions>& wfst_options() {
+  static const OptionTable<WfstOptions> table{{
+      option("graph", &WfstOptions::graph, "decoding graph, made by `rtfx graph build`"),
+      option("acoustic_scale", &WfstOptions::acoustic_scale,
+             "factor of log-probabilities; the graph's costs stay as they are", 1e-3, 1e3),
+      option("beam", &WfstOptions::beam, "costs above the best that are kept, in scaled units",
+             1e-3, 1e9),
+      option("max_active", &WfstOptions::max_active, "tokens that are expanded at a frame", 1,
+             int64_t{1} << 30),
+      option("nbest", &WfstOptions::nbest, "word sequences in the list of results", 1, 1000),
+      option("lattice_beam", &WfstOptions::lattice_beam,
+             "costs above the best path that the others of the list may have", 0, 1e6),
+      option("boost", &WfstOptions::boost, "words that all utterances favour", boost_options()),
+  }};
+  return table;
+}
+
+WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model) {
+  WfstGraph graph = WfstGraph::map(options.graph);
+  if (graph.view().columns != model.config.vocabulary + 1 ||
+      (model.tokenizer && tokenizer_checksum(*model.tokenizer) != graph.tokenizer())) {
+    throw UserError(options.graph.string(), "was built for another tokenizer than the model's",
+                    "build a graph with this model's tokenizer: `rtfx graph build`");
+  }
+  return graph;
+}
+
+WordBoosting load_boosting(const WfstOptions& options, const WfstGraph& graph) {
+  if (!options.boost) return {};
+  WordBoosting boosting;
+  WordBoosts boosts = read_word_boosts(options.boost->path);
+  for (auto& [word, boost] : boosts) {
+    if (boost > 0) boosting.words.push_back(word);
+    boost *= static_cast<float>(options.boost->scale);
+  }
+  int64_t unknown = 0;
+  boosting.costs = word_costs(graph, boosts, &unknown);
+  if (unknown > 0) {
+    fmt::print(stderr, "rtfx: notice: {}: {} of {} words are not in the graph\n",
+               options.boost->path.string(), unknown, boosts.size());
+  }
+  return boosting;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,36 @@
+// Word boosting: words that one utterance, or all, should rather be recognised with. Each arc with
+// a boosted word costs that much less, which is a composition with a one-state acceptor of the
+// words, done while arcs are followed: the graph stays as it is.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithms/options.h"
+#include "algorithms/shared/wfst/graph.h"
+
+namespace rtfx {
+
+/// How much less a word costs, in the units of the beam; negative: more. A boost that comes near
+/// the beam makes the search repeat its word: keep to half the beam.
+using WordBoosts = std::map<std::string, float, std::less<>>;
+
+/// The value of a decoder's option "boost", an object.
+struct BoostOptions {
+  std::filesystem::path path;
+  double scale = 1;  // of the file's numbers
+};
+const OptionTable<BoostOptions>& boost_options();
+
+/// Lines "word boost", plain or gzip. Throws UserError with file and line.
+WordBoosts read_word_boosts(const std::filesystem::path& path);
+
+/// What searches add to the cost of an arc with a word: [W + 1]. Words that the graph does not have
+/// change nothing; they are counted in *unknown unless it is null.
+std::vector<float> word_costs(const WfstGraph& graph, const WordBoosts& boosts,
+                              int64_t* unknown = nullptr);
+
+}  // namespace rtfx
