@@ -10,6 +10,11 @@
 
 namespace rtfx {
 
+int64_t EncodedBatch::longest() const {
+  const auto most = std::max_element(lengths_host.begin(), lengths_host.end());
+  return most == lengths_host.end() ? 0 : *most;
+}
+
 void require_model_kind(const Description& description, const AcousticModel& model) {
   const std::vector<std::string> offered = model.config.kinds();
   const auto serves = [&](const std::string& kind) {

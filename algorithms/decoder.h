@@ -22,6 +22,9 @@ struct EncodedBatch {
   at::Tensor frames;                  // [B, T', D], dtype of the decoder, on its device
   at::Tensor lengths;                 // [B] int64, same device, 0 <= length <= T'
   std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
+
+  /// The largest of lengths_host; 0 without rows.
+  int64_t longest() const;
 };
 
 /// The part of a model that a decoder reads.

@@ -96,8 +96,8 @@ std::string GraphForm::available(const std::string& graphs, at::Device device,
 }
 
 struct RecordedSearch::Recording {
-  at::Tensor encoded, lengths;  // inputs at a fixed address
-  Hypotheses result;            // outputs too
+  EncodedBatch input;  // at a fixed address
+  Hypotheses result;   // too
   Graph graph;
   std::vector<Step> steps;
 };
@@ -116,46 +116,44 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
   frames = (frames + kFrameStep - 1) / kFrameStep * kFrameStep;
-  r.encoded = at::zeros({rows, frames, like.size(-1)}, like.options());
-  r.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
+  r.input.frames = at::zeros({rows, frames, like.size(-1)}, like.options());
+  r.input.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
   {
     // Once for real, so that libraries make what they make at the first call.
     HostReads reads;
     HostLoops loops(reads);
-    search_(r.encoded, r.lengths.add(1), loops);
+    search_({r.input.frames, r.input.lengths.add(1), {}}, loops);
   }
   recording_.reset();
   retry_out_of_memory([&] {
     if (graphs_ == "conditional") {
       r.graph = Graph::record([&](GraphRecorder& recorder) {
         GraphLoops loops(recorder);
-        r.result = search_(r.encoded, r.lengths, loops);
+        r.result = search_(r.input, loops);
       });
     } else {
       r.steps.clear();
       ReplayLoops loops(r.steps);
-      r.result = search_(r.encoded, r.lengths, loops);
+      r.result = search_(r.input, loops);
     }
   });
   ++captures_;
   recording_ = std::move(recording);
 }
 
-Hypotheses RecordedSearch::run(const at::Tensor& encoded, const at::Tensor& lengths,
-                               HostReads& reads) {
-  const int64_t rows = encoded.size(0), frames = encoded.size(1);
-  const bool fits =
-      recording_ && rows <= recording_->encoded.size(0) && frames <= recording_->encoded.size(1);
-  if (!fits) {
-    const int64_t most_rows = recording_ ? recording_->encoded.size(0) : 1,
-                  most_frames = recording_ ? recording_->encoded.size(1) : 1;
-    record(std::max(rows, most_rows), std::max(frames, most_frames), encoded);
+Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
+  const int64_t rows = batch.frames.size(0), frames = batch.frames.size(1);
+  const int64_t most_rows = recording_ ? recording_->input.frames.size(0) : 0,
+                most_frames = recording_ ? recording_->input.frames.size(1) : 0;
+  if (!recording_ || rows > most_rows || frames > most_frames) {
+    record(std::max({rows, most_rows, int64_t{1}}), std::max({frames, most_frames, int64_t{1}}),
+           batch.frames);
   }
   Recording& r = *recording_;
-  r.encoded.narrow(0, 0, rows).narrow(1, 0, frames).copy_(encoded);
-  r.lengths.zero_();
-  r.lengths.narrow(0, 0, rows).copy_(lengths);
-  const auto stream = c10::cuda::getCurrentCUDAStream(encoded.device().index()).stream();
+  r.input.frames.narrow(0, 0, rows).narrow(1, 0, frames).copy_(batch.frames);
+  r.input.lengths.zero_();
+  r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);
+  const auto stream = c10::cuda::getCurrentCUDAStream(batch.frames.device().index()).stream();
   if (graphs_ == "conditional") {
     r.graph.launch(stream);
   } else {

@@ -28,19 +28,20 @@ struct GraphForm {
 /// length 0.
 class RecordedSearch {
  public:
-  /// Work on encoded [rows, frames, X] and lengths [rows] (int64), through `loops`.
-  using Search =
-      std::function<Hypotheses(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops)>;
+  /// A search over `batch` through `loops`. batch.frames are [B, T', X], as the search reads them.
+  /// batch.lengths_host is empty here: a recording serves batches of any lengths.
+  using Search = std::function<Hypotheses(const EncodedBatch& batch, Loops& loops)>;
 
   RecordedSearch(std::string graphs, Search search);
   ~RecordedSearch();
 
-  /// Records for batches up to `limits`. `like`: any tensor of encoded's dtype, device and width X.
+  /// Records for batches up to `limits`. `like`: any tensor of the frames' dtype, device and width
+  /// X.
   void prepare(const Limits& limits, const at::Tensor& like);
 
-  /// encoded [B, T', X], lengths [B] int64. The result is the caller's. Waits for the device only
-  /// for "replay", once per test of a loop, and where it has to record anew.
-  Hypotheses run(const at::Tensor& encoded, const at::Tensor& lengths, HostReads& reads);
+  /// The result is the caller's. Waits for the device only for "replay", once per test of a loop,
+  /// and where it has to record anew.
+  Hypotheses run(const EncodedBatch& batch, HostReads& reads);
 
   /// Times that something was recorded.
   int64_t captures() const { return captures_; }

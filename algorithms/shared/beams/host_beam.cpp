@@ -10,6 +10,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/gpu/sync_debug.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -125,6 +126,9 @@ std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool sco
   return ranked;
 }
 
+namespace {
+
+/// Ranked hypotheses of each utterance as the results of a batch, on the device.
 Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
                 int64_t nbest, const at::Tensor& encoded, const at::Tensor& lengths) {
   const auto batch = static_cast<int64_t>(utterances.size());
@@ -160,6 +164,25 @@ Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool wit
   }
   result.nan = rows_with_nan(encoded, lengths).logical_or(result.scores.isinf());
   return result;
+}
+
+}  // namespace
+
+Hypotheses search_one_by_one(
+    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest,
+    const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search) {
+  at::Tensor encoded;
+  {
+    const ScopedRange range("decode.project");
+    encoded = transducer.encode(batch.frames);
+  }
+  const ScopedRange range("decode.loop");
+  std::vector<std::vector<Hypothesis>> results;
+  for (size_t b = 0; b < batch.lengths_host.size(); ++b) {
+    const at::Tensor row = encoded[static_cast<int64_t>(b)];
+    results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
+  }
+  return pack(results, transducer.is_tdt(), nbest, encoded, batch.lengths);
 }
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "algorithms/gpu/host_read.h"
@@ -109,10 +110,15 @@ class HostLattice {
 std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool score_norm,
                              int64_t nbest);
 
-/// Ranked hypotheses of each utterance as results on the device, with a list if `nbest` is more
-/// than one. encoded [B, T', X] and lengths [B]: as BatchedHypotheses takes them. Waits for the
-/// device.
-Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
-                int64_t nbest, const at::Tensor& encoded, const at::Tensor& lengths);
+/// Decoder::decode() of such a search: projects the frames of the batch at once (range
+/// "decode.project" of a profile), then calls `search` for one utterance after the other
+/// ("decode.loop").
+///
+/// `search`: encoded [T, H], projected, the utterance's own frames -> ranked hypotheses; none if
+/// the emissions hold a NaN. The results are on the device, with a list if `nbest` is more than
+/// one. Waits for the device.
+Hypotheses search_one_by_one(
+    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest,
+    const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search);
 
 }  // namespace rtfx

@@ -21,9 +21,9 @@ at::Tensor Transducer::encode(const at::Tensor& frames) const {
   return options_.project_encoder_once ? model_->joint->project_encoder(frames) : frames;
 }
 
-at::Tensor Transducer::blank_frame() const {
+at::Tensor Transducer::encoded_frame() const {
   const at::Tensor& weight = model_->joint->encoder().weight;
-  return at::zeros({1, 1, weight.size(1)}, weight.options());
+  return encode(at::zeros({1, 1, weight.size(1)}, weight.options()));
 }
 
 PredictionState Transducer::initial_state(int64_t batch) const {

@@ -43,8 +43,8 @@ class Transducer {
   /// frames [B, T', D] -> [B, T', H], or as they are without project_encoder_once.
   at::Tensor encode(const at::Tensor& frames) const;
 
-  /// A frame of zeros, [1, 1, D].
-  at::Tensor blank_frame() const;
+  /// What encode() makes of a single frame, of zeros: it shows the width and the dtype.
+  at::Tensor encoded_frame() const;
 
   struct Prediction {
     at::Tensor output;  // [B, H], or [B, P] without project_prediction_once

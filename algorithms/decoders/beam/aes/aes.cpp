@@ -5,7 +5,6 @@
 #include "algorithms/decoders/beam/aes/search.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -57,21 +56,13 @@ Counters Aes::counters() const {
 Hypotheses Aes::decode(const EncodedBatch& batch) {
   host_.reset();
   joint_calls_ = pred_calls_ = 0;
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  std::vector<std::vector<Hypothesis>> results;
-  for (size_t b = 0; b < batch.lengths_host.size(); ++b) {
-    const at::Tensor row = encoded[static_cast<int64_t>(b)].narrow(0, 0, batch.lengths_host[b]);
-    Search search(options_, *transducer_, lm_ ? &*lm_ : nullptr, row, host_);
-    results.push_back(search.run());
+  return search_one_by_one(*transducer_, batch, options_.nbest, [this](const at::Tensor& encoded) {
+    Search search(options_, *transducer_, lm_ ? &*lm_ : nullptr, encoded, host_);
+    std::vector<Hypothesis> ranked = search.run();
     joint_calls_ += search.joint_calls();
     pred_calls_ += search.predictor_calls();
-  }
-  return pack(results, transducer_->is_tdt(), options_.nbest, encoded, batch.lengths);
+    return ranked;
+  });
 }
 
 }  // namespace rtfx

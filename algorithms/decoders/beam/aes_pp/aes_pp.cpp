@@ -5,7 +5,6 @@
 #include "algorithms/decoders/beam/aes_pp/search.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -54,38 +53,25 @@ void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& li
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   if (options_.step == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "aes_pp");
-  if (options_.graphs == "none") return;
-  recorded_.emplace(options_.graphs,
-                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
-                      return search(encoded, lengths, loops);
-                    });
-  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+  options_.graphs = driver_.prepare(
+      options_.graphs, "aes_pp", limits, transducer_->encoded_frame(),
+      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
 Counters AesPp::counters() const {
-  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
-  return {{"frames_visited", frames_visited_},
-          {"joint_calls", frames_visited_ + expansions_},
-          {"pred_calls", expansions_ + 1},
-          {"host_reads", host_.count()}};
+  return driver_.counters({{"frames_visited", frames_visited_},
+                           {"joint_calls", frames_visited_ + expansions_},
+                           {"pred_calls", expansions_ + 1}});
 }
 
 Hypotheses AesPp::decode(const EncodedBatch& batch) {
-  host_.reset();
   frames_visited_ = expansions_ = 0;
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
-  HostLoops loops(host_);
-  return search(encoded, batch.lengths, loops);
+  return driver_.decode(batch);
 }
 
-Hypotheses AesPp::search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
+  const at::Tensor &encoded = batch.frames, &lengths = batch.lengths;
   const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
   const auto frames = [&](auto& search) {
     loops.while_any(search->active, [&] {

@@ -29,8 +29,7 @@
 #include <string>
 
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_frame.h"
 
@@ -71,15 +70,14 @@ class AesPp : public Decoder {
  private:
   class Search;  // over one batch
 
-  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
   FusedFrame::Options fused_options() const;
 
   Options options_;
   std::optional<Transducer> transducer_;
   std::shared_ptr<const NgramLm> lm_;
   std::optional<FusedModel> fused_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
   int64_t frames_visited_ = 0, expansions_ = 0;
 };
 

@@ -6,7 +6,6 @@
 
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -54,18 +53,8 @@ Counters Alsd::counters() const {
 Hypotheses Alsd::decode(const EncodedBatch& batch) {
   host_.reset();
   steps_ = joint_calls_ = pred_calls_ = 0;
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  std::vector<std::vector<Hypothesis>> results;
-  for (size_t b = 0; b < batch.lengths_host.size(); ++b) {
-    const at::Tensor row = encoded[static_cast<int64_t>(b)];
-    results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
-  }
-  return pack(results, transducer_->is_tdt(), options_.nbest, encoded, batch.lengths);
+  return search_one_by_one(*transducer_, batch, options_.nbest,
+                           [this](const at::Tensor& encoded) { return search(encoded); });
 }
 
 std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {

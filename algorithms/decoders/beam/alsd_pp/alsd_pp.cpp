@@ -6,7 +6,6 @@
 
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -71,45 +70,31 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   if (options_.step == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "alsd_pp");
-  if (options_.graphs == "none") return;
-  recorded_.emplace(options_.graphs,
-                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
-                      return search(encoded, lengths, loops);
-                    });
-  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+  options_.graphs = driver_.prepare(
+      options_.graphs, "alsd_pp", limits, transducer_->encoded_frame(),
+      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
 Counters AlsdPp::counters() const {
-  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
-  return {{"outer_iters", steps_},
-          {"joint_calls", steps_},
-          {"pred_calls", steps_ + 1},
-          {"host_reads", host_.count()}};
+  return driver_.counters(
+      {{"outer_iters", steps_}, {"joint_calls", steps_}, {"pred_calls", steps_ + 1}});
 }
 
 Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
-  host_.reset();
   steps_ = 0;
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
-  HostLoops loops(host_);
-  return search(encoded, batch.lengths, loops);
+  return driver_.decode(batch);
 }
 
-Hypotheses AlsdPp::search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
+Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
   std::optional<FusedStep> fused;
   loops.piece([&] {
     // A frame takes max_symbols tokens and a blank at most.
-    const int64_t columns = encoded.size(1) * (options_.max_symbols + 1);
+    const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
     const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
-    state.emplace(TransducerBeams(*transducer_, lm, encoded, lengths, options_.beam_size, columns));
+    state.emplace(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
+                                  columns));
     if (!fused_) return;
     const FusedStep::Options options{options_.max_symbols, options_.temperature,
                                      options_.merge_finished, options_.scale_forced_blank};

@@ -24,8 +24,7 @@
 #include <string>
 
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_step.h"
 
@@ -62,7 +61,7 @@ class AlsdPp : public Decoder {
 
  private:
   struct State;
-  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
   void step(State& state);
   at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
 
@@ -70,8 +69,7 @@ class AlsdPp : public Decoder {
   std::optional<Transducer> transducer_;
   std::shared_ptr<const NgramLm> lm_;
   std::optional<FusedModel> fused_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
   int64_t steps_ = 0;
 };
 

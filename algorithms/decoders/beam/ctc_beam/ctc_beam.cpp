@@ -11,7 +11,6 @@
 #include "algorithms/shared/fused_beam/run_phases.h"
 #include "algorithms/shared/fused_beam/views.h"
 #include "algorithms/shared/transducer/transducer.h"
-#include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -90,36 +89,17 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   model_ = std::move(model);
-  options_.graphs = GraphForm::available(options_.graphs, model_->device, "ctc_beam");
-  if (options_.graphs == "none") return;
-  recorded_.emplace(options_.graphs,
-                    [this](const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
-                      return search(logits, lengths, loops);
-                    });
-  const auto options = at::TensorOptions(model_->dtype).device(model_->device);
-  recorded_->prepare(limits, at::empty({1, 1, model_->config.vocabulary + 1}, options));
+  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
+  options_.graphs = driver_.prepare(
+      options_.graphs, "ctc_beam", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+      [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
-Counters CtcBeam::counters() const {
-  Counters counters = {{"host_reads", host_.count()}};
-  if (recorded_) counters["graph_captures"] = recorded_->captures();
-  return counters;
-}
+Hypotheses CtcBeam::decode(const EncodedBatch& batch) { return driver_.decode(batch); }
 
-Hypotheses CtcBeam::decode(const EncodedBatch& batch) {
-  host_.reset();
-  at::Tensor logits;
-  {
-    const ScopedRange range("decode.project");
-    logits = model_->ctc_head->logits(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (recorded_) return recorded_->run(logits, batch.lengths, host_);
-  HostLoops loops(host_);
-  return search(logits, batch.lengths, loops);
-}
-
-Hypotheses CtcBeam::search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
+  const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
   std::optional<State> state;
   loops.piece([&] {
     state.emplace((logits.to(at::kFloat) / options_.temperature).log_softmax(2), lengths,

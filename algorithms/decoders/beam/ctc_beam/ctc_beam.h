@@ -20,8 +20,7 @@
 #include <string>
 
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 
@@ -53,11 +52,11 @@ class CtcBeam : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  Counters counters() const override;
+  Counters counters() const override { return driver_.counters({}); }
 
  private:
   struct State;
-  Hypotheses search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
   void step(State& state) const;
   void fused_steps(State& state) const;
   at::Tensor candidates(const State& state) const;
@@ -66,8 +65,7 @@ class CtcBeam : public Decoder {
   Options options_;
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<const NgramLm> lm_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
 };
 
 }  // namespace rtfx

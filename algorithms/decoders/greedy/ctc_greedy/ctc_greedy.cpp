@@ -5,9 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
-#include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
-#include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -125,48 +123,32 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
   require_model_kind(describe(), *model);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
-  options_.graphs = GraphForm::available(options_.graphs, model_->device, "ctc_greedy");
-  if (options_.graphs == "none") return;
-  if (!lm_) {
+  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
+  options_.graphs = driver_.prepare(
+      options_.graphs, "ctc_greedy", limits,
+      at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+      [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  if (options_.graphs != "none" && !lm_) {
     throw UserError("ctc_greedy", "there is no loop to record without a language model",
                     "set \"graphs\": \"none\", or give \"lm\"");
   }
-  recorded_.emplace(options_.graphs,
-                    [this](const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
-                      return search(logits, lengths, loops);
-                    });
-  const auto like = at::TensorOptions(model_->dtype).device(model_->device);
-  recorded_->prepare(limits, at::empty({1, 1, model_->config.vocabulary + 1}, like));
 }
 
-Counters CtcGreedy::counters() const {
-  Counters counters = {{"host_reads", host_.count()}};
-  if (recorded_) counters["graph_captures"] = recorded_->captures();
-  return counters;
-}
+Hypotheses CtcGreedy::decode(const EncodedBatch& batch) { return driver_.decode(batch); }
 
-Hypotheses CtcGreedy::decode(const EncodedBatch& batch) {
-  host_.reset();
-  at::Tensor logits;
-  {
-    const ScopedRange range("decode.project");
-    logits = model_->ctc_head->logits(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (!lm_) return collapse(logits, batch.lengths);
-  if (recorded_) return recorded_->run(logits, batch.lengths, host_);
-  Rows rows(lm_, logits, batch.lengths);
-  const auto longest = std::max_element(batch.lengths_host.begin(), batch.lengths_host.end());
-  for (int64_t t = 0; t < *longest; ++t) rows.step();
-  return rows.path.collapse(batch.lengths, rows.blank());
-}
-
-/// What is recorded.
-Hypotheses CtcGreedy::search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops) {
+Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
+  const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
+  if (!lm_) return collapse(logits, lengths);
   std::optional<Rows> rows;
   Hypotheses result;
   loops.piece([&] { rows.emplace(lm_, logits, lengths); });
-  loops.while_any(rows->left, [&] { loops.piece([&] { rows->step(); }); });
+  if (options_.graphs == "none") {
+    // The host knows how many frames there are, and so need not ask the device.
+    for (int64_t t = 0; t < batch.longest(); ++t) rows->step();
+  } else {
+    loops.while_any(rows->left, [&] { loops.piece([&] { rows->step(); }); });
+  }
   loops.piece([&] { result = rows->path.collapse(lengths, rows->blank()); });
   return result;
 }

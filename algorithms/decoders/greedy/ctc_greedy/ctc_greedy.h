@@ -11,8 +11,7 @@
 #include <string>
 
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 
 namespace rtfx {
@@ -34,20 +33,19 @@ class CtcGreedy : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  Counters counters() const override;
+  Counters counters() const override { return driver_.counters({}); }
 
   /// The best label of each frame, collapsed. logits [B, T', V+1] (blank last), lengths [B] int64.
   static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
 
  private:
   struct Rows;  // the search state of a batch
-  Hypotheses search(const at::Tensor& logits, const at::Tensor& lengths, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
 
   Options options_;
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
 };
 
 }  // namespace rtfx

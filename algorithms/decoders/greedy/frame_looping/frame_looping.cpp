@@ -2,11 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "algorithms/registry.h"
 #include "base/error.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -74,64 +71,40 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_projections,
                                           options_.precompute_projections, options_.score_kind});
-  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "frame_looping");
-  if (options_.graphs == "none") return;
-  if (!options_.batched)
+  options_.graphs = driver_.prepare(
+      options_.graphs, "frame_looping", limits, transducer_->encoded_frame(),
+      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  if (options_.graphs != "none" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
-  recorded_.emplace(options_.graphs,
-                    [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
-                      return search(encoded, lengths, loops);
-                    });
-  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
 }
 
 Counters FrameLooping::counters() const {
-  if (recorded_) return {{"host_reads", host_.count()}, {"graph_captures", recorded_->captures()}};
-  return {{"frames_visited", frames_visited_},
-          {"joint_calls", joint_calls_},
-          {"joint_rows", joint_rows_},
-          {"pred_calls", pred_calls_},
-          {"host_reads", host_.count()}};
+  return driver_.counters({{"frames_visited", frames_visited_},
+                           {"joint_calls", joint_calls_},
+                           {"joint_rows", joint_rows_},
+                           {"pred_calls", pred_calls_}});
 }
 
 Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
-  host_.reset();
   frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
-  if (options_.batched) return decode_rows(batch);
-  std::vector<Hypotheses> parts;
-  for (int64_t b = 0; b < batch.frames.size(0); ++b) {
-    const int64_t length = batch.lengths_host[b];
-    parts.push_back(decode_rows({batch.frames.narrow(0, b, 1).narrow(1, 0, length),
-                                 batch.lengths.narrow(0, b, 1),
-                                 {length}}));
-  }
-  return concatenate(parts);
+  return options_.batched ? driver_.decode(batch) : driver_.decode_one_by_one(batch);
 }
 
-Hypotheses FrameLooping::decode_rows(const EncodedBatch& batch) {
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
-  Rows rows(*transducer_, lm_, encoded, batch.lengths, encoded.size(1));
-  int64_t longest = 0;
-  for (const int64_t length : batch.lengths_host) longest = std::max(longest, length);
-  HostLoops loops(host_);
-  if (longest > 0) transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, longest);
-  return rows.hypotheses.result();
-}
-
-/// What is recorded.
-Hypotheses FrameLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
-                                Loops& loops) {
+Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
+  const bool recorded = options_.graphs != "none";
+  // A recorded search needs room for the longest possible result: nothing can grow in it.
+  const int64_t frames = batch.frames.size(1);
+  const int64_t capacity = recorded ? frames * options_.max_symbols : frames;
   std::optional<Rows> rows;
-  loops.piece([&] {
-    rows.emplace(*transducer_, lm_, encoded, lengths, encoded.size(1) * options_.max_symbols);
-  });
-  transducer_->is_tdt() ? loop_tdt(*rows, loops) : loop_rnnt_recorded(*rows, loops);
+  loops.piece([&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
+  if (transducer_->is_tdt()) {
+    loop_tdt(*rows, loops);
+  } else if (recorded) {
+    loop_rnnt_recorded(*rows, loops);
+  } else {
+    loop_rnnt(*rows, batch.longest());
+  }
   Hypotheses result;
   loops.piece([&] { result = rows->hypotheses.result(); });
   return result;
@@ -165,7 +138,7 @@ void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
     for (int64_t n = 0; n < options_.max_symbols; ++n) {
       const Decision decision = evaluate(rows, encoded);
       active = active.logical_and(decision.is_blank.logical_not());
-      if (!host_.any(active)) break;
+      if (!driver_.reads().any(active)) break;
       emit(rows, active, decision, frame);
     }
   }

@@ -14,8 +14,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
@@ -50,8 +49,7 @@ class FrameLooping : public Decoder {
 
  private:
   struct Rows;  // the search state of a batch
-  Hypotheses decode_rows(const EncodedBatch& batch);
-  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
   void loop_rnnt(Rows& rows, int64_t longest);
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
   void loop_tdt(Rows& rows, Loops& loops);
@@ -61,8 +59,7 @@ class FrameLooping : public Decoder {
   Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
   int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
 };
 

@@ -2,10 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "algorithms/registry.h"
-#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -81,49 +78,33 @@ void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_encoder,
                                           options_.precompute_prediction, options_.score_kind});
-  options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "label_looping");
-  if (options_.graphs == "none") return;
-  recorded_.emplace(
-      options_.graphs, [this](const at::Tensor& encoded, const at::Tensor& lengths, Loops& loops) {
-        return search(encoded, lengths, encoded.size(1) * options_.max_symbols, loops);
-      });
-  recorded_->prepare(limits, transducer_->encode(transducer_->blank_frame()));
+  options_.graphs = driver_.prepare(
+      options_.graphs, "label_looping", limits, transducer_->encoded_frame(),
+      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
 Counters LabelLooping::counters() const {
-  Counters counters = {{"host_reads", host_.count()}};
-  if (recorded_) {
-    counters["graph_captures"] = recorded_->captures();
-    return counters;
-  }
-  counters.insert({{"joint_calls", joint_calls_},
-                   {"joint_rows", joint_rows_},
-                   {"pred_calls", pred_calls_},
-                   {"outer_iters", outer_},
-                   {"inner_iters", inner_}});
-  return counters;
+  return driver_.counters({{"joint_calls", joint_calls_},
+                           {"joint_rows", joint_rows_},
+                           {"pred_calls", pred_calls_},
+                           {"outer_iters", outer_},
+                           {"inner_iters", inner_}});
 }
 
 Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
-  host_.reset();
   joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
-  at::Tensor encoded;
-  {
-    const ScopedRange range("decode.project");
-    encoded = transducer_->encode(batch.frames);
-  }
-  const ScopedRange range("decode.loop");
-  if (recorded_) return recorded_->run(encoded, batch.lengths, host_);
-  HostLoops loops(host_);
-  // The paper starts with room proportional to the audio and doubles.
-  return search(encoded, batch.lengths, encoded.size(1), loops);
+  return driver_.decode(batch);
 }
 
-Hypotheses LabelLooping::search(const at::Tensor& encoded, const at::Tensor& lengths,
-                                int64_t capacity, Loops& loops) {
+Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
+  // The paper starts with room proportional to the audio and doubles. In a recorded search nothing
+  // can grow.
+  const int64_t frames = batch.frames.size(1);
+  const int64_t capacity = options_.graphs == "none" ? frames : frames * options_.max_symbols;
   std::optional<Rows> rows;
   loops.piece([&] {
-    rows.emplace(*transducer_, lm_, encoded, lengths, capacity);
+    rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity);
     ++pred_calls_;
   });
   Found next;

@@ -16,8 +16,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
@@ -50,8 +49,7 @@ class LabelLooping : public Decoder {
  private:
   struct Rows;  // the search state of a batch
   struct Found;
-  Hypotheses search(const at::Tensor& encoded, const at::Tensor& lengths, int64_t capacity,
-                    Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops);
   void look(Rows& rows, Found& found, bool first);
   void step(Rows& rows, const Found& next);
   Decision decide_window(const Rows& rows, at::Tensor& skipped);
@@ -59,8 +57,7 @@ class LabelLooping : public Decoder {
   Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
-  std::optional<RecordedSearch> recorded_;
-  HostReads host_;
+  LoopDriver driver_;
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
 };
 
