@@ -29,8 +29,9 @@ class StreamSearch {
  public:
   virtual ~StreamSearch() = default;
 
-  /// Begins an utterance and returns its number, which no later one gets. `word_costs`: [W + 1]
-  /// (word_boost.h), empty for none; without it those of the decoder's option "boost".
+  /// A new utterance; returns its number, which no later one gets. `word_costs`: [W + 1]
+  /// (word_boost.h), empty for none; without it those of the decoder's option "boost". Does not
+  /// wait for the device: the search begins with the first advance(), partial() or finish().
   virtual int64_t open(std::optional<std::vector<float>> word_costs = std::nullopt) = 0;
 
   /// Searches the pieces together. On return the host has the results. Where it throws, no stream
@@ -39,9 +40,9 @@ class StreamSearch {
 
   /// The best path after the frames so far, as if more came: the token of least cost, whether its
   /// state is final or not. Its last words may change with later frames.
-  virtual WfstPath partial(int64_t stream) const = 0;
+  virtual WfstPath partial(int64_t stream) = 0;
   /// The best path as if the frames so far were all: final states first.
-  virtual WfstPath finish(int64_t stream) const = 0;
+  virtual WfstPath finish(int64_t stream) = 0;
 
   /// Forgets the utterance, at its end or in the middle.
   virtual void close(int64_t stream) = 0;

@@ -52,12 +52,7 @@ int64_t GpuStreams::open(std::optional<std::vector<float>> word_costs) {
   }
   const int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  const int64_t stream = streams_.add({slot, std::move(costs), {}});
-  const int64_t columns = memory_->graph().view().columns;
-  const at::Tensor no_frames =
-      at::empty({0, columns}, at::TensorOptions(at::kFloat).device(memory_->device()));
-  advance(std::array{WfstPiece{stream, no_frames}});
-  return stream;
+  return streams_.add({slot, std::move(costs), {}});
 }
 
 void GpuStreams::close(int64_t stream) { free_slots_.push_back(streams_.remove(stream).slot); }
@@ -122,12 +117,23 @@ void GpuStreams::search(std::span<const WfstPiece> pieces, const std::vector<Str
   open = std::move(left);
 }
 
-WfstPath GpuStreams::partial(int64_t stream) const {
-  return streams_.at(stream).history.best_path(memory_->graph().view(), false);
+const PieceHistory& GpuStreams::begun(int64_t stream) {
+  const PieceHistory& history = streams_.at(stream).history;
+  if (!history.begun()) {
+    const int64_t columns = memory_->graph().view().columns;
+    const at::Tensor no_frames =
+        at::empty({0, columns}, at::TensorOptions(at::kFloat).device(memory_->device()));
+    advance(std::array{WfstPiece{stream, no_frames}});
+  }
+  return history;
 }
 
-WfstPath GpuStreams::finish(int64_t stream) const {
-  return streams_.at(stream).history.best_path(memory_->graph().view(), true);
+WfstPath GpuStreams::partial(int64_t stream) {
+  return begun(stream).best_path(memory_->graph().view(), false);
+}
+
+WfstPath GpuStreams::finish(int64_t stream) {
+  return begun(stream).best_path(memory_->graph().view(), true);
 }
 
 }  // namespace rtfx

@@ -9,7 +9,8 @@ namespace rtfx {
 
 /// advance() searches all pieces by one kernel and waits for the GPU twice: for how they ended, and
 /// for their traces; twice more whenever the memory of traces, or of a stream's tokens, has to
-/// grow. open() does the same for a piece without frames. The other calls are of the host alone.
+/// grow. partial() and finish() do the same for a stream that was never advanced, with a piece
+/// without frames. open() and close() do not wait.
 class GpuStreams : public StreamSearch {
  public:
   /// `word_costs`: [W + 1] float32 on the GPU, of streams that are opened without; or undefined.
@@ -18,8 +19,8 @@ class GpuStreams : public StreamSearch {
 
   int64_t open(std::optional<std::vector<float>> word_costs) override;
   void advance(std::span<const WfstPiece> pieces) override;
-  WfstPath partial(int64_t stream) const override;
-  WfstPath finish(int64_t stream) const override;
+  WfstPath partial(int64_t stream) override;
+  WfstPath finish(int64_t stream) override;
   void close(int64_t stream) override;
 
  private:
@@ -30,6 +31,8 @@ class GpuStreams : public StreamSearch {
   };
 
   void make_slots(int64_t slots, int64_t capacity);
+  /// The stream's history, which holds the start of the search at least.
+  const PieceHistory& begun(int64_t stream);
   /// Those of `open`, by their index in `streams`, that had no room stay in it.
   void search(std::span<const WfstPiece> pieces, const std::vector<Stream*>& streams,
               std::vector<size_t>& open);

@@ -25,6 +25,9 @@ class PieceHistory {
   /// before the first piece.
   WfstPath best_path(const GraphView& graph, bool at_end) const;
 
+  /// Whether a piece was appended.
+  bool begun() const { return begun_; }
+
   /// The next piece of the utterance, but for its frames and where they are.
   PassingRow next_row() const;
 

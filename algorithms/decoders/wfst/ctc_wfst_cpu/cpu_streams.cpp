@@ -30,11 +30,11 @@ void CpuStreams::advance(std::span<const WfstPiece> pieces) {
                      });
 }
 
-WfstPath CpuStreams::partial(int64_t stream) const {
+WfstPath CpuStreams::partial(int64_t stream) {
   return searches_.front().partial(streams_.at(stream).state);
 }
 
-WfstPath CpuStreams::finish(int64_t stream) const {
+WfstPath CpuStreams::finish(int64_t stream) {
   return searches_.front().finish(streams_.at(stream).state);
 }
 

@@ -14,8 +14,8 @@ class CpuStreams : public StreamSearch {
 
   int64_t open(std::optional<std::vector<float>> word_costs) override;
   void advance(std::span<const WfstPiece> pieces) override;
-  WfstPath partial(int64_t stream) const override;
-  WfstPath finish(int64_t stream) const override;
+  WfstPath partial(int64_t stream) override;
+  WfstPath finish(int64_t stream) override;
   void close(int64_t stream) override { streams_.remove(stream); }
 
  private:
