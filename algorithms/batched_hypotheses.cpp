@@ -65,9 +65,17 @@ at::Tensor BatchedHypotheses::at_limit(const at::Tensor& time, int64_t limit) co
 }
 
 Hypotheses BatchedHypotheses::result() const {
-  const auto narrow = [](const at::Tensor& t) { return t.defined() ? t.to(at::kInt) : t; };
-  return {narrow(lengths_),   narrow(tokens_), narrow(frames_),
-          narrow(durations_), scores_,         nan_.logical_or(scores_.isnan())};
+  const bool with_durations = durations_.defined();
+  Hypotheses h = Hypotheses::one_block(lengths_.size(0), /*entries=*/1, capacity(), with_durations,
+                                       lengths_.device());
+  h.nbest = {};
+  h.lengths.copy_(lengths_);
+  h.tokens.copy_(tokens_);
+  h.frames.copy_(frames_);
+  if (with_durations) h.durations.copy_(durations_);
+  h.scores.copy_(scores_);
+  at::logical_or_out(h.nan, nan_, scores_.isnan());
+  return h;
 }
 
 Hypotheses concatenate(const std::vector<Hypotheses>& parts) {

@@ -1,69 +1,12 @@
 #include "algorithms/hypotheses.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
-#include <iterator>
 #include <limits>
 
+#include "algorithms/host_lists.h"
+
 namespace rtfx {
-namespace {
-
-constexpr float kNone = -std::numeric_limits<float>::infinity();
-
-/// Up to this size every slot of every row is copied, which saves asking for the longest row first:
-/// a trip to the device and back.
-constexpr int64_t kOneTripBytes = 1 << 20;
-
-/// All of `tensors`, of one device, in one copy. Those with larger elements come first.
-std::vector<at::Tensor> copied_to_host(const std::vector<at::Tensor>& tensors) {
-  const at::Device device = tensors[0].device();
-  std::vector<at::Tensor> bytes;
-  for (const at::Tensor& t : tensors) bytes.push_back(t.contiguous().flatten().view(at::kByte));
-  at::Tensor all = at::cat(bytes);
-  if (!device.is_cpu()) {
-    const at::Tensor host = at::empty_like(all, at::TensorOptions(at::kCPU).pinned_memory(true));
-    host.copy_(all, /*non_blocking=*/true);
-    c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
-    all = host;
-  }
-  std::vector<at::Tensor> result;
-  int64_t at = 0;
-  for (const at::Tensor& t : tensors) {
-    const auto count = static_cast<int64_t>(t.nbytes());
-    result.push_back(all.narrow(0, at, count).view(t.scalar_type()).view(t.sizes()));
-    at += count;
-  }
-  return result;
-}
-
-std::vector<int32_t> row(const at::Tensor& values, int64_t index, int64_t length) {
-  if (length == 0) return {};
-  const int32_t* begin = values.const_data_ptr<int32_t>() + index * values.size(1);
-  return {begin, begin + length};
-}
-
-/// All entries as rows of one batch; then each row's list, of which the first is the row's result.
-std::vector<Hypothesis> nbest_to_host(const NBest& nbest, const at::Tensor& nan) {
-  const int64_t batch = nbest.scores.size(0), n = nbest.scores.size(1);
-  const Hypotheses flat =
-      Hypotheses{nbest.lengths,   nbest.tokens, nbest.frames,
-                 nbest.durations, nbest.scores, nan.unsqueeze(1).expand({-1, n})}
-          .each([](const at::Tensor& t) { return t.flatten(0, 1); });
-  const std::vector<Hypothesis> entries = flat.to_host();
-  std::vector<Hypothesis> result;
-  for (int64_t b = 0; b < batch; ++b) {
-    const auto first = entries.begin() + b * n;
-    Hypothesis best = *first;
-    std::copy_if(first, first + n, std::back_inserter(best.nbest),
-                 [](const Hypothesis& entry) { return entry.score > kNone; });
-    result.push_back(std::move(best));
-  }
-  return result;
-}
-
-}  // namespace
 
 Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
   const auto ints = at::TensorOptions(at::kInt).device(device);
@@ -73,6 +16,35 @@ Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
           {},
           at::zeros({batch}, ints.dtype(at::kFloat)),
           at::zeros({batch}, ints.dtype(at::kBool))};
+}
+
+Hypotheses Hypotheses::one_block(int64_t batch, int64_t entries, int64_t capacity,
+                                 bool with_durations, at::Device device) {
+  const int64_t rows = batch * entries, slots = rows * capacity;
+  const int64_t marks = (batch + 3) / 4;  // four of them in the place of an int32
+  const int64_t columns = with_durations ? 3 : 2;
+  const at::Tensor block =
+      at::empty({2 * rows + marks + columns * slots}, at::TensorOptions(at::kInt).device(device));
+  int64_t used = 0;
+  const auto take = [&](int64_t count) {
+    used += count;
+    return block.narrow(0, used - count, count);
+  };
+  NBest list;
+  list.lengths = take(rows).view({batch, entries});
+  list.scores = take(rows).view(at::kFloat).view({batch, entries});
+  const at::Tensor nan = take(marks).view(at::kBool).narrow(0, 0, batch);
+  list.tokens = take(slots).view({batch, entries, capacity});
+  list.frames = take(slots).view({batch, entries, capacity});
+  if (with_durations) list.durations = take(slots).view({batch, entries, capacity});
+  const auto first = [](const at::Tensor& t) { return t.defined() ? t.select(1, 0) : t; };
+  return {first(list.lengths),
+          first(list.tokens),
+          first(list.frames),
+          first(list.durations),
+          first(list.scores),
+          nan,
+          list};
 }
 
 Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& function) const {
@@ -87,27 +59,26 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
            apply(nbest.scores)}};
 }
 
-std::vector<Hypothesis> Hypotheses::to_host() const {
-  if (nbest.defined()) return nbest_to_host(nbest, nan);
-  const int64_t slots = tokens.numel() * (durations.defined() ? 3 : 2);
-  const int64_t longest = slots * static_cast<int64_t>(sizeof(int32_t)) <= kOneTripBytes
-                              ? tokens.size(1)
-                              : lengths.max().item<int32_t>();
-  const auto head_of = [&](const at::Tensor& values) { return values.narrow(1, 0, longest); };
-  std::vector<at::Tensor> parts = {lengths, scores, head_of(tokens), head_of(frames)};
-  if (durations.defined()) parts.push_back(head_of(durations));
-  parts.push_back(nan);
-  parts = copied_to_host(parts);
+Hypotheses Hypotheses::clone() const {
+  const auto block =
+      CommonBlock::of({lengths, tokens, frames, durations, scores, nan, nbest.lengths, nbest.tokens,
+                       nbest.frames, nbest.durations, nbest.scores});
+  if (!block) return each([](const at::Tensor& t) { return t.clone(); });
+  const at::Tensor copy = block->bytes().clone();
+  return each([&](const at::Tensor& t) { return CommonBlock::view_in(copy, t); });
+}
 
-  std::vector<Hypothesis> result(static_cast<size_t>(lengths.size(0)));
-  for (size_t b = 0; b < result.size(); ++b) {
-    const auto i = static_cast<int64_t>(b);
-    const int64_t length = parts[0].const_data_ptr<int32_t>()[b];
-    result[b].score = parts[1].const_data_ptr<float>()[b];
-    result[b].tokens = row(parts[2], i, length);
-    result[b].frames = row(parts[3], i, length);
-    if (durations.defined()) result[b].durations = row(parts[4], i, length);
-    result[b].nan = parts.back().const_data_ptr<bool>()[b];
+std::vector<Hypothesis> Hypotheses::to_host() const {
+  HostLists lists(*this);
+  lists.bring();
+  std::vector<Hypothesis> result;
+  for (int64_t b = 0; b < lists.batch(); ++b) {
+    Hypothesis best = lists.entry(b, 0);
+    for (int64_t n = 0; nbest.defined() && n < lists.size(); ++n) {
+      if (lists.score(b, n) > -std::numeric_limits<float>::infinity())
+        best.nbest.push_back(lists.entry(b, n));
+    }
+    result.push_back(std::move(best));
   }
   return result;
 }

@@ -37,9 +37,10 @@ struct NBest {
   bool defined() const { return lengths.defined(); }
 };
 
-/// A batch of results as a structure of arrays, on the decoder's device. Slots at or beyond
-/// `lengths` are undefined. The tensors are the caller's: they never alias buffers that a later
-/// decode() writes.
+/// A batch of results as a structure of arrays. All tensors are on one device: the GPU where the
+/// search made them there, the host where it made them on the host, also if the model is on a GPU.
+/// Slots at or beyond `lengths` are undefined. The tensors are the caller's: they never alias
+/// buffers that a later decode() writes.
 struct Hypotheses {
   at::Tensor lengths;    // [B] int32
   at::Tensor tokens;     // [B, capacity] int32
@@ -52,10 +53,19 @@ struct Hypotheses {
   /// B empty results with score 0.
   static Hypotheses empty(int64_t batch, at::Device device);
 
+  /// Room for lists of `entries` hypotheses, of up to `capacity` tokens each, and the results as
+  /// views of their first entries. Nothing is initialised. All tensors are views of one block of
+  /// memory, so that clone() and to_host() copy them at once.
+  static Hypotheses one_block(int64_t batch, int64_t entries, int64_t capacity, bool with_durations,
+                              at::Device device);
+
   /// The same with `function` applied to each tensor that is defined.
   Hypotheses each(const std::function<at::Tensor(const at::Tensor&)>& function) const;
 
-  /// Copies to the host; synchronises with the current stream.
+  /// A copy on the same device, in one operation if all tensors are views of one block.
+  Hypotheses clone() const;
+
+  /// Copies to the host; synchronises with the current stream unless the tensors are there.
   std::vector<Hypothesis> to_host() const;
 };
 

@@ -159,7 +159,7 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
   } else {
     replay(r.steps, reads, stream);
   }
-  return r.result.each([&](const at::Tensor& t) { return t.narrow(0, 0, rows).clone(); });
+  return r.result.each([&](const at::Tensor& t) { return t.narrow(0, 0, rows); }).clone();
 }
 
 }  // namespace rtfx

@@ -106,20 +106,13 @@ at::Tensor BeamHypotheses::alive() const { return scores > kNothing; }
 Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tensor& nan) const {
   const int64_t count = std::min(nbest, beam);
   const at::Tensor order = top_k(score_norm ? scores / (lengths + 1) : scores, count).indices;
-  const auto ints = labels.options();
-  NBest list{lengths.gather(1, order).to(at::kInt),
-             at::empty({batch, count, columns}, ints),
-             at::empty({batch, count, columns}, ints),
-             {},
-             scores.gather(1, order)};
-  if (durations.defined()) list.durations = at::empty({batch, count, columns}, ints);
-  backtrace(*this, order, list);
-  const auto best = [](const at::Tensor& t) { return t.defined() ? t.select(1, 0) : t; };
-  Hypotheses hypotheses{best(list.lengths), best(list.tokens),
-                        best(list.frames),  best(list.durations),
-                        best(list.scores),  nan.logical_or(scores.isnan().any(1))};
-  if (nbest > 1) hypotheses.nbest = list;
-  return hypotheses;
+  Hypotheses h = Hypotheses::one_block(batch, count, columns, durations.defined(), scores.device());
+  h.nbest.lengths.copy_(lengths.gather(1, order));
+  at::gather_out(h.nbest.scores, scores, 1, order);
+  at::logical_or_out(h.nan, nan, scores.isnan().any(1));
+  backtrace(*this, order, h.nbest);
+  if (nbest == 1) h.nbest = {};
+  return h;
 }
 
 }  // namespace rtfx

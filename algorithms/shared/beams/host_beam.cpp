@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/gpu/sync_debug.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
@@ -128,17 +127,18 @@ std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool sco
 
 namespace {
 
-/// Ranked hypotheses of each utterance as the results of a batch, on the device.
+/// Ranked hypotheses of each utterance as the results of a batch. `nan` [B] bool: marks of rows.
 Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
-                int64_t nbest, const at::Tensor& encoded, const at::Tensor& lengths) {
+                int64_t nbest, const at::Tensor& nan) {
   const auto batch = static_cast<int64_t>(utterances.size());
   size_t longest = 0;
   for (const auto& ranked : utterances)
     for (const Hypothesis& h : ranked) longest = std::max(longest, h.tokens.size());
-  const at::Tensor wide = at::zeros({batch, nbest, static_cast<int64_t>(longest)}, at::kInt);
-  NBest list{at::zeros({batch, nbest}, at::kInt), wide, wide.clone(),
-             with_durations ? wide.clone() : at::Tensor(),
-             at::full({batch, nbest}, -std::numeric_limits<float>::infinity())};
+  Hypotheses result =
+      Hypotheses::one_block(batch, nbest, static_cast<int64_t>(longest), with_durations, at::kCPU);
+  NBest& list = result.nbest;
+  list.lengths.zero_();
+  list.scores.fill_(static_cast<float>(kImpossible));
   for (int64_t b = 0; b < batch; ++b) {
     const std::vector<Hypothesis>& ranked = utterances[static_cast<size_t>(b)];
     for (size_t i = 0; i < ranked.size(); ++i) {
@@ -154,22 +154,15 @@ Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool wit
       put(list.durations, ranked[i].durations);
     }
   }
-  const auto best = [](const at::Tensor& t) { return t.defined() ? t.select(1, 0) : t; };
-  Hypotheses result{best(list.lengths),   best(list.tokens), best(list.frames),
-                    best(list.durations), best(list.scores), {}};
-  if (nbest > 1) result.nbest = list;
-  {
-    const AllowSync allow;
-    result = result.each([&](const at::Tensor& t) { return t.to(encoded.device()); });
-  }
-  result.nan = rows_with_nan(encoded, lengths).logical_or(result.scores.isinf());
+  at::logical_or_out(result.nan, nan, result.scores.isinf());
+  if (nbest == 1) result.nbest = {};
   return result;
 }
 
 }  // namespace
 
 Hypotheses search_one_by_one(
-    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest,
+    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest, HostReads& host,
     const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search) {
   at::Tensor encoded;
   {
@@ -182,7 +175,8 @@ Hypotheses search_one_by_one(
     const at::Tensor row = encoded[static_cast<int64_t>(b)];
     results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
   }
-  return pack(results, transducer.is_tdt(), nbest, encoded, batch.lengths);
+  const at::Tensor nan = host.values(rows_with_nan(encoded, batch.lengths));
+  return pack(results, transducer.is_tdt(), nbest, nan);
 }
 
 }  // namespace rtfx

@@ -115,10 +115,10 @@ std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool sco
 /// ("decode.loop").
 ///
 /// `search`: encoded [T, H], projected, the utterance's own frames -> ranked hypotheses; none if
-/// the emissions hold a NaN. The results are on the device, with a list if `nbest` is more than
-/// one. Waits for the device.
+/// the emissions hold a NaN. The results are on the host, with a list if `nbest` is more than one.
+/// Waits for the device once at the end, besides what `search` waits.
 Hypotheses search_one_by_one(
-    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest,
+    const Transducer& transducer, const EncodedBatch& batch, int64_t nbest, HostReads& host,
     const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search);
 
 }  // namespace rtfx

@@ -111,7 +111,7 @@ NBest nbest_of(const std::vector<std::vector<WfstPath>>& lists, const bool* nan)
 }  // namespace
 
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
-                           at::Device device, const std::vector<std::vector<WfstPath>>& lists) {
+                           const std::vector<std::vector<WfstPath>>& lists) {
   const auto batch = static_cast<int64_t>(paths.size());
   size_t longest = 0;
   for (const WfstPath& path : paths) longest = std::max(longest, path.tokens.size());
@@ -131,10 +131,7 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
                  h.frames.mutable_data_ptr<int32_t>() + b * longest);
   }
   if (!lists.empty()) h.nbest = nbest_of(lists, h.nan.const_data_ptr<bool>());
-  if (!device.is_cuda()) return h;
-  return h.each([&](const at::Tensor& t) {  // without waiting
-    return t.pin_memory().to(device, /*non_blocking=*/true);
-  });
+  return h;
 }
 
 }  // namespace rtfx

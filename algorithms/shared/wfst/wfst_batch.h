@@ -37,10 +37,10 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device);
 
-/// Tokens and their frames from the paths, score = -cost. `nan`, [B] bool on the host: rows that
-/// are marked and empty, as those are that no path led through. On `device`. `lists`: of each row
-/// its n best paths, of which the first is the row's; without any, no lists.
+/// Tokens and their frames from the paths, score = -cost; on the host, where the paths are. `nan`,
+/// [B] bool on the host: rows that are marked and empty, as those are that no path led through.
+/// `lists`: of each row its n best paths, of which the first is the row's; without any, no lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
-                           at::Device device, const std::vector<std::vector<WfstPath>>& lists = {});
+                           const std::vector<std::vector<WfstPath>>& lists = {});
 
 }  // namespace rtfx

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "algorithms/host_lists.h"
+
 namespace rtfx {
 namespace {
 
@@ -51,27 +53,77 @@ TEST(Hypotheses, WithoutAListTheResultIsTheBest) {
   EXPECT_EQ(rows[0].tokens, (std::vector<int32_t>{7, 8}));
 }
 
-TEST(Hypotheses, ManySlotsArriveAsFewDo) {
-  const int64_t rows = 3, capacity = 200'000;  // more than one trip takes
-  const at::Tensor slots = at::arange(rows * capacity, at::kInt).view({rows, capacity});
-  const Hypotheses given{ints({2, 0, 5}, {3}),
-                         slots,
-                         slots + 1,
-                         slots + 2,
-                         at::tensor({0.5f, 1.5f, 2.5f}),
-                         at::tensor({0, 0, 1}).to(at::kBool)};
-  const auto found = given.to_host();
-  const Hypotheses few{given.lengths,
-                       slots.narrow(1, 0, 5),
-                       (slots + 1).narrow(1, 0, 5),
-                       (slots + 2).narrow(1, 0, 5),
-                       given.scores,
-                       given.nan};
-  EXPECT_EQ(found, few.to_host());
-  EXPECT_EQ(found[2].durations, (std::vector<int32_t>{400002, 400003, 400004, 400005, 400006}));
-  EXPECT_EQ(found[2].score, 2.5f);
-  EXPECT_TRUE(found[2].nan);
-  EXPECT_TRUE(found[1].tokens.empty());
+/// Three rows of lists of two entries, of up to 3 tokens, in one block; entry (b, n) has n + b
+/// tokens, but for (2, 1), which is none.
+Hypotheses in_one_block(bool with_durations) {
+  Hypotheses h = Hypotheses::one_block(3, 2, 3, with_durations, at::kCPU);
+  const at::Tensor slots = at::arange(18, at::kInt).view({3, 2, 3});
+  h.nbest.lengths.copy_(ints({0, 1, 1, 2, 2, 0}, {3, 2}));
+  h.nbest.tokens.copy_(slots);
+  h.nbest.frames.copy_(slots + 100);
+  if (with_durations) h.nbest.durations.copy_(slots + 200);
+  const float none = -std::numeric_limits<float>::infinity();
+  h.nbest.scores.copy_(at::tensor({6.5f, 5.5f, 4.5f, 3.5f, 2.5f, none}).view({3, 2}));
+  h.nan.copy_(at::tensor({0, 1, 0}));
+  return h;
+}
+
+/// All entries that arrived, row after row.
+std::vector<Hypothesis> entries_of(const HostLists& lists) {
+  std::vector<Hypothesis> entries;
+  for (int64_t b = 0; b < lists.batch(); ++b)
+    for (int64_t n = 0; n < lists.size(); ++n) entries.push_back(lists.entry(b, n));
+  return entries;
+}
+
+TEST(HostLists, BothWaysToTheHostBringTheSame) {
+  for (const bool with_durations : {false, true}) {
+    for (const bool with_lists : {false, true}) {
+      Hypotheses h = in_one_block(with_durations);
+      if (!with_lists) h.nbest = {};
+      const auto expected = entries_of(HostLists(h));
+      ASSERT_EQ(expected.size(), with_lists ? 6 : 3);
+      EXPECT_EQ(expected[with_lists ? 3 : 1].frames,
+                with_lists ? std::vector<int32_t>({109, 110}) : std::vector<int32_t>({106}));
+      HostLists as_block(h), as_slots(h);
+      EXPECT_TRUE(as_block.bring_block());
+      as_slots.bring_slots(2);
+      h.tokens.fill_(-1);  // what arrived is a copy
+      h.nan.fill_(true);
+      EXPECT_EQ(entries_of(as_block), expected);
+      EXPECT_EQ(entries_of(as_slots), expected);
+    }
+  }
+}
+
+TEST(HostLists, SlotsOfTensorsOfTheirOwnArriveToo) {
+  const Hypotheses h = two_rows();
+  HostLists lists(h);
+  EXPECT_FALSE(lists.bring_block());
+  lists.bring_slots(2);
+  EXPECT_EQ(entries_of(lists), entries_of(HostLists(h)));
+}
+
+TEST(HostLists, RowsWithoutTokensArrive) {
+  HostLists lists(Hypotheses::empty(2, at::kCPU));
+  lists.bring_slots(0);
+  EXPECT_EQ(entries_of(lists), std::vector<Hypothesis>(2));
+}
+
+TEST(HostLists, ALargeBlockIsNotCopiedAsAWhole) {
+  HostLists lists(Hypotheses::one_block(1, 1, 200'000, false, at::kCPU));
+  EXPECT_FALSE(lists.bring_block());
+}
+
+TEST(Hypotheses, ACloneHasMemoryOfItsOwn) {
+  for (Hypotheses h : {in_one_block(true), two_rows()}) {
+    const auto expected = h.to_host();
+    const Hypotheses all = h.clone();
+    const Hypotheses some = h.each([](const at::Tensor& t) { return t.narrow(0, 1, 1); }).clone();
+    h.each([](const at::Tensor& t) { return t.zero_(); });
+    EXPECT_EQ(all.to_host(), expected);
+    EXPECT_EQ(some.to_host(), std::vector<Hypothesis>({expected[1]}));
+  }
 }
 
 TEST(Hypotheses, EachReachesTheListToo) {

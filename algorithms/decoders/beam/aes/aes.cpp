@@ -56,13 +56,14 @@ Counters Aes::counters() const {
 Hypotheses Aes::decode(const EncodedBatch& batch) {
   host_.reset();
   joint_calls_ = pred_calls_ = 0;
-  return search_one_by_one(*transducer_, batch, options_.nbest, [this](const at::Tensor& encoded) {
-    Search search(options_, *transducer_, lm_ ? &*lm_ : nullptr, encoded, host_);
-    std::vector<Hypothesis> ranked = search.run();
-    joint_calls_ += search.joint_calls();
-    pred_calls_ += search.predictor_calls();
-    return ranked;
-  });
+  return search_one_by_one(
+      *transducer_, batch, options_.nbest, host_, [this](const at::Tensor& encoded) {
+        Search search(options_, *transducer_, lm_ ? &*lm_ : nullptr, encoded, host_);
+        std::vector<Hypothesis> ranked = search.run();
+        joint_calls_ += search.joint_calls();
+        pred_calls_ += search.predictor_calls();
+        return ranked;
+      });
 }
 
 }  // namespace rtfx

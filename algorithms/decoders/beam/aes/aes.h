@@ -33,10 +33,10 @@
 
 namespace rtfx {
 
-/// Waits for the device up to num_steps + 2 times per frame. A search that no blank and no new text
-/// survives at a frame gives blanks to the hypotheses that it last expanded. With wide enough
-/// bounds the score of a text of fewer than num_steps tokens is ln P(text): every alignment counts
-/// once.
+/// Waits for the device up to num_steps + 2 times per frame, and once at the end. A search that no
+/// blank and no new text survives at a frame gives blanks to the hypotheses that it last expanded.
+/// With wide enough bounds the score of a text of fewer than num_steps tokens is ln P(text): every
+/// alignment counts once.
 class Aes : public Decoder {
  public:
   struct Options {

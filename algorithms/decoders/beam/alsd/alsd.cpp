@@ -53,7 +53,7 @@ Counters Alsd::counters() const {
 Hypotheses Alsd::decode(const EncodedBatch& batch) {
   host_.reset();
   steps_ = joint_calls_ = pred_calls_ = 0;
-  return search_one_by_one(*transducer_, batch, options_.nbest,
+  return search_one_by_one(*transducer_, batch, options_.nbest, host_,
                            [this](const at::Tensor& encoded) { return search(encoded); });
 }
 

@@ -28,9 +28,9 @@
 
 namespace rtfx {
 
-/// Waits for the device once per step. Score: ln P(y) over the alignments that the beam kept. The
-/// frames of a text are those of the best alignment at the time when two were added up first.
-/// Without a result within U_max tokens, the beam's own hypotheses are the result.
+/// Waits for the device once per step and once at the end. Score: ln P(y) over the alignments that
+/// the beam kept. The frames of a text are those of the best alignment at the time when two were
+/// added up first. Without a result within U_max tokens, the beam's own hypotheses are the result.
 class Alsd : public Decoder {
  public:
   struct Options {

@@ -49,18 +49,16 @@ struct Path {
     // The n-th kept frame goes to slot n; dropped frames go to a slot behind the last one.
     const at::Tensor slot =
         at::where(keep, keep.cumsum(1) - 1, at::full({}, frames, lengths.options()));
-    const auto compact = [&](const at::Tensor& values) {
-      at::Tensor out = at::zeros({slot.size(0), frames + 1}, values.options().dtype(at::kInt));
-      out.scatter_(1, slot, values.expand_as(slot).to(at::kInt));
-      return out;
-    };
+    Hypotheses h = Hypotheses::one_block(slot.size(0), /*entries=*/1, frames + 1,
+                                         /*with_durations=*/false, slot.device());
+    h.nbest = {};
+    h.lengths.copy_(keep.sum(1));
+    h.tokens.scatter_(1, slot, labels.to(at::kInt));
+    h.frames.scatter_(1, slot, index.expand_as(slot).to(at::kInt));
     const at::Tensor zero = at::zeros({}, logprobs.options());
-    return {keep.sum(1).to(at::kInt),
-            compact(labels),
-            compact(index),
-            {},
-            at::where(valid, logprobs, zero).sum(1),
-            nan.logical_and(valid).any(1)};
+    at::sum_out(h.scores, at::where(valid, logprobs, zero), 1);
+    at::any_out(h.nan, nan.logical_and(valid), 1);
+    return h;
   }
 };
 

@@ -78,7 +78,7 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
     paths[b] = searches_[thread].run(lp + static_cast<int64_t>(b) * row, batch.lengths_host[b],
                                      static_cast<int32_t>(columns));
   });
-  return wfst_hypotheses(paths, emissions.nan, batch.frames.device());
+  return wfst_hypotheses(paths, emissions.nan);
 }
 
 }  // namespace rtfx

@@ -60,7 +60,7 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   const auto paths = search(lp, batch.lengths_host, {}, options_.nbest > 1 ? &lists : nullptr);
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
-  return wfst_hypotheses(paths, nan, batch.frames.device(), lists);
+  return wfst_hypotheses(paths, nan, lists);
 }
 
 at::Tensor CtcWfst::emissions(const EncodedBatch& batch) const {

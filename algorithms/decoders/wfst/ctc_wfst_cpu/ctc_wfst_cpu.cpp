@@ -44,7 +44,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
     paths = search(emissions.lp, batch.lengths_host);
   }
   counters_["host_reads"] = reads_.count();
-  return wfst_hypotheses(paths, emissions.nan, batch.frames.device(), lists);
+  return wfst_hypotheses(paths, emissions.nan, lists);
 }
 
 std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,

@@ -1,0 +1,61 @@
+// How results get to the host: what Hypotheses::clone() and to_host() are made of.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+
+namespace rtfx {
+
+/// The memory that several tensors are views of.
+class CommonBlock {
+ public:
+  /// Nothing if they are views of several blocks. Undefined tensors do not count.
+  static std::optional<CommonBlock> of(const std::vector<at::Tensor>& tensors);
+
+  /// [n] uint8: the block from its start to the end of the last tensor.
+  const at::Tensor& bytes() const { return bytes_; }
+
+  /// The view that `tensor` is, of `copy` (of bytes()) in place of the block.
+  static at::Tensor view_in(const at::Tensor& copy, const at::Tensor& tensor);
+
+ private:
+  at::Tensor bytes_;
+};
+
+/// A result as lists: those of a result that has some, else lists of one entry each.
+class HostLists {
+ public:
+  explicit HostLists(const Hypotheses& hypotheses);
+
+  /// Brings everything to the host, by the quicker of the two ways below. Waits for the device
+  /// once, or twice where the results have room for more than 1 MiB of slots. Does nothing if they
+  /// are on the host.
+  void bring();
+
+  /// By one copy of the block whose views all tensors are. False, and nothing is done, if there is
+  /// none or if it is larger than 1 MiB.
+  bool bring_block();
+  /// By one kernel that gathers the first `longest` slots of each entry, and one copy.
+  void bring_slots(int64_t longest);
+
+  int64_t batch() const { return entries_.lengths.size(0); }
+  int64_t size() const { return entries_.lengths.size(1); }  // entries of a list
+
+  /// Of a result that is on the host: entry n of row b.
+  float score(int64_t b, int64_t n) const;
+  Hypothesis entry(int64_t b, int64_t n) const;
+
+ private:
+  std::vector<at::Tensor*> tensors();
+
+  NBest entries_;
+  at::Tensor nan_;  // [B] bool
+};
+
+}  // namespace rtfx
