@@ -9,6 +9,7 @@ import pytest
 from conftest import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "reports/README.md"]
+PAGES += [ROOT / "algorithms/README.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 
