@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
@@ -17,7 +16,9 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 2;  // as launch_token_passing() makes them
+/// Blocks that a processor has room for: launch_token_passing() (kernels.cu) makes them of 512
+/// threads or more, with registers for 1024 on a processor.
+constexpr int64_t kBlocksPerProcessor = 2;
 constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
@@ -29,6 +30,13 @@ int64_t free_bytes() {
   RTFX_CUDA(cudaMemGetInfo(&free, &total));
   return static_cast<int64_t>(free);
 }
+
+/// What all blocks count together; it lies behind the ends of the rows. As PassingBatch has them.
+struct SharedCounts {
+  unsigned long long traces_used, links_used;
+  int32_t next_row;
+};
+static_assert(sizeof(PassingEnd) % alignof(SharedCounts) == 0);
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -118,17 +126,17 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
   const at::Tensor on_device =
       upload(rows.data(), static_cast<int64_t>(sizeof(PassingRow)) * count);
-  // Ends of the rows; behind them how many traces and links were used, and the next row.
-  const at::Tensor ends =
-      at::zeros({ends_bytes + 24}, at::TensorOptions(at::kByte).device(device_));
+  const auto all_bytes = ends_bytes + static_cast<int64_t>(sizeof(SharedCounts));
+  const at::Tensor ends = at::zeros({all_bytes}, at::TensorOptions(at::kByte).device(device_));
   batch.rows = static_cast<const PassingRow*>(on_device.const_data_ptr());
   batch.row_count = count;
   batch.traces = static_cast<PassingTrace*>(traces_.mutable_data_ptr());
   batch.trace_capacity = traces_.size(0);
   batch.ends = static_cast<PassingEnd*>(ends.mutable_data_ptr());
-  batch.traces_used = reinterpret_cast<unsigned long long*>(batch.ends + count);
-  batch.links_used = batch.traces_used + 1;
-  batch.next_row = reinterpret_cast<int32_t*>(batch.traces_used + 2);
+  auto* counts = reinterpret_cast<SharedCounts*>(batch.ends + count);
+  batch.traces_used = &counts->traces_used;
+  batch.links_used = &counts->links_used;
+  batch.next_row = &counts->next_row;
   if (links_.defined()) {
     batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
     batch.link_capacity = links_.size(0);
@@ -136,12 +144,11 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   launch_token_passing(passing_graph_, lanes_, batch,
                        c10::cuda::getCurrentCUDAStream(device_.index()).stream());
   const at::Tensor host = reads.values(ends);
-  PassingRun run{std::vector<PassingEnd>(rows.size())};
-  const auto* bytes = static_cast<const char*>(host.const_data_ptr());
-  std::memcpy(run.ends.data(), bytes, static_cast<size_t>(ends_bytes));
-  std::memcpy(&run.traces_used, bytes + ends_bytes, sizeof(run.traces_used));
-  std::memcpy(&run.links_used, bytes + ends_bytes + 8, sizeof(run.links_used));
-  return run;
+  const auto* first = static_cast<const PassingEnd*>(host.const_data_ptr());
+  const auto* used = reinterpret_cast<const SharedCounts*>(first + count);
+  return {{first, first + count},
+          static_cast<int64_t>(used->traces_used),
+          static_cast<int64_t>(used->links_used)};
 }
 
 }  // namespace rtfx

@@ -12,11 +12,12 @@
 
 namespace rtfx {
 
-/// What a search of rows gave.
+/// How a search of rows ended.
 struct PassingRun {
   std::vector<PassingEnd> ends;  // of each row
-  int64_t traces_used = 0;       // more than there is room for: see PassingStatus::out_of_traces
-  int64_t links_used = 0;        // more than there is room for: some are missing
+  // Numbers that were asked for. More traces than there is room for: some rows ended with
+  // PassingStatus::out_of_traces. More links than there is room for: some links are missing.
+  int64_t traces_used = 0, links_used = 0;
 };
 
 class PassingMemory {
@@ -28,8 +29,9 @@ class PassingMemory {
   const WfstGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  /// A lane for each of `rows`, as far as the GPU has processors and memory for them; rows wait
-  /// their turn. Never takes lanes away.
+  /// Makes lanes (PassingLane: the memory in which a block of threads searches one row at a time),
+  /// one for each of `rows` as far as the GPU has processors and memory for them. Further rows are
+  /// searched as lanes become free. Never takes lanes away.
   void make_lanes(int64_t rows);
   int64_t lanes() const { return lanes_.lanes; }
 
