@@ -39,9 +39,11 @@ struct Description {
   std::string score_kind;                // "logit", "logprob" or "" when there is no score
 };
 
-/// Work done by the last decode() (specs: frames_visited, joint_calls, joint_rows, pred_calls,
-/// outer_iters, inner_iters, forced_advances, host_reads, graph_launches, graph_captures; and
-/// uploads: transfers of a step's inputs to the device). Absent names do not apply.
+/// Work done by the last decode(), by name; what does not apply is absent. Names that several
+/// decoders use: frames_visited, outer_iters, inner_iters (rounds of loops), joint_calls,
+/// joint_rows (rows of all joint calls), pred_calls (of the prediction network), host_reads (waits
+/// for the device), graph_launches, graph_captures (times that something was recorded), uploads
+/// (transfers of a step's inputs to the device).
 using Counters = std::map<std::string, int64_t>;
 
 /// Upper bounds of the batches to come, for decoders that allocate in advance.
@@ -72,9 +74,8 @@ class Decoder {
   /// Counters of the last decode().
   virtual Counters counters() const { return {}; }
 
-  /// Words that the options name to be favoured in every utterance, as they stand there, however
-  /// strongly: with a strength of 0 too, so that results can be compared with it. Known after
-  /// prepare().
+  /// The words of the option that boosts words, verbatim, at a strength of 0 too: results with and
+  /// without boosting are compared on the same words. Valid after prepare().
   virtual std::vector<std::string> boosted_words() const { return {}; }
 };
 

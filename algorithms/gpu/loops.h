@@ -1,11 +1,12 @@
-// The loops of a search, apart from who drives them: the host, a CUDA graph, or the host with
-// replayed graphs. A decoder is written once, as pieces of tensor work and loops over them:
+// The loops of a search, apart from who drives them: the host, the host with recorded graphs, or a
+// CUDA graph with while nodes. A decoder is written once, as segments of tensor work and loops over
+// them:
 //
-//   loops.piece([&] { first(); });
-//   loops.while_any(active, [&] { loops.piece([&] { step(); }); });
+//   loops.segment([&] { first(); });
+//   loops.while_any(active, [&] { loops.segment([&] { step(); }); });
 //
-// Pieces change tensors in place: under a graph they run once, to be recorded, and a loop's flags
-// are read again and again at the same address.
+// All tensor work belongs in a segment. Segments change tensors in place: for a graph they run only
+// once, to be recorded, and a loop's flags are read again and again at the same address.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +20,9 @@ namespace rtfx {
 class Loops {
  public:
   virtual ~Loops() = default;
-  /// Tensor work without a loop in it.
-  virtual void piece(const std::function<void()>& work) = 0;
+  /// Tensor work without a loop in it: what the host launches as one graph when graphs are
+  /// replayed.
+  virtual void segment(const std::function<void()>& work) = 0;
   /// `body` as long as any of `flags` (bool, at least one element) is set; tested before each
   /// round.
   virtual void while_any(const at::Tensor& flags, const std::function<void()>& body) = 0;
@@ -30,7 +32,7 @@ class Loops {
 class HostLoops : public Loops {
  public:
   explicit HostLoops(HostReads& reads) : reads_(reads) {}
-  void piece(const std::function<void()>& work) override { work(); }
+  void segment(const std::function<void()>& work) override { work(); }
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
     while (reads_.any(flags)) body();
   }

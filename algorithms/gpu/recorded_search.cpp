@@ -14,14 +14,15 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kFrameStep = 64;  // batches of similar length share a recording
+/// Recordings are for multiples of so many encoder frames: batches of similar length share one.
+constexpr int64_t kFrameStep = 64;
 
 /// Loops as while nodes of the graph that is being recorded.
 class GraphLoops : public Loops {
  public:
   explicit GraphLoops(GraphRecorder& recorder) : recorder_(recorder) {}
 
-  void piece(const std::function<void()>& work) override { work(); }
+  void segment(const std::function<void()>& work) override { work(); }
 
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
     const cudaGraphConditionalHandle condition = recorder_.condition();
@@ -40,19 +41,19 @@ class GraphLoops : public Loops {
   GraphRecorder& recorder_;
 };
 
-/// A search as graphs that the host launches one by one.
+/// A part of a search that the host replays: a segment, or a loop over such parts.
 struct Step {
-  Graph graph;              // a piece, or
-  at::Tensor flags;         // a loop over
-  std::vector<Step> steps;  // these
+  Graph graph;              // the segment; empty for a loop,
+  at::Tensor flags;         // which goes on as long as any of these is set,
+  std::vector<Step> steps;  // over these
 };
 
-/// Records each piece as a graph of its own.
+/// Records each segment as a graph of its own.
 class ReplayLoops : public Loops {
  public:
   explicit ReplayLoops(std::vector<Step>& steps) : steps_(&steps) {}
 
-  void piece(const std::function<void()>& work) override {
+  void segment(const std::function<void()>& work) override {
     steps_->push_back({Graph::record([&](GraphRecorder&) { work(); }), {}, {}});
   }
 
@@ -96,8 +97,8 @@ std::string GraphForm::available(const std::string& graphs, at::Device device,
 }
 
 struct RecordedSearch::Recording {
-  EncodedBatch input;  // at a fixed address
-  Hypotheses result;   // too
+  EncodedBatch input;  // at a fixed address, which the graphs read
+  Hypotheses result;   // at a fixed address, too, which they write
   Graph graph;
   std::vector<Step> steps;
 };
@@ -150,6 +151,9 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
            batch.frames);
   }
   Recording& r = *recording_;
+  // The projected frames are copied, not projected into their place: that place is wider and longer
+  // than most batches, so that the product would have to be as large, for a copy that takes the
+  // time of reading and writing the frames once.
   r.input.frames.narrow(0, 0, rows).narrow(1, 0, frames).copy_(batch.frames);
   r.input.lengths.zero_();
   r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);

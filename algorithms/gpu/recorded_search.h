@@ -14,8 +14,8 @@
 
 namespace rtfx {
 
-/// How loops are driven: "none" (the host), "replay" (the host launches a recorded graph per
-/// piece), "conditional" (one graph with while nodes).
+/// How loops are driven: "none" (by the host), "replay" (by the host, with each segment as a
+/// recorded graph), "conditional" (by the GPU: one graph with while nodes).
 struct GraphForm {
   /// Throws UserError when `graphs` needs a GPU and `device` is none. Where the driver is too old
   /// for conditional nodes, says so on standard error and returns "none".
@@ -23,9 +23,9 @@ struct GraphForm {
                                const std::string& decoder);
 };
 
-/// Batches of up to `rows` x `frames` run in the same recorded graphs; a larger one has them
-/// recorded again, for the largest of each seen so far. Rows that a batch does not have are of
-/// length 0.
+/// A recording is for some number of rows and of frames, and runs all batches that are not larger:
+/// the rows that a batch lacks have length 0 in it. A larger batch has the search recorded again,
+/// for the most rows and the most frames seen so far.
 class RecordedSearch {
  public:
   /// A search over `batch` through `loops`. batch.frames are [B, T', X], as the search reads them.

@@ -22,8 +22,8 @@ struct BacktraceArrays {
   bool ctc;
 };
 
-/// Fills row (b, n). Durations sum up to the frame at the end, so a label's frame is known on the
-/// way back.
+/// Fills entry n of utterance b. Durations sum up to the frame at the end, so a label's frame is
+/// known on the way back.
 __host__ __device__ inline void backtrace_walk(const BacktraceArrays& a, int64_t b, int64_t n) {
   const int64_t row = b * a.nbest + n;
   int64_t slot = a.order[row];
@@ -48,7 +48,7 @@ __host__ __device__ inline void backtrace_walk(const BacktraceArrays& a, int64_t
   }
 }
 
-/// Enqueues one thread for each row.
+/// Enqueues one thread for each entry.
 void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -41,7 +41,7 @@ void merge_equal(HostBeam& beam, bool same_time);
 /// Labels [0, count) of `row` with the largest values, best first, the lowest of equals.
 std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count);
 
-/// Log-probabilities on the host, one row for each place in the lattice that was asked for.
+/// Log-probabilities on the host: row i is of the i-th place in the lattice that was asked for.
 class HostLogProbs {
  public:
   HostLogProbs(at::Tensor values, int64_t labels) : values_(std::move(values)), labels_(labels) {}

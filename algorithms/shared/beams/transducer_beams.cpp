@@ -15,7 +15,7 @@ TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
       encoded(encoded),
       lengths(lengths.unsqueeze(1)),
       prediction(transducer.start(lengths.size(0) * beam)),
-      first_row((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)),
+      first_slot((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)),
       transducer_(transducer),
       lm_(lm) {
   if (lm_.model != nullptr) lm_states = lm_.model->initial_states(lengths.size(0) * beam);
@@ -69,17 +69,17 @@ Choice TransducerBeams::choose(const at::Tensor& scores, const at::Tensor& label
 
 void TransducerBeams::advance(const at::Tensor& parents, const at::Tensor& labels) {
   const int64_t blank = transducer_.blank();
-  const at::Tensor rows = (first_row + parents).flatten();
+  const at::Tensor slots = (first_slot + parents).flatten();
   const at::Tensor label = labels.flatten();
   const at::Tensor token = (label >= 0).logical_and(label != blank);
-  const at::Tensor output = prediction.output.index_select(0, rows);
-  const PredictionState state = prediction.state.rows(rows);
+  const at::Tensor output = prediction.output.index_select(0, slots);
+  const PredictionState state = prediction.state.rows(slots);
   const Transducer::Prediction next =
       transducer_.predict(at::where(token, label, at::full_like(label, blank)), state);
   at::where_out(prediction.output, token.unsqueeze(1), next.output, output);
   prediction.state.assign(state.select(token, next.state));
   if (lm_.model == nullptr) return;
-  lm_states.copy_(lm_.model->next_states(lm_states.index_select(0, rows), label));
+  lm_states.copy_(lm_.model->next_states(lm_states.index_select(0, slots), label));
 }
 
 Hypotheses TransducerBeams::result(int64_t nbest, bool score_norm) const {

@@ -35,8 +35,8 @@ struct Choice {
 };
 
 /// Tensors keep their addresses and are changed in place. No member waits for the device, and all
-/// can be recorded into a graph. B utterances, K slots, R = B * K rows (row b * K + k is slot k of
-/// utterance b).
+/// can be recorded into a graph. B utterances of K slots each; R = B * K slots of the batch, of
+/// which number b * K + k is slot k of utterance b.
 class TransducerBeams {
  public:
   /// encoded [B, T', H], projected; lengths [B] int64. `columns`: see BeamHypotheses. All slots
@@ -72,9 +72,9 @@ class TransducerBeams {
   BeamHypotheses hypotheses;
   at::Tensor encoded;                 // [B, T', H]
   at::Tensor lengths;                 // [B, 1] int64
-  Transducer::Prediction prediction;  // output [R, H], state of R rows
+  Transducer::Prediction prediction;  // output [R, H], state of R slots
   at::Tensor lm_states;               // [R] int32; undefined without a language model
-  at::Tensor first_row;               // [B, 1] int64, b * K
+  at::Tensor first_slot;              // [B, 1] int64, b * K
 
  private:
   const Transducer& transducer_;

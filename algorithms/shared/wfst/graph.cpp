@@ -190,7 +190,8 @@ void WfstGraph::check(const std::string& where) {
   for (int32_t s = 0; s < g.states; ++s)
     require(!std::isnan(g.final_cost[s]), "has a final cost that is NaN");
 
-  // Non-emitting arcs without a cycle: taking away states that none leads to, all go.
+  // There is no cycle of non-emitting arcs if all states go when those that no such arc leads to
+  // are taken away, again and again.
   std::vector<int32_t> arcs_into(static_cast<size_t>(g.states)), ready;
   std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs into a state
   for (int64_t i = g.emitting_arcs; i < g.arc_count; ++i)

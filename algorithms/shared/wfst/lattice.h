@@ -10,10 +10,14 @@
 
 namespace rtfx {
 
-/// All ways into each token that cost at most the lattice's beam more than the best one. A token is
-/// a state at a frame; tokens are numbered in any order. What a way costs more than the best into
-/// the same token is its slack: a path costs as much more than the best path as its slacks, and its
-/// end's, come to. No way leads to the start, the best one with a slack of 0 to each other token.
+/// Tokens, and the links between them that paths near the best one take. A token is a state at a
+/// frame; tokens are numbered in any order.
+///
+///   slack of a link = its cost - that of the best link into the same token
+///
+/// where the cost is that of the best path that ends with the link. A path costs more than the best
+/// one by the sum of its slacks, its end's included. Links with a slack above the lattice's beam
+/// are left out. Every token but the start has a link of slack 0 into it; the start has none.
 struct WfstLattice {
   struct Link {
     int32_t to, from;  // tokens

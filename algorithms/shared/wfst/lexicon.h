@@ -25,8 +25,8 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
 
 /// L and the labels of its inputs. Word i (from 1) is the i-th of the lexicon; a spelling that is
 /// another word's too, or begins another one, ends in a symbol #k, k >= 1, so that L o G can be
-/// determinised. The word stands on the first arc of its spelling. #0 passes from `words + 1` on
-/// the output side.
+/// determinised. The word stands on the first arc of its spelling. #0, back-off, passes through:
+/// its label on the output side is the number of words + 1.
 struct LexiconTransducer {
   TransducerArcs arcs;
   TokenLabels labels;

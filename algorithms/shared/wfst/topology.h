@@ -9,9 +9,10 @@
 
 namespace rtfx {
 
-/// normal: one state per token and an arc between each two of them. A token again needs a blank.
+/// normal: one state per token and an arc between each two of them. To emit the same token twice
+/// takes a blank in between.
 /// compact: the way to the next token is an epsilon arc back to state 0, so that V^2 arcs become
-/// 3 V; a token again needs no blank, which adds paths and takes none away.
+/// 3 V. The same token twice needs no blank in between, which adds paths and takes none away.
 enum class Topology { normal, compact };
 
 const std::vector<std::string>& topology_names();

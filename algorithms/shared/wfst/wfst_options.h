@@ -19,8 +19,8 @@ struct WfstOptions {
   double acoustic_scale = 1 / 0.55;
   double beam = 17;  // in scaled units
   int64_t max_active = 10000;
-  int64_t nbest = 1;        // word sequences; above 1, with the lattice that they need
-  double lattice_beam = 8;  // costs above the best path that they may have
+  int64_t nbest = 1;        // word sequences to return; for more than 1 a lattice is kept
+  double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
 };
 const OptionTable<WfstOptions>& wfst_options();

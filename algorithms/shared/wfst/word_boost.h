@@ -1,6 +1,6 @@
-// Word boosting: words that one utterance, or all, should rather be recognised with. Each arc with
-// a boosted word costs that much less, which is a composition with a one-state acceptor of the
-// words, done while arcs are followed: the graph stays as it is.
+// Word boosting: words that are made more likely, in one utterance or in all. An arc with a boosted
+// word costs less by the word's boost. That equals a composition with a one-state acceptor of the
+// words, but it is done while arcs are followed, and the graph stays as it is.
 #pragma once
 
 #include <cstdint>

@@ -76,31 +76,31 @@ Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
   const auto frames = [&](auto& search) {
     loops.while_any(search->active, [&] {
       ++frames_visited_;
-      loops.piece([&] { search->start_frame(); });
+      loops.segment([&] { search->start_frame(); });
       loops.while_any(search->expanding, [&] {
         ++expansions_;
-        loops.piece([&] { search->expand(); });
+        loops.segment([&] { search->expand(); });
       });
-      loops.piece([&] { search->finish_frame(); });
+      loops.segment([&] { search->finish_frame(); });
     });
   };
   Hypotheses result;
   if (fused_) {
     std::optional<TransducerBeams> beams;
     std::optional<FusedFrame> search;
-    loops.piece([&] {
+    loops.segment([&] {
       const int64_t columns = encoded.size(1) * (options_.num_steps + 1);
       beams.emplace(*transducer_, lm, encoded, lengths, options_.beam_size, columns);
       search.emplace(*fused_, lm, fused_options(), *beams);
     });
     frames(search);
-    loops.piece([&] { result = beams->result(options_.nbest, options_.score_norm); });
+    loops.segment([&] { result = beams->result(options_.nbest, options_.score_norm); });
     return result;
   }
   std::optional<Search> search;
-  loops.piece([&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
+  loops.segment([&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
   frames(search);
-  loops.piece([&] { result = search->result(); });
+  loops.segment([&] { result = search->result(); });
   return result;
 }
 

@@ -39,8 +39,8 @@ AesPp::Search::Search(const Options& options, const Transducer& transducer, cons
   expanding = at::zeros_like(open_);
 }
 
-/// Fills next_ and fused_.
-void AesPp::Search::look() {
+/// Fills next_ and fused_: one joint call for all hypotheses at the frame.
+void AesPp::Search::evaluate_joint() {
   const LogProbs next =
       beams_.log_probs(frame_.expand_as(beams_.hypotheses.time), options_.temperature);
   const at::Tensor fused = beams_.fused(next);
@@ -55,7 +55,7 @@ void AesPp::Search::look() {
 
 void AesPp::Search::start_frame() {
   const BeamHypotheses& h = beams_.hypotheses;
-  look();
+  evaluate_joint();
   at::logical_and_out(open_, h.alive(), active);
   if (tdt_) open_.logical_and_(h.time == frame_);
   prefix_search();
@@ -102,7 +102,7 @@ void AesPp::Search::expand() {
   const Choice best = beams_.choose(scores, all.labels, all.durations, open_);
   h.append(best.parents, best.labels, best.scores, best.durations);
   beams_.advance(best.parents, best.labels);
-  look();
+  evaluate_joint();
   at::Tensor still = (best.labels >= 0).logical_and(best.labels != h.blank).logical_and(h.alive());
   if (tdt_) still = still.logical_and(best.durations == 0);
   // A label says that its parent was open; NeMo asks the slot's former hypothesis, if any, as well.

@@ -1,5 +1,5 @@
-// The search of aes_pp.h over one batch, in pieces for Loops: start, then for each frame
-// start_frame, expand while `expanding`, finish_frame; while `active`.
+// The search of aes_pp.h over one batch, as segments for Loops: while any utterance is `active`,
+// start_frame() at the next frame, expand() while any hypothesis is `expanding`, finish_frame().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +25,7 @@ class AesPp::Search {
   at::Tensor expanding;  // [B, K] bool: hypotheses to be expanded at this frame
 
  private:
-  void look();
+  void evaluate_joint();
   void prefix_search();
   at::Tensor held(const Expansions& all) const;
   at::Tensor merged(const at::Tensor& scores, const Expansions& all) const;

@@ -89,7 +89,7 @@ Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
 Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
   std::optional<FusedStep> fused;
-  loops.piece([&] {
+  loops.segment([&] {
     // A frame takes max_symbols tokens and a blank at most.
     const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
     const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
@@ -102,10 +102,10 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   });
   loops.while_any(fused ? fused->any_active : state->active, [&] {
     ++steps_;
-    loops.piece([&] { fused ? (*fused)() : step(*state); });
+    loops.segment([&] { fused ? (*fused)() : step(*state); });
   });
   Hypotheses result;
-  loops.piece([&] { result = state->beams.result(options_.nbest, options_.score_norm); });
+  loops.segment([&] { result = state->beams.result(options_.nbest, options_.score_norm); });
   return result;
 }
 
@@ -117,7 +117,8 @@ void AlsdPp::step(State& state) {
   const at::Tensor fused = beams.fused(next);
   const Expansions all = beams.expand(next, fused, beam);
 
-  // Some have one candidate alone, in the place of the first: themselves, or a blank.
+  // A hypothesis at its end has one candidate, itself; one with max_symbols tokens at its frame has
+  // one too, a blank. Both stand in the place of the first candidate.
   const at::Tensor forced = state.active.logical_and(h.run >= options_.max_symbols);
   const at::Tensor alone = forced.logical_or(state.active.logical_not()).unsqueeze(2);
   const at::Tensor only = at::where(forced, h.scores + forced_blank(next, fused), h.scores);

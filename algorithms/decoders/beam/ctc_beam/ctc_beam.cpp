@@ -67,15 +67,15 @@ struct CtcBeam::State {
         lengths(lengths.unsqueeze(1)),
         frame(at::zeros({1}, lengths.options())),
         active(frame < this->lengths),
-        first_row((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)) {}
+        first_slot((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)) {}
 
   BeamHypotheses beams;
-  at::Tensor log_probs;  // [B, T', V+1] float32
-  at::Tensor lengths;    // [B, 1]
-  at::Tensor frame;      // [1] int64
-  at::Tensor active;     // [B, 1] bool: utterances with a frame left
-  at::Tensor first_row;  // [B, 1] int64: rows of lm_states, b * K + k
-  at::Tensor lm_states;  // [B * K] int32, undefined without a language model
+  at::Tensor log_probs;   // [B, T', V+1] float32
+  at::Tensor lengths;     // [B, 1]
+  at::Tensor frame;       // [1] int64
+  at::Tensor active;      // [B, 1] bool: utterances with a frame left
+  at::Tensor first_slot;  // [B, 1] int64, b * K: where an utterance begins in lm_states
+  at::Tensor lm_states;   // [B * K] int32, undefined without a language model
 };
 
 Description CtcBeam::describe() const {
@@ -101,18 +101,18 @@ Hypotheses CtcBeam::decode(const EncodedBatch& batch) { return driver_.decode(ba
 Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
   std::optional<State> state;
-  loops.piece([&] {
+  loops.segment([&] {
     state.emplace((logits.to(at::kFloat) / options_.temperature).log_softmax(2), lengths,
                   options_.beam_size);
     if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
   });
   if (options_.step == "fused") {
-    loops.piece([&] { fused_steps(*state); });
+    loops.segment([&] { fused_steps(*state); });
   } else {
-    loops.while_any(state->active, [&] { loops.piece([&] { step(*state); }); });
+    loops.while_any(state->active, [&] { loops.segment([&] { step(*state); }); });
   }
   Hypotheses best;
-  loops.piece([&] { best = result(*state, logits, lengths); });
+  loops.segment([&] { best = result(*state, logits, lengths); });
   return best;
 }
 
@@ -146,8 +146,8 @@ void CtcBeam::step(State& state) const {
   if (lm_) {
     const at::Tensor new_token = labels != h.last_label.gather(1, parents);
     const at::Tensor kept = at::where(new_token, labels, at::full_like(labels, -1)).flatten();
-    const at::Tensor rows = (state.first_row + parents).flatten();
-    state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, rows), kept));
+    const at::Tensor slots = (state.first_slot + parents).flatten();
+    state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, slots), kept));
   }
   h.append(parents, labels, scores);
   h.merge(options_.merge == "sum");

@@ -140,14 +140,14 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   if (!lm_) return collapse(logits, lengths);
   std::optional<Rows> rows;
   Hypotheses result;
-  loops.piece([&] { rows.emplace(lm_, logits, lengths); });
+  loops.segment([&] { rows.emplace(lm_, logits, lengths); });
   if (options_.graphs == "none") {
     // The host knows how many frames there are, and so need not ask the device.
     for (int64_t t = 0; t < batch.longest(); ++t) rows->step();
   } else {
-    loops.while_any(rows->left, [&] { loops.piece([&] { rows->step(); }); });
+    loops.while_any(rows->left, [&] { loops.segment([&] { rows->step(); }); });
   }
-  loops.piece([&] { result = rows->path.collapse(lengths, rows->blank()); });
+  loops.segment([&] { result = rows->path.collapse(lengths, rows->blank()); });
   return result;
 }
 

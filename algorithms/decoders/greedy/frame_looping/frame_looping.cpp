@@ -97,7 +97,7 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = recorded ? frames * options_.max_symbols : frames;
   std::optional<Rows> rows;
-  loops.piece([&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
+  loops.segment([&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
   if (transducer_->is_tdt()) {
     loop_tdt(*rows, loops);
   } else if (recorded) {
@@ -106,7 +106,7 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
     loop_rnnt(*rows, batch.longest());
   }
   Hypotheses result;
-  loops.piece([&] { result = rows->hypotheses.result(); });
+  loops.segment([&] { result = rows->hypotheses.result(); });
   return result;
 }
 
@@ -151,7 +151,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
   at::Tensor frame, left, active, spent, encoded;  // [B], but for encoded [B, X]
   Decision decision;
   PredictionState after;  // the state once the decision's token is consumed
-  const auto look = [&] {
+  const auto evaluate_joint = [&] {
     const Transducer::Prediction prediction = transducer_->predict(rows.last, rows.state);
     const Decision next = transducer_->decide(encoded, prediction.output, rows.fusion.bonus());
     at::logical_and_out(active, active, next.is_blank.logical_not());
@@ -159,7 +159,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     decision.scores.copy_(next.scores);
     after.assign(prediction.state);
   };
-  loops.piece([&] {
+  loops.segment([&] {
     frame = at::zeros_like(rows.lengths);
     left = rows.lengths > 0;
     decision.labels = at::zeros_like(rows.lengths);
@@ -170,24 +170,24 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     after = transducer_->initial_state(frame.size(0));
   });
   loops.while_any(left, [&] {
-    loops.piece([&] {
+    loops.segment([&] {
       encoded = rows.encoded.index_select(1, frame.narrow(0, 0, 1)).squeeze(1);
       active = left.clone();
       spent = at::zeros_like(frame);
-      look();
+      evaluate_joint();
     });
     loops.while_any(active, [&] {
-      loops.piece([&] {
+      loops.segment([&] {
         rows.hypotheses.append(active, decision.labels, frame, {}, decision.scores);
         rows.fusion.append(decision.labels, active);
         rows.state.take(active, after);
         at::where_out(rows.last, active, decision.labels, rows.last);
         spent.add_(1);
-        look();
+        evaluate_joint();
         at::logical_and_out(active, active, spent < options_.max_symbols);
       });
     });
-    loops.piece([&] {
+    loops.segment([&] {
       frame.add_(1);
       at::lt_out(left, frame, rows.lengths);
     });
@@ -196,7 +196,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
 
 void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
   at::Tensor last_frame, time, used, active;  // used: symbols spent at the current frame
-  loops.piece([&] {
+  loops.segment([&] {
     last_frame = (rows.lengths - 1).clamp_min(0);
     time = at::zeros_like(rows.lengths);
     used = at::zeros_like(rows.lengths);
@@ -219,7 +219,7 @@ void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
     used.mul_(stuck.logical_and(spent.logical_not()));
     at::lt_out(active, time, rows.lengths);
   };
-  loops.while_any(active, [&] { loops.piece(step); });
+  loops.while_any(active, [&] { loops.segment(step); });
 }
 
 }  // namespace rtfx

@@ -103,22 +103,22 @@ Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = options_.graphs == "none" ? frames : frames * options_.max_symbols;
   std::optional<Rows> rows;
-  loops.piece([&] {
+  loops.segment([&] {
     rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity);
     ++pred_calls_;
   });
   Found next;
   loops.while_any(rows->active, [&] {
     ++outer_;
-    loops.piece([&] { look(*rows, next, /*first=*/true); });
+    loops.segment([&] { evaluate_joint(*rows, next, /*first=*/true); });
     loops.while_any(next.searching, [&] {
       ++inner_;
-      loops.piece([&] { look(*rows, next, /*first=*/false); });
+      loops.segment([&] { evaluate_joint(*rows, next, /*first=*/false); });
     });
-    loops.piece([&] { step(*rows, next); });
+    loops.segment([&] { step(*rows, next); });
   });
   Hypotheses result;
-  loops.piece([&] { result = rows->hypotheses.result(); });
+  loops.segment([&] { result = rows->hypotheses.result(); });
   return result;
 }
 
@@ -140,7 +140,7 @@ void LabelLooping::step(Rows& rows, const Found& next) {
 
 /// One joint call. On a GPU this loop costs what the host's launches cost, so it makes few. The
 /// first call of an outer iteration makes the tensors of `found`, the others change them in place.
-void LabelLooping::look(Rows& rows, Found& found, bool first) {
+void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
   if (first) found = {rows.active, {}, {}, {}, {}};
   at::Tensor skipped;  // blank frames before the decision, with a window
   const Decision decision =

@@ -50,7 +50,7 @@ class LabelLooping : public Decoder {
   struct Rows;  // the search state of a batch
   struct Found;
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
-  void look(Rows& rows, Found& found, bool first);
+  void evaluate_joint(Rows& rows, Found& found, bool first);
   void step(Rows& rows, const Found& next);
   Decision decide_window(const Rows& rows, at::Tensor& skipped);
 

@@ -7,8 +7,9 @@
 
 namespace rtfx {
 
-/// Enqueues one block for each row, as far as there are lanes; all pointers are device memory.
-/// Nothing is allocated and nothing waits. Throws std::runtime_error when the launch fails.
+/// Enqueues one block for each row, but no more than there are lanes, since each block works in
+/// one. All pointers are device memory. Nothing is allocated and nothing waits. Throws
+/// std::runtime_error when the launch fails.
 void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
                           const PassingBatch& batch, cudaStream_t stream);
 

@@ -67,13 +67,14 @@ struct PassingTokens {
   int32_t first_trace;
 };
 
-/// Memory of a block; kNoKey in all of `best` between utterances.
+/// The memory in which a block searches one utterance at a time; between utterances all of `best`
+/// is kNoKey.
 struct PassingLane {
   PassingKey* best;         // [states] the best path into a state at the frame that is being filled
-  PassingTokens tokens[2];  // of the last frame and of this one, in turn
+  PassingTokens tokens[2];  // of the last frame and of this one; they change places every frame
 };
 
-/// Memory of all blocks, one after the other. [lanes, states], [lanes, 2, states] each.
+/// The lanes of all blocks: `best` [lanes, states], the others [lanes, 2, states].
 struct PassingLanes {
   int32_t lanes = 0;
   int64_t states = 0;
@@ -95,7 +96,8 @@ struct PassingTrace {
   int32_t arc, previous;  // index of the token before; -1: none; or as kPieceBefore says
 };
 
-/// Plus its index among those of the last frame: a token of the piece before. All are below -1.
+/// PassingTrace::previous of a token whose token before is of the piece before: this plus that
+/// token's index among those of the piece's last frame. All such numbers are below -1.
 inline constexpr int32_t kPieceBefore = std::numeric_limits<int32_t>::min();
 
 /// A way into a token, as WfstLattice has it; tokens by the index of their traces. Into the end of

@@ -16,9 +16,10 @@ class PieceHistory {
  public:
   static constexpr int32_t kNoPlace = -1;
 
-  /// A piece that ended with `end`, of which `traces` holds those of all its frames, and of other
-  /// rows. `places`: a number per trace, kNoPlace in all before the first row of their batch;
-  /// written for this row's traces alone, so that rows can be appended by several threads.
+  /// Adds a piece that ended with `end`. `traces` are those of the whole batch, the piece's among
+  /// them. `places` has a number for each of them: kNoPlace in all before the first piece of the
+  /// batch is added. This call writes those of its own piece's traces alone, so that several
+  /// threads can add pieces of a batch at a time.
   void append(const PassingEnd& end, const PassingTrace* traces, std::span<int32_t> places);
 
   /// The best path, as if the frames so far were all (`at_end`) or as if more came. Not alive

@@ -96,7 +96,7 @@ void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
       }
     }
   };
-  // A look at the best token first lets `cut` start low.
+  // First the arcs of the best token, so that `cut` starts low.
   const auto cheaper = [](const Token& a, const Token& b) { return a.cost < b.cost; };
   const auto best = std::min_element(tokens.begin(), tokens.end(), cheaper);
   expand_token(static_cast<size_t>(best - tokens.begin()), [](const Candidate&) {});
@@ -132,8 +132,8 @@ void ViterbiSearch::reach(ViterbiState& u, float cost, int32_t arc, int32_t prev
   token = {state, cost, arc, previous};
 }
 
-/// To the fixed point, which is the same in any order: costs only fall, and a sum of float32 never
-/// falls where a summand rises.
+/// Until nothing changes any more. The end is the same in any order: costs only fall, and a float32
+/// sum never falls when one of its summands rises.
 void ViterbiSearch::follow_nonemitting(ViterbiState& u, float cut) {
   while (!unfollowed_.empty()) {
     const auto index = static_cast<size_t>(unfollowed_.back());

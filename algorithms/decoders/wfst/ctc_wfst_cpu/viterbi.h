@@ -41,8 +41,9 @@ struct ViterbiState {
   size_t first_trace() const { return traces.size() - tokens.size(); }  // of tokens[0]
 };
 
-/// Holds what a search needs within a frame, 4 bytes per state of the graph and what the fullest
-/// frame took; for one thread at a time, and any number of utterances in turn.
+/// Holds what a search needs within a frame: 4 bytes per state of the graph, and the memory of the
+/// fullest frame so far. One thread at a time may use it, for any number of utterances, one after
+/// the other or frame by frame.
 class ViterbiSearch {
  public:
   /// The graph must outlive the search.
