@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
+
+#include "algorithms/log_zero.h"
 
 namespace rtfx {
 namespace {
-
-constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 /// Up to this size every slot of every row is copied, which saves asking for the longest row first:
 /// a trip to the device and back.
@@ -57,7 +56,7 @@ std::vector<Hypothesis> nbest_to_host(const NBest& nbest, const at::Tensor& nan)
     const auto first = entries.begin() + b * n;
     Hypothesis best = *first;
     std::copy_if(first, first + n, std::back_inserter(best.nbest),
-                 [](const Hypothesis& entry) { return entry.score > kNone; });
+                 [](const Hypothesis& entry) { return entry.score > kLogZero; });
     result.push_back(std::move(best));
   }
   return result;

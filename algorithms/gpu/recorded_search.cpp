@@ -8,13 +8,14 @@
 
 #include "algorithms/gpu/condition.h"
 #include "algorithms/gpu/graph.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/gpu/sync_debug.h"
 #include "base/error.h"
 
 namespace rtfx {
 namespace {
 
-constexpr int64_t kFrameStep = 64;  // batches of similar length share a recording
+constexpr int64_t kEncoderFrameStep = 64;  // batches of similar length share a recording
 
 /// Loops as while nodes of the graph that is being recorded.
 class GraphLoops : public Loops {
@@ -115,7 +116,7 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
   const AllowSync allow;
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
-  frames = (frames + kFrameStep - 1) / kFrameStep * kFrameStep;
+  frames = round_up(frames, kEncoderFrameStep);
   r.encoded = at::zeros({rows, frames, like.size(-1)}, like.options());
   r.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
   {

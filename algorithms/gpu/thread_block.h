@@ -12,11 +12,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RTFX_DEVICE __device__
-#else
-#define RTFX_DEVICE
-#endif
+#include "algorithms/gpu/host_device.h"
 
 namespace rtfx {
 

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/gpu/check.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/beams/backtrace_walk.h"
 
 namespace rtfx {
@@ -19,7 +20,7 @@ __global__ void backtrace_kernel(BacktraceArrays arrays) {
 void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream) {
   const int64_t rows = arrays.batch * arrays.nbest;
   if (rows == 0) return;
-  const auto blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>(ceil_div(rows, kThreads));
   backtrace_kernel<<<blocks, kThreads, 0, stream>>>(arrays);
   RTFX_CUDA(cudaGetLastError());
 }

@@ -11,7 +11,7 @@ namespace rtfx::fused_beam {
 /// A hypothesis after its step, before it is written.
 struct Slot {
   int64_t hash, last_label, length, time, prefix_hash, run;
-  Key candidate;  // of the best, the one that it takes
+  MaxKey candidate;  // of the best, the one that it takes
   Step step;
   int32_t lm_state;
   float score;  // once equal texts became one
@@ -101,12 +101,12 @@ template <class ScoreOf, class Equal>
 RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of,
                                const Equal& equal, bool add = true) {
   const float own = score_of(k);
-  if (own == kNothing) return own;
+  if (own == kLogZero) return own;
   float sum = 0;
   for (int32_t j = 0; j < count; ++j) {
     if (!equal(j)) continue;
     const float other = score_of(j);
-    if (other > own || (j < k && !(other < own))) return kNothing;
+    if (other > own || (j < k && !(other < own))) return kLogZero;
     sum += expf(other - own);
   }
   return add ? logf(sum) + own : own;

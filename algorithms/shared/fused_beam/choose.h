@@ -31,7 +31,7 @@ struct Choose {
     bool active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       active |= beams.active(first + k);
-    candidates.best(block, utterance, beam, candidates.scores, [&](int32_t k, Key key) {
+    candidates.best(block, utterance, beam, candidates.scores, [&](int32_t k, MaxKey key) {
       if (is_mine(block, k)) slots[k].candidate = key;
     });
     const bool open = block.all(active, Either{});
@@ -50,7 +50,7 @@ struct Choose {
 
     active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
-      active |= slots[k].score > kNothing && slots[k].time < frames;
+      active |= slots[k].score > kLogZero && slots[k].time < frames;
     if (block.all(active, Either{}) && block.thread() == 0) *any_active = true;
     if (leads) *append.moves.turn = 1 - turn;
   }

@@ -11,7 +11,7 @@ namespace rtfx::fused_beam {
 /// ln(e^a + e^b)
 RTFX_DEVICE inline float log_add(float a, float b) {
   const float high = a > b ? a : b, low = a > b ? b : a;
-  return low == kNothing ? high : high + log1pf(expf(low - high));
+  return low == kLogZero ? high : high + log1pf(expf(low - high));
 }
 
 /// What the phases of a frame share.
@@ -26,7 +26,7 @@ struct Frame {
   bool* any_expanding;  // [1] a hypothesis is to be expanded at this frame
 
   RTFX_HOST_DEVICE bool tdt() const { return scoring.durations > 0; }
-  RTFX_DEVICE bool alive(int32_t row) const { return beams.scores[row] > kNothing; }
+  RTFX_DEVICE bool alive(int32_t row) const { return beams.scores[row] > kLogZero; }
   RTFX_DEVICE bool is_here(int32_t row) const {
     return alive(row) && (!tdt() || beams.time[row] == *time);
   }
@@ -76,7 +76,7 @@ struct StartFrame {
     bool any = false;
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
       const Text& own = texts[k];
-      const bool here = own.score > kNothing && (!frame.tdt() || own.time == now);
+      const bool here = own.score > kLogZero && (!frame.tdt() || own.time == now);
       frame.open[first + k] = active && here;
       any |= active && here;
       if (searches && here) beams.scores[first + k] = log_add(own.score, given(first, texts, own));
@@ -106,12 +106,12 @@ struct StartFrame {
 
   /// What the hypotheses without the last token of `own` give it.
   RTFX_DEVICE float given(int32_t first, const Text* texts, const Text& own) const {
-    float sum = kNothing;
+    float sum = kLogZero;
     for (int32_t k = 0; k < frame.beams.beam; ++k) {
       const Text& from = texts[k];
       const bool extends = own.length == from.length + 1 && own.prefix_hash == from.hash &&
                            (!frame.tdt() || own.time == from.time);
-      if (!extends || !(from.score > kNothing)) continue;
+      if (!extends || !(from.score > kLogZero)) continue;
       const RowScores<RowLogits> scores = frame.row_scores(first + k);
       float total = scores.fused_label(own.last_label, scores.label(own.last_label)) + from.score;
       if (frame.tdt()) total += scores.duration(zero);
@@ -189,9 +189,9 @@ struct ExpandFrame {
       select(
           block, count * durations, count,
           [&](int32_t pair) {
-            return key_of(best.scores[pair / durations] + scores.duration(pair % durations), pair);
+            return max_key(best.scores[pair / durations] + scores.duration(pair % durations), pair);
           },
-          [&](int32_t i, Key key) {
+          [&](int32_t i, MaxKey key) {
             if (is_mine(block, i)) pairs[i] = index_of(key);
           });
       block.sync();
@@ -200,7 +200,7 @@ struct ExpandFrame {
       if (durations == 0) return values[i];
       return values[pairs[i] / durations] + scores.duration(pairs[i] % durations);
     };
-    float greatest = kNothing;
+    float greatest = kLogZero;
     for (int32_t i = 0; i < count; ++i) greatest = fmaxf(greatest, before + of_pair(best.ranks, i));
     for (int32_t i = block.thread(); i < count; i += block.threads()) {
       const int32_t label = best.labels[durations == 0 ? i : pairs[i] / durations];
@@ -211,7 +211,7 @@ struct ExpandFrame {
       const bool possible =
           before + rank > greatest - gamma &&
           (label == frame.beams.blank || frames > 0 || !is_held(held, hash, label));
-      candidates.write(row, i, possible ? total : kNothing, label, frames);
+      candidates.write(row, i, possible ? total : kLogZero, label, frames);
     }
   }
 
@@ -264,7 +264,7 @@ struct ChooseExpanded {
     if (open) {
       if (frame.tdt()) merge(block, first, texts, texts + all);
       candidates.best(block, utterance, beam, frame.tdt() ? merged : candidates.scores,
-                      [&](int32_t k, Key key) {
+                      [&](int32_t k, MaxKey key) {
                         if (is_mine(block, k)) slots[k].candidate = key;
                       });
     }
@@ -279,7 +279,7 @@ struct ChooseExpanded {
     bool any = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
       const Step& step = slots[k].step;
-      const bool still = append.is_token(step.label) && slots[k].score > kNothing &&
+      const bool still = append.is_token(step.label) && slots[k].score > kLogZero &&
                          step.duration == 0 && may_go_on[k] != 0;
       frame.open[first + k] = still;
       any |= still;

@@ -3,13 +3,11 @@
 
 #include <cmath>
 
+#include "algorithms/gpu/activation.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/arrays.h"
 
 namespace rtfx::fused_beam {
-
-enum class Activation : int32_t { relu, tanh, sigmoid };  // as Joint::Activation
-
-RTFX_DEVICE inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
 /// Rows of `width` elements, cut into pieces that have an element for each thread of a GPU's block:
 /// an element waits for memory as long as a row would.
@@ -18,7 +16,7 @@ struct Pieces {
 
   int32_t rows, width;
 
-  RTFX_HOST_DEVICE int32_t of_row() const { return (width + kThreads - 1) / kThreads; }
+  RTFX_HOST_DEVICE int32_t of_row() const { return ceil_div(width, kThreads); }
   int32_t blocks() const { return rows * of_row(); }
 
   /// work(row, i) for each element of one piece.
@@ -49,14 +47,14 @@ struct Hidden {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
-    by_type(hidden.precision, [&](auto type) {
+    with_type(hidden.precision, [&](auto type) {
       using T = decltype(type);
       pieces.each(block, piece, [&](int32_t row, int32_t i) {
         const int64_t place = int64_t{row} * pieces.width + i;
         const T g = load_constant(prediction.as<T>() + place);
         const T e = load_constant(encoded.as<T>() + frame_of(row) * pieces.width + i);
         const T sum = from_float<T>(to_float(e) + to_float(g));
-        hidden.as<T>()[place] = from_float<T>(active(to_float(sum)));
+        hidden.as<T>()[place] = from_float<T>(activate(activation, to_float(sum)));
       });
     });
   }
@@ -68,16 +66,6 @@ struct Hidden {
     const int64_t last = beams.frames[b] - 1, time = frame == nullptr ? beams.time[row] : *frame;
     const int64_t valid = time < last ? time : last;
     return b * frames + (valid > 0 ? valid : 0);
-  }
-  RTFX_DEVICE float active(float x) const {
-    switch (activation) {
-      case Activation::relu:
-        return x < 0 ? 0 : x;  // a NaN stays one
-      case Activation::tanh:
-        return tanhf(x);
-      default:
-        return sigmoid(x);
-    }
   }
 };
 
@@ -103,7 +91,7 @@ struct LstmCell {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
-    by_type(output.precision, [&](auto type) {
+    with_type(output.precision, [&](auto type) {
       using T = decltype(type);
       pieces.each(block, piece, [&](int32_t row, int32_t i) { step<T>(row, i); });
     });

@@ -52,7 +52,7 @@ class StagedLogits {
   RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
       : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
     const int32_t count = used(scoring);
-    by_type(scoring.logits.precision, [&](auto type) {
+    with_type(scoring.logits.precision, [&](auto type) {
       using T = decltype(type);
       const T* from = scoring.logits.as<T>() + int64_t{row} * scoring.columns;
       constexpr int32_t kAtOnce = 6;  // each load has a predicate, and there are seven
@@ -125,7 +125,7 @@ struct RowSoftmax {
 template <class Block, class Logits>
 RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   const int32_t labels = logits.scoring().blank + 1, durations = logits.scoring().durations;
-  float greatest = kNothing, sum = 0;
+  float greatest = kLogZero, sum = 0;
   for (int32_t i = block.thread(); i < labels; i += block.threads())
     greatest = fmaxf(greatest, logits(i));
   greatest = block.all(greatest, [](float a, float b) { return fmaxf(a, b); });
@@ -135,7 +135,7 @@ RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   RowSoftmax result{{greatest, logf(sum)}, {0, 0}};
   if (durations == 0) return result;
   // So few that each thread does it by itself.
-  greatest = kNothing;
+  greatest = kLogZero;
   sum = 0;
   for (int32_t d = 0; d < durations; ++d) greatest = fmaxf(greatest, logits(labels + d));
   for (int32_t d = 0; d < durations; ++d) sum += expf(logits(labels + d) - greatest);
@@ -187,9 +187,9 @@ class RowScores {
 
   /// Index of the likeliest duration, the first of equals.
   RTFX_DEVICE int32_t likeliest_duration() const {
-    Key best = 0;
+    MaxKey best = 0;
     for (int32_t d = 0; d < scoring_.durations; ++d) {
-      const Key key = key_of(duration(d), d);
+      const MaxKey key = max_key(duration(d), d);
       if (key > best) best = key;
     }
     return index_of(best);
@@ -242,7 +242,7 @@ struct BestLabels {
       if (label == s.blank) return row.fused_blank();
       return row.fused(row.label(label), lm_scores[label]);
     };
-    const auto visit = [&](int32_t i, Key key) {
+    const auto visit = [&](int32_t i, MaxKey key) {
       if (!is_mine(block, i)) return;
       labels[i] = index_of(key);
       ranks[i] = value_of(key);
@@ -253,11 +253,11 @@ struct BestLabels {
       for (int32_t i = block.thread(); i <= s.blank; i += block.threads())
         of_labels[i] = rank_of(score(i));
       select(
-          block, s.blank + 1, count, [&](int32_t i) { return key_of_rank(of_labels[i], i); },
+          block, s.blank + 1, count, [&](int32_t i) { return max_key_of_rank(of_labels[i], i); },
           visit);
     } else {
       select(
-          block, s.blank + 1, count, [&](int32_t i) { return key_of(score(i), i); }, visit);
+          block, s.blank + 1, count, [&](int32_t i) { return max_key(score(i), i); }, visit);
     }
     block.sync();
     for (int32_t i = block.thread(); i < count; i += block.threads())

@@ -2,9 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
 #include "algorithms/shared/beams/top_k.h"
@@ -16,8 +15,6 @@
 
 namespace rtfx {
 namespace {
-
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 /// CTC has no blank to be rescored, and all labels are candidates.
 const OptionTable<LmOptions>& ctc_lm_options() {
@@ -155,7 +152,7 @@ void CtcBeam::step(State& state) const {
   const int64_t labels_per_beam = h.blank + 1;
   const TopK best = top_k(candidates(state).flatten(1), h.beam);
   const at::Tensor bound = best.values.narrow(1, 0, 1) - options_.beam_threshold;
-  const at::Tensor nothing = at::full({}, kNothing, best.values.options());
+  const at::Tensor nothing = at::full({}, kLogZero, best.values.options());
   const at::Tensor own = at::arange(h.beam, h.time.options());
   const at::Tensor parents =
       at::where(state.active, best.indices.div(labels_per_beam, "floor"), own);
@@ -200,7 +197,7 @@ Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
   BeamHypotheses& h = state.beams;
   if (lm_ && options_.lm_end && options_.lm->alpha != 0) {
     const at::Tensor end = lm_->final_scores(state.lm_states).view_as(h.scores);
-    h.scores.add_(at::where(end > kNothing, end * options_.lm->alpha, at::zeros_like(end)));
+    h.scores.add_(at::where(end > kLogZero, end * options_.lm->alpha, at::zeros_like(end)));
   }
   h.last_label.zero_();  // a text that ends in blanks is no other text
   h.merge(options_.merge == "sum");

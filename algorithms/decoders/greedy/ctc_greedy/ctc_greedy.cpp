@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
@@ -88,9 +89,8 @@ struct CtcGreedy::Rows {
     const at::Tensor choice = label.ne(blank()).logical_and(label != previous);
     at::Tensor sum = at_frame(logits).to(at::kFloat);
     sum.narrow(1, 0, blank()).add_(fusion.bonus());
-    constexpr float kNever = -std::numeric_limits<float>::infinity();
-    sum.select(1, blank()).fill_(kNever);
-    sum.scatter_(1, previous.unsqueeze(1), kNever);
+    sum.select(1, blank()).fill_(kLogZero);
+    sum.scatter_(1, previous.unsqueeze(1), kLogZero);
     const auto [best, token] = sum.max(1);
     at::where_out(previous, choice, token, label);
     path.labels.index_copy_(1, frame, previous.unsqueeze(1));

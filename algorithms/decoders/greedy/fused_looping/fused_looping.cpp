@@ -49,7 +49,7 @@ class Layout {
   template <class T>
   size_t add(int64_t count) {
     const size_t at = bytes_;
-    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 255) / 256 * 256;
+    bytes_ += round_up<size_t>(static_cast<size_t>(count) * sizeof(T), 256);
     return at;
   }
   size_t bytes() const { return bytes_; }
@@ -182,7 +182,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.state_bytes = static_cast<int>(row.bytes());
   Layout layout;
   const size_t state = layout.add<char>(b * s.state_bytes);
-  const size_t keys = layout.add<unsigned long long>(int64_t{3} * 2 * s.key_rows);
+  const size_t keys = layout.add<MaxKey>(int64_t{3} * 2 * s.key_rows);
   const size_t rows = layout.add<int>(row_ints(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
@@ -191,7 +191,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   }
   auto* base = static_cast<char*>(memory.mutable_data_ptr());
   s.state = base + state;
-  s.keys = reinterpret_cast<unsigned long long*>(base + keys);
+  s.keys = reinterpret_cast<MaxKey*>(base + keys);
   s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
   s.encoded = base + encoded;
 

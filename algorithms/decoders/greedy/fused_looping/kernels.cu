@@ -193,19 +193,6 @@ int multiprocessors() {
   return count;
 }
 
-/// Calls `work` with a value of the element type of `precision`.
-template <class Work>
-void with_type(Precision precision, Work work) {
-  switch (precision) {
-    case Precision::fp32:
-      return work(float());
-    case Precision::bf16:
-      return work(__nv_bfloat16());
-    case Precision::fp16:
-      return work(__half());
-  }
-}
-
 template <class Kernel>
 void allow_shared_memory(Kernel* kernel, int bytes) {
   RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

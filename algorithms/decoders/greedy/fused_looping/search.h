@@ -13,11 +13,11 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RTFX_HOST_DEVICE __host__ __device__
-#else
-#define RTFX_HOST_DEVICE
-#endif
+#include "algorithms/gpu/host_device.h"
+#include "algorithms/gpu/ordered_key.h"
+#include "algorithms/gpu/precision.h"
+#include "algorithms/gpu/rounding.h"
+#include "models/activation.h"
 
 namespace rtfx::fused {
 
@@ -27,9 +27,6 @@ constexpr int kTileRows = 16;    // outputs of a tile
 constexpr int kTileColumns = 8;  // batch rows of a tile
 constexpr int kChunkBytes = 64;  // of a row's inputs
 constexpr int kMaxDurations = 16;
-
-enum class Precision { fp32, bf16, fp16 };
-enum class Activation { relu, tanh, sigmoid };
 
 /// outputs = weights x inputs + bias.
 struct Matrix {
@@ -93,7 +90,9 @@ struct Rows {
 enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts };
 
 /// Rows of a batch in row_ints(batch) ints of memory, a multiple of 16 bytes.
-RTFX_HOST_DEVICE constexpr int row_ints(int batch) { return (12 * batch + kCounts + 3) / 4 * 4; }
+RTFX_HOST_DEVICE constexpr int row_ints(int batch) {
+  return round_up(12 * batch + int{kCounts}, 4);
+}
 RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   Rows rows;
   int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
@@ -126,8 +125,7 @@ struct Search {
   int state_bytes, c_at, g_at;     // multiples of 16
   const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
 
-  unsigned long long*
-      keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
+  MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
   int key_rows;
   Rows rows;  // of the graph's kernels; the persistent kernel has its own
 

@@ -7,12 +7,6 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 
-#ifdef __CUDACC__
-#define RTFX_UNROLL _Pragma("unroll")
-#else
-#define RTFX_UNROLL
-#endif
-
 namespace rtfx {
 
 /// Takes tokens in tiles, one for each thread, and puts the arcs of a tile one after the other; so

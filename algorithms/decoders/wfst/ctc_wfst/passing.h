@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
+#include "algorithms/gpu/ordered_key.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/wfst/graph.h"
 
@@ -37,17 +37,6 @@ RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs)
 using PassingKey = unsigned long long;
 inline constexpr PassingKey kNoKey = ~PassingKey{0};
 
-RTFX_DEVICE inline uint32_t ordered_bits(float cost) {
-  uint32_t bits = 0;
-  memcpy(&bits, &cost, sizeof(bits));
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
-  const uint32_t bits = (ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered;
-  float cost = 0;
-  memcpy(&cost, &bits, sizeof(cost));
-  return cost;
-}
 RTFX_DEVICE inline PassingKey key_of(float cost, int32_t number) {
   return PassingKey{ordered_bits(cost)} << 32 | static_cast<uint32_t>(number + 1);
 }

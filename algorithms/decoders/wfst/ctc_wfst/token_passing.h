@@ -13,6 +13,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/emitting_arcs.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
+#include "algorithms/gpu/rounding.h"
 
 namespace rtfx {
 
@@ -367,7 +368,7 @@ class TokenPassing {
   /// The bin of the histogram that holds the n-th, and which of the bin's it is.
   RTFX_DEVICE void find_digit(int32_t n) {
     const auto bin = [&](int32_t i) { return static_cast<int32_t>(shared_.histogram[i]); };
-    const int32_t bins = (256 + block_.threads() - 1) / block_.threads();  // of each thread
+    const int32_t bins = ceil_div(256, block_.threads());  // of each thread
     const int32_t first = block_.thread() * bins;
     int32_t own = 0, all = 0;
     for (int32_t i = first; i < first + bins && i < 256; ++i) own += bin(i);
