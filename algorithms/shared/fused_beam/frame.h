@@ -54,6 +54,8 @@ struct Normalize {
 
 /// Which hypotheses are at the frame, and prefix search: a block for each utterance.
 struct StartFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   int32_t zero;  // TDT: index of duration 0, -1: none
 
@@ -314,6 +316,8 @@ struct ChooseExpanded {
 
 /// A blank for each hypothesis that has none yet: a block for each utterance.
 struct FinishFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   Append append;
   int32_t shortest;  // TDT: index of the smallest duration but 0, -1: none
@@ -352,6 +356,8 @@ struct FinishFrame {
 
 /// On to the next frame: one block.
 struct NextFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   int32_t blocks() const { return 1; }
   int64_t shared_bytes() const { return 0; }

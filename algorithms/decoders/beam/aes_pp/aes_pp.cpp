@@ -54,6 +54,11 @@ void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& li
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   if (options_.step == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
+  if (fused_) {  // a search of no frames, which refuses a beam that does not fit into the GPU
+    HostLoops loops(host_);
+    const auto longs = at::TensorOptions(at::kLong).device(transducer_->device());
+    search(transducer_->encode(transducer_->blank_frame()), at::zeros({1}, longs), loops);
+  }
   options_.graphs = GraphForm::available(options_.graphs, transducer_->device(), "aes_pp");
   if (options_.graphs == "none") return;
   recorded_.emplace(options_.graphs,

@@ -1,12 +1,14 @@
 #include "algorithms/decoders/beam/ctc_beam/ctc_beam.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
 #include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/fused_beam/ctc_frames.h"
 #include "algorithms/shared/fused_beam/run_phases.h"
 #include "algorithms/shared/fused_beam/views.h"
 #include "algorithms/shared/transducer/transducer.h"
@@ -87,6 +89,13 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   model_ = std::move(model);
+  if (options_.step == "fused") {
+    fused_beam::CtcFrames frames{};
+    frames.beams.beam = static_cast<int32_t>(options_.beam_size);
+    fused_beam::require_fits(model_->device, "ctc_beam",
+                             fmt::format("a beam of {}", options_.beam_size),
+                             "choose a smaller beam_size, or \"step\": \"operators\"", frames);
+  }
   options_.graphs = GraphForm::available(options_.graphs, model_->device, "ctc_beam");
   if (options_.graphs == "none") return;
   recorded_.emplace(options_.graphs,
@@ -189,7 +198,8 @@ void CtcBeam::fused_steps(State& state) const {
     lm_scores = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
     frames.lm_scores = lm_scores.mutable_data_ptr<float>();
   }
-  fused_beam::run_phases(state.log_probs.device(), [&](const auto& run) { run(frames); });
+  const fused_beam::RunPhases run(state.log_probs.device());
+  run(frames);
 }
 
 Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -141,6 +142,8 @@ struct FusedLooping::Prepared {
     return static_cast<fused::Search*>(search.mutable_data_ptr());
   }
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); }
+  /// Throws UserError for a batch that is too large for the form.
+  void require_rows(int64_t rows) const;
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths);
   void lay_out(fused::Search& search);
@@ -148,6 +151,15 @@ struct FusedLooping::Prepared {
   void predict_start(const AcousticModel& model);
   void record();
 };
+
+void FusedLooping::Prepared::require_rows(int64_t rows) const {
+  if (options.form != "persistent" || rows <= persistent.max_rows()) return;
+  throw UserError("fused_looping",
+                  fmt::format("a batch of {} rows, where the shared memory of a block of this GPU "
+                              "has room for {}",
+                              rows, persistent.max_rows()),
+                  "use a smaller batch, or \"form\": \"conditional\"");
+}
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
                                                  const at::Tensor& lengths) {
@@ -256,12 +268,14 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
       GraphForm::available("conditional", model->device, "fused_looping") == "none")
     options_.form = "host";
   prepared_ = std::make_unique<Prepared>(*model, options_);
+  prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
 
 Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   const ScopedRange range("decode.loop");
   host_.reset();
   Prepared& p = *prepared_;
+  p.require_rows(batch.frames.size(0));
   const cudaStream_t stream = p.stream();
   const at::Tensor frames = p.weights.frames_in(batch.frames);
   fused::Search s = p.new_search(frames, batch.lengths);

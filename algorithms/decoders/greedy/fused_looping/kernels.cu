@@ -7,6 +7,7 @@
 #include "algorithms/decoders/greedy/fused_looping/project_frames.cuh"
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/dependent_launch.cuh"
+#include "algorithms/gpu/shared_memory.h"
 
 namespace rtfx::fused {
 namespace {
@@ -193,25 +194,21 @@ int multiprocessors() {
   return count;
 }
 
-template <class Kernel>
-void allow_shared_memory(Kernel* kernel, int bytes) {
-  RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+template <class... Arguments>
+const void* pointer(void (*kernel)(Arguments...)) {
+  return reinterpret_cast<const void*>(kernel);
 }
 
 }  // namespace
 
 PersistentKernel::PersistentKernel(Precision precision) : blocks_(multiprocessors()) {
-  int device = 0, shared = 0;
-  RTFX_CUDA(cudaGetDevice(&device));
-  RTFX_CUDA(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  with_type(precision, [&](auto type) {
-    auto* kernel = &search_kernel<decltype(type)>;
-    cudaFuncAttributes attributes;
-    RTFX_CUDA(cudaFuncGetAttributes(&attributes, kernel));
-    shared_bytes_ = shared - static_cast<int>(attributes.sharedSizeBytes);
-    allow_shared_memory(kernel, shared_bytes_);
-    kernel_ = reinterpret_cast<const void*>(kernel);
-  });
+  with_type(precision, [&](auto type) { kernel_ = pointer(&search_kernel<decltype(type)>); });
+  shared_bytes_ = static_cast<int>(most_launch_bytes(kernel_));
+  allow_launch_bytes(kernel_, shared_bytes_);
+}
+
+int64_t PersistentKernel::max_rows() const {
+  return most_rows(shared_bytes_ - static_cast<int64_t>(sizeof(Scratch)));
 }
 
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
@@ -223,12 +220,12 @@ void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
 
 StepKernels::StepKernels(Precision precision, int layers)
     : precision(precision), layers(layers), blocks(multiprocessors()) {
-  allow_shared_memory(&advance_kernel, sizeof(Scratch));
+  allow_launch_bytes(pointer(&advance_kernel), sizeof(Scratch));
   with_type(precision, [&](auto type) {
     using T = decltype(type);
-    allow_shared_memory(&look_kernel<T>, sizeof(Scratch));
-    allow_shared_memory(&lstm_kernel<T>, sizeof(Scratch));
-    allow_shared_memory(&project_kernel<T>, sizeof(Scratch));
+    allow_launch_bytes(pointer(&look_kernel<T>), sizeof(Scratch));
+    allow_launch_bytes(pointer(&lstm_kernel<T>), sizeof(Scratch));
+    allow_launch_bytes(pointer(&project_kernel<T>), sizeof(Scratch));
   });
 }
 

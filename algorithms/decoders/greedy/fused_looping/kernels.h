@@ -13,11 +13,13 @@ namespace rtfx::fused {
 class PersistentKernel {
  public:
   explicit PersistentKernel(Precision precision);
+  /// Rows of a batch that the shared memory of a block has room for.
+  int64_t max_rows() const;
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
   const void* kernel_;
-  int blocks_, shared_bytes_;
+  int blocks_, shared_bytes_;  // shared_bytes_: of a block, all that the GPU gives
 };
 
 /// The same phases as kernels of their own. `search` is in device memory, so that a captured graph

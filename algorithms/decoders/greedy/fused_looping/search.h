@@ -93,6 +93,8 @@ enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts
 RTFX_HOST_DEVICE constexpr int row_ints(int batch) {
   return round_up(12 * batch + int{kCounts}, 4);
 }
+/// The most rows that have room in `bytes` of memory.
+constexpr int64_t most_rows(int64_t bytes) { return (bytes / 16 * 4 - kCounts) / 12; }
 RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   Rows rows;
   int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
