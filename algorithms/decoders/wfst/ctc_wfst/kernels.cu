@@ -7,11 +7,10 @@
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
+#include "algorithms/gpu/shared_memory.h"
 
 namespace rtfx {
 namespace {
-
-constexpr size_t kSharedByDefault = 47 << 10;  // without what CudaBlock has of its own
 
 /// A block of a GPU's threads.
 template <int32_t kThreads>
@@ -39,9 +38,9 @@ struct PassingBlock : CudaBlock<kThreads> {
   }
 };
 
-/// At most 64 registers a thread, so that a processor has room for 1024 of them.
+/// At most 64 registers a thread, so that a multiprocessor has room for kThreadsPerProcessor.
 template <int32_t kThreads>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+__global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
     token_passing_kernel(PassingGraph graph, PassingLanes lanes, PassingBatch batch,
                          bool keeps_frames) {
   __shared__ PassingShared<kThreads> shared;
@@ -56,7 +55,9 @@ void launch(const PassingGraph& graph, const PassingLanes& lanes, const PassingB
             unsigned blocks, cudaStream_t stream) {
   // Log-probabilities of two frames, unless the model has very many tokens.
   const size_t frames = 2 * sizeof(float) * static_cast<size_t>(graph.columns);
-  const bool keeps_frames = sizeof(PassingShared<kThreads>) + frames <= kSharedByDefault;
+  static const int64_t own_bytes =
+      own_shared_bytes(reinterpret_cast<const void*>(&token_passing_kernel<kThreads>));
+  const bool keeps_frames = own_bytes + static_cast<int64_t>(frames) <= shared_memory().by_default;
   token_passing_kernel<kThreads>
       <<<blocks, kThreads, keeps_frames ? frames : 0, stream>>>(graph, lanes, batch, keeps_frames);
   RTFX_CUDA(cudaGetLastError());
@@ -71,11 +72,10 @@ void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
   int device = 0, processors = 0;
   RTFX_CUDA(cudaGetDevice(&device));
   RTFX_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  // A wide block is the quickest for its utterance; two of half the width on a processor wait less.
   if (blocks <= processors) {
-    launch<1024>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+    launch<kWideBlock>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
   } else {
-    launch<512>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+    launch<kNarrowBlock>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
   }
 }
 

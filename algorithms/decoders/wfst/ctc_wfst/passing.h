@@ -111,6 +111,12 @@ struct PassingEnd {
   PassingStatus status;
 };
 
+/// Numbers that the blocks of a batch count up together; zeros before.
+struct PassingCounters {
+  unsigned long long traces_used, links_used;  // more than the capacity: it was too small
+  int32_t next_row;
+};
+
 /// An utterance, or a piece of one that comes in pieces.
 struct PassingRow {
   const float* lp = nullptr;          // [frames, columns] scaled log-probabilities

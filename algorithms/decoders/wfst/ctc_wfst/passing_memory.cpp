@@ -17,7 +17,6 @@
 namespace rtfx {
 namespace {
 
-constexpr int64_t kBlocksPerProcessor = 2;  // as launch_token_passing() makes them
 constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
@@ -75,7 +74,7 @@ at::Tensor PassingMemory::upload(const void* data, int64_t bytes) const {
 
 void PassingMemory::make_lanes(int64_t rows) {
   const auto* device = at::cuda::getDeviceProperties(device_.index());
-  const int64_t wanted = std::min(rows, kBlocksPerProcessor * device->multiProcessorCount);
+  const int64_t wanted = std::min<int64_t>(rows, kBlocksPerProcessor * device->multiProcessorCount);
   if (wanted <= lanes_.lanes) return;
   const int64_t states = graph_.view().states;
   // Half of what is free is left to the encoder, the traces and others.
@@ -118,17 +117,19 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
   const at::Tensor on_device =
       upload(rows.data(), static_cast<int64_t>(sizeof(PassingRow)) * count);
-  // Ends of the rows; behind them how many traces and links were used, and the next row.
-  const at::Tensor ends =
-      at::zeros({ends_bytes + 24}, at::TensorOptions(at::kByte).device(device_));
+  // Ends of the rows, and behind them the counters.
+  static_assert(sizeof(PassingEnd) % alignof(PassingCounters) == 0);
+  const at::Tensor ends = at::zeros({ends_bytes + static_cast<int64_t>(sizeof(PassingCounters))},
+                                    at::TensorOptions(at::kByte).device(device_));
   batch.rows = static_cast<const PassingRow*>(on_device.const_data_ptr());
   batch.row_count = count;
   batch.traces = static_cast<PassingTrace*>(traces_.mutable_data_ptr());
   batch.trace_capacity = traces_.size(0);
   batch.ends = static_cast<PassingEnd*>(ends.mutable_data_ptr());
-  batch.traces_used = reinterpret_cast<unsigned long long*>(batch.ends + count);
-  batch.links_used = batch.traces_used + 1;
-  batch.next_row = reinterpret_cast<int32_t*>(batch.traces_used + 2);
+  auto* counters = reinterpret_cast<PassingCounters*>(batch.ends + count);
+  batch.traces_used = &counters->traces_used;
+  batch.links_used = &counters->links_used;
+  batch.next_row = &counters->next_row;
   if (links_.defined()) {
     batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
     batch.link_capacity = links_.size(0);
@@ -139,8 +140,10 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   PassingRun run{std::vector<PassingEnd>(rows.size())};
   const auto* bytes = static_cast<const char*>(host.const_data_ptr());
   std::memcpy(run.ends.data(), bytes, static_cast<size_t>(ends_bytes));
-  std::memcpy(&run.traces_used, bytes + ends_bytes, sizeof(run.traces_used));
-  std::memcpy(&run.links_used, bytes + ends_bytes + 8, sizeof(run.links_used));
+  PassingCounters used{};
+  std::memcpy(&used, bytes + ends_bytes, sizeof(used));
+  run.traces_used = static_cast<int64_t>(used.traces_used);
+  run.links_used = static_cast<int64_t>(used.links_used);
   return run;
 }
 
