@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "algorithms/decoders/greedy/fused_looping/search.h"
+#include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
 
 namespace rtfx::fused {
 
@@ -24,11 +24,9 @@ class PersistentKernel {
 
 /// The same phases as kernels of their own. `search` is in device memory, so that a captured graph
 /// serves batches of every shape.
-struct StepKernels {
-  Precision precision;
-  int layers;  // 0: stateless
-  int blocks;  // multiprocessors
-
+class StepKernels {
+ public:
+  /// layers: of the LSTM, 0 for a stateless prediction network.
   StepKernels(Precision precision, int layers);
   /// Copies `value` to `search` and starts its working memory.
   void set(Search* search, const Search& value, cudaStream_t stream) const;
@@ -43,6 +41,10 @@ struct StepKernels {
                cudaStream_t stream) const;
   void predict(const Search* search, cudaStream_t stream) const;
   void finish(const Search* search, cudaStream_t stream) const;
+
+ private:
+  int layers_, blocks_;  // blocks_: one on each multiprocessor
+  ElementKernels kernels_;
 };
 
 }  // namespace rtfx::fused
