@@ -7,7 +7,8 @@
 //   sync()                waits for all threads; what they wrote is seen after it
 //   all(value, op)        op (associative and commutative) over the values of all threads, for each
 //                         of them; waits like sync()
-//   sum_before(value, total)   sum over the threads before this one, and over all of them; likewise
+//   exclusive_sum(value, total)   sum over the threads before this one, and over all of them;
+//   likewise
 #pragma once
 
 #include <cstdint>
@@ -42,10 +43,10 @@ struct SerialBlock {
   int32_t threads() const { return 1; }
   void sync() const {}
   template <class T, class Op>
-  T all(T value, const Op&) const {
+  T all_reduce(T value, const Op&) const {
     return value;
   }
-  int32_t sum_before(int32_t value, int32_t& total) const {
+  int32_t exclusive_sum(int32_t value, int32_t& total) const {
     total = value;
     return 0;
   }

@@ -76,7 +76,8 @@ struct Fusion {
 struct Moves {
   int32_t* parents;  // [R] row
   int32_t* tokens;   // [R] token, or -1: the same text as the parent
-  int32_t* turn;     // [1] 0 or 1: where LSTM states are written, beside those of the step before
+  /// [1] 0 or 1: which of two buffers takes the LSTM states; the other has those before the step.
+  int32_t* state_buffer;
 };
 
 }  // namespace rtfx::fused_beam

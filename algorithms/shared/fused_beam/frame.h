@@ -83,7 +83,7 @@ struct StartFrame {
       any |= active && here;
       if (searches && here) beams.scores[first + k] = log_add(own.score, given(first, texts, own));
     }
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (block.thread() != 0) return;
     if (any) *frame.any_expanding = true;  // it was false when the last frame was done
     if (utterance == 0) *frame.expansions = 0;
@@ -254,7 +254,7 @@ struct ChooseExpanded {
     const int32_t all = frame.tdt() ? beam * candidates.count : 0;
     auto* may_go_on = reinterpret_cast<int32_t*>(texts + 2 * all);
     const bool leads = utterance == 0 && block.thread() == 0;
-    const int32_t turn = leads ? *append.moves.turn : 0;
+    const int32_t buffer = leads ? *append.moves.state_buffer : 0;
     const bool goes_on = *frame.expansions < most;
     bool open = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
@@ -262,7 +262,7 @@ struct ChooseExpanded {
       open |= was_open;
       may_go_on[k] = !ask_former_slot || was_open || !alive;
     }
-    open = block.all(open, Either{});
+    open = block.all_reduce(open, Either{});
     if (open) {
       if (frame.tdt()) merge(block, first, texts, texts + all);
       candidates.best(block, utterance, beam, frame.tdt() ? merged : candidates.scores,
@@ -286,9 +286,9 @@ struct ChooseExpanded {
       frame.open[first + k] = still;
       any |= still;
     }
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (any && goes_on && block.thread() == 0) *frame.any_expanding = true;
-    if (leads) *append.moves.turn = 1 - turn;
+    if (leads) *append.moves.state_buffer = 1 - buffer;
   }
 
  private:
@@ -368,7 +368,7 @@ struct NextFrame {
     bool any = false;
     for (int32_t b = block.thread(); b < frame.beams.batch; b += block.threads())
       any |= next < frame.beams.frames[b];
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (block.thread() != 0) return;
     *frame.time = next;
     ++*frame.beams.column;

@@ -51,8 +51,8 @@ FusedRows::FusedRows(const FusedModel& model, const BeamLm& lm, double temperatu
 
   parents_ = at::empty({rows}, ints);
   tokens_ = at::empty({rows}, ints);
-  turn_ = at::zeros({1}, ints);
-  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_), data<int32_t>(turn_)};
+  state_buffer_ = at::zeros({1}, ints);
+  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_), data<int32_t>(state_buffer_)};
   if (network.kind == PredictionConfig::Kind::stateless) {
     texts_ = at::full({rows, network.context_size}, view.blank, ints.dtype(at::kLong));
   } else {

@@ -73,7 +73,7 @@ struct Hidden {
 /// it is. Gates in the order i, f, g, o.
 ///
 /// States are kept twice: all rows read what others overwrite, so they write beside it, and the two
-/// change places (Moves::turn).
+/// change places (Moves::state_buffer).
 struct LstmCell {
   static constexpr int32_t kThreads = Pieces::kThreads;
 
@@ -100,10 +100,11 @@ struct LstmCell {
  private:
   template <class T>
   RTFX_DEVICE void step(int32_t row, int32_t i) const {
-    const int32_t token = moves.tokens[row], parent = moves.parents[row], turn = *moves.turn;
+    const int32_t token = moves.tokens[row], parent = moves.parents[row],
+                  buffer = *moves.state_buffer;
     const int64_t width = pieces.width, place = row * width + i;
-    const int64_t from = int64_t{1 - turn} * pieces.rows * width + parent * width + i;
-    const int64_t to = int64_t{turn} * pieces.rows * width + place;
+    const int64_t from = int64_t{1 - buffer} * pieces.rows * width + parent * width + i;
+    const int64_t to = int64_t{buffer} * pieces.rows * width + place;
     T new_h = load_constant(h.as<T>() + from), new_c = load_constant(c.as<T>() + from);
     if (token >= 0) {
       const int64_t input = int64_t{by_token ? token : row} * 4 * width;

@@ -128,10 +128,10 @@ RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   float greatest = kLogZero, sum = 0;
   for (int32_t i = block.thread(); i < labels; i += block.threads())
     greatest = fmaxf(greatest, logits(i));
-  greatest = block.all(greatest, [](float a, float b) { return fmaxf(a, b); });
+  greatest = block.all_reduce(greatest, [](float a, float b) { return fmaxf(a, b); });
   for (int32_t i = block.thread(); i < labels; i += block.threads())
     sum += expf(logits(i) - greatest);
-  sum = block.all(sum, [](float a, float b) { return a + b; });
+  sum = block.all_reduce(sum, [](float a, float b) { return a + b; });
   RowSoftmax result{{greatest, logf(sum)}, {0, 0}};
   if (durations == 0) return result;
   // So few that each thread does it by itself.

@@ -25,7 +25,7 @@ RTFX_DEVICE void select(Block& block, int32_t n, int32_t k, const KeyAt& key_at,
   const bool has_more = block.thread() + block.threads() < n;
   MaxKey own = best_below(~MaxKey{0});
   for (int32_t i = 0; i < k; ++i) {
-    const MaxKey taken = block.all(own, Maximum{});
+    const MaxKey taken = block.all_reduce(own, Maximum{});
     visit(i, taken);
     if (own == taken && i + 1 < k) own = has_more ? best_below(taken) : 0;
   }

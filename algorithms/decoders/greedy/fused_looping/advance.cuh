@@ -14,7 +14,7 @@ __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey tok
   rows.run[b] = rows.last_frame[b] == frame ? rows.run[b] + 1 : 1;
   rows.last_frame[b] = frame;
   rows.score[b] += value_of(token);
-  rows.parity[b] ^= 1;
+  rows.state_buffer[b] ^= 1;
   rows.emitted[b] = 1;
   const int count = rows.count[b]++;
   if (!writes || count >= s.capacity) return;
@@ -96,7 +96,7 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
     rows.time[b] = rows.run[b] = rows.count[b] = 0;
     rows.label[b] = rows.before[b] = s.model.blank;
     rows.last_frame[b] = -1;
-    rows.parity[b] = 1;
+    rows.state_buffer[b] = 1;
     rows.emitted[b] = s.state_after_start == nullptr;
     rows.score[b] = 0;
     rows.active[b] = b;

@@ -4,7 +4,7 @@
 
 #include "algorithms/decoders/greedy/fused_looping/advance.cuh"
 #include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
-#include "algorithms/decoders/greedy/fused_looping/look.cuh"
+#include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
 #include "algorithms/decoders/greedy/fused_looping/project_frames.cuh"
 #include "algorithms/gpu/dependent_launch.cuh"
@@ -58,7 +58,7 @@ __device__ Tiles keep(const Matrix& matrix, int first, int count, uint4*& free, 
 
 __device__ void keep_weights(const Model& model, Resident& resident, uint4* free,
                              const uint4* end) {
-  const int group = LookShare(model.output).group();
+  const int group = JointShare(model.output).group();
   const Tiles output = keep(model.output, group * kGroup, kGroup, free, end);
   if (threadIdx.x == 0) resident.output = output;
   for (int layer = 0; layer < model.layers; ++layer) {
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     barrier.wait();
   };
   while (rows.counts[kActive] > 0) {
-    look<T>(s, rows, resident.output, scratch);
+    evaluate_joint<T>(s, rows, resident.output, scratch);
     barrier.arrive();
     barrier.wait();
     advance(s, rows, blockIdx.x == 0, scratch);
@@ -134,10 +134,10 @@ __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) look_kernel(const Search* search) {
+__global__ void __launch_bounds__(kThreads) joint_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
-  look<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
+  evaluate_joint<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
 template <class T>
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search)
 
 template <class T>
 ElementKernels element_kernels() {
-  return {&search_kernel<T>, &start_kernel<T>,   &look_kernel<T>,
+  return {&search_kernel<T>, &start_kernel<T>,   &joint_kernel<T>,
           &lstm_kernel<T>,   &project_kernel<T>, &look_up_kernel<T>};
 }
 

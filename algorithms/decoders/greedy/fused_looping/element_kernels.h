@@ -9,7 +9,7 @@ struct ElementKernels {
   void (*search)(Search, int);  // the whole search; bytes of a block's shared memory
   // The phases of a step, and what comes before the first.
   void (*start)(const Search*);
-  void (*look)(const Search*);
+  void (*joint)(const Search*);
   void (*lstm)(const Search*, int);  // of a layer
   void (*project)(const Search*);
   void (*look_up)(const Search*);

@@ -132,8 +132,8 @@ struct FusedLooping::Prepared {
   at::Tensor search;  // fused::Search in device memory, what a graph's kernels read
   at::Tensor totals;  // counters of the last search, on the device
   at::Tensor memory;  // of the largest search so far
-  at::Tensor flags;   // two barriers that take turns, saw_nan; zeros between searches
-  int turn = 0;       // barrier of the next persistent kernel
+  at::Tensor flags;   // two barriers, saw_nan; zeros between searches
+  int barrier = 0;    // which of the two the next persistent kernel uses
   at::Tensor state_after_start;
   Graph graph;
   cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
@@ -189,8 +189,8 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const int64_t element = s.model.precision == Precision::fp32 ? 4 : 2;
   Layout row;
   row.add<char>(layers * 2 * weights.state_width() * element);
-  s.c_at = static_cast<int>(row.add<float>(layers * s.model.units));
-  s.g_at = static_cast<int>(row.add<char>(weights.hidden_width() * element));
+  s.c_offset = static_cast<int>(row.add<float>(layers * s.model.units));
+  s.g_offset = static_cast<int>(row.add<char>(weights.hidden_width() * element));
   s.state_bytes = static_cast<int>(row.bytes());
   Layout layout;
   const size_t state = layout.add<char>(b * s.state_bytes);
@@ -210,8 +210,8 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   if (!flags.defined() || flags.size(0) < 2 + b)
     flags = at::zeros({2 + b}, at::TensorOptions(at::kInt).device(device));
   int* at = flags.mutable_data_ptr<int>();
-  s.barrier = reinterpret_cast<unsigned*>(at + turn);
-  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - turn);
+  s.barrier = reinterpret_cast<unsigned*>(at + barrier);
+  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - barrier);
   s.saw_nan = at + 2;
 }
 
@@ -237,7 +237,7 @@ void FusedLooping::Prepared::record() {
     kernels.set_condition(s, any_active, recorder.stream());
     recorder.while_node(any_active, [&] {
       for (int step = 1; step <= kStepsPerRound; ++step) {
-        kernels.look(s, recorder.stream());
+        kernels.evaluate_joint(s, recorder.stream());
         kernels.advance(s, step == kStepsPerRound ? any_active : 0, recorder.stream());
         kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
       }
@@ -283,7 +283,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
 
   if (options_.form == "persistent") {
     p.persistent.launch(s, stream);
-    p.turn = 1 - p.turn;  // not before: what was thrown until now has used no barrier
+    p.barrier = 1 - p.barrier;  // not before: what was thrown until now has used no barrier
     return output.hypotheses();
   }
   if (options_.form == "conditional") {
@@ -300,7 +300,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   const at::Tensor any_active = p.memory.narrow(0, offset, 4).view(at::kInt);
   p.kernels.start(search, stream);
   while (host_.any(any_active)) {
-    p.kernels.look(search, stream);
+    p.kernels.evaluate_joint(search, stream);
     p.kernels.advance(search, 0, stream);
     p.kernels.predict(search, stream);
   }

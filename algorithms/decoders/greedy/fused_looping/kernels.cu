@@ -70,7 +70,7 @@ void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
 
 StepKernels::StepKernels(Precision precision, int layers)
     : layers_(layers), blocks_(multiprocessors()), kernels_(kernels_of(precision)) {
-  for (const void* kernel : {pointer(&advance_kernel), pointer(kernels_.look),
+  for (const void* kernel : {pointer(&advance_kernel), pointer(kernels_.joint),
                              pointer(kernels_.lstm), pointer(kernels_.project)})
     allow_launch_bytes(kernel, sizeof(Scratch));
 }
@@ -91,8 +91,8 @@ void StepKernels::set_condition(const Search* search, cudaGraphConditionalHandle
   RTFX_CUDA(cudaGetLastError());
 }
 
-void StepKernels::look(const Search* search, cudaStream_t stream) const {
-  launch_dependent(kernels_.look, blocks_, kThreads, sizeof(Scratch), stream, search);
+void StepKernels::evaluate_joint(const Search* search, cudaStream_t stream) const {
+  launch_dependent(kernels_.joint, blocks_, kThreads, sizeof(Scratch), stream, search);
 }
 
 void StepKernels::advance(const Search* search, cudaGraphConditionalHandle any_active,

@@ -35,7 +35,7 @@ class StepKernels {
   /// Sets a graph's condition: there are rows.
   static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,
                             cudaStream_t stream);
-  void look(const Search* search, cudaStream_t stream) const;
+  void evaluate_joint(const Search* search, cudaStream_t stream) const;
   /// Sets the condition of a graph: rows are left. 0: none.
   void advance(const Search* search, cudaGraphConditionalHandle any_active,
                cudaStream_t stream) const;

@@ -83,7 +83,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
 /// State of row b: h of `layer`, after its last token (`fresh`) or before it.
 template <class T>
 __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
-  return hidden_row<T>(s, layer, rows.parity[b] ^ (fresh ? 0 : 1), b);
+  return hidden_row<T>(s, layer, rows.state_buffer[b] ^ (fresh ? 0 : 1), b);
 }
 
 /// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.

@@ -1,6 +1,6 @@
-// What the phases of a search step share. A phase (look, advance, predict) is written for a whole
-// grid of thread blocks (kThreads threads). Between two of them every block must see what the
-// others wrote: a grid barrier or the end of a kernel.
+// What the phases of a search step share. A phase (evaluate_joint, advance, predict) is written for
+// a whole grid of thread blocks (kThreads threads). Between two of them every block must see what
+// the others wrote: a grid barrier or the end of a kernel.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
@@ -28,13 +28,13 @@ __device__ inline T* hidden_row(const Search& s, int layer, int buffer, int b) {
                               (layer * 2 + buffer) * bytes);
 }
 __device__ inline float* cell_row(const Search& s, int layer, int b) {
-  return reinterpret_cast<float*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.c_at) +
+  return reinterpret_cast<float*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.c_offset) +
          static_cast<size_t>(layer) * s.model.units;
 }
 /// g of row b.
 template <class T>
 __device__ inline T* joint_row(const Search& s, int b) {
-  return reinterpret_cast<T*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.g_at);
+  return reinterpret_cast<T*>(s.state + static_cast<size_t>(b) * s.state_bytes + s.g_offset);
 }
 
 __device__ inline MaxKey* keys_of(const Search& s, int step) {

@@ -73,19 +73,19 @@ struct Model {
 /// State of the rows (utterances) of a batch. In the persistent kernel every thread block holds its
 /// own copy in shared memory and updates it alike; the kernels of a graph share one.
 struct Rows {
-  int* length;      // [B]
-  int* time;        // [B] frame to look at next
-  int* label;       // [B] last token (blank: start symbol)
-  int* before;      // [B] the token before it
-  int* last_frame;  // [B] frame of the last token, -1 before the first
-  int* run;         // [B] tokens at last_frame
-  int* count;       // [B] tokens so far
-  int* parity;      // [B] which of the two h buffers holds the state after the last token
-  int* emitted;     // [B] whether the last step gave a token
-  float* score;     // [B]
-  int* active;      // [B] rows with frames left, in ascending order
-  int* found;       // [B] active rows that got a token in this step, in ascending order
-  int* counts;      // [kCounts]
+  int* length;        // [B]
+  int* time;          // [B] frame to look at next
+  int* label;         // [B] last token (blank: start symbol)
+  int* before;        // [B] the token before it
+  int* last_frame;    // [B] frame of the last token, -1 before the first
+  int* run;           // [B] tokens at last_frame
+  int* count;         // [B] tokens so far
+  int* state_buffer;  // [B] which of the two h buffers holds the state after the last token
+  int* emitted;       // [B] whether the last step gave a token
+  float* score;       // [B]
+  int* active;        // [B] rows with frames left, in ascending order
+  int* found;         // [B] active rows that got a token in this step, in ascending order
+  int* counts;        // [kCounts]
 };
 enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts };
 
@@ -98,7 +98,7 @@ constexpr int64_t most_rows(int64_t bytes) { return (bytes / 16 * 4 - kCounts) /
 RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   Rows rows;
   int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
-                    &rows.last_frame, &rows.run,    &rows.count, &rows.parity,
+                    &rows.last_frame, &rows.run,    &rows.count, &rows.state_buffer,
                     &rows.emitted,    &rows.active, &rows.found};
   for (int** field : fields) {
     *field = memory;
@@ -123,8 +123,8 @@ struct Search {
 
   // Of each row, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
   // representable in T; g, T [H padded].
-  char* state;                     // [B][state_bytes]
-  int state_bytes, c_at, g_at;     // multiples of 16
+  char* state;                          // [B][state_bytes]
+  int state_bytes, c_offset, g_offset;  // multiples of 16
   const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
 
   MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame looked at

@@ -75,7 +75,7 @@ class EmittingArcs {
       }
     }
     // Waits, so that nobody reads the tile before any more.
-    const int32_t begin = block_.sum_before(arcs, arcs_);
+    const int32_t begin = block_.exclusive_sum(arcs, arcs_);
     tile_.begin[block_.thread()] = begin;
     tile_.number[block_.thread()] = arc - begin;
     tile_.cost[block_.thread()] = cost;

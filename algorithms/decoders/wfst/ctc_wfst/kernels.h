@@ -15,9 +15,9 @@ inline constexpr int32_t kWideBlock = 1024, kNarrowBlock = 512;
 inline constexpr int32_t kThreadsPerProcessor = 1024;
 inline constexpr int32_t kBlocksPerProcessor = kThreadsPerProcessor / kNarrowBlock;
 
-/// Enqueues one block for each row, as far as there are lanes; all pointers are device memory.
+/// Enqueues one block for each row, as far as there are workspaces; all pointers are device memory.
 /// Nothing is allocated and nothing waits. Throws std::runtime_error when the launch fails.
-void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
+void launch_token_passing(const PassingGraph& graph, const PassingWorkspaces& workspaces,
                           const PassingBatch& batch, cudaStream_t stream);
 
 }  // namespace rtfx

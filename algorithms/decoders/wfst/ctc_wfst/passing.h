@@ -57,21 +57,21 @@ struct PassingTokens {
 };
 
 /// Memory of a block; kNoKey in all of `best` between utterances.
-struct PassingLane {
+struct PassingWorkspace {
   PassingKey* best;         // [states] the best path into a state at the frame that is being filled
   PassingTokens tokens[2];  // of the last frame and of this one, in turn
 };
 
-/// Memory of all blocks, one after the other. [lanes, states], [lanes, 2, states] each.
-struct PassingLanes {
-  int32_t lanes = 0;
+/// Memory of all blocks, one after the other. [workspaces, states], [workspaces, 2, states] each.
+struct PassingWorkspaces {
+  int32_t workspaces = 0;
   int64_t states = 0;
   PassingKey* best = nullptr;
   int32_t* state = nullptr;
   float* cost = nullptr;
   int32_t* slot = nullptr;
 
-  RTFX_DEVICE PassingLane lane(int64_t i) const {
+  RTFX_DEVICE PassingWorkspace workspace(int64_t i) const {
     const auto tokens = [&](int64_t place) {
       return PassingTokens{state + place * states, cost + place * states, slot + place * states, 0,
                            0};

@@ -21,7 +21,7 @@ constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
 /// Of a block, in bytes per state: best, and twice state, cost and slot.
-constexpr int64_t kLaneBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
+constexpr int64_t kWorkspaceBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
 
 int64_t free_bytes() {
   size_t free = 0, total = 0;
@@ -36,7 +36,7 @@ double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 PassingMemory::PassingMemory(const WfstGraph& graph, const std::string& name, at::Device device)
     : graph_(graph), device_(device) {
   const GraphView& g = graph_.view();
-  const int64_t needed = graph_.bytes() + 4 * g.arc_count + g.states * kLaneBytes;
+  const int64_t needed = graph_.bytes() + 4 * g.arc_count + g.states * kWorkspaceBytes;
   if (const int64_t free = free_bytes(); needed > free) {
     throw UserError(name,
                     fmt::format("needs {:.0f} MiB on the GPU for itself and one utterance, where "
@@ -72,27 +72,28 @@ at::Tensor PassingMemory::upload(const void* data, int64_t bytes) const {
       .to(device_, /*non_blocking=*/true);
 }
 
-void PassingMemory::make_lanes(int64_t rows) {
+void PassingMemory::make_workspaces(int64_t rows) {
   const auto* device = at::cuda::getDeviceProperties(device_.index());
   const int64_t wanted = std::min<int64_t>(rows, kBlocksPerProcessor * device->multiProcessorCount);
-  if (wanted <= lanes_.lanes) return;
+  if (wanted <= workspaces_.workspaces) return;
   const int64_t states = graph_.view().states;
   // Half of what is free is left to the encoder, the traces and others.
-  const int64_t possible = free_bytes() / 2 / (states * kLaneBytes);
-  const auto lanes = std::max<int64_t>({1, lanes_.lanes, std::min(wanted, possible)});
-  if (lanes == lanes_.lanes) return;
+  const int64_t possible = free_bytes() / 2 / (states * kWorkspaceBytes);
+  const auto workspaces =
+      std::max<int64_t>({1, workspaces_.workspaces, std::min(wanted, possible)});
+  if (workspaces == workspaces_.workspaces) return;
   for (at::Tensor* t : {&best_, &state_, &cost_, &slot_}) t->reset();  // before the new ones
   const auto on_device = at::TensorOptions(device_);
-  best_ = at::full({lanes, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
-  state_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  cost_ = at::empty({lanes, 2, states}, on_device.dtype(at::kFloat));
-  slot_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  lanes_ = {static_cast<int32_t>(lanes),
-            states,
-            static_cast<PassingKey*>(best_.mutable_data_ptr()),
-            state_.mutable_data_ptr<int32_t>(),
-            cost_.mutable_data_ptr<float>(),
-            slot_.mutable_data_ptr<int32_t>()};
+  best_ = at::full({workspaces, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
+  state_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
+  cost_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kFloat));
+  slot_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
+  workspaces_ = {static_cast<int32_t>(workspaces),
+                 states,
+                 static_cast<PassingKey*>(best_.mutable_data_ptr()),
+                 state_.mutable_data_ptr<int32_t>(),
+                 cost_.mutable_data_ptr<float>(),
+                 slot_.mutable_data_ptr<int32_t>()};
 }
 
 void PassingMemory::grow_traces(int64_t used) {
@@ -134,7 +135,7 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
     batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
     batch.link_capacity = links_.size(0);
   }
-  launch_token_passing(passing_graph_, lanes_, batch,
+  launch_token_passing(passing_graph_, workspaces_, batch,
                        c10::cuda::getCurrentCUDAStream(device_.index()).stream());
   const at::Tensor host = reads.values(ends);
   PassingRun run{std::vector<PassingEnd>(rows.size())};

@@ -28,10 +28,10 @@ class PassingMemory {
   const WfstGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  /// A lane for each of `rows`, as far as the GPU has processors and memory for them; rows wait
-  /// their turn. Never takes lanes away.
-  void make_lanes(int64_t rows);
-  int64_t lanes() const { return lanes_.lanes; }
+  /// A workspace for each of `rows`, as far as the GPU has processors and memory for them; rows
+  /// wait their turn. Never takes workspaces away.
+  void make_workspaces(int64_t rows);
+  int64_t workspaces() const { return workspaces_.workspaces; }
 
   const at::Tensor& traces() const { return traces_; }  // [capacity, 2] int32
   /// Room for more traces than `used`, as `rows` rows left it. Throws UserError at the limit, 2^31.
@@ -53,7 +53,7 @@ class PassingMemory {
   std::vector<at::Tensor> graph_memory_;
   PassingGraph passing_graph_;
   at::Tensor best_, state_, cost_, slot_, traces_, links_;
-  PassingLanes lanes_;
+  PassingWorkspaces workspaces_;
 };
 
 }  // namespace rtfx

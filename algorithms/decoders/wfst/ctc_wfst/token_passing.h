@@ -30,11 +30,12 @@ class TokenPassing {
   using Shared = PassingShared<Block::kMostThreads>;
 
   /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
-  RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph, const PassingLane& lane,
-                           const PassingBatch& batch, Shared& shared, float* frames)
+  RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph,
+                           const PassingWorkspace& workspace, const PassingBatch& batch,
+                           Shared& shared, float* frames)
       : block_(block),
         graph_(graph),
-        lane_(lane),
+        workspace_(workspace),
         batch_(batch),
         shared_(shared),
         frames_(frames),
@@ -58,7 +59,7 @@ class TokenPassing {
 
   RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
     word_costs_ = row.word_costs;
-    PassingTokens last = lane_.tokens[0], now = lane_.tokens[1];
+    PassingTokens last = workspace_.tokens[0], now = workspace_.tokens[1];
     if (frames_ != nullptr && row.frames > 0) block_.copy(frames_, row.lp, graph_.columns);
     bool room = begin(row, last, now);
     for (int32_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
@@ -123,7 +124,7 @@ class TokenPassing {
       for (int32_t k = 0; k < Block::kHeld; ++k)
         if (held.cost[k] < least) least = held.cost[k];
     });
-    least = block_.all(least, [](float a, float b) { return a < b ? a : b; });
+    least = block_.all_reduce(least, [](float a, float b) { return a < b ? a : b; });
     if (block_.thread() == 0) shared_.least = ordered_bits(least);
     const float cut = least + batch_.beam;
     const auto reach_all = [&] { reach(now, held, cut); };
@@ -143,7 +144,8 @@ class TokenPassing {
     for (int32_t k = 0; k < Block::kHeld; ++k) {
       before[k] = 0;
       if (held.cost[k] < cut) {
-        before[k] = Block::minimum(&lane_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
+        before[k] =
+            Block::minimum(&workspace_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
       }
     }
     RTFX_UNROLL
@@ -153,7 +155,7 @@ class TokenPassing {
 
   /// A path into `state`. True if it costs less than the best one before.
   RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
-    const PassingKey before = Block::minimum(&lane_.best[state], key);
+    const PassingKey before = Block::minimum(&workspace_.best[state], key);
     if (before == kNoKey) add_token(now, state);
     return key >> 32 < before >> 32;
   }
@@ -192,7 +194,7 @@ class TokenPassing {
 
   RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
                           int32_t round) {
-    const float cost = cost_of(Block::load(&lane_.best[state]));
+    const float cost = cost_of(Block::load(&workspace_.best[state]));
     const int32_t end = graph_.states[state + 1].nonemitting_begin;
     for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
       const GraphArc arc = graph_.arcs[a];
@@ -222,7 +224,7 @@ class TokenPassing {
     const bool room = now.first_trace >= 0;
     if (room && batch_.lattice_beam >= 0) add_links(last, now, cut);
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
-      PassingKey* best = &lane_.best[now.state[i]];
+      PassingKey* best = &workspace_.best[now.state[i]];
       const PassingKey key = Block::load(best);
       const int32_t arc = number_of(key);
       *best = kNoKey;
@@ -237,7 +239,7 @@ class TokenPassing {
   RTFX_DEVICE void add_links(const PassingTokens& last, const PassingTokens& now, float cut) {
     const auto add = [&](float cost, int32_t state, int32_t arc) {
       if (!(cost < cut)) return;
-      const float slack = cost - cost_of(Block::load(&lane_.best[state]));
+      const float slack = cost - cost_of(Block::load(&workspace_.best[state]));
       if (slack <= batch_.lattice_beam)
         add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
     };
@@ -248,7 +250,7 @@ class TokenPassing {
     });
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       const int32_t s = now.state[i];
-      const float cost = cost_of(Block::load(&lane_.best[s]));
+      const float cost = cost_of(Block::load(&workspace_.best[s]));
       const int32_t end = graph_.states[s + 1].nonemitting_begin;
       for (int32_t a = graph_.states[s].nonemitting_begin; a < end; ++a)
         add(cost + cost_with(graph_.arcs[a], word_costs_), graph_.arcs[a].next, a);
@@ -372,7 +374,7 @@ class TokenPassing {
     const int32_t first = block_.thread() * bins;
     int32_t own = 0, all = 0;
     for (int32_t i = first; i < first + bins && i < 256; ++i) own += bin(i);
-    n -= block_.sum_before(own, all);
+    n -= block_.exclusive_sum(own, all);
     if (n < 0 || n >= own) return;
     int32_t digit = first;
     while (n >= bin(digit)) n -= bin(digit++);
@@ -382,7 +384,7 @@ class TokenPassing {
 
   Block& block_;
   const PassingGraph& graph_;
-  const PassingLane& lane_;
+  const PassingWorkspace& workspace_;
   const PassingBatch& batch_;
   Shared& shared_;
   float* frames_;

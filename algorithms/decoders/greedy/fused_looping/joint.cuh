@@ -1,4 +1,5 @@
-// look: the joint network on up to `window` frames of each active row; the best token and duration.
+// evaluate_joint: the joint network on up to `window` frames of each active row; the best token and
+// duration.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
@@ -74,8 +75,9 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
 /// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
 /// to the best token and duration of each frame.
 template <class T, int kCount>
-__device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& tiles, int first_tile,
-                              int column_tile, int distance, MaxKey* keys, Scratch& scratch) {
+__device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
+                               int first_tile, int column_tile, int distance, MaxKey* keys,
+                               Scratch& scratch) {
   const Matrix& matrix = s.model.output;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
   const int window = rows.counts[kWindow], frames = rows.counts[kActive] * window;
@@ -162,9 +164,9 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
 
 /// How the blocks share the joint's work: a block keeps to one group of tiles, so that their
 /// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames.
-struct LookShare {
+struct JointShare {
   int groups, group_blocks, row_blocks;
-  __device__ explicit LookShare(const Matrix& output)
+  __device__ explicit JointShare(const Matrix& output)
       : groups(ceil_div(output.tiles, kGroup)),
         group_blocks(min(groups, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / group_blocks) {}
@@ -172,12 +174,13 @@ struct LookShare {
 };
 
 template <class T>
-__device__ void look(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
+__device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
+                               Scratch& scratch) {
   const int step = rows.counts[kSteps];
   MaxKey* next = keys_of(s, step + 1);  // last read two steps ago
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < 2 * s.key_rows; i += gridDim.x * kThreads)
     next[i] = 0;
-  const LookShare share(s.model.output);
+  const JointShare share(s.model.output);
   const int row_block = blockIdx.x / share.group_blocks;
   if (row_block >= share.row_blocks) return;
   const int frames = rows.counts[kActive] * rows.counts[kWindow];
@@ -188,12 +191,12 @@ __device__ void look(const Search& s, const Rows& rows, const Tiles& tiles, Scra
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
       if (column < column_tiles && tile < s.model.output.tiles)
-        look_at_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+        evaluate_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }
     for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
-      look_at_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
-                               scratch);
+      evaluate_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
+                                scratch);
   }
 }
 
