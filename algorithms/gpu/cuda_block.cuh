@@ -14,13 +14,13 @@ class CudaBlock {
   __device__ int32_t threads() const { return kThreads; }
   __device__ void sync() const { __syncthreads(); }
 
-  /// Values of up to 8 bytes.
+  /// T: up to 8 bytes.
   template <class T, class Op>
   __device__ T all_reduce(T value, const Op& op) {
     static_assert(sizeof(T) <= sizeof(uint64_t));
     __shared__ uint64_t of_warps[2][kWarps];
     value = of_warp(value, op);
-    // Two sets in turn: a thread may still read one when others write the next.
+    // Two buffers, used alternately: a thread may still read one when others write the next.
     const T* values = reinterpret_cast<const T*>(of_warps[buffer_]);
     if (threadIdx.x % kWarpSize == 0)
       reinterpret_cast<T*>(of_warps[buffer_])[threadIdx.x / kWarpSize] = value;
@@ -69,8 +69,8 @@ class CudaBlock {
       value = op(value, __shfl_xor_sync(~0u, value, distance));
     return value;
   }
-  /// Two instructions in place of ten shuffles: the upper halves, then the lower ones of those that
-  /// have the greatest upper half.
+  /// The maximum of 64 bits by two instructions for 32 bits, in place of ten shuffles: that of the
+  /// upper halves, then that of the lower halves which belong to it.
   __device__ static unsigned long long of_warp(unsigned long long value, const Maximum&) {
     const auto upper = static_cast<uint32_t>(value >> 32);
     const uint32_t greatest = __reduce_max_sync(~0u, upper);

@@ -27,7 +27,7 @@ struct Choose {
     const bool leads = utterance == 0 && block.thread() == 0;
     const int32_t buffer = leads ? *append.moves.state_buffer : 0;
 
-    // Candidates are chosen even if no slot is active: to know that first would be another wait.
+    // Candidates are chosen even if no slot is active: asking first would take another barrier.
     bool active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       active |= beams.active(first + k);

@@ -9,8 +9,8 @@
 
 namespace rtfx::fused_beam {
 
-/// Rows of `width` elements, cut into pieces that have an element for each thread of a GPU's block:
-/// an element waits for memory as long as a row would.
+/// Rows of `width` elements, cut into pieces of one element for each thread of a GPU's block. A
+/// piece takes as long as a wider one would, since the time goes into waiting for memory.
 struct Pieces {
   static constexpr int32_t kThreads = 128;
 
@@ -72,8 +72,8 @@ struct Hidden {
 /// One LSTM layer's units: rows with a token go on from their parent's state, the others take it as
 /// it is. Gates in the order i, f, g, o.
 ///
-/// States are kept twice: all rows read what others overwrite, so they write beside it, and the two
-/// change places (Moves::state_buffer).
+/// States have two buffers: a row may read the state of any other, so new states go to the one that
+/// no row reads in this step (Moves::state_buffer).
 struct LstmCell {
   static constexpr int32_t kThreads = Pieces::kThreads;
 

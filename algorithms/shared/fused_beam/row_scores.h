@@ -14,13 +14,13 @@ namespace rtfx::fused_beam {
 /// Logits and what is done to them.
 struct Scoring {
   Elements logits;                 // [R, columns]
-  int32_t columns;                 // V+1+D, and padding that nobody looks at
+  int32_t columns;                 // V+1+D, and padding that is never read
   int32_t blank, durations;        // V; D, 0 for RNN-T
   const int64_t* duration_values;  // [D] frames
   float temperature;               // logits are divided by it
   Fusion fusion;
 
-  /// Whether the language model is asked for all tokens.
+  /// Whether all tokens get a score of the language model.
   RTFX_HOST_DEVICE bool fuses_all() const { return fusion.states != nullptr && !fusion.early; }
   RTFX_DEVICE float scaled(float logit) const {
     return temperature == 1 ? logit : logit / temperature;
@@ -43,11 +43,11 @@ class RowLogits {
   const int32_t row_;
 };
 
-/// The same, read once into memory that the block shares: all loads are under way together.
+/// The same, copied to shared memory once: so all loads are in flight together.
 class StagedLogits {
  public:
-  /// A thread may ask at once for i, i + threads(), ..., i being its own number, and for the others
-  /// after a wait for the block.
+  /// No barrier inside: until block.sync(), a thread may read only the columns that it staged,
+  /// those of its number and every threads()-th after it.
   template <class Block>
   RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
       : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
@@ -55,13 +55,13 @@ class StagedLogits {
     with_type(scoring.logits.precision, [&](auto type) {
       using T = decltype(type);
       const T* from = scoring.logits.as<T>() + int64_t{row} * scoring.columns;
-      constexpr int32_t kAtOnce = 6;  // each load has a predicate, and there are seven
+      constexpr int32_t kLoadsInFlight = 6;  // one predicate register each; the hardware has seven
       const int32_t step = block.threads();
-      for (int32_t first = block.thread(); first < count; first += kAtOnce * step) {
-        T x[kAtOnce] = {};
-        for (int32_t i = 0; i < kAtOnce; ++i)
+      for (int32_t first = block.thread(); first < count; first += kLoadsInFlight * step) {
+        T x[kLoadsInFlight] = {};
+        for (int32_t i = 0; i < kLoadsInFlight; ++i)
           if (first + i * step < count) x[i] = load_constant(from + first + i * step);
-        for (int32_t i = 0; i < kAtOnce; ++i)
+        for (int32_t i = 0; i < kLoadsInFlight; ++i)
           if (first + i * step < count) put(first + i * step, to_float(x[i]));
       }
     });
@@ -70,10 +70,11 @@ class StagedLogits {
       put(i, scoring.scaled((*this)(i)));
   }
 
-  /// Memory for a row; 0 where it has too many to be staged.
+  /// Bytes of shared memory for a row; 0 where it has too many columns to be staged.
   RTFX_HOST_DEVICE static int64_t bytes(const Scoring& scoring) {
-    constexpr int32_t kMost = 8192;  // with as much for a language model, what any GPU has
-    return used(scoring) <= kMost ? int64_t{used(scoring)} * 4 : 0;
+    // 32 KiB of logits and 32 KiB of scores of a language model fit on sm_80 and later.
+    constexpr int32_t kMaxStagedColumns = 8192;
+    return used(scoring) <= kMaxStagedColumns ? int64_t{used(scoring)} * 4 : 0;
   }
 
   RTFX_DEVICE float operator()(int32_t column) const {

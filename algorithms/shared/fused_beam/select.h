@@ -8,9 +8,9 @@
 
 namespace rtfx::fused_beam {
 
-/// visit(i, key) by every thread for the i-th greatest of key_at(0 .. n - 1), i < k <= n. Each
-/// thread knows the best of its own indices and looks at them again only after that one was taken;
-/// one with a single index never does.
+/// Every thread calls visit(i, key) for the i-th greatest of key_at(0 .. n - 1), i < k <= n. Each
+/// thread remembers the best of its own indices, and searches them again only once that one was
+/// taken; a thread with a single index need not.
 template <class Block, class KeyAt, class Visit>
 RTFX_DEVICE void select(Block& block, int32_t n, int32_t k, const KeyAt& key_at,
                         const Visit& visit) {

@@ -24,8 +24,8 @@ __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey tok
   if (s.model.durations > 0) s.token_durations[slot] = duration;
 }
 
-/// Follows the decisions of one row over the frames that were looked at, to its next token or past
-/// them. tokens, durations: the row's best of each frame.
+/// Follows the decisions of one row over the frames of its window, to its next token or past them.
+/// tokens, durations: the row's best of each frame.
 __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
                                    const MaxKey* tokens, const MaxKey* durations, bool writes) {
   const int b = rows.active[slot], window = rows.counts[kWindow];
@@ -110,7 +110,8 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
 __device__ inline void advance(const Search& s, const Rows& rows, bool writes, Scratch& scratch) {
   const int candidates = rows.counts[kActive], window = rows.counts[kWindow];
   const MaxKey* keys = keys_of(s, rows.counts[kSteps]);
-  // A row's frames depend on each other, and a read past the L1 cache is slow: all are read first.
+  // Which key of a row is needed next depends on the last one, and each read goes past the L1
+  // cache: all are staged in shared memory first.
   constexpr int kStaged = sizeof(Partials) / 2 / sizeof(MaxKey);  // frames
   auto* tokens = reinterpret_cast<MaxKey*>(&scratch.partials);
   auto* durations = tokens + kStaged;

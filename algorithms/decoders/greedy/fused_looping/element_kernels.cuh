@@ -14,9 +14,8 @@ namespace rtfx::fused {
 // -------------------------------------------------------------------------------------------------
 // one persistent kernel
 
-/// Every block arrives, none gets past wait() before the last has. What a block wrote before it
-/// arrived is visible to all after wait(); between the two it may do what depends on no other
-/// block.
+/// A barrier of all blocks. What a block wrote before its arrive() is visible to all blocks after
+/// their wait(); between its two calls a block may do work that depends on no other block.
 struct GridBarrier {
   unsigned* arrived;
   unsigned expected = 0;
@@ -38,12 +37,14 @@ struct GridBarrier {
   }
 };
 
-/// The tiles that a block works on in every step, in its shared memory as far as there is room.
+/// The weight tiles that a block uses in every step: copies in its shared memory, as far as there
+/// is room.
 struct Resident {
   Tiles output, recurrent[kMaxLayers], input[kMaxLayers], projection;
 };
 
-/// Copies tiles first..first + count - 1 behind `free` if they fit.
+/// Copies tiles first..first + count - 1 to `free`, which moves behind them; nothing if they do not
+/// fit.
 __device__ Tiles keep(const Matrix& matrix, int first, int count, uint4*& free, const uint4* end) {
   count = min(count, matrix.tiles - first);
   const int vectors = count * matrix.chunks * kChunkVectors;
@@ -99,7 +100,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       look_up<T>(s, rows);
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
-        // The recurrent part of a layer is done while the layer below is still under way elsewhere.
+        // A layer's recurrent part needs nothing of the layer below, which other blocks may still
+        // be computing.
         Accumulator own[kPass] = {};
         recur<T>(s, rows, layer, resident.recurrent[layer], lstm_passes(s, rows, layer)[0], own);
         if (layer > 0) barrier.wait();

@@ -36,15 +36,15 @@ const RegisterDecoder registered{
        return std::make_unique<FusedLooping>(kOptions.fill(options, where));
      }}};
 
-/// Between two rounds of a while node there is a gap, within a round there is none. Steps behind
-/// the end change nothing.
-constexpr int kStepsPerRound = 2;
+/// Each iteration of a graph's while node leaves the GPU idle for a moment, so two steps are
+/// unrolled per iteration. A step after the end of the search changes nothing.
+constexpr int kStepsPerIteration = 2;
 
-/// Frames of a row that a step looks at although all rows together are beyond the budget, because
-/// a step has a price of its own: 1, 2 and 3 were tried at batch 128.
+/// Every row has at least this window (frames per step), even where all rows together are then over
+/// the budget: each step has a fixed cost. Of 1, 2 and 3, 3 was the fastest at batch 128.
 constexpr int kLeastWindow = 3;
 
-/// Places arrays one after the other in a block of memory.
+/// Offsets of arrays that lie one after the other in one allocation, each aligned to 256 bytes.
 class Layout {
  public:
   template <class T>
@@ -63,8 +63,8 @@ at::Tensor bytes_on(at::Device device, size_t count) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kByte).device(device));
 }
 
-/// The result of a batch in one block of memory. While the kernels run there is time to make
-/// tensors of it.
+/// The result of a batch in one allocation. Its tensors are made after the launch, while the
+/// kernels run.
 class Output {
  public:
   Output(fused::Search& s, at::Device device) : rows_(s.batch), capacity_(s.capacity) {
@@ -129,7 +129,7 @@ struct FusedLooping::Prepared {
   fused::Weights weights;
   fused::PersistentKernel persistent;
   fused::StepKernels kernels;
-  at::Tensor search;  // fused::Search in device memory, what a graph's kernels read
+  at::Tensor search;  // fused::Search in device memory, which the step kernels read
   at::Tensor totals;  // counters of the last search, on the device
   at::Tensor memory;  // of the largest search so far
   at::Tensor flags;   // two barriers, saw_nan; zeros between searches
@@ -147,7 +147,8 @@ struct FusedLooping::Prepared {
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths);
   void lay_out(fused::Search& search);
-  /// What the prediction network makes of the start symbol is the same for every row.
+  /// Computes the prediction network's state after the start symbol, which is the same for every
+  /// row.
   void predict_start(const AcousticModel& model);
   void record();
 };
@@ -236,9 +237,9 @@ void FusedLooping::Prepared::record() {
     kernels.start(s, recorder.stream());
     kernels.set_condition(s, any_active, recorder.stream());
     recorder.while_node(any_active, [&] {
-      for (int step = 1; step <= kStepsPerRound; ++step) {
+      for (int step = 1; step <= kStepsPerIteration; ++step) {
         kernels.evaluate_joint(s, recorder.stream());
-        kernels.advance(s, step == kStepsPerRound ? any_active : 0, recorder.stream());
+        kernels.advance(s, step == kStepsPerIteration ? any_active : 0, recorder.stream());
         kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
       }
     });

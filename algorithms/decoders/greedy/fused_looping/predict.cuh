@@ -6,8 +6,9 @@
 
 namespace rtfx::fused {
 
-/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one of a
-/// tile that has no block of its own (160 tiles of an LSTM of 640 units on 132 multiprocessors).
+/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one batch
+/// tile of a tile beyond the number of blocks (an LSTM of 640 units has 160 tiles, an H200 132
+/// multiprocessors).
 struct Pass {
   int tile, first_column, columns;  // own: columns 0..kOwnColumns
   int other_tile, other_column;     // other_tile -1: none

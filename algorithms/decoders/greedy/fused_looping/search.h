@@ -119,21 +119,22 @@ struct Search {
   const void* frames_in;   // T [B][frames][D]: encoder frames
   int frame_bytes;         // of one, a multiple of 16
   const int64_t* lengths;  // [B]
-  void* encoded;           // T [B][frames][H padded to chunks]: what joint.enc makes of them
+  void* encoded;           // T [B][frames][H padded to chunks]: joint.enc of them
 
-  // Of each row, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
+  // Each row has, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
   // representable in T; g, T [H padded].
   char* state;                          // [B][state_bytes]
   int state_bytes, c_offset, g_offset;  // multiples of 16
   const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
 
-  MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
+  MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame of a step
   int key_rows;
   Rows rows;  // of the graph's kernels; the persistent kernel has its own
 
-  // Zeros when the search starts, and when it has ended again.
-  int* saw_nan;                      // [B]
-  unsigned *barrier, *next_barrier;  // of the persistent kernel: used now, to be zeroed now
+  // Zero before the search and after it.
+  int* saw_nan;            // [B]
+  unsigned* barrier;       // this launch's grid barrier: blocks that have arrived
+  unsigned* next_barrier;  // the next launch's, which this launch zeroes
 
   int capacity;          // tokens per row
   int* tokens;           // [B][capacity]

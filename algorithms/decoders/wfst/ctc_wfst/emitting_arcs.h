@@ -74,7 +74,7 @@ class EmittingArcs {
         arcs = graph_.states[state + 1].emitting_begin - arc;
       }
     }
-    // Waits, so that nobody reads the tile before any more.
+    // A barrier: no thread reads the last tile any more.
     const int32_t begin = block_.exclusive_sum(arcs, arcs_);
     tile_.begin[block_.thread()] = begin;
     tile_.number[block_.thread()] = arc - begin;
@@ -103,7 +103,8 @@ class EmittingArcs {
     }
   }
 
-  /// Steps are taken for kTogether arcs at a time, so that one's loads do not wait for another's.
+  /// Each step is done for kTogether arcs before the next, so that their loads are in flight
+  /// together.
   RTFX_DEVICE void gather_together(int32_t place, Held& held, int32_t h) const {
     int32_t at[kTogether], token[kTogether];
     RTFX_UNROLL

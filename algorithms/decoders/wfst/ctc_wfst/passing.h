@@ -11,7 +11,8 @@
 
 namespace rtfx {
 
-/// Where a state's arcs begin, of both kinds side by side: who reads the one has the other cached.
+/// Where a state's arcs of both kinds begin, side by side: reading the one brings the other into
+/// the cache.
 struct alignas(8) PassingState {
   int32_t emitting_begin, nonemitting_begin;
 };
@@ -26,14 +27,15 @@ struct PassingGraph {
   const int32_t* source = nullptr;       // [arc_count] state that an arc leaves
 };
 
-/// Of an arc for an utterance. `word_costs`: as in PassingRow.
+/// The cost of an arc for an utterance. `word_costs`: as in PassingRow.
 RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs) {
   if (arc.word == 0 || word_costs == nullptr) return arc.cost;
   return arc.cost + word_costs[arc.word];
 }
 
-/// Costs in the order of floats as unsigned numbers, above the arc's number (-1: none) plus 1. No
-/// cost is -0: sums and differences of numbers that are not -0 never are.
+/// ordered_bits() of a cost above the number of an arc (-1: none) plus 1, so that the minimum is
+/// the least cost, and among equal costs the least number. No cost is -0, which would be below 0:
+/// sums and differences of numbers that are not -0 never are -0.
 using PassingKey = unsigned long long;
 inline constexpr PassingKey kNoKey = ~PassingKey{0};
 
@@ -56,10 +58,10 @@ struct PassingTokens {
   int32_t first_trace;
 };
 
-/// Memory of a block; kNoKey in all of `best` between utterances.
+/// Memory of a block. All of `best` is kNoKey between utterances.
 struct PassingWorkspace {
   PassingKey* best;         // [states] the best path into a state at the frame that is being filled
-  PassingTokens tokens[2];  // of the last frame and of this one, in turn
+  PassingTokens tokens[2];  // of the last frame and of this one, alternately
 };
 
 /// Memory of all blocks, one after the other. [workspaces, states], [workspaces, 2, states] each.

@@ -28,8 +28,8 @@ class PassingMemory {
   const WfstGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  /// A workspace for each of `rows`, as far as the GPU has processors and memory for them; rows
-  /// wait their turn. Never takes workspaces away.
+  /// Makes a workspace for each of `rows`, as far as the GPU has multiprocessors and memory for
+  /// them; the other rows wait until one is free. Never takes workspaces away.
   void make_workspaces(int64_t rows);
   int64_t workspaces() const { return workspaces_.workspaces; }
 

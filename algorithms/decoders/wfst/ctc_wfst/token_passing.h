@@ -1,10 +1,10 @@
 // The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does, frame
-// by frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the tests,
-// which so check all of it but the hardware). No LibTorch here: the kernel's source includes it.
+// by frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the tests).
+// No LibTorch here: the kernel's source includes it.
 //
 // Which path is the best into a state is decided by an atomic minimum over keys: the cost in the
-// upper half, the arc's number in the lower. So no result depends on which thread comes first; only
-// the order of the tokens in memory does.
+// upper half, the arc's number in the lower. So which thread comes first decides nothing but the
+// order of the tokens in memory.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ class TokenPassing {
       const float cut = expand(last, now, frame(row, t));
       room = finish_frame(last, now, cut);
     }
-    block_.copied();  // one may be on its way that nobody waits for
+    block_.copied();  // of a frame that was not searched any more
     finish(n, row, now, room);
   }
 
@@ -136,7 +136,8 @@ class TokenPassing {
     return cut;
   }
 
-  /// Paths by the arcs that cost less than `cut`. No arc waits for the answer to another.
+  /// Paths by the arcs that cost less than `cut`. The atomic minima of all held arcs come first, so
+  /// that they are in flight together.
   RTFX_DEVICE void reach(const PassingTokens& now, const typename EmittingArcs<Block>::Held& held,
                          float cut) {
     PassingKey before[Block::kHeld];
@@ -168,7 +169,7 @@ class TokenPassing {
   }
 
   /// Follows non-emitting arcs from all tokens, then from those whose cost that lowered, until
-  /// there are none. What another thread lowers meanwhile has its turn in the next round; the end
+  /// there are none. What another thread lowers meanwhile is followed in the next round; the end
   /// is the same in any order and however often a token is followed (viterbi.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
     block_.sync();
@@ -177,7 +178,7 @@ class TokenPassing {
     int32_t count = shared_.count;
     block_.sync();
     for (int32_t round = 0; count > 0; ++round) {
-      // Of three counts, others may still read the one before.
+      // Three counts: other threads may still read the last round's.
       if (block_.thread() == 0) shared_.lowered_count[(round + 1) % 3] = 0;
       for (int32_t i = block_.thread(); i < count; i += block_.threads())
         follow(now, states[i], cut, least, round);
