@@ -5,13 +5,13 @@
 
 #include <string>
 
+#include "models/activation.h"
 #include "models/checkpoint.h"
 
 namespace rtfx {
 
 class Joint {
  public:
-  enum class Activation { relu, tanh, sigmoid };
   struct Linear {
     at::Tensor weight, bias;
   };

@@ -10,7 +10,7 @@ namespace rtfx {
 
 inline void check_cuda(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // or the next to look, LibTorch say, would take it for its own
+  cudaGetLastError();  // clears it: otherwise the next caller to ask, LibTorch say, would report it
   throw std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + call + ": " +
                            cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
 }

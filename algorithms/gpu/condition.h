@@ -1,4 +1,4 @@
-// A graph's condition out of a tensor.
+// Sets a graph's condition from a value in device memory.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -14,16 +14,17 @@ class CudaBlock {
   __device__ int32_t threads() const { return kThreads; }
   __device__ void sync() const { __syncthreads(); }
 
-  /// Values of up to 8 bytes.
+  /// T: up to 8 bytes.
   template <class T, class Op>
-  __device__ T all(T value, const Op& op) {
+  __device__ T all_reduce(T value, const Op& op) {
     static_assert(sizeof(T) <= sizeof(uint64_t));
     __shared__ uint64_t of_warps[2][kWarps];
     value = of_warp(value, op);
-    // Two sets in turn: a thread may still read one when others write the next.
-    const T* values = reinterpret_cast<const T*>(of_warps[turn_]);
-    if (threadIdx.x % 32 == 0) reinterpret_cast<T*>(of_warps[turn_])[threadIdx.x / 32] = value;
-    turn_ ^= 1;
+    // Two buffers, used alternately: a thread may still read one when others write the next.
+    const T* values = reinterpret_cast<const T*>(of_warps[buffer_]);
+    if (threadIdx.x % kWarpSize == 0)
+      reinterpret_cast<T*>(of_warps[buffer_])[threadIdx.x / kWarpSize] = value;
+    buffer_ ^= 1;
     __syncthreads();
     T left[kWarps];
 #pragma unroll
@@ -35,22 +36,22 @@ class CudaBlock {
     }
     return left[0];
   }
-  __device__ bool all(bool value, const Either&) {
+  __device__ bool all_reduce(bool value, const Either&) {
     return __syncthreads_or(static_cast<int>(value)) != 0;
   }
 
-  __device__ int32_t sum_before(int32_t value, int32_t& total) {
+  __device__ int32_t exclusive_sum(int32_t value, int32_t& total) {
     __shared__ int32_t of_warps[2][kWarps];
-    const int32_t lane = thread() % 32, warp = thread() / 32;
+    const int32_t lane = thread() % kWarpSize, warp = thread() / kWarpSize;
     int32_t sum = value;
 #pragma unroll
-    for (int32_t distance = 1; distance < 32; distance *= 2) {
+    for (int32_t distance = 1; distance < kWarpSize; distance *= 2) {
       const int32_t below = __shfl_up_sync(~0u, sum, distance);
       if (lane >= distance) sum += below;
     }
-    int32_t* sums = of_warps[turn_];
-    turn_ ^= 1;
-    if (lane == 31) sums[warp] = sum;
+    int32_t* sums = of_warps[buffer_];
+    buffer_ ^= 1;
+    if (lane == kWarpSize - 1) sums[warp] = sum;
     __syncthreads();
     const int32_t own = lane < kWarps ? sums[lane] : 0;  // of warp `lane`
     total = __reduce_add_sync(~0u, own);
@@ -58,18 +59,18 @@ class CudaBlock {
   }
 
  private:
-  static constexpr int32_t kWarps = kThreads / 32;
-  static_assert(kThreads % 32 == 0 && kThreads <= 1024 && (kWarps & (kWarps - 1)) == 0);
+  static constexpr int32_t kWarps = kThreads / kWarpSize;
+  static_assert(kThreads % kWarpSize == 0 && kThreads <= 1024 && (kWarps & (kWarps - 1)) == 0);
 
   template <class T, class Op>
   __device__ static T of_warp(T value, const Op& op) {
 #pragma unroll
-    for (int32_t distance = 16; distance > 0; distance /= 2)
+    for (int32_t distance = kWarpSize / 2; distance > 0; distance /= 2)
       value = op(value, __shfl_xor_sync(~0u, value, distance));
     return value;
   }
-  /// Two instructions in place of ten shuffles: the upper halves, then the lower ones of those that
-  /// have the greatest upper half.
+  /// The maximum of 64 bits by two instructions for 32 bits, in place of ten shuffles: that of the
+  /// upper halves, then that of the lower halves which belong to it.
   __device__ static unsigned long long of_warp(unsigned long long value, const Maximum&) {
     const auto upper = static_cast<uint32_t>(value >> 32);
     const uint32_t greatest = __reduce_max_sync(~0u, upper);
@@ -77,7 +78,7 @@ class CudaBlock {
     return static_cast<unsigned long long>(greatest) << 32 | __reduce_max_sync(~0u, lower);
   }
 
-  int32_t turn_ = 0;
+  int32_t buffer_ = 0;
 };
 
 }  // namespace rtfx

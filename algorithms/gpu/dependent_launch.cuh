@@ -1,7 +1,6 @@
-// Launches without the gap between two kernels of which the second needs the first ("programmatic
-// dependent launch", CUDA C++ Programming Guide; compute capability 9.0 and later): the second is
-// set up while the first runs, also within a graph that records the two. Older devices keep the
-// gap.
+// Programmatic dependent launch (CUDA C++ Programming Guide; compute capability 9.0 and later): a
+// kernel that needs the one before it is set up while that one still runs, which closes the gap
+// between the two. It works within a recorded graph too. Older devices keep the gap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,9 +9,8 @@
 
 namespace rtfx {
 
-/// The first thing that every thread of a kernel does which launch_dependent() launches. Before it
-/// the work earlier on the stream may still be going on; after it that work is complete, and what
-/// it wrote is seen.
+/// Kernels launched by launch_dependent() must call this first, by every thread. On return, earlier
+/// work of the stream is complete and what it wrote is visible.
 __device__ inline void await_previous() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -20,7 +18,8 @@ __device__ inline void await_previous() {
 #endif
 }
 
-/// Whether kernels of this program run on the current device as code that knows await_previous().
+/// Whether the current device runs code of this program in which await_previous() waits: the device
+/// and the newest architecture that was compiled for are 9.0 or later.
 inline bool dependent_launches() {
   constexpr int kBuiltFor[] = {__CUDA_ARCH_LIST__};
   int device = 0, major = 0, newest = 0;

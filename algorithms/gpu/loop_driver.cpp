@@ -1,5 +1,7 @@
 #include "algorithms/gpu/loop_driver.h"
 
+#include <ATen/ATen.h>
+
 #include "algorithms/batched_hypotheses.h"
 #include "base/nvtx.h"
 
@@ -11,6 +13,10 @@ std::string LoopDriver::prepare(const std::string& graphs, const std::string& de
   const std::string form = GraphForm::available(graphs, like.device(), decoder);
   project_ = std::move(project);
   search_ = std::move(search);
+  {
+    HostLoops loops(reads_);
+    search_({like, at::zeros({1}, like.options().dtype(at::kLong)), {0}}, loops);
+  }
   if (form != "none") {
     recorded_.emplace(form, search_);
     recorded_->prepare(limits, like);

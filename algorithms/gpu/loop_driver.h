@@ -33,8 +33,9 @@ class LoopDriver {
 
   /// For Decoder::prepare(). `graphs`: the option's value. Returns the form that is available (see
   /// GraphForm), and throws what GraphForm::available() throws; `decoder` is the name in messages.
-  /// If that is not "none", records for batches up to `limits`. `like`: any tensor of the dtype,
-  /// device and width X of what `project` returns.
+  /// Searches an utterance without frames once, so that what the device cannot do is refused here;
+  /// then, unless the form is "none", records for batches up to `limits`. `like`: [1, 1, X] of the
+  /// dtype, device and width X of what `project` returns.
   std::string prepare(const std::string& graphs, const std::string& decoder, const Limits& limits,
                       const at::Tensor& like, Project project, Search search);
 

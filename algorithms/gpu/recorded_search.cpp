@@ -8,6 +8,7 @@
 
 #include "algorithms/gpu/condition.h"
 #include "algorithms/gpu/graph.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/gpu/sync_debug.h"
 #include "base/error.h"
 
@@ -15,7 +16,7 @@ namespace rtfx {
 namespace {
 
 /// Recordings are for multiples of so many encoder frames: batches of similar length share one.
-constexpr int64_t kFrameStep = 64;
+constexpr int64_t kEncoderFrameStep = 64;
 
 /// Loops as while nodes of the graph that is being recorded.
 class GraphLoops : public Loops {
@@ -116,7 +117,7 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
   const AllowSync allow;
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
-  frames = (frames + kFrameStep - 1) / kFrameStep * kFrameStep;
+  frames = round_up(frames, kEncoderFrameStep);
   r.input.frames = at::zeros({rows, frames, like.size(-1)}, like.options());
   r.input.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
   {

@@ -1,26 +1,23 @@
-// Work of a block of threads, written once: a GPU's threads run it in a kernel, one thread of the
-// CPU runs it where there is none, and tests run it by several threads of the CPU. No LibTorch
-// here: kernels include it.
+// Work of a block of threads, written once and run in three ways: by the threads of a GPU's block
+// (cuda_block.cuh), by one thread of the CPU (SerialBlock), and in tests by several threads of the
+// CPU. No LibTorch here: kernels include it.
 //
-// All threads of a block call the same functions in the same order. Block:
+// All threads of a block call its functions in the same order. A type Block has
 //   thread(), threads()   this thread's number and how many there are
-//   sync()                waits for all threads; what they wrote is seen after it
-//   all(value, op)        op (associative and commutative) over the values of all threads, for each
-//                         of them; waits like sync()
-//   sum_before(value, total)   sum over the threads before this one, and over all of them; likewise
+//   sync()                barrier: what all threads wrote before it is visible after it
+//   all_reduce(value, op)   op over the values of all threads, returned to each of them; op is
+//                         associative and commutative; a barrier
+//   exclusive_sum(value, total)   sum of the values of the threads before this one, and of all
+//                         threads in `total`; a barrier
 #pragma once
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RTFX_DEVICE __device__
-#else
-#define RTFX_DEVICE
-#endif
+#include "algorithms/gpu/host_device.h"
 
 namespace rtfx {
 
-// Operations for which a block may have something shorter.
+// Operations for which a GPU's block has special instructions.
 struct Maximum {
   template <class T>
   RTFX_DEVICE T operator()(T a, T b) const {
@@ -31,7 +28,8 @@ struct Either {
   RTFX_DEVICE bool operator()(bool a, bool b) const { return a || b; }
 };
 
-/// *p, which no thread writes meanwhile: a GPU need not finish the stores before it first.
+/// Loads *p, which no thread writes while the kernel runs: so a GPU may load it before earlier
+/// stores are done.
 template <class T>
 RTFX_DEVICE T load_constant(const T* p) {
 #ifdef __CUDA_ARCH__
@@ -46,10 +44,10 @@ struct SerialBlock {
   int32_t threads() const { return 1; }
   void sync() const {}
   template <class T, class Op>
-  T all(T value, const Op&) const {
+  T all_reduce(T value, const Op&) const {
     return value;
   }
-  int32_t sum_before(int32_t value, int32_t& total) const {
+  int32_t exclusive_sum(int32_t value, int32_t& total) const {
     total = value;
     return 0;
   }

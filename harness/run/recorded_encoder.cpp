@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "algorithms/gpu/graph.h"
+#include "algorithms/gpu/rounding.h"
 
 namespace rtfx {
 
@@ -19,7 +20,7 @@ RecordedEncoder::~RecordedEncoder() = default;
 
 RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& features) {
   const int64_t rows = features.values.size(0), mel_bins = features.values.size(1);
-  const int64_t frames = (features.values.size(2) + kFrameStep - 1) / kFrameStep * kFrameStep;
+  const int64_t frames = round_up(features.values.size(2), kMelFrameStep);
   const auto found = recordings_.find({rows, frames});
   if (found != recordings_.end()) return found->second.get();
   if (recordings_.size() == kMostGraphs) return nullptr;

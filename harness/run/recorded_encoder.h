@@ -11,13 +11,13 @@
 namespace rtfx {
 
 /// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows
-/// and for its frames rounded up to a multiple of kFrameStep. A size that was not seen before is
+/// and for its frames rounded up to a multiple of kMelFrameStep. A size that was not seen before is
 /// recorded at its first batch, which waits for the device: a warm-up round sees every size. Sizes
 /// beyond the first kMostGraphs are launched kernel by kernel. The graphs share the memory of what
 /// they compute in between.
 class RecordedEncoder {
  public:
-  static constexpr int64_t kFrameStep = 64;  // mel frames: 8 or 16 encoder frames
+  static constexpr int64_t kMelFrameStep = 64;  // 8 or 16 encoder frames
   static constexpr size_t kMostGraphs = 256;
 
   RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);

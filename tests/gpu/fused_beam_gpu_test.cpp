@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/registry.h"
+#include "base/error.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 #include "tests/support/small_model.h"
@@ -92,6 +93,29 @@ TEST_P(FusedBeamGpu, EqualsTheOperators) {
     }
   }
   EXPECT_LE(ties, entries / 1000);
+}
+
+/// aes_pp compares all candidates of a TDT beam in shared memory, 16 bytes each. Nothing is known
+/// of the batches yet.
+TEST_P(FusedBeamGpu, RefusesABeamThatSharedMemoryCannotHold) {
+  const auto model = random_model(config(1000), 7, device_);
+  for (const int64_t beam : {16, 200}) {
+    nlohmann::json options = options_of(beam, nullptr, false, false);
+    options["step"] = "fused";
+    const auto decoder = make_decoder(std::get<0>(GetParam()), options, "");
+    if (beam == 200 && std::string(std::get<0>(GetParam())) == "aes_pp" &&
+        std::get<1>(GetParam())) {
+      try {
+        decoder->prepare(model, {});
+        ADD_FAILURE() << "was not refused";
+      } catch (const UserError& e) {
+        for (const char* part : {"a beam of 200", "shared memory", "beam_size"})
+          EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+      }
+    } else {
+      EXPECT_NO_THROW(decoder->prepare(model, {}));
+    }
+  }
 }
 
 /// Roundings of the gates differ now and then, and with them a close decision.

@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "tests/support/greedy_cases.h"
 #include "tests/support/small_model.h"
 
@@ -143,6 +144,34 @@ TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
     if (i == 20) before = allocated() - batch.frames.numel() * 4;
     if (i == 1019) {
       EXPECT_NEAR(allocated() - batch.frames.numel() * 4, before, 1 << 16);
+    }
+  }
+}
+
+/// A block of the persistent kernel keeps 48 bytes of each row in its shared memory: 3,762 rows on
+/// an H200.
+TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
+  const auto model = random_model(small_config(), 4, device_);
+  const bool bounded = std::string(GetParam()) == "persistent";
+  const auto too_large = [&] {
+    make_decoder("fused_looping", options(), "")->prepare(model, {5000, 10});
+  };
+  if (bounded) {
+    EXPECT_THROW(too_large(), UserError);
+  } else {
+    EXPECT_NO_THROW(too_large());
+  }
+  const auto decoder = make_decoder("fused_looping", options(), "");
+  decoder->prepare(model, {});  // nothing is known of the batches
+  const bool h200 = at::cuda::getCurrentDeviceProperties()->sharedMemPerBlockOptin >= 227 << 10;
+  for (const int64_t rows : {5000, 3700, 5000}) {
+    const EncodedBatch batch{at::randn({rows, 2, 16}, at::TensorOptions(device_)),
+                             at::full({rows}, 2, at::TensorOptions(at::kLong).device(device_)),
+                             std::vector<int64_t>(static_cast<size_t>(rows), 2)};
+    if (bounded && rows == 5000) {
+      EXPECT_THROW(decoder->decode(batch), UserError);
+    } else if (rows == 5000 || h200) {
+      EXPECT_EQ(decoder->decode(batch).to_host().size(), static_cast<size_t>(rows));
     }
   }
 }

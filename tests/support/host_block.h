@@ -42,25 +42,25 @@ class HostBlock : public ThreadedBlock {
   }
 };
 
-/// Lanes of a graph, and blocks of the CPU that search rows in them.
-class HostLanes {
+/// Workspaces of a graph, and blocks of the CPU that search rows in them.
+class HostWorkspaces {
  public:
-  /// `threads` of each of `lanes` blocks: at most HostBlock::kMostThreads. Every second block keeps
-  /// frames' log-probabilities.
-  HostLanes(const GraphView& view, int32_t lanes, int32_t threads)
+  /// `threads` of each of `workspaces` blocks: at most HostBlock::kMostThreads. Every second block
+  /// keeps frames' log-probabilities.
+  HostWorkspaces(const GraphView& view, int32_t workspaces, int32_t threads)
       : source_(arc_sources(view)),
         states_(passing_states(view)),
-        lanes_(lanes),
+        workspaces_(workspaces),
         threads_(threads) {
     graph_ = {view.start,    view.columns,   static_cast<int32_t>(view.emitting_arcs),
               view.arcs,     states_.data(), view.final_cost,
               source_.data()};
-    const auto places = static_cast<size_t>(int64_t{lanes} * view.states);
+    const auto places = static_cast<size_t>(int64_t{workspaces} * view.states);
     best_.assign(places, kNoKey);
     state_.resize(2 * places);
     slot_.resize(2 * places);
     cost_.resize(2 * places);
-    memory_ = {lanes, view.states, best_.data(), state_.data(), cost_.data(), slot_.data()};
+    memory_ = {workspaces, view.states, best_.data(), state_.data(), cost_.data(), slot_.data()};
   }
 
   /// Sets rows, ends and counters of the batch; returns how many traces were used.
@@ -75,19 +75,19 @@ class HostLanes {
     batch.traces_used = &used;
     batch.links_used = links_used;
     batch.next_row = &next_row;
-    const auto lanes = static_cast<size_t>(lanes_);
-    std::vector<PassingShared<HostBlock::kMostThreads>> shared(lanes);
-    std::vector<std::vector<float>> frames(lanes, std::vector<float>(2 * graph_.columns));
+    const auto workspaces = static_cast<size_t>(workspaces_);
+    std::vector<PassingShared<HostBlock::kMostThreads>> shared(workspaces);
+    std::vector<std::vector<float>> frames(workspaces, std::vector<float>(2 * graph_.columns));
     std::deque<ThreadedBlock::Shared> blocks;
-    for (size_t lane = 0; lane < lanes; ++lane) blocks.emplace_back(threads_);
+    for (size_t workspace = 0; workspace < workspaces; ++workspace) blocks.emplace_back(threads_);
     std::vector<std::jthread> running;
-    for (int32_t i = 0; i < lanes_ * threads_; ++i) {
+    for (int32_t i = 0; i < workspaces_ * threads_; ++i) {
       running.emplace_back([&, i] {
-        const auto lane = static_cast<size_t>(i / threads_);
-        HostBlock block(blocks[lane], i % threads_);
-        const PassingLane own = memory_.lane(i / threads_);
-        TokenPassing(block, graph_, own, batch, shared[lane],
-                     lane % 2 == 0 ? frames[lane].data() : nullptr)
+        const auto workspace = static_cast<size_t>(i / threads_);
+        HostBlock block(blocks[workspace], i % threads_);
+        const PassingWorkspace own = memory_.workspace(i / threads_);
+        TokenPassing(block, graph_, own, batch, shared[workspace],
+                     workspace % 2 == 0 ? frames[workspace].data() : nullptr)
             .run();
       });
     }
@@ -95,7 +95,7 @@ class HostLanes {
     return static_cast<int64_t>(used);
   }
 
-  /// The lanes are as they must be for the next batch.
+  /// The workspaces are as they must be for the next batch.
   bool clean() const {
     return std::all_of(best_.begin(), best_.end(), [](PassingKey k) { return k == kNoKey; });
   }
@@ -103,26 +103,26 @@ class HostLanes {
  private:
   std::vector<int32_t> source_;
   std::vector<PassingState> states_;
-  int32_t lanes_, threads_;
+  int32_t workspaces_, threads_;
   PassingGraph graph_;
   std::vector<PassingKey> best_;
   std::vector<int32_t> state_, slot_;
   std::vector<float> cost_;
-  PassingLanes memory_;
+  PassingWorkspaces memory_;
 };
 
 struct HostPassing {
   std::vector<WfstPath> paths;
   std::vector<PassingStatus> status;
   int64_t traces_used = 0;
-  bool clean = false;  // the lanes were left as they must be for the next batch
+  bool clean = false;  // the workspaces were left as they must be for the next batch
 };
 
-/// Searches rows of `frames` frames each, of which lengths[row] count, by `lanes` blocks of
+/// Searches rows of `frames` frames each, of which lengths[row] count, by `workspaces` blocks of
 /// `threads` threads. `word_costs`: none, one for all rows, or one for each.
 inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& lp, int64_t frames,
                                const std::vector<int64_t>& lengths, float beam, int64_t max_active,
-                               int32_t lanes, int32_t threads, int64_t trace_capacity,
+                               int32_t workspaces, int32_t threads, int64_t trace_capacity,
                                const std::vector<std::vector<float>>& word_costs = {}) {
   std::vector<PassingRow> rows;
   for (size_t b = 0; b < lengths.size(); ++b) {
@@ -147,7 +147,7 @@ inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& 
   batch.path_capacity = path_capacity;
 
   HostPassing result;
-  HostLanes memory(view, lanes, threads);
+  HostWorkspaces memory(view, workspaces, threads);
   std::vector<PassingEnd> ends;
   result.traces_used = memory.run(batch, rows, ends);
   for (size_t b = 0; b < rows.size(); ++b) {

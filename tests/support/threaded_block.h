@@ -29,7 +29,7 @@ class ThreadedBlock {
   void sync() const { shared_.barrier.arrive_and_wait(); }
 
   template <class T, class Op>
-  T all(T value, const Op& op) const {
+  T all_reduce(T value, const Op& op) const {
     std::memcpy(&shared_.values[static_cast<size_t>(thread_)], &value, sizeof(T));
     sync();
     T total;
@@ -43,7 +43,7 @@ class ThreadedBlock {
     return total;
   }
 
-  int32_t sum_before(int32_t value, int32_t& total) const {
+  int32_t exclusive_sum(int32_t value, int32_t& total) const {
     shared_.values[static_cast<size_t>(thread_)] = static_cast<uint64_t>(value);
     sync();
     const auto first = shared_.values.begin();

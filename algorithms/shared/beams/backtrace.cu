@@ -1,12 +1,13 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/gpu/check.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/beams/backtrace_walk.h"
 
 namespace rtfx {
 namespace {
 
-constexpr int64_t kThreads = 64;  // few: rows should spread over the processors
+constexpr int64_t kThreads = 64;  // few, so that rows spread over the multiprocessors
 
 __global__ void backtrace_kernel(BacktraceArrays arrays) {
   const int64_t row = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
@@ -19,7 +20,7 @@ __global__ void backtrace_kernel(BacktraceArrays arrays) {
 void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream) {
   const int64_t rows = arrays.batch * arrays.nbest;
   if (rows == 0) return;
-  const auto blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>(ceil_div(rows, kThreads));
   backtrace_kernel<<<blocks, kThreads, 0, stream>>>(arrays);
   RTFX_CUDA(cudaGetLastError());
 }

@@ -3,15 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 
+#include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/backtrace.h"
 #include "algorithms/shared/beams/top_k.h"
 
 namespace rtfx {
 namespace {
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr int64_t kFields = 6;      // of BeamHypotheses::state
 constexpr int64_t kTextFields = 3;  // the first of them: hash, last_label, lengths
 
@@ -31,7 +30,7 @@ BeamHypotheses::BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int
       blank(blank),
       hash_multiplier(hash_multiplier) {
   const auto longs = at::TensorOptions(at::kLong).device(device);
-  scores = at::full({batch, beam}, kNothing, longs.dtype(at::kFloat));
+  scores = at::full({batch, beam}, kLogZero, longs.dtype(at::kFloat));
   scores.select(1, 0).zero_();
   state = at::zeros({kFields, batch, beam}, longs);
   at::Tensor* const fields[] = {&hash, &last_label, &lengths, &time, &prefix_hash, &run};
@@ -83,7 +82,7 @@ void BeamHypotheses::merge_at(const at::Tensor& frames, bool sum) {
   if (beam == 1) return;
   at::Tensor equal = pairs_equal(state.narrow(0, 0, kTextFields)).all(0);
   if (lattice == Lattice::tdt) equal = equal.logical_and(pairs_equal(frames));
-  const at::Tensor nothing = at::full({}, kNothing, scores.options());
+  const at::Tensor nothing = at::full({}, kLogZero, scores.options());
   const at::Tensor shared = at::where(equal, scores.unsqueeze(1), nothing);  // [b, i, j]: score j
   const auto [best, first] = shared.max(2);
   const at::Tensor survives = first == at::arange(beam, first.options());
@@ -101,7 +100,7 @@ at::Tensor BeamHypotheses::extends() const {
   return lattice == Lattice::tdt ? both.logical_and(pairs_equal(time)) : both;
 }
 
-at::Tensor BeamHypotheses::alive() const { return scores > kNothing; }
+at::Tensor BeamHypotheses::alive() const { return scores > kLogZero; }
 
 Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tensor& nan) const {
   const int64_t count = std::min(nbest, beam);

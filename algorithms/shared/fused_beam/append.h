@@ -11,7 +11,7 @@ namespace rtfx::fused_beam {
 /// A hypothesis after its step, before it is written.
 struct Slot {
   int64_t hash, last_label, length, time, prefix_hash, run;
-  Key candidate;  // of the best, the one that it takes
+  MaxKey candidate;  // of the best, the one that it takes
   Step step;
   int32_t lm_state;
   float score;  // once equal texts became one
@@ -41,7 +41,7 @@ struct Append {
     auto* new_texts = reinterpret_cast<int64_t*>(slots + beam);
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       slots[k] = taken(step_of(first + k, slots[k]), new_texts + k * text_labels);
-    block.sync();  // nobody needs the step before any more
+    block.sync();  // all have read the hypotheses that write() overwrites
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
       slots[k].score = merge(slots, k);
       write(slots[k], first, k, column, new_texts + k * text_labels);
@@ -51,7 +51,7 @@ struct Append {
  private:
   RTFX_DEVICE Slot taken(const Step& step, int64_t* text) const {
     const int32_t from = step.parent, label = step.label;
-    // All loads before the first store and before what depends on the label: they wait once.
+    // All loads come first, so that they are in flight together.
     const int64_t hash = beams.hash[from], last_label = beams.last_label[from],
                   length = beams.lengths[from], time = beams.time[from],
                   prefix_hash = beams.prefix_hash[from], run = beams.run[from];
@@ -101,12 +101,12 @@ template <class ScoreOf, class Equal>
 RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of,
                                const Equal& equal, bool add = true) {
   const float own = score_of(k);
-  if (own == kNothing) return own;
+  if (own == kLogZero) return own;
   float sum = 0;
   for (int32_t j = 0; j < count; ++j) {
     if (!equal(j)) continue;
     const float other = score_of(j);
-    if (other > own || (j < k && !(other < own))) return kNothing;
+    if (other > own || (j < k && !(other < own))) return kLogZero;
     sum += expf(other - own);
   }
   return add ? logf(sum) + own : own;

@@ -4,19 +4,14 @@
 // B utterances, K slots each, R = B * K rows: row b * K + k is slot k of utterance b.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
+#include "algorithms/gpu/precision.h"
 #include "algorithms/gpu/thread_block.h"
+#include "algorithms/log_zero.h"
 #include "algorithms/shared/ngram_lm/view.h"
 
 namespace rtfx::fused_beam {
-
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 /// a * b, rounded: as operators that do one thing at a time have it.
 RTFX_DEVICE inline float product(float a, float b) {
@@ -25,37 +20,6 @@ RTFX_DEVICE inline float product(float a, float b) {
 #else
   return a * b;
 #endif
-}
-
-enum class Precision : int32_t { fp32, bf16, fp16 };
-
-RTFX_DEVICE inline float to_float(float x) { return x; }
-RTFX_DEVICE inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-RTFX_DEVICE inline float to_float(__half x) { return __half2float(x); }
-
-template <class T>
-RTFX_DEVICE T from_float(float x) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(x);
-  } else if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(x);
-  } else {
-    return x;
-  }
-}
-
-/// work(T()) with the type of such an element: asked for once, and not for each of many elements,
-/// whose loads would wait for each other.
-template <class Work>
-RTFX_DEVICE auto by_type(Precision precision, const Work& work) {
-  switch (precision) {
-    case Precision::bf16:
-      return work(__nv_bfloat16());
-    case Precision::fp16:
-      return work(__half());
-    default:
-      return work(float());
-  }
 }
 
 /// A tensor of the model's dtype.
@@ -68,7 +32,7 @@ struct Elements {
     return static_cast<T*>(data);
   }
   RTFX_DEVICE float get(int64_t i) const {
-    return by_type(precision, [&](auto type) { return to_float(as<decltype(type)>()[i]); });
+    return with_type(precision, [&](auto type) { return to_float(as<decltype(type)>()[i]); });
   }
 };
 
@@ -91,7 +55,7 @@ struct Beams {
   /// Holds a hypothesis with a frame left.
   RTFX_DEVICE bool active(int32_t row) const {
     const float score = scores[row];
-    return frames_left(row) > 0 && score > kNothing;
+    return frames_left(row) > 0 && score > kLogZero;
   }
   RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
 };
@@ -112,7 +76,8 @@ struct Fusion {
 struct Moves {
   int32_t* parents;  // [R] row
   int32_t* tokens;   // [R] token, or -1: the same text as the parent
-  int32_t* turn;     // [1] 0 or 1: where LSTM states are written, beside those of the step before
+  /// [1] 0 or 1: which of two buffers takes the LSTM states; the other has those before the step.
+  int32_t* state_buffer;
 };
 
 }  // namespace rtfx::fused_beam

@@ -30,7 +30,7 @@ struct Candidates {
   RTFX_DEVICE void write_alone(Block& block, int32_t row, int32_t i, float score, int32_t label,
                                int32_t duration) const {
     for (int32_t j = block.thread(); j < count; j += block.threads())
-      write(row, j, j == i ? score : kNothing, label, duration);
+      write(row, j, j == i ? score : kLogZero, label, duration);
   }
 
   /// visit(k, key) for the `beam` best of an utterance by `by` ([R, N], as `scores`): see select.
@@ -39,9 +39,9 @@ struct Candidates {
                         const Visit& visit) const {
     const float* own = by + int64_t{utterance} * beam * count;
     select(
-        block, beam * count, beam, [&](int32_t i) { return key_of(own[i], i); }, visit);
+        block, beam * count, beam, [&](int32_t i) { return max_key(own[i], i); }, visit);
   }
-  RTFX_DEVICE Step step(int32_t utterance, int32_t beam, Key key) const {
+  RTFX_DEVICE Step step(int32_t utterance, int32_t beam, MaxKey key) const {
     const int32_t index = index_of(key), first = utterance * beam;
     const int64_t place = int64_t{first} * count + index;
     return {first + index / count, labels[place], durations != nullptr ? durations[place] : 0,

@@ -25,16 +25,16 @@ struct Choose {
     const int64_t frames = beams.frames[utterance];
     auto* slots = static_cast<Slot*>(shared);
     const bool leads = utterance == 0 && block.thread() == 0;
-    const int32_t turn = leads ? *append.moves.turn : 0;
+    const int32_t buffer = leads ? *append.moves.state_buffer : 0;
 
-    // Candidates are chosen even if no slot is active: to know that first would be another wait.
+    // Candidates are chosen even if no slot is active: asking first would take another barrier.
     bool active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       active |= beams.active(first + k);
-    candidates.best(block, utterance, beam, candidates.scores, [&](int32_t k, Key key) {
+    candidates.best(block, utterance, beam, candidates.scores, [&](int32_t k, MaxKey key) {
       if (is_mine(block, k)) slots[k].candidate = key;
     });
-    const bool open = block.all(active, Either{});
+    const bool open = block.all_reduce(active, Either{});
     append.run(
         block, utterance, slots, 0,
         [&](int32_t row, const Slot& slot) {
@@ -50,9 +50,9 @@ struct Choose {
 
     active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
-      active |= slots[k].score > kNothing && slots[k].time < frames;
-    if (block.all(active, Either{}) && block.thread() == 0) *any_active = true;
-    if (leads) *append.moves.turn = 1 - turn;
+      active |= slots[k].score > kLogZero && slots[k].time < frames;
+    if (block.all_reduce(active, Either{}) && block.thread() == 0) *any_active = true;
+    if (leads) *append.moves.state_buffer = 1 - buffer;
   }
 };
 

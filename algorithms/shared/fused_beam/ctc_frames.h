@@ -9,7 +9,7 @@ namespace rtfx::fused_beam {
 
 /// A hypothesis of an utterance, in memory that the block shares.
 struct Prefix {
-  Key candidate;  // what it takes: hypothesis * (V+1) + label, and the score of both
+  MaxKey candidate;  // what it takes: hypothesis * (V+1) + label, and the score of both
   int64_t hash, prefix_hash;
   int32_t length, last_label;  // tokens; last label, blank included, -1 at the start
   float chosen, score;         // before and after equal texts became one
@@ -100,9 +100,9 @@ struct CtcFrames {
           float score = frame[label] + p.score;
           if (fusion.states != nullptr && is_new_token(p, label))
             score += bonus(lm_row(utterance, p.lm_row)[label]);
-          return key_of(score, i);
+          return max_key(score, i);
         },
-        [&](int32_t k, Key key) {
+        [&](int32_t k, MaxKey key) {
           if (is_mine(block, k)) next[k].candidate = key;
         });
     block.sync();
@@ -123,7 +123,7 @@ struct CtcFrames {
                   parent = index / labels();
     const Prefix& from = now[parent];
     const float value = value_of(p.candidate);
-    p.chosen = value > value_of(next[0].candidate) - threshold ? value : kNothing;
+    p.chosen = value > value_of(next[0].candidate) - threshold ? value : kLogZero;
     p.new_token = is_new_token(from, label);
     p.hash = p.new_token ? beams.extended(from.hash, label) : from.hash;
     p.prefix_hash = p.new_token ? from.hash : from.prefix_hash;
@@ -159,7 +159,7 @@ struct CtcFrames {
   template <class Block>
   RTFX_DEVICE void score_tokens(Block& block, int32_t utterance, Prefix* all,
                                 int32_t* row_in_use) const {
-    const auto is_fresh = [](const Prefix& p) { return p.new_token && p.score > kNothing; };
+    const auto is_fresh = [](const Prefix& p) { return p.new_token && p.score > kLogZero; };
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) row_in_use[k] = 0;
     block.sync();
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads())

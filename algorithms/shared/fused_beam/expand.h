@@ -35,7 +35,7 @@ struct Expand {
         *beams.column = column + 1;
         *any_active = false;
       }
-      if (!(before > kNothing && left > 0)) {
+      if (!(before > kLogZero && left > 0)) {
         candidates.write_alone(block, row, 0, before, -1, 0);
         return;
       }
@@ -63,9 +63,9 @@ struct Expand {
     select(
         block, best.count * durations, best.count,
         [&](int32_t pair) {
-          return key_of(best.scores[pair / durations] + scores.duration(pair % durations), pair);
+          return max_key(best.scores[pair / durations] + scores.duration(pair % durations), pair);
         },
-        [&](int32_t i, Key key) {
+        [&](int32_t i, MaxKey key) {
           if (!is_mine(block, i)) return;
           const int32_t label = best.labels[index_of(key) / durations];
           candidates.write(row, i, before + value_of(key), label,

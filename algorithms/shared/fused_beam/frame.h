@@ -11,7 +11,7 @@ namespace rtfx::fused_beam {
 /// ln(e^a + e^b)
 RTFX_DEVICE inline float log_add(float a, float b) {
   const float high = a > b ? a : b, low = a > b ? b : a;
-  return low == kNothing ? high : high + log1pf(expf(low - high));
+  return low == kLogZero ? high : high + log1pf(expf(low - high));
 }
 
 /// What the phases of a frame share.
@@ -26,7 +26,7 @@ struct Frame {
   bool* any_expanding;  // [1] a hypothesis is to be expanded at this frame
 
   RTFX_HOST_DEVICE bool tdt() const { return scoring.durations > 0; }
-  RTFX_DEVICE bool alive(int32_t row) const { return beams.scores[row] > kNothing; }
+  RTFX_DEVICE bool alive(int32_t row) const { return beams.scores[row] > kLogZero; }
   RTFX_DEVICE bool is_here(int32_t row) const {
     return alive(row) && (!tdt() || beams.time[row] == *time);
   }
@@ -54,6 +54,8 @@ struct Normalize {
 
 /// Which hypotheses are at the frame, and prefix search: a block for each utterance.
 struct StartFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   int32_t zero;  // TDT: index of duration 0, -1: none
 
@@ -76,12 +78,12 @@ struct StartFrame {
     bool any = false;
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
       const Text& own = texts[k];
-      const bool here = own.score > kNothing && (!frame.tdt() || own.time == now);
+      const bool here = own.score > kLogZero && (!frame.tdt() || own.time == now);
       frame.open[first + k] = active && here;
       any |= active && here;
       if (searches && here) beams.scores[first + k] = log_add(own.score, given(first, texts, own));
     }
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (block.thread() != 0) return;
     if (any) *frame.any_expanding = true;  // it was false when the last frame was done
     if (utterance == 0) *frame.expansions = 0;
@@ -106,12 +108,12 @@ struct StartFrame {
 
   /// What the hypotheses without the last token of `own` give it.
   RTFX_DEVICE float given(int32_t first, const Text* texts, const Text& own) const {
-    float sum = kNothing;
+    float sum = kLogZero;
     for (int32_t k = 0; k < frame.beams.beam; ++k) {
       const Text& from = texts[k];
       const bool extends = own.length == from.length + 1 && own.prefix_hash == from.hash &&
                            (!frame.tdt() || own.time == from.time);
-      if (!extends || !(from.score > kNothing)) continue;
+      if (!extends || !(from.score > kLogZero)) continue;
       const RowScores<RowLogits> scores = frame.row_scores(first + k);
       float total = scores.fused_label(own.last_label, scores.label(own.last_label)) + from.score;
       if (frame.tdt()) total += scores.duration(zero);
@@ -189,9 +191,9 @@ struct ExpandFrame {
       select(
           block, count * durations, count,
           [&](int32_t pair) {
-            return key_of(best.scores[pair / durations] + scores.duration(pair % durations), pair);
+            return max_key(best.scores[pair / durations] + scores.duration(pair % durations), pair);
           },
-          [&](int32_t i, Key key) {
+          [&](int32_t i, MaxKey key) {
             if (is_mine(block, i)) pairs[i] = index_of(key);
           });
       block.sync();
@@ -200,7 +202,7 @@ struct ExpandFrame {
       if (durations == 0) return values[i];
       return values[pairs[i] / durations] + scores.duration(pairs[i] % durations);
     };
-    float greatest = kNothing;
+    float greatest = kLogZero;
     for (int32_t i = 0; i < count; ++i) greatest = fmaxf(greatest, before + of_pair(best.ranks, i));
     for (int32_t i = block.thread(); i < count; i += block.threads()) {
       const int32_t label = best.labels[durations == 0 ? i : pairs[i] / durations];
@@ -211,7 +213,7 @@ struct ExpandFrame {
       const bool possible =
           before + rank > greatest - gamma &&
           (label == frame.beams.blank || frames > 0 || !is_held(held, hash, label));
-      candidates.write(row, i, possible ? total : kNothing, label, frames);
+      candidates.write(row, i, possible ? total : kLogZero, label, frames);
     }
   }
 
@@ -252,7 +254,7 @@ struct ChooseExpanded {
     const int32_t all = frame.tdt() ? beam * candidates.count : 0;
     auto* may_go_on = reinterpret_cast<int32_t*>(texts + 2 * all);
     const bool leads = utterance == 0 && block.thread() == 0;
-    const int32_t turn = leads ? *append.moves.turn : 0;
+    const int32_t buffer = leads ? *append.moves.state_buffer : 0;
     const bool goes_on = *frame.expansions < most;
     bool open = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
@@ -260,11 +262,11 @@ struct ChooseExpanded {
       open |= was_open;
       may_go_on[k] = !ask_former_slot || was_open || !alive;
     }
-    open = block.all(open, Either{});
+    open = block.all_reduce(open, Either{});
     if (open) {
       if (frame.tdt()) merge(block, first, texts, texts + all);
       candidates.best(block, utterance, beam, frame.tdt() ? merged : candidates.scores,
-                      [&](int32_t k, Key key) {
+                      [&](int32_t k, MaxKey key) {
                         if (is_mine(block, k)) slots[k].candidate = key;
                       });
     }
@@ -279,14 +281,14 @@ struct ChooseExpanded {
     bool any = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
       const Step& step = slots[k].step;
-      const bool still = append.is_token(step.label) && slots[k].score > kNothing &&
+      const bool still = append.is_token(step.label) && slots[k].score > kLogZero &&
                          step.duration == 0 && may_go_on[k] != 0;
       frame.open[first + k] = still;
       any |= still;
     }
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (any && goes_on && block.thread() == 0) *frame.any_expanding = true;
-    if (leads) *append.moves.turn = 1 - turn;
+    if (leads) *append.moves.state_buffer = 1 - buffer;
   }
 
  private:
@@ -314,6 +316,8 @@ struct ChooseExpanded {
 
 /// A blank for each hypothesis that has none yet: a block for each utterance.
 struct FinishFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   Append append;
   int32_t shortest;  // TDT: index of the smallest duration but 0, -1: none
@@ -352,6 +356,8 @@ struct FinishFrame {
 
 /// On to the next frame: one block.
 struct NextFrame {
+  static constexpr int32_t kThreads = 128;
+
   Frame frame;
   int32_t blocks() const { return 1; }
   int64_t shared_bytes() const { return 0; }
@@ -362,7 +368,7 @@ struct NextFrame {
     bool any = false;
     for (int32_t b = block.thread(); b < frame.beams.batch; b += block.threads())
       any |= next < frame.beams.frames[b];
-    any = block.all(any, Either{});
+    any = block.all_reduce(any, Either{});
     if (block.thread() != 0) return;
     *frame.time = next;
     ++*frame.beams.column;

@@ -1,6 +1,7 @@
 #include "algorithms/shared/fused_beam/fused_frame.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "algorithms/shared/fused_beam/run_phases.h"
 
@@ -50,18 +51,16 @@ FusedFrame::FusedFrame(const FusedModel& model, const BeamLm& lm, const Options&
              static_cast<int32_t>(options.num_steps),
              options.ask_former_slot};
   finish_ = {frame, rows_.append(), shortest};
+  require_fits(open_.device(), "aes_pp",
+               fmt::format("a beam of {} with {} labels each", frame.beams.beam, options.labels),
+               "choose a smaller beam_size or expansion_beta, or \"step\": \"operators\"",
+               normalize_, start_, expand_, choose_, finish_);
 }
 
-void FusedFrame::start_frame() {
-  run_phases(open_.device(), [this](const auto& run) { start_frame(run); });
-}
+void FusedFrame::start_frame() { start_frame(RunPhases(open_.device())); }
 
-void FusedFrame::expand() {
-  run_phases(open_.device(), [this](const auto& run) { expand(run); });
-}
+void FusedFrame::expand() { expand(RunPhases(open_.device())); }
 
-void FusedFrame::finish_frame() {
-  run_phases(open_.device(), [this](const auto& run) { finish_frame(run); });
-}
+void FusedFrame::finish_frame() { finish_frame(RunPhases(open_.device())); }
 
 }  // namespace rtfx

@@ -31,7 +31,7 @@ class FusedFrame {
   /// The same by run(phase), which must do all that the phase's blocks do.
   template <class Run>
   void start_frame(const Run& run) {
-    rows_.look(run);
+    rows_.evaluate_joint(run);
     run(normalize_);
     run(start_);
   }
@@ -40,7 +40,7 @@ class FusedFrame {
     run(expand_);
     run(choose_);
     rows_.advance(run);
-    rows_.look(run);
+    rows_.evaluate_joint(run);
     run(normalize_);
   }
   template <class Run>

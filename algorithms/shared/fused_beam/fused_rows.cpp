@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/views.h"
 #include "base/error.h"
 
@@ -32,7 +33,7 @@ FusedModel::FusedModel(std::shared_ptr<const AcousticModel> transducer)
   }
   const Joint::Linear& joint = model->joint->output();
   constexpr int64_t kMultiple = 8;
-  const int64_t missing = -joint.bias.size(0) & (kMultiple - 1);
+  const int64_t missing = round_up(joint.bias.size(0), kMultiple) - joint.bias.size(0);
   output = {at::constant_pad_nd(joint.weight, {0, 0, 0, missing}),
             at::constant_pad_nd(joint.bias, {0, missing})};
   if (model->config.is_tdt())
@@ -50,8 +51,8 @@ FusedRows::FusedRows(const FusedModel& model, const BeamLm& lm, double temperatu
 
   parents_ = at::empty({rows}, ints);
   tokens_ = at::empty({rows}, ints);
-  turn_ = at::zeros({1}, ints);
-  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_), data<int32_t>(turn_)};
+  state_buffer_ = at::zeros({1}, ints);
+  moves_ = {data<int32_t>(parents_), data<int32_t>(tokens_), data<int32_t>(state_buffer_)};
   if (network.kind == PredictionConfig::Kind::stateless) {
     texts_ = at::full({rows, network.context_size}, view.blank, ints.dtype(at::kLong));
   } else {
@@ -70,7 +71,7 @@ FusedRows::FusedRows(const FusedModel& model, const BeamLm& lm, double temperatu
              data<int64_t>(frame),
              beams.encoded.size(1),
              {view.rows(), static_cast<int32_t>(joint.width())},
-             static_cast<Activation>(joint.activation())};
+             joint.activation()};
 }
 
 Append FusedRows::append() const {

@@ -1,7 +1,7 @@
 // What fused steps of beam searches share: joint and prediction network for all rows, and the
 // arrays of TransducerBeams as the phases see them.
 //
-//   look      Hidden: act(E[b, t] + g) of each row; (GEMM) logits
+//   evaluate_joint  Hidden: act(E[b, t] + g) of each row; (GEMM) logits
 //   advance   (GEMM) recurrent gates of all layers and rows, as they are before the step; LstmCell
 //             for each layer, from the parent's gates and state, and (GEMM) the next one's input
 //             gates; (GEMM) joint.pred. A stateless prediction network: a few operators
@@ -43,7 +43,7 @@ class FusedRows {
 
   /// Writes the logits that scoring() has.
   template <class Run>
-  void look(const Run& run) {
+  void evaluate_joint(const Run& run) {
     run(hidden_);
     write_logits();
   }
@@ -82,12 +82,12 @@ class FusedRows {
   const BeamLm lm_;
   const float temperature_;
   TransducerBeams& beams_;
-  at::Tensor hidden_units_;             // [R, H]
-  at::Tensor logits_;                   // [R, rows of model_.output]
-  at::Tensor parents_, tokens_, turn_;  // of Moves
-  at::Tensor h_, c_;                    // [L, 2, R, P], see LstmCell; LSTM
-  at::Tensor recurrent_gates_;          // [L, R, 4P]; LSTM
-  at::Tensor texts_;                    // [R, C] int64, last labels, newest first; stateless
+  at::Tensor hidden_units_;                     // [R, H]
+  at::Tensor logits_;                           // [R, rows of model_.output]
+  at::Tensor parents_, tokens_, state_buffer_;  // of Moves
+  at::Tensor h_, c_;                            // [L, 2, R, P], see LstmCell; LSTM
+  at::Tensor recurrent_gates_;                  // [L, R, 4P]; LSTM
+  at::Tensor texts_;  // [R, C] int64, last labels, newest first; stateless
   fused_beam::Moves moves_{};
   fused_beam::Hidden hidden_{};
 };

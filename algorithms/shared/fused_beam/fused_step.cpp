@@ -1,6 +1,7 @@
 #include "algorithms/shared/fused_beam/fused_step.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "algorithms/shared/fused_beam/run_phases.h"
 
@@ -15,10 +16,11 @@ FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& o
              static_cast<int32_t>(options.max_symbols), any_active.mutable_data_ptr<bool>()};
   choose_ = {rows_.append(), candidates_.view(), options.merge_finished,
              any_active.mutable_data_ptr<bool>()};
+  fused_beam::require_fits(
+      any_active.device(), "alsd_pp", fmt::format("a beam of {}", rows_.view().beam),
+      "choose a smaller beam_size, or \"step\": \"operators\"", expand_, choose_);
 }
 
-void FusedStep::operator()() {
-  fused_beam::run_phases(any_active.device(), [this](const auto& run) { step(run); });
-}
+void FusedStep::operator()() { step(fused_beam::RunPhases(any_active.device())); }
 
 }  // namespace rtfx

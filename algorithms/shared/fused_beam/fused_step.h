@@ -1,7 +1,7 @@
 // A step of ALSD++ (algorithms/decoders/beam/alsd_pp) in some ten kernels in place of LibTorch's
-// operators: look, Expand, Choose, advance (fused_rows.h). The best of many values are found by
-// rounds of a maximum over a block of threads, so that no vocabulary is sorted. Scores and their
-// ties are those of the operators; only roundings differ.
+// operators: evaluate_joint, Expand, Choose, advance (fused_rows.h). The best of many values are
+// found by rounds of a maximum over a block of threads, so that no vocabulary is sorted. Scores and
+// their ties are those of the operators; only roundings differ.
 #pragma once
 
 #include "algorithms/shared/fused_beam/choose.h"
@@ -29,7 +29,7 @@ class FusedStep {
   /// The same by run(phase), which must do all that the phase's blocks do.
   template <class Run>
   void step(const Run& run) {
-    rows_.look(run);
+    rows_.evaluate_joint(run);
     run(expand_);
     run(choose_);
     rows_.advance(run);

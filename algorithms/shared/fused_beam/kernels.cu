@@ -2,66 +2,61 @@
 
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
+#include "algorithms/gpu/shared_memory.h"
+#include "algorithms/shared/fused_beam/choose.h"
+#include "algorithms/shared/fused_beam/ctc_frames.h"
+#include "algorithms/shared/fused_beam/expand.h"
+#include "algorithms/shared/fused_beam/frame.h"
 #include "algorithms/shared/fused_beam/kernels.h"
+#include "algorithms/shared/fused_beam/predict.h"
 
 namespace rtfx::fused_beam {
 namespace {
 
-constexpr int32_t kThreads = 128;  // of a block, but for phases that have their own
-constexpr int64_t kSharedByDefault =
-    40 << 10;  // beyond it and what a block has of its own: on request
-
-// One block at least on a multiprocessor: registers for loads that are under way together count for
-// more than how many blocks fit.
-template <class Phase, int32_t kThreads>
-__global__ void __launch_bounds__(kThreads, 1) phase_kernel(const __grid_constant__ Phase phase) {
+// At least one block on a multiprocessor, however many registers it takes: registers for loads that
+// are under way together count for more than how many blocks fit.
+template <class Phase>
+__global__ void __launch_bounds__(Phase::kThreads, 1)
+    phase_kernel(const __grid_constant__ Phase phase) {
   extern __shared__ uint64_t shared[];
-  CudaBlock<kThreads> block;
+  CudaBlock<Phase::kThreads> block;
   phase(block, static_cast<int32_t>(blockIdx.x), shared);
 }
 
-template <class Phase, int32_t kThreads = rtfx::fused_beam::kThreads>
-void launch_phase(const Phase& phase, cudaStream_t stream) {
-  if (phase.blocks() == 0) return;
-  const int64_t shared = phase.shared_bytes();
-  if (shared > kSharedByDefault)
-    RTFX_CUDA(cudaFuncSetAttribute(phase_kernel<Phase, kThreads>,
-                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(shared)));
-  phase_kernel<Phase, kThreads>
-      <<<static_cast<unsigned>(phase.blocks()), kThreads, static_cast<size_t>(shared), stream>>>(
-          phase);
-  RTFX_CUDA(cudaGetLastError());
+template <class Phase>
+const void* kernel_of() {
+  return reinterpret_cast<const void*>(&phase_kernel<Phase>);
 }
 
 }  // namespace
 
-void launch(const Hidden& phase, cudaStream_t stream) {
-  launch_phase<Hidden, Hidden::kThreads>(phase, stream);
+template <class Phase>
+int64_t PhaseKernel<Phase>::most_shared_bytes() {
+  return most_launch_bytes(kernel_of<Phase>());
 }
-void launch(const Expand& phase, cudaStream_t stream) {
-  launch_phase<Expand, Expand::kThreads>(phase, stream);
+
+template <class Phase>
+void PhaseKernel<Phase>::launch(const Phase& phase, cudaStream_t stream) {
+  if (phase.blocks() == 0) return;
+  static const int64_t own_bytes = own_shared_bytes(kernel_of<Phase>());
+  const int64_t shared = phase.shared_bytes();
+  if (own_bytes + shared > shared_memory().by_default)
+    allow_launch_bytes(kernel_of<Phase>(), shared);
+  phase_kernel<Phase><<<static_cast<unsigned>(phase.blocks()), Phase::kThreads,
+                        static_cast<size_t>(shared), stream>>>(phase);
+  RTFX_CUDA(cudaGetLastError());
 }
-void launch(const Choose& phase, cudaStream_t stream) {
-  launch_phase<Choose, Choose::kThreads>(phase, stream);
-}
-void launch(const LstmCell& phase, cudaStream_t stream) {
-  launch_phase<LstmCell, LstmCell::kThreads>(phase, stream);
-}
-void launch(const Normalize& phase, cudaStream_t stream) {
-  launch_phase<Normalize, Normalize::kThreads>(phase, stream);
-}
-void launch(const StartFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const ExpandFrame& phase, cudaStream_t stream) {
-  launch_phase<ExpandFrame, ExpandFrame::kThreads>(phase, stream);
-}
-void launch(const ChooseExpanded& phase, cudaStream_t stream) {
-  launch_phase<ChooseExpanded, ChooseExpanded::kThreads>(phase, stream);
-}
-void launch(const FinishFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const NextFrame& phase, cudaStream_t stream) { launch_phase(phase, stream); }
-void launch(const CtcFrames& phase, cudaStream_t stream) {
-  launch_phase<CtcFrames, CtcFrames::kThreads>(phase, stream);
-}
+
+template struct PhaseKernel<Hidden>;
+template struct PhaseKernel<LstmCell>;
+template struct PhaseKernel<Expand>;
+template struct PhaseKernel<Choose>;
+template struct PhaseKernel<Normalize>;
+template struct PhaseKernel<StartFrame>;
+template struct PhaseKernel<ExpandFrame>;
+template struct PhaseKernel<ChooseExpanded>;
+template struct PhaseKernel<FinishFrame>;
+template struct PhaseKernel<NextFrame>;
+template struct PhaseKernel<CtcFrames>;
 
 }  // namespace rtfx::fused_beam

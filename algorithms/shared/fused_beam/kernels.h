@@ -1,39 +1,25 @@
-// Runs a phase of a fused step: a kernel on a GPU, one thread on a CPU.
+// A phase of a fused step as a kernel. A phase is a plain struct of sizes and pointers:
+//   kThreads                   of each of its blocks
+//   blocks()                   how many there are
+//   shared_bytes()             memory that the threads of a block share
+//   operator()(block, i, shared)   what block i does (algorithms/gpu/thread_block.h)
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
-#include <vector>
-
-#include "algorithms/shared/fused_beam/choose.h"
-#include "algorithms/shared/fused_beam/ctc_frames.h"
-#include "algorithms/shared/fused_beam/expand.h"
-#include "algorithms/shared/fused_beam/frame.h"
-#include "algorithms/shared/fused_beam/predict.h"
+#include <cstdint>
 
 namespace rtfx::fused_beam {
 
-/// Enqueues one kernel. Does not wait; can be recorded into a graph. Throws std::runtime_error with
-/// CUDA's error.
-void launch(const Hidden& phase, cudaStream_t stream);
-void launch(const Expand& phase, cudaStream_t stream);
-void launch(const Choose& phase, cudaStream_t stream);
-void launch(const LstmCell& phase, cudaStream_t stream);
-void launch(const Normalize& phase, cudaStream_t stream);
-void launch(const StartFrame& phase, cudaStream_t stream);
-void launch(const ExpandFrame& phase, cudaStream_t stream);
-void launch(const ChooseExpanded& phase, cudaStream_t stream);
-void launch(const FinishFrame& phase, cudaStream_t stream);
-void launch(const NextFrame& phase, cudaStream_t stream);
-void launch(const CtcFrames& phase, cudaStream_t stream);
-
-/// All blocks one after the other.
+/// Made for the phases that kernels.cu lists.
 template <class Phase>
-void run_on_host(const Phase& phase) {
-  std::vector<std::byte> shared(static_cast<size_t>(phase.shared_bytes()));
-  SerialBlock block;
-  for (int32_t i = 0; i < phase.blocks(); ++i) phase(block, i, shared.data());
-}
+struct PhaseKernel {
+  /// The most that shared_bytes() may be on the current device.
+  static int64_t most_shared_bytes();
+
+  /// Enqueues the kernel. Does not wait; can be recorded into a graph. Throws std::runtime_error
+  /// with CUDA's error.
+  static void launch(const Phase& phase, cudaStream_t stream);
+};
 
 }  // namespace rtfx::fused_beam

@@ -3,22 +3,20 @@
 
 #include <cmath>
 
+#include "algorithms/gpu/activation.h"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/arrays.h"
 
 namespace rtfx::fused_beam {
 
-enum class Activation : int32_t { relu, tanh, sigmoid };  // as Joint::Activation
-
-RTFX_DEVICE inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
-
-/// Rows of `width` elements, cut into pieces that have an element for each thread of a GPU's block:
-/// an element waits for memory as long as a row would.
+/// Rows of `width` elements, cut into pieces of one element for each thread of a GPU's block. A
+/// piece takes as long as a wider one would, since the time goes into waiting for memory.
 struct Pieces {
   static constexpr int32_t kThreads = 128;
 
   int32_t rows, width;
 
-  RTFX_HOST_DEVICE int32_t of_row() const { return (width + kThreads - 1) / kThreads; }
+  RTFX_HOST_DEVICE int32_t of_row() const { return ceil_div(width, kThreads); }
   int32_t blocks() const { return rows * of_row(); }
 
   /// work(row, i) for each element of one piece.
@@ -49,14 +47,14 @@ struct Hidden {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
-    by_type(hidden.precision, [&](auto type) {
+    with_type(hidden.precision, [&](auto type) {
       using T = decltype(type);
       pieces.each(block, piece, [&](int32_t row, int32_t i) {
         const int64_t place = int64_t{row} * pieces.width + i;
         const T g = load_constant(prediction.as<T>() + place);
         const T e = load_constant(encoded.as<T>() + frame_of(row) * pieces.width + i);
         const T sum = from_float<T>(to_float(e) + to_float(g));
-        hidden.as<T>()[place] = from_float<T>(active(to_float(sum)));
+        hidden.as<T>()[place] = from_float<T>(activate(activation, to_float(sum)));
       });
     });
   }
@@ -69,23 +67,13 @@ struct Hidden {
     const int64_t valid = time < last ? time : last;
     return b * frames + (valid > 0 ? valid : 0);
   }
-  RTFX_DEVICE float active(float x) const {
-    switch (activation) {
-      case Activation::relu:
-        return x < 0 ? 0 : x;  // a NaN stays one
-      case Activation::tanh:
-        return tanhf(x);
-      default:
-        return sigmoid(x);
-    }
-  }
 };
 
 /// One LSTM layer's units: rows with a token go on from their parent's state, the others take it as
 /// it is. Gates in the order i, f, g, o.
 ///
-/// States are kept twice: all rows read what others overwrite, so they write beside it, and the two
-/// change places (Moves::turn).
+/// States have two buffers: a row may read the state of any other, so new states go to the one that
+/// no row reads in this step (Moves::state_buffer).
 struct LstmCell {
   static constexpr int32_t kThreads = Pieces::kThreads;
 
@@ -103,7 +91,7 @@ struct LstmCell {
 
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
-    by_type(output.precision, [&](auto type) {
+    with_type(output.precision, [&](auto type) {
       using T = decltype(type);
       pieces.each(block, piece, [&](int32_t row, int32_t i) { step<T>(row, i); });
     });
@@ -112,10 +100,11 @@ struct LstmCell {
  private:
   template <class T>
   RTFX_DEVICE void step(int32_t row, int32_t i) const {
-    const int32_t token = moves.tokens[row], parent = moves.parents[row], turn = *moves.turn;
+    const int32_t token = moves.tokens[row], parent = moves.parents[row],
+                  buffer = *moves.state_buffer;
     const int64_t width = pieces.width, place = row * width + i;
-    const int64_t from = int64_t{1 - turn} * pieces.rows * width + parent * width + i;
-    const int64_t to = int64_t{turn} * pieces.rows * width + place;
+    const int64_t from = int64_t{1 - buffer} * pieces.rows * width + parent * width + i;
+    const int64_t to = int64_t{buffer} * pieces.rows * width + place;
     T new_h = load_constant(h.as<T>() + from), new_c = load_constant(c.as<T>() + from);
     if (token >= 0) {
       const int64_t input = int64_t{by_token ? token : row} * 4 * width;

@@ -14,13 +14,13 @@ namespace rtfx::fused_beam {
 /// Logits and what is done to them.
 struct Scoring {
   Elements logits;                 // [R, columns]
-  int32_t columns;                 // V+1+D, and padding that nobody looks at
+  int32_t columns;                 // V+1+D, and padding that is never read
   int32_t blank, durations;        // V; D, 0 for RNN-T
   const int64_t* duration_values;  // [D] frames
   float temperature;               // logits are divided by it
   Fusion fusion;
 
-  /// Whether the language model is asked for all tokens.
+  /// Whether all tokens get a score of the language model.
   RTFX_HOST_DEVICE bool fuses_all() const { return fusion.states != nullptr && !fusion.early; }
   RTFX_DEVICE float scaled(float logit) const {
     return temperature == 1 ? logit : logit / temperature;
@@ -43,25 +43,25 @@ class RowLogits {
   const int32_t row_;
 };
 
-/// The same, read once into memory that the block shares: all loads are under way together.
+/// The same, copied to shared memory once: so all loads are in flight together.
 class StagedLogits {
  public:
-  /// A thread may ask at once for i, i + threads(), ..., i being its own number, and for the others
-  /// after a wait for the block.
+  /// No barrier inside: until block.sync(), a thread may read only the columns that it staged,
+  /// those of its number and every threads()-th after it.
   template <class Block>
   RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
       : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
     const int32_t count = used(scoring);
-    by_type(scoring.logits.precision, [&](auto type) {
+    with_type(scoring.logits.precision, [&](auto type) {
       using T = decltype(type);
       const T* from = scoring.logits.as<T>() + int64_t{row} * scoring.columns;
-      constexpr int32_t kAtOnce = 6;  // each load has a predicate, and there are seven
+      constexpr int32_t kLoadsInFlight = 6;  // one predicate register each; the hardware has seven
       const int32_t step = block.threads();
-      for (int32_t first = block.thread(); first < count; first += kAtOnce * step) {
-        T x[kAtOnce] = {};
-        for (int32_t i = 0; i < kAtOnce; ++i)
+      for (int32_t first = block.thread(); first < count; first += kLoadsInFlight * step) {
+        T x[kLoadsInFlight] = {};
+        for (int32_t i = 0; i < kLoadsInFlight; ++i)
           if (first + i * step < count) x[i] = load_constant(from + first + i * step);
-        for (int32_t i = 0; i < kAtOnce; ++i)
+        for (int32_t i = 0; i < kLoadsInFlight; ++i)
           if (first + i * step < count) put(first + i * step, to_float(x[i]));
       }
     });
@@ -70,10 +70,11 @@ class StagedLogits {
       put(i, scoring.scaled((*this)(i)));
   }
 
-  /// Memory for a row; 0 where it has too many to be staged.
+  /// Bytes of shared memory for a row; 0 where it has too many columns to be staged.
   RTFX_HOST_DEVICE static int64_t bytes(const Scoring& scoring) {
-    constexpr int32_t kMost = 8192;  // with as much for a language model, what any GPU has
-    return used(scoring) <= kMost ? int64_t{used(scoring)} * 4 : 0;
+    // 32 KiB of logits and 32 KiB of scores of a language model fit on sm_80 and later.
+    constexpr int32_t kMaxStagedColumns = 8192;
+    return used(scoring) <= kMaxStagedColumns ? int64_t{used(scoring)} * 4 : 0;
   }
 
   RTFX_DEVICE float operator()(int32_t column) const {
@@ -125,17 +126,17 @@ struct RowSoftmax {
 template <class Block, class Logits>
 RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   const int32_t labels = logits.scoring().blank + 1, durations = logits.scoring().durations;
-  float greatest = kNothing, sum = 0;
+  float greatest = kLogZero, sum = 0;
   for (int32_t i = block.thread(); i < labels; i += block.threads())
     greatest = fmaxf(greatest, logits(i));
-  greatest = block.all(greatest, [](float a, float b) { return fmaxf(a, b); });
+  greatest = block.all_reduce(greatest, [](float a, float b) { return fmaxf(a, b); });
   for (int32_t i = block.thread(); i < labels; i += block.threads())
     sum += expf(logits(i) - greatest);
-  sum = block.all(sum, [](float a, float b) { return a + b; });
+  sum = block.all_reduce(sum, [](float a, float b) { return a + b; });
   RowSoftmax result{{greatest, logf(sum)}, {0, 0}};
   if (durations == 0) return result;
   // So few that each thread does it by itself.
-  greatest = kNothing;
+  greatest = kLogZero;
   sum = 0;
   for (int32_t d = 0; d < durations; ++d) greatest = fmaxf(greatest, logits(labels + d));
   for (int32_t d = 0; d < durations; ++d) sum += expf(logits(labels + d) - greatest);
@@ -187,9 +188,9 @@ class RowScores {
 
   /// Index of the likeliest duration, the first of equals.
   RTFX_DEVICE int32_t likeliest_duration() const {
-    Key best = 0;
+    MaxKey best = 0;
     for (int32_t d = 0; d < scoring_.durations; ++d) {
-      const Key key = key_of(duration(d), d);
+      const MaxKey key = max_key(duration(d), d);
       if (key > best) best = key;
     }
     return index_of(best);
@@ -242,7 +243,7 @@ struct BestLabels {
       if (label == s.blank) return row.fused_blank();
       return row.fused(row.label(label), lm_scores[label]);
     };
-    const auto visit = [&](int32_t i, Key key) {
+    const auto visit = [&](int32_t i, MaxKey key) {
       if (!is_mine(block, i)) return;
       labels[i] = index_of(key);
       ranks[i] = value_of(key);
@@ -253,11 +254,11 @@ struct BestLabels {
       for (int32_t i = block.thread(); i <= s.blank; i += block.threads())
         of_labels[i] = rank_of(score(i));
       select(
-          block, s.blank + 1, count, [&](int32_t i) { return key_of_rank(of_labels[i], i); },
+          block, s.blank + 1, count, [&](int32_t i) { return max_key_of_rank(of_labels[i], i); },
           visit);
     } else {
       select(
-          block, s.blank + 1, count, [&](int32_t i) { return key_of(score(i), i); }, visit);
+          block, s.blank + 1, count, [&](int32_t i) { return max_key(score(i), i); }, visit);
     }
     block.sync();
     for (int32_t i = block.thread(); i < count; i += block.threads())

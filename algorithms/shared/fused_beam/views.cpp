@@ -4,18 +4,15 @@
 
 #include <cmath>
 
+#include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
 
 namespace rtfx::fused_beam {
 
 Elements elements(const at::Tensor& t) {
   RTFX_CHECK(t.is_contiguous(), "a tensor of a fused step");
-  const at::ScalarType type = t.scalar_type();
-  const Precision precision = type == at::kBFloat16 ? Precision::bf16
-                              : type == at::kHalf   ? Precision::fp16
-                                                    : Precision::fp32;
   // Phases do not write where they are given a constant.
-  return {const_cast<void*>(t.const_data_ptr()), precision};
+  return {const_cast<void*>(t.const_data_ptr()), precision_of(t.scalar_type(), "a fused step")};
 }
 
 Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {

@@ -7,8 +7,8 @@
 namespace rtfx {
 
 /// ln p(token | state) for all V tokens into `scores`, the states after them into `next` (may be
-/// null). First all tokens from the shortest context, then those that longer and longer contexts
-/// know, over them. Ends with a wait for the block.
+/// null). The shortest context has all tokens; each longer one overwrites those that it has. Ends
+/// with a barrier.
 template <class Block>
 RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t state, float* scores,
                              int32_t* next) {

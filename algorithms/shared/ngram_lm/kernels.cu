@@ -2,6 +2,7 @@
 
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/ngram_lm/advance_row.h"
 #include "algorithms/shared/ngram_lm/kernels.h"
 
@@ -38,7 +39,7 @@ void launch_lookup(const NgramView& lm, const int32_t* states, const int64_t* la
                    int64_t columns, float* scores, int32_t* next, cudaStream_t stream) {
   const int64_t cells = rows * columns;
   if (cells == 0) return;
-  const auto blocks = static_cast<unsigned>((cells + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>(ceil_div<int64_t>(cells, kThreads));
   lookup_kernel<<<blocks, kThreads, 0, stream>>>(lm, states, labels, cells, columns, scores, next);
   RTFX_CUDA(cudaGetLastError());
 }

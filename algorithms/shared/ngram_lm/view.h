@@ -3,11 +3,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RTFX_HOST_DEVICE __host__ __device__
-#else
-#define RTFX_HOST_DEVICE
-#endif
+#include "algorithms/gpu/host_device.h"
 
 namespace rtfx {
 

@@ -1,6 +1,14 @@
 #include "algorithms/shared/wfst/composition.h"
 
-#include <fst/fstlib.h>
+// The algorithms are called through fst::script, where the library has them compiled: as templates
+// they take this file a minute.
+#include <fst/arc-map.h>
+#include <fst/arcsort.h>
+#include <fst/encode.h>
+#include <fst/script/compose.h>
+#include <fst/script/determinize.h>
+#include <fst/script/minimize.h>
+#include <fst/vector-fst.h>
 
 #include <memory>
 #include <stdexcept>
@@ -10,6 +18,7 @@ namespace {
 
 using fst::LogArc;
 using fst::StdArc;
+using fst::script::VectorFstClass;
 using StdFst = fst::VectorFst<StdArc>;
 using LogFst = fst::VectorFst<LogArc>;
 
@@ -23,14 +32,14 @@ StdFst to_fst(const TransducerArcs& t) {
   return f;
 }
 
-TransducerArcs from_fst(const StdFst& f) {
+TransducerArcs from_fst(const fst::ExpandedFst<StdArc>& f) {
   // OpenFst reports failure through a property of its result.
   if (f.Properties(fst::kError, false)) throw std::logic_error("OpenFst failed; its log says why");
   TransducerArcs t;
   t.states = f.NumStates();
   t.start = f.Start() == fst::kNoStateId ? 0 : f.Start();
   for (int32_t s = 0; s < t.states; ++s) {
-    for (fst::ArcIterator<StdFst> it(f, s); !it.Done(); it.Next()) {
+    for (fst::ArcIterator<fst::Fst<StdArc>> it(f, s); !it.Done(); it.Next()) {
       const StdArc& a = it.Value();
       t.arcs.push_back({s, a.nextstate, a.ilabel, a.olabel, a.weight.Value()});
     }
@@ -39,32 +48,43 @@ TransducerArcs from_fst(const StdFst& f) {
   return t;
 }
 
+/// Determinised in the log semiring.
+StdFst determinized(const TransducerArcs& t) {
+  LogFst log;
+  fst::ArcMap(to_fst(t), &log, fst::WeightConvertMapper<StdArc, LogArc>());
+  const auto zero = fst::script::WeightClass::Zero(LogArc::Weight::Type());
+  VectorFstClass result(LogArc::Type());
+  fst::script::Determinize(VectorFstClass(log), &result,
+                           fst::script::DeterminizeOptions(fst::kDelta, zero));
+  StdFst tropical;
+  fst::ArcMap(*result.GetFst<LogArc>(), &tropical, fst::WeightConvertMapper<LogArc, StdArc>());
+  return tropical;
+}
+
 }  // namespace
 
 TransducerArcs compose(const TransducerArcs& left, const TransducerArcs& right) {
-  StdFst a = to_fst(left), b = to_fst(right), result;
+  StdFst a = to_fst(left), b = to_fst(right);
   fst::ArcSort(&a, fst::OLabelCompare<StdArc>());
   fst::ArcSort(&b, fst::ILabelCompare<StdArc>());
-  fst::Compose(a, b, &result);
-  return from_fst(result);
+  VectorFstClass result(StdArc::Type());
+  fst::script::Compose(VectorFstClass(a), VectorFstClass(b), &result);
+  return from_fst(*result.GetMutableFst<StdArc>());
 }
 
 TransducerArcs determinize_and_minimize(const TransducerArcs& t) {
-  LogFst log, determinized;
-  fst::ArcMap(to_fst(t), &log, fst::WeightConvertMapper<StdArc, LogArc>());
-  fst::Determinize(log, &determinized);
-  StdFst result;
-  fst::ArcMap(determinized, &result, fst::WeightConvertMapper<LogArc, StdArc>());
-  determinized = log = LogFst();
-
+  StdFst result = determinized(t);
   // States are equal where their arcs are, costs and all, so both become part of the label.
   fst::ArcMap(&result, fst::QuantizeMapper<StdArc>());
   fst::EncodeMapper<StdArc> labels(fst::kEncodeLabels | fst::kEncodeWeights, fst::ENCODE);
   fst::Encode(&result, &labels);
-  fst::Minimize(&result);
-  fst::Decode(&result, labels);
-  fst::ArcSort(&result, fst::ILabelCompare<StdArc>());
-  return from_fst(result);
+  VectorFstClass minimized(result);
+  result = StdFst();  // or Minimize would work on a copy
+  fst::script::Minimize(&minimized);
+  fst::MutableFst<StdArc>* const least = minimized.GetMutableFst<StdArc>();
+  fst::Decode(least, labels);
+  fst::ArcSort(least, fst::ILabelCompare<StdArc>());
+  return from_fst(*least);
 }
 
 TransducerArcs read_openfst(const std::string& path) {

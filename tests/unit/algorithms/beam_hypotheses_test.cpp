@@ -6,12 +6,12 @@
 
 #include <limits>
 
+#include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/top_k.h"
 
 namespace rtfx {
 namespace {
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr int64_t kBlank = 2000;
 
 at::Tensor longs(std::initializer_list<int64_t> values) {
@@ -65,8 +65,8 @@ TEST(BeamHypotheses, TheBestOfEqualTextsGetsTheSum) {
   h.merge();
   EXPECT_NEAR(h.scores[0][2].item<double>(), -0.4450, 1e-4);
   EXPECT_EQ(h.scores[0][1].item<float>(), -2.0f);
-  EXPECT_EQ(h.scores[0][0].item<float>(), kNothing);
-  EXPECT_EQ(h.scores[0][3].item<float>(), kNothing);
+  EXPECT_EQ(h.scores[0][0].item<float>(), kLogZero);
+  EXPECT_EQ(h.scores[0][3].item<float>(), kLogZero);
   h.scores.copy_(floats({-1.5, -2, -1, -3}));
   h.merge(/*sum=*/false);
   EXPECT_EQ(h.scores[0][2].item<float>(), -1.0f);
@@ -78,15 +78,15 @@ TEST(BeamHypotheses, TheLowestSlotOfEqualsStays) {
   h.scores.copy_(floats({-4, -2, -2}));
   h.merge();
   EXPECT_TRUE(at::isfinite(h.scores[0][1]).item<bool>());
-  EXPECT_EQ(h.scores[0][2].item<float>(), kNothing);
+  EXPECT_EQ(h.scores[0][2].item<float>(), kLogZero);
 }
 
 TEST(BeamHypotheses, EmptySlotsStayEmpty) {
   BeamHypotheses h = beams_of(3);
   EXPECT_TRUE(at::equal(h.alive(), at::tensor({1, 0, 0}).view({1, 3}).to(at::kBool)));
-  h.scores.fill_(kNothing);
+  h.scores.fill_(kLogZero);
   h.merge();
-  EXPECT_TRUE((h.scores == kNothing).all().item<bool>());
+  EXPECT_TRUE((h.scores == kLogZero).all().item<bool>());
 }
 
 TEST(BeamHypotheses, TdtTextsAtDifferentFramesAreNotEqual) {

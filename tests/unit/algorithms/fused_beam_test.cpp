@@ -2,6 +2,7 @@
 // CPU, give what LibTorch's operators give.
 #include <gtest/gtest.h>
 
+#include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/top_k.h"
 #include "algorithms/shared/fused_beam/fused_frame.h"
 #include "algorithms/shared/fused_beam/fused_step.h"
@@ -298,11 +299,11 @@ struct Selection {
   template <class Block>
   void operator()(Block& block, int32_t, void*) const {
     fused_beam::select(
-        block, n, k, [&](int32_t i) { return fused_beam::key_of(values[i], i); },
-        [&](int32_t i, fused_beam::Key key) {
+        block, n, k, [&](int32_t i) { return max_key(values[i], i); },
+        [&](int32_t i, MaxKey key) {
           if (!fused_beam::is_mine(block, i)) return;
-          best[i] = fused_beam::value_of(key);
-          indices[i] = fused_beam::index_of(key);
+          best[i] = value_of(key);
+          indices[i] = index_of(key);
         });
   }
 };
@@ -313,7 +314,7 @@ TEST(Select, EqualsTopK) {
   for (int trial = 0; trial < 60; ++trial) {
     const int64_t n = draw(random, 1, 60), k = draw(random, 1, n);
     at::Tensor values = trial % 2 == 0 ? at::randn({n}) : at::randint(-2, 3, {n}).to(at::kFloat);
-    if (trial % 3 == 0) values.masked_fill_(at::rand({n}) < 0.3, fused_beam::kNothing);
+    if (trial % 3 == 0) values.masked_fill_(at::rand({n}) < 0.3, kLogZero);
     if (trial % 5 == 0) values.masked_fill_(at::rand({n}) < 0.2, -0.0);
     const at::Tensor best = at::empty({k}), indices = at::empty({k}, at::kLong);
     run_by_threads(

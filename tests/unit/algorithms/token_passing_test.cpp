@@ -59,9 +59,10 @@ TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
     const int64_t max_active = seed % 5 == 0 ? 3 : 1 << 20;
     ViterbiSearch plain(c.graph.view(), beam, max_active);
     for (const int32_t threads : {1, 4}) {
-      for (const int32_t lanes : {1, 2}) {
-        const auto found = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, beam,
-                                             max_active, lanes, threads, kRoom, {c.word_costs});
+      for (const int32_t workspaces : {1, 2}) {
+        const auto found =
+            test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, beam, max_active,
+                              workspaces, threads, kRoom, {c.word_costs});
         EXPECT_TRUE(found.clean);
         int64_t kept = 0;
         for (size_t b = 0; b < c.lengths.size(); ++b) {
@@ -135,7 +136,7 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
   size_t longest = 0;
   for (uint32_t seed = 0; seed < 6; ++seed) {
     const Case c = random_case(seed);
-    test::HostLanes lanes(c.graph.view(), 2, 3);
+    test::HostWorkspaces workspaces(c.graph.view(), 2, 3);
     std::vector<PassingTrace> traces(kRoom);
     std::vector<PassingLink> links(kRoom);
     const int64_t path_capacity = longest_path(c.graph.view(), c.frames);
@@ -160,7 +161,7 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
     }
     std::vector<PassingEnd> ends;
     unsigned long long used = 0;
-    const int64_t traces_used = lanes.run(batch, rows, ends, &used);
+    const int64_t traces_used = workspaces.run(batch, rows, ends, &used);
     const auto all = passing_lattice({links.data(), static_cast<size_t>(used)}, traces_used,
                                      static_cast<int64_t>(rows.size()), kLatticeBeam);
     ViterbiSearch plain(c.graph.view(), batch.beam, batch.max_active);

@@ -26,7 +26,7 @@ class HostStreams {
 
   HostStreams(const WfstGraph& graph, int32_t slots, int64_t capacity, int64_t trace_capacity)
       : graph_(graph.view()),
-        lanes_(graph_, 2, 2),
+        workspaces_(graph_, 2, 2),
         state_(static_cast<size_t>(slots * capacity), -7),
         cost_(state_.size(), std::nanf("")),
         traces_(static_cast<size_t>(trace_capacity)) {
@@ -54,8 +54,8 @@ class HostStreams {
       rows.push_back(row);
     }
     std::vector<PassingEnd> ends;
-    const int64_t used = lanes_.run(batch_, rows, ends);
-    EXPECT_TRUE(lanes_.clean());
+    const int64_t used = workspaces_.run(batch_, rows, ends);
+    EXPECT_TRUE(workspaces_.clean());
     std::vector<int32_t> places(static_cast<size_t>(std::min(used, batch_.trace_capacity)),
                                 PieceHistory::kNoPlace);
     std::vector<PassingStatus> status;
@@ -78,7 +78,7 @@ class HostStreams {
   };
 
   GraphView graph_;
-  test::HostLanes lanes_;
+  test::HostWorkspaces workspaces_;
   std::vector<int32_t> state_;
   std::vector<float> cost_;
   std::vector<PassingTrace> traces_;

@@ -2,15 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
+#include "algorithms/log_zero.h"
 
 namespace rtfx {
 namespace {
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
 /// A [] float32 tensor for where().
-at::Tensor nothing(const at::Tensor& like) { return at::full({}, kNothing, like.options()); }
+at::Tensor nothing(const at::Tensor& like) { return at::full({}, kLogZero, like.options()); }
 
 }  // namespace
 

@@ -2,15 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
+#include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
 
 namespace rtfx {
 namespace {
-
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 const OptionTable<AlsdPp::Options> kOptions{{
     option("beam_size", &AlsdPp::Options::beam_size, "hypotheses that are kept", 1, 1000),
@@ -122,7 +119,7 @@ void AlsdPp::step(State& state) {
   const at::Tensor forced = state.active.logical_and(h.run >= options_.max_symbols);
   const at::Tensor alone = forced.logical_or(state.active.logical_not()).unsqueeze(2);
   const at::Tensor only = at::where(forced, h.scores + forced_blank(next, fused), h.scores);
-  const at::Tensor nothing = at::full({}, kNothing, h.scores.options());
+  const at::Tensor nothing = at::full({}, kLogZero, h.scores.options());
   const at::Tensor first = at::arange(beam, h.time.options()) == 0;
   const at::Tensor scores = at::where(alone, at::where(first, only.unsqueeze(2), nothing),
                                       h.scores.unsqueeze(2) + all.scores);

@@ -1,13 +1,14 @@
 #include "algorithms/decoders/beam/ctc_beam/ctc_beam.h"
 
 #include <ATen/ATen.h>
-
-#include <limits>
+#include <fmt/format.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
 #include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/fused_beam/ctc_frames.h"
 #include "algorithms/shared/fused_beam/run_phases.h"
 #include "algorithms/shared/fused_beam/views.h"
 #include "algorithms/shared/transducer/transducer.h"
@@ -15,8 +16,6 @@
 
 namespace rtfx {
 namespace {
-
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 /// CTC has no blank to be rescored, and all labels are candidates.
 const OptionTable<LmOptions>& ctc_lm_options() {
@@ -89,6 +88,13 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   model_ = std::move(model);
+  if (options_.step == "fused") {
+    fused_beam::CtcFrames frames{};
+    frames.beams.beam = static_cast<int32_t>(options_.beam_size);
+    fused_beam::require_fits(model_->device, "ctc_beam",
+                             fmt::format("a beam of {}", options_.beam_size),
+                             "choose a smaller beam_size, or \"step\": \"operators\"", frames);
+  }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
   options_.graphs = driver_.prepare(
       options_.graphs, "ctc_beam", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
@@ -135,7 +141,7 @@ void CtcBeam::step(State& state) const {
   const int64_t labels_per_beam = h.blank + 1;
   const TopK best = top_k(candidates(state).flatten(1), h.beam);
   const at::Tensor bound = best.values.narrow(1, 0, 1) - options_.beam_threshold;
-  const at::Tensor nothing = at::full({}, kNothing, best.values.options());
+  const at::Tensor nothing = at::full({}, kLogZero, best.values.options());
   const at::Tensor own = at::arange(h.beam, h.time.options());
   const at::Tensor parents =
       at::where(state.active, best.indices.div(labels_per_beam, "floor"), own);
@@ -172,7 +178,8 @@ void CtcBeam::fused_steps(State& state) const {
     lm_scores = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
     frames.lm_scores = lm_scores.mutable_data_ptr<float>();
   }
-  fused_beam::run_phases(state.log_probs.device(), [&](const auto& run) { run(frames); });
+  const fused_beam::RunPhases run(state.log_probs.device());
+  run(frames);
 }
 
 Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
@@ -180,7 +187,7 @@ Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
   BeamHypotheses& h = state.beams;
   if (lm_ && options_.lm_end && options_.lm->alpha != 0) {
     const at::Tensor end = lm_->final_scores(state.lm_states).view_as(h.scores);
-    h.scores.add_(at::where(end > kNothing, end * options_.lm->alpha, at::zeros_like(end)));
+    h.scores.add_(at::where(end > kLogZero, end * options_.lm->alpha, at::zeros_like(end)));
   }
   h.last_label.zero_();  // a text that ends in blanks is no other text
   h.merge(options_.merge == "sum");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
@@ -84,9 +85,8 @@ struct CtcGreedy::Rows {
     const at::Tensor choice = label.ne(blank()).logical_and(label != previous);
     at::Tensor sum = at_frame(logits).to(at::kFloat);
     sum.narrow(1, 0, blank()).add_(fusion.bonus());
-    constexpr float kNever = -std::numeric_limits<float>::infinity();
-    sum.select(1, blank()).fill_(kNever);
-    sum.scatter_(1, previous.unsqueeze(1), kNever);
+    sum.select(1, blank()).fill_(kLogZero);
+    sum.scatter_(1, previous.unsqueeze(1), kLogZero);
     const auto [best, token] = sum.max(1);
     at::where_out(previous, choice, token, label);
     path.labels.index_copy_(1, frame, previous.unsqueeze(1));
@@ -121,16 +121,16 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
   require_model_kind(describe(), *model);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
+  if (options_.graphs != "none" && !lm_) {
+    throw UserError("ctc_greedy", "there is no loop to record without a language model",
+                    "set \"graphs\": \"none\", or give \"lm\"");
+  }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
   options_.graphs = driver_.prepare(
       options_.graphs, "ctc_greedy", limits,
       at::empty({1, 1, model_->config.vocabulary + 1}, logits),
       [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
-  if (options_.graphs != "none" && !lm_) {
-    throw UserError("ctc_greedy", "there is no loop to record without a language model",
-                    "set \"graphs\": \"none\", or give \"lm\"");
-  }
 }
 
 Hypotheses CtcGreedy::decode(const EncodedBatch& batch) { return driver_.decode(batch); }

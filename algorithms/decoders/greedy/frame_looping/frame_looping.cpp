@@ -67,6 +67,8 @@ nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_
 
 void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  if (options_.graphs != "none" && !options_.batched)
+    throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
   lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.precompute_projections,
@@ -75,8 +77,6 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
       options_.graphs, "frame_looping", limits, transducer_->encoded_frame(),
       [this](const at::Tensor& frames) { return transducer_->encode(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
-  if (options_.graphs != "none" && !options_.batched)
-    throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
 }
 
 Counters FrameLooping::counters() const {

@@ -7,37 +7,36 @@
 namespace rtfx::fused {
 
 /// A token of row b at `frame`.
-__device__ inline void emit(const Search& s, const Rows& rows, int b, unsigned long long token,
-                            int frame, int duration, bool writes) {
+__device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey token, int frame,
+                            int duration, bool writes) {
   rows.before[b] = rows.label[b];
-  rows.label[b] = key_index(token);
+  rows.label[b] = index_of(token);
   rows.run[b] = rows.last_frame[b] == frame ? rows.run[b] + 1 : 1;
   rows.last_frame[b] = frame;
-  rows.score[b] += key_value(token);
-  rows.parity[b] ^= 1;
+  rows.score[b] += value_of(token);
+  rows.state_buffer[b] ^= 1;
   rows.emitted[b] = 1;
   const int count = rows.count[b]++;
   if (!writes || count >= s.capacity) return;
   const size_t slot = static_cast<size_t>(b) * s.capacity + count;
-  s.tokens[slot] = key_index(token);
+  s.tokens[slot] = index_of(token);
   s.token_frames[slot] = frame;
   if (s.model.durations > 0) s.token_durations[slot] = duration;
 }
 
-/// Follows the decisions of one row over the frames that were looked at, to its next token or past
-/// them. tokens, durations: the row's best of each frame.
+/// Follows the decisions of one row over the frames of its window, to its next token or past them.
+/// tokens, durations: the row's best of each frame.
 __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
-                                   const unsigned long long* tokens,
-                                   const unsigned long long* durations, bool writes) {
+                                   const MaxKey* tokens, const MaxKey* durations, bool writes) {
   const int b = rows.active[slot], window = rows.counts[kWindow];
   int time = rows.time[b];
   const int looked = min(window, rows.length[b] - time);
   const bool tdt = s.model.durations > 0;
   rows.emitted[b] = 0;
   for (int i = 0; i < looked;) {
-    const unsigned long long token = tokens[i];
-    const int duration = tdt ? s.model.duration_values[key_index(durations[i])] : 0;
-    if (key_index(token) == s.model.blank) {
+    const MaxKey token = tokens[i];
+    const int duration = tdt ? s.model.duration_values[index_of(durations[i])] : 0;
+    if (index_of(token) == s.model.blank) {
       const int step = tdt ? max(duration, 1) : 1;
       i += step;
       time += step;
@@ -54,9 +53,9 @@ __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
 
 /// Makes the lists of rows for the next phases from the rows in `active`.
 __device__ inline void list_rows(const Search& s, const Rows& rows, int candidates) {
-  if (threadIdx.x < 32) {
+  if (threadIdx.x < kWarpSize) {
     int active = 0, found = 0;
-    for (int base = 0; base < candidates; base += 32) {
+    for (int base = 0; base < candidates; base += kWarpSize) {
       const int slot = base + threadIdx.x;
       const int b = slot < candidates ? rows.active[slot] : 0;
       const bool stays = slot < candidates && rows.time[b] < rows.length[b];
@@ -97,7 +96,7 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
     rows.time[b] = rows.run[b] = rows.count[b] = 0;
     rows.label[b] = rows.before[b] = s.model.blank;
     rows.last_frame[b] = -1;
-    rows.parity[b] = 1;
+    rows.state_buffer[b] = 1;
     rows.emitted[b] = s.state_after_start == nullptr;
     rows.score[b] = 0;
     rows.active[b] = b;
@@ -110,16 +109,17 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
 /// `writes`: this block stores the tokens.
 __device__ inline void advance(const Search& s, const Rows& rows, bool writes, Scratch& scratch) {
   const int candidates = rows.counts[kActive], window = rows.counts[kWindow];
-  const unsigned long long* keys = keys_of(s, rows.counts[kSteps]);
-  // A row's frames depend on each other, and a read past the L1 cache is slow: all are read first.
-  constexpr int kStaged = sizeof(Partials) / 2 / sizeof(unsigned long long);  // frames
-  auto* tokens = reinterpret_cast<unsigned long long*>(&scratch.partials);
+  const MaxKey* keys = keys_of(s, rows.counts[kSteps]);
+  // Which key of a row is needed next depends on the last one, and each read goes past the L1
+  // cache: all are staged in shared memory first.
+  constexpr int kStaged = sizeof(Partials) / 2 / sizeof(MaxKey);  // frames
+  auto* tokens = reinterpret_cast<MaxKey*>(&scratch.partials);
   auto* durations = tokens + kStaged;
   const int slots = kStaged / window;
   for (int first = 0; first < candidates; first += slots) {
     const int here = min(slots, candidates - first);
     for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
-      const unsigned long long* key = keys + first * window + i;
+      const MaxKey* key = keys + first * window + i;
       tokens[i] = __ldcg(key);
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }

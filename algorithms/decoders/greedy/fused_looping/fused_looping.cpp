@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -35,21 +36,21 @@ const RegisterDecoder registered{
        return std::make_unique<FusedLooping>(kOptions.fill(options, where));
      }}};
 
-/// Between two rounds of a while node there is a gap, within a round there is none. Steps behind
-/// the end change nothing.
-constexpr int kStepsPerRound = 2;
+/// Each iteration of a graph's while node leaves the GPU idle for a moment, so two steps are
+/// unrolled per iteration. A step after the end of the search changes nothing.
+constexpr int kStepsPerIteration = 2;
 
-/// Frames of a row that a step looks at although all rows together are beyond the budget, because
-/// a step has a price of its own: 1, 2 and 3 were tried at batch 128.
+/// Every row has at least this window (frames per step), even where all rows together are then over
+/// the budget: each step has a fixed cost. Of 1, 2 and 3, 3 was the fastest at batch 128.
 constexpr int kLeastWindow = 3;
 
-/// Places arrays one after the other in a block of memory.
+/// Offsets of arrays that lie one after the other in one allocation, each aligned to 256 bytes.
 class Layout {
  public:
   template <class T>
   size_t add(int64_t count) {
     const size_t at = bytes_;
-    bytes_ += (static_cast<size_t>(count) * sizeof(T) + 255) / 256 * 256;
+    bytes_ += round_up<size_t>(static_cast<size_t>(count) * sizeof(T), 256);
     return at;
   }
   size_t bytes() const { return bytes_; }
@@ -62,8 +63,8 @@ at::Tensor bytes_on(at::Device device, size_t count) {
   return at::empty({static_cast<int64_t>(count)}, at::TensorOptions(at::kByte).device(device));
 }
 
-/// The result of a batch in one block of memory. While the kernels run there is time to make
-/// tensors of it.
+/// The result of a batch in one allocation. Its tensors are made after the launch, while the
+/// kernels run.
 class Output {
  public:
   Output(fused::Search& s, at::Device device) : rows_(s.batch), capacity_(s.capacity) {
@@ -128,11 +129,11 @@ struct FusedLooping::Prepared {
   fused::Weights weights;
   fused::PersistentKernel persistent;
   fused::StepKernels kernels;
-  at::Tensor search;  // fused::Search in device memory, what a graph's kernels read
+  at::Tensor search;  // fused::Search in device memory, which the step kernels read
   at::Tensor totals;  // counters of the last search, on the device
   at::Tensor memory;  // of the largest search so far
-  at::Tensor flags;   // two barriers that take turns, saw_nan; zeros between searches
-  int turn = 0;       // barrier of the next persistent kernel
+  at::Tensor flags;   // two barriers, saw_nan; zeros between searches
+  int barrier = 0;    // which of the two the next persistent kernel uses
   at::Tensor state_after_start;
   Graph graph;
   cudaGraphNode_t set = nullptr;  // StepKernels::set() in it
@@ -141,13 +142,25 @@ struct FusedLooping::Prepared {
     return static_cast<fused::Search*>(search.mutable_data_ptr());
   }
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(device.index()).stream(); }
+  /// Throws UserError for a batch that is too large for the form.
+  void require_rows(int64_t rows) const;
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths);
   void lay_out(fused::Search& search);
-  /// What the prediction network makes of the start symbol is the same for every row.
+  /// Computes the prediction network's state after the start symbol, which is the same for every
+  /// row.
   void predict_start(const AcousticModel& model);
   void record();
 };
+
+void FusedLooping::Prepared::require_rows(int64_t rows) const {
+  if (options.form != "persistent" || rows <= persistent.max_rows()) return;
+  throw UserError("fused_looping",
+                  fmt::format("a batch of {} rows, where the shared memory of a block of this GPU "
+                              "has room for {}",
+                              rows, persistent.max_rows()),
+                  "use a smaller batch, or \"form\": \"conditional\"");
+}
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
                                                  const at::Tensor& lengths) {
@@ -177,12 +190,12 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const int64_t element = s.model.precision == Precision::fp32 ? 4 : 2;
   Layout row;
   row.add<char>(layers * 2 * weights.state_width() * element);
-  s.c_at = static_cast<int>(row.add<float>(layers * s.model.units));
-  s.g_at = static_cast<int>(row.add<char>(weights.hidden_width() * element));
+  s.c_offset = static_cast<int>(row.add<float>(layers * s.model.units));
+  s.g_offset = static_cast<int>(row.add<char>(weights.hidden_width() * element));
   s.state_bytes = static_cast<int>(row.bytes());
   Layout layout;
   const size_t state = layout.add<char>(b * s.state_bytes);
-  const size_t keys = layout.add<unsigned long long>(int64_t{3} * 2 * s.key_rows);
+  const size_t keys = layout.add<MaxKey>(int64_t{3} * 2 * s.key_rows);
   const size_t rows = layout.add<int>(row_ints(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
@@ -191,15 +204,15 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   }
   auto* base = static_cast<char*>(memory.mutable_data_ptr());
   s.state = base + state;
-  s.keys = reinterpret_cast<unsigned long long*>(base + keys);
+  s.keys = reinterpret_cast<MaxKey*>(base + keys);
   s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
   s.encoded = base + encoded;
 
   if (!flags.defined() || flags.size(0) < 2 + b)
     flags = at::zeros({2 + b}, at::TensorOptions(at::kInt).device(device));
   int* at = flags.mutable_data_ptr<int>();
-  s.barrier = reinterpret_cast<unsigned*>(at + turn);
-  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - turn);
+  s.barrier = reinterpret_cast<unsigned*>(at + barrier);
+  s.next_barrier = reinterpret_cast<unsigned*>(at + 1 - barrier);
   s.saw_nan = at + 2;
 }
 
@@ -224,9 +237,9 @@ void FusedLooping::Prepared::record() {
     kernels.start(s, recorder.stream());
     kernels.set_condition(s, any_active, recorder.stream());
     recorder.while_node(any_active, [&] {
-      for (int step = 1; step <= kStepsPerRound; ++step) {
-        kernels.look(s, recorder.stream());
-        kernels.advance(s, step == kStepsPerRound ? any_active : 0, recorder.stream());
+      for (int step = 1; step <= kStepsPerIteration; ++step) {
+        kernels.evaluate_joint(s, recorder.stream());
+        kernels.advance(s, step == kStepsPerIteration ? any_active : 0, recorder.stream());
         kernels.predict(s, recorder.stream());  // nothing to do where no row found a token
       }
     });
@@ -256,12 +269,14 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
       GraphForm::available("conditional", model->device, "fused_looping") == "none")
     options_.form = "host";
   prepared_ = std::make_unique<Prepared>(*model, options_);
+  prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
 
 Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   const ScopedRange range("decode.loop");
   host_.reset();
   Prepared& p = *prepared_;
+  p.require_rows(batch.frames.size(0));
   const cudaStream_t stream = p.stream();
   const at::Tensor frames = p.weights.frames_in(batch.frames);
   fused::Search s = p.new_search(frames, batch.lengths);
@@ -269,7 +284,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
 
   if (options_.form == "persistent") {
     p.persistent.launch(s, stream);
-    p.turn = 1 - p.turn;  // not before: what was thrown until now has used no barrier
+    p.barrier = 1 - p.barrier;  // not before: what was thrown until now has used no barrier
     return output.hypotheses();
   }
   if (options_.form == "conditional") {
@@ -286,7 +301,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   const at::Tensor any_active = p.memory.narrow(0, offset, 4).view(at::kInt);
   p.kernels.start(search, stream);
   while (host_.any(any_active)) {
-    p.kernels.look(search, stream);
+    p.kernels.evaluate_joint(search, stream);
     p.kernels.advance(search, 0, stream);
     p.kernels.predict(search, stream);
   }

@@ -3,7 +3,7 @@
 // next frames (a blank search window, WIND, arXiv 2505.13765), takes its next token or passes them,
 // and the rows that found a token update the prediction network. A step is
 //
-//   look     best of W_o act(E[b, t .. t + window] + g_b) + b_o, without writing the logits
+//   joint    best of W_o act(E[b, t .. t + window] + g_b) + b_o, without writing the logits
 //   advance  tokens, times; which rows go on
 //   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
 //

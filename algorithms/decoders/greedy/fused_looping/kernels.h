@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "algorithms/decoders/greedy/fused_looping/search.h"
+#include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
 
 namespace rtfx::fused {
 
@@ -13,20 +13,20 @@ namespace rtfx::fused {
 class PersistentKernel {
  public:
   explicit PersistentKernel(Precision precision);
+  /// Rows of a batch that the shared memory of a block has room for.
+  int64_t max_rows() const;
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
   const void* kernel_;
-  int blocks_, shared_bytes_;
+  int blocks_, shared_bytes_;  // shared_bytes_: of a block, all that the GPU gives
 };
 
 /// The same phases as kernels of their own. `search` is in device memory, so that a captured graph
 /// serves batches of every shape.
-struct StepKernels {
-  Precision precision;
-  int layers;  // 0: stateless
-  int blocks;  // multiprocessors
-
+class StepKernels {
+ public:
+  /// layers: of the LSTM, 0 for a stateless prediction network.
   StepKernels(Precision precision, int layers);
   /// Copies `value` to `search` and starts its working memory.
   void set(Search* search, const Search& value, cudaStream_t stream) const;
@@ -35,12 +35,16 @@ struct StepKernels {
   /// Sets a graph's condition: there are rows.
   static void set_condition(const Search* search, cudaGraphConditionalHandle any_active,
                             cudaStream_t stream);
-  void look(const Search* search, cudaStream_t stream) const;
+  void evaluate_joint(const Search* search, cudaStream_t stream) const;
   /// Sets the condition of a graph: rows are left. 0: none.
   void advance(const Search* search, cudaGraphConditionalHandle any_active,
                cudaStream_t stream) const;
   void predict(const Search* search, cudaStream_t stream) const;
   void finish(const Search* search, cudaStream_t stream) const;
+
+ private:
+  int layers_, blocks_;  // blocks_: one on each multiprocessor
+  ElementKernels kernels_;
 };
 
 }  // namespace rtfx::fused

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+#include "algorithms/gpu/activation.h"
 
 namespace rtfx::fused {
 
-/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one of a
-/// tile that has no block of its own (160 tiles of an LSTM of 640 units on 132 multiprocessors).
+/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one batch
+/// tile of a tile beyond the number of blocks (an LSTM of 640 units has 160 tiles, an H200 132
+/// multiprocessors).
 struct Pass {
   int tile, first_column, columns;  // own: columns 0..kOwnColumns
   int other_tile, other_column;     // other_tile -1: none
@@ -45,7 +47,7 @@ struct Passes {
 template <class T>
 __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, const Pass& pass,
                                   const void* const (&inputs)[kPass], Accumulator (&sums)[kPass]) {
-  const int warp = threadIdx.x / 32;
+  const int warp = threadIdx.x / kWarpSize;
   const uint4* own = pass.columns > 0 ? tiles.at(matrix, pass.tile) : nullptr;
   const uint4* other = pass.other_tile >= 0 ? tiles.at(matrix, pass.other_tile) : nullptr;
   for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
@@ -60,7 +62,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
       }
       if (other == nullptr) continue;
       upper[i] = other[chunk * kChunkVectors];
-      lower[i] = other[chunk * kChunkVectors + 32];
+      lower[i] = other[chunk * kChunkVectors + kLowerRow];
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -70,7 +72,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
         multiply_chunk<T>(sums[kOwnColumns], upper[i], lower[i], x[i][kOwnColumns]);
       if (own == nullptr) continue;
       const uint4 own_upper = own[chunk * kChunkVectors],
-                  own_lower = own[chunk * kChunkVectors + 32];
+                  own_lower = own[chunk * kChunkVectors + kLowerRow];
 #pragma unroll
       for (int p = 0; p < kOwnColumns; ++p) {
         if (p < pass.columns) multiply_chunk<T>(sums[p], own_upper, own_lower, x[i][p]);
@@ -82,7 +84,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
 /// State of row b: h of `layer`, after its last token (`fresh`) or before it.
 template <class T>
 __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
-  return hidden_row<T>(s, layer, rows.parity[b] ^ (fresh ? 0 : 1), b);
+  return hidden_row<T>(s, layer, rows.state_buffer[b] ^ (fresh ? 0 : 1), b);
 }
 
 /// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.
@@ -91,13 +93,11 @@ __device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass
                                    int layer, bool fresh, const void* (&inputs)[kPass]) {
 #pragma unroll
   for (int p = 0; p < kPass; ++p) {
-    const int slot = pass.column_of(p) * kTileColumns + threadIdx.x % 32 / 4;
+    const int slot = pass.column_of(p) * kTileColumns + threadIdx.x % kWarpSize / 4;
     inputs[p] = pass.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows.found[slot], fresh)
                                             : nullptr;
   }
 }
-
-__device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
 /// What a lane's cell needs beside the sums: lane 4 r + q of a pair's warp has unit r % 4 and
 /// column 2 q + r / 4.
@@ -109,7 +109,7 @@ struct Cell {
 
   template <class T>
   __device__ void load(const Search& s, const Rows& rows, int layer, int tile, int column_tile) {
-    const int lane = threadIdx.x % 32, r = lane / 4;
+    const int lane = threadIdx.x % kWarpSize, r = lane / 4;
     const int slot = column_tile * kTileColumns + lane % 4 * 2 + r / 4;
     if (slot >= rows.counts[kFound]) return;
     b = rows.found[slot];
@@ -145,7 +145,7 @@ struct Cell {
 template <class T>
 __device__ inline void gates_of_cell(const Partials& partials, int pair, float (&gates)[4]) {
   const float4 sums = total(partials, pair);
-  const bool upper = threadIdx.x % 32 < 16;
+  const bool upper = threadIdx.x % kWarpSize < 16;
   // Keep the even column and give the odd one away, or the other way round.
   const float kept[2] = {upper ? sums.x : sums.y, upper ? sums.z : sums.w};
   const float given[2] = {upper ? sums.y : sums.x, upper ? sums.w : sums.z};
@@ -171,7 +171,7 @@ template <class T>
 __device__ inline void complete(const Search& s, const Rows& rows, int layer, const Tiles& input,
                                 const Pass& pass, const Accumulator (&own)[kPass],
                                 Scratch& scratch) {
-  const int warp = threadIdx.x / 32;
+  const int warp = threadIdx.x / kWarpSize;
   Cell cell;
   float old = 0;
   if (warp < kPass && pass.has(warp)) {
@@ -200,7 +200,7 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
 }
 
 __device__ inline Passes lstm_passes(const Search& s, const Rows& rows, int layer) {
-  return {s.model.recurrent[layer].tiles, (rows.counts[kFound] + kTileColumns - 1) / kTileColumns};
+  return {s.model.recurrent[layer].tiles, ceil_div(rows.counts[kFound], kTileColumns)};
 }
 
 /// One LSTM layer for the rows that found a token. own: recur() of the first pass.
@@ -238,9 +238,9 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
   const ProjectShare share(matrix);
   const int row_block = blockIdx.x / share.tile_blocks, found = rows.counts[kFound];
   if (row_block >= share.row_blocks) return;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int columns = (found + kTileColumns - 1) / kTileColumns;
-  const int each = (columns + share.row_blocks - 1) / share.row_blocks;
+  const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
+  const int columns = ceil_div(found, kTileColumns);
+  const int each = ceil_div(columns, share.row_blocks);
   const int end = min(columns, (row_block + 1) * each);
   const int width = s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
   for (int tile = share.tile(); tile < matrix.tiles; tile += share.tile_blocks) {

@@ -16,7 +16,7 @@ template <class T, int kOutputTiles, int kFrameTiles>
 __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
                                        Accumulator (&sums)[kOutputTiles][kFrameTiles]) {
   const Matrix& matrix = s.model.encoder;
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % kWarpSize;
   const int offset = lane % 4 * static_cast<int>(sizeof(uint4));
   const char* row = static_cast<const char*>(s.frames_in) +
                     static_cast<size_t>(share.b) * s.frames * s.frame_bytes + offset;
@@ -38,7 +38,7 @@ __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
 #pragma unroll
     for (int o = 0; o < kOutputTiles; ++o) {
       const uint4 upper = __ldg(weights[o] + chunk * kChunkVectors),
-                  lower = __ldg(weights[o] + chunk * kChunkVectors + 32);
+                  lower = __ldg(weights[o] + chunk * kChunkVectors + kLowerRow);
 #pragma unroll
       for (int f = 0; f < kFrameTiles; ++f) multiply_chunk<T>(sums[o][f], upper, lower, x[f]);
     }
@@ -49,7 +49,7 @@ __device__ inline void multiply_frames(const Search& s, const FrameShare& share,
 template <class T, int kOutputTiles, int kFrameTiles>
 __device__ inline void store_frames(const Search& s, const FrameShare& share,
                                     const Accumulator (&sums)[kOutputTiles][kFrameTiles]) {
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % kWarpSize;
   const int width = s.model.encoder.tiles * kTileRows;
   T* row = static_cast<T*>(s.encoded) + static_cast<size_t>(share.b) * s.frames * width;
   bool nan = false;
@@ -85,9 +85,9 @@ struct FrameShares {
 
   __device__ explicit FrameShares(const Search& search)
       : s(search),
-        groups((s.frames + kFrameTiles * kTileColumns - 1) / (kFrameTiles * kTileColumns)),
+        groups(ceil_div(s.frames, kFrameTiles * kTileColumns)),
         columns(s.batch * groups),
-        count(columns * ((s.model.encoder.tiles + kOutputTiles - 1) / kOutputTiles)) {}
+        count(columns * ceil_div(s.model.encoder.tiles, kOutputTiles)) {}
 
   __device__ FrameShare operator[](int i) const {
     const int column = i % columns, b = column / groups;
@@ -96,9 +96,9 @@ struct FrameShares {
   }
 
   __device__ void work() const {
-    const int each = (count + gridDim.x - 1) / gridDim.x;
+    const int each = ceil_div(static_cast<unsigned>(count), gridDim.x);
     const int end = min(count, (static_cast<int>(blockIdx.x) + 1) * each);
-    for (int i = blockIdx.x * each + threadIdx.x / 32; i < end; i += kWarps) {
+    for (int i = blockIdx.x * each + threadIdx.x / kWarpSize; i < end; i += kWarps) {
       const FrameShare share = (*this)[i];
       if (share.frame >= share.length) continue;
       Accumulator sums[kOutputTiles][kFrameTiles] = {};

@@ -13,11 +13,11 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RTFX_HOST_DEVICE __host__ __device__
-#else
-#define RTFX_HOST_DEVICE
-#endif
+#include "algorithms/gpu/host_device.h"
+#include "algorithms/gpu/ordered_key.h"
+#include "algorithms/gpu/precision.h"
+#include "algorithms/gpu/rounding.h"
+#include "models/activation.h"
 
 namespace rtfx::fused {
 
@@ -27,9 +27,6 @@ constexpr int kTileRows = 16;    // outputs of a tile
 constexpr int kTileColumns = 8;  // batch rows of a tile
 constexpr int kChunkBytes = 64;  // of a row's inputs
 constexpr int kMaxDurations = 16;
-
-enum class Precision { fp32, bf16, fp16 };
-enum class Activation { relu, tanh, sigmoid };
 
 /// outputs = weights x inputs + bias.
 struct Matrix {
@@ -76,28 +73,32 @@ struct Model {
 /// State of the rows (utterances) of a batch. In the persistent kernel every thread block holds its
 /// own copy in shared memory and updates it alike; the kernels of a graph share one.
 struct Rows {
-  int* length;      // [B]
-  int* time;        // [B] frame to look at next
-  int* label;       // [B] last token (blank: start symbol)
-  int* before;      // [B] the token before it
-  int* last_frame;  // [B] frame of the last token, -1 before the first
-  int* run;         // [B] tokens at last_frame
-  int* count;       // [B] tokens so far
-  int* parity;      // [B] which of the two h buffers holds the state after the last token
-  int* emitted;     // [B] whether the last step gave a token
-  float* score;     // [B]
-  int* active;      // [B] rows with frames left, in ascending order
-  int* found;       // [B] active rows that got a token in this step, in ascending order
-  int* counts;      // [kCounts]
+  int* length;        // [B]
+  int* time;          // [B] frame to look at next
+  int* label;         // [B] last token (blank: start symbol)
+  int* before;        // [B] the token before it
+  int* last_frame;    // [B] frame of the last token, -1 before the first
+  int* run;           // [B] tokens at last_frame
+  int* count;         // [B] tokens so far
+  int* state_buffer;  // [B] which of the two h buffers holds the state after the last token
+  int* emitted;       // [B] whether the last step gave a token
+  float* score;       // [B]
+  int* active;        // [B] rows with frames left, in ascending order
+  int* found;         // [B] active rows that got a token in this step, in ascending order
+  int* counts;        // [kCounts]
 };
 enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts };
 
 /// Rows of a batch in row_ints(batch) ints of memory, a multiple of 16 bytes.
-RTFX_HOST_DEVICE constexpr int row_ints(int batch) { return (12 * batch + kCounts + 3) / 4 * 4; }
+RTFX_HOST_DEVICE constexpr int row_ints(int batch) {
+  return round_up(12 * batch + int{kCounts}, 4);
+}
+/// The most rows that have room in `bytes` of memory.
+constexpr int64_t most_rows(int64_t bytes) { return (bytes / 16 * 4 - kCounts) / 12; }
 RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   Rows rows;
   int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
-                    &rows.last_frame, &rows.run,    &rows.count, &rows.parity,
+                    &rows.last_frame, &rows.run,    &rows.count, &rows.state_buffer,
                     &rows.emitted,    &rows.active, &rows.found};
   for (int** field : fields) {
     *field = memory;
@@ -118,22 +119,22 @@ struct Search {
   const void* frames_in;   // T [B][frames][D]: encoder frames
   int frame_bytes;         // of one, a multiple of 16
   const int64_t* lengths;  // [B]
-  void* encoded;           // T [B][frames][H padded to chunks]: what joint.enc makes of them
+  void* encoded;           // T [B][frames][H padded to chunks]: joint.enc of them
 
-  // Of each row, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
+  // Each row has, one after the other: h, T [layers][2][P padded]; c, float [layers][units], values
   // representable in T; g, T [H padded].
-  char* state;                     // [B][state_bytes]
-  int state_bytes, c_at, g_at;     // multiples of 16
+  char* state;                          // [B][state_bytes]
+  int state_bytes, c_offset, g_offset;  // multiples of 16
   const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
 
-  unsigned long long*
-      keys;  // [3][2][key_rows]: best token and best duration of each frame looked at
+  MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame of a step
   int key_rows;
   Rows rows;  // of the graph's kernels; the persistent kernel has its own
 
-  // Zeros when the search starts, and when it has ended again.
-  int* saw_nan;                      // [B]
-  unsigned *barrier, *next_barrier;  // of the persistent kernel: used now, to be zeroed now
+  // Zero before the search and after it.
+  int* saw_nan;            // [B]
+  unsigned* barrier;       // this launch's grid barrier: blocks that have arrived
+  unsigned* next_barrier;  // the next launch's, which this launch zeroes
 
   int capacity;          // tokens per row
   int* tokens;           // [B][capacity]

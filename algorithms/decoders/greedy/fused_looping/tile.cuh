@@ -5,50 +5,25 @@
 // relative error of about 2^-21 is that of a float32 sum of a few hundred terms.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "algorithms/decoders/greedy/fused_looping/search.h"
 
 namespace rtfx::fused {
 
 constexpr int kWarps = 10;
-constexpr int kThreads = 32 * kWarps;
+constexpr int kThreads = kWarpSize * kWarps;
 constexpr int kPairs = 10;  // tiles that a block sums at a time
 
-constexpr int kChunkVectors = 64;  // uint4 of a tile's chunk: 32 lanes of row r, 32 of row r + 8
+// A tile's chunk in uint4: one for each lane of row r, then one for each of row r + 8.
+constexpr int kLowerRow = kWarpSize;
+constexpr int kChunkVectors = 2 * kWarpSize;
 
 /// Sums of each warp. A lane 4 r + q has the outputs of rows r, r, r + 8, r + 8 and columns 2 q,
 /// 2 q + 1, 2 q, 2 q + 1 of a tile.
 struct Partials {
-  float4 values[kWarps][kPairs][32];
+  float4 values[kWarps][kPairs][kWarpSize];
 };
 
 using Accumulator = float[4];
-
-template <class T>
-__device__ inline float to_float(T x) {
-  return static_cast<float>(x);
-}
-template <class T>
-__device__ inline T from_float(float x);
-template <>
-__device__ inline float from_float<float>(float x) {
-  return x;
-}
-template <>
-__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
-template <>
-__device__ inline __half from_float<__half>(float x) {
-  return __float2half_rn(x);
-}
-/// The value that a tensor of type T would hold.
-template <class T>
-__device__ inline float rounded(float x) {
-  return to_float(from_float<T>(x));
-}
 
 __device__ inline void multiply_bf16(Accumulator& d, unsigned a0, unsigned a1, unsigned a2,
                                      unsigned a3, unsigned b0, unsigned b1) {
@@ -141,7 +116,7 @@ struct Tiles {
     const bool here = resident != nullptr && tile >= first && tile < first + count;
     const uint4* base = here ? resident : static_cast<const uint4*>(matrix.weights);
     const size_t index = static_cast<size_t>(here ? tile - first : tile);
-    return base + index * matrix.chunks * kChunkVectors + threadIdx.x % 32;
+    return base + index * matrix.chunks * kChunkVectors + threadIdx.x % kWarpSize;
   }
 };
 
@@ -153,16 +128,16 @@ __device__ inline uint4 load_fresh(const void* row, int chunk) {
 }
 
 __device__ inline void store(Partials& partials, int pair, const Accumulator& sums) {
-  partials.values[threadIdx.x / 32][pair][threadIdx.x % 32] =
+  partials.values[threadIdx.x / kWarpSize][pair][threadIdx.x % kWarpSize] =
       make_float4(sums[0], sums[1], sums[2], sums[3]);
 }
 
 /// This lane's outputs of a pair, summed over the warps.
 __device__ inline float4 total(const Partials& partials, int pair) {
-  float4 sum = partials.values[0][pair][threadIdx.x % 32];
+  float4 sum = partials.values[0][pair][threadIdx.x % kWarpSize];
 #pragma unroll
   for (int warp = 1; warp < kWarps; ++warp) {
-    const float4 part = partials.values[warp][pair][threadIdx.x % 32];
+    const float4 part = partials.values[warp][pair][threadIdx.x % kWarpSize];
     sum.x += part.x;
     sum.y += part.y;
     sum.z += part.z;

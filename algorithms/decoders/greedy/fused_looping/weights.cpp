@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
+#include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
 
 namespace rtfx::fused {
 namespace {
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 int64_t chunk_elements(const at::Tensor& t) {
   return kChunkBytes / static_cast<int64_t>(t.element_size());
@@ -23,17 +22,6 @@ at::Tensor interleave_gates(const at::Tensor& t) {
   return t.reshape(sizes).transpose(0, 1).reshape(t.sizes());
 }
 
-Precision precision_of(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return Precision::fp32;
-    case at::kBFloat16:
-      return Precision::bf16;
-    default:
-      return Precision::fp16;
-  }
-}
-
 [[noreturn]] void unsupported(const std::string& what) {
   throw UserError("fused_looping", what, "use label_looping for this model");
 }
@@ -42,8 +30,8 @@ Precision precision_of(at::ScalarType type) {
 
 Weights::Weights(const AcousticModel& model) {
   const Joint& joint = *model.joint;
-  view_.precision = precision_of(model.dtype);
-  view_.activation = static_cast<Activation>(joint.activation());
+  view_.precision = precision_of(model.dtype, "fused_looping");
+  view_.activation = joint.activation();
   view_.blank = static_cast<int>(model.prediction->blank());
   const auto& durations = model.config.durations;
   if (durations.size() > kMaxDurations)
@@ -78,7 +66,7 @@ const float* Weights::keep_floats(const at::Tensor& vector, int64_t at_least) {
 
 Matrix Weights::pack(at::Tensor weight) {
   const int64_t elements = chunk_elements(weight), lane_elements = elements / 4;
-  const int64_t rows = round_up(weight.size(0), kTileRows),
+  const int64_t rows = round_up<int64_t>(weight.size(0), kTileRows),
                 columns = round_up(weight.size(1), elements);
   weight = at::constant_pad_nd(weight, {0, columns - weight.size(1), 0, rows - weight.size(0)});
   const int64_t tiles = rows / kTileRows, chunks = columns / elements;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "algorithms/gpu/rounding.h"
 #include "algorithms/gpu/sync_debug.h"
 
 namespace rtfx::step_replay {
@@ -24,7 +25,7 @@ Mirror::Mirror(const std::vector<Shape>& shapes, at::Device device) {
   int64_t bytes = 0;
   for (const Shape& shape : shapes) {
     begins.push_back(bytes);
-    bytes += (bytes_of(shape) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes += round_up(bytes_of(shape), kAlignment);
   }
   const at::TensorOptions options(at::kByte);
   device_block_ = at::zeros({bytes}, options.device(device));

@@ -37,7 +37,7 @@ void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   const WfstGraph graph = load_graph(options_, *model);
   model_ = std::move(model);
   memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
-  memory_->make_lanes(std::max<int64_t>(1, limits.max_batch));
+  memory_->make_workspaces(std::max<int64_t>(1, limits.max_batch));
   word_costs_.reset();
   const WordBoosting boosting = load_boosting(options_, graph);
   boosted_words_ = boosting.words;
@@ -77,7 +77,7 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
                                       std::vector<std::vector<WfstPath>>* lists) {
   const GraphView& graph = memory_->graph().view();
   const int64_t count = lp.size(0), frames = lp.size(1);
-  memory_->make_lanes(count);
+  memory_->make_workspaces(count);
   std::vector<at::Tensor> tables;  // one for each row, or one for all
   for (const std::vector<float>& costs : word_costs)
     tables.push_back(costs.empty() ? at::Tensor() : memory_->upload(costs.data(), bytes_of(costs)));
@@ -126,7 +126,7 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
     paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
   }
   if (lists != nullptr) read_lists(run, order, paths, *lists);
-  counters_ = {{"kept_tokens", run.traces_used}, {"lanes", std::min(count, memory_->lanes())}};
+  counters_ = {{"kept_tokens", run.traces_used}, {"lanes", std::min(count, memory_->workspaces())}};
   return paths;
 }
 

@@ -7,12 +7,6 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 
-#ifdef __CUDACC__
-#define RTFX_UNROLL _Pragma("unroll")
-#else
-#define RTFX_UNROLL
-#endif
-
 namespace rtfx {
 
 /// Takes tokens in tiles, one for each thread, and puts the arcs of a tile one after the other; so
@@ -80,8 +74,8 @@ class EmittingArcs {
         arcs = graph_.states[state + 1].emitting_begin - arc;
       }
     }
-    // Waits, so that nobody reads the tile before any more.
-    const int32_t begin = block_.sum_before(arcs, arcs_);
+    // A barrier: no thread reads the last tile any more.
+    const int32_t begin = block_.exclusive_sum(arcs, arcs_);
     tile_.begin[block_.thread()] = begin;
     tile_.number[block_.thread()] = arc - begin;
     tile_.cost[block_.thread()] = cost;
@@ -109,7 +103,8 @@ class EmittingArcs {
     }
   }
 
-  /// Steps are taken for kTogether arcs at a time, so that one's loads do not wait for another's.
+  /// Each step is done for kTogether arcs before the next, so that their loads are in flight
+  /// together.
   RTFX_DEVICE void gather_together(int32_t place, Held& held, int32_t h) const {
     int32_t at[kTogether], token[kTogether];
     RTFX_UNROLL

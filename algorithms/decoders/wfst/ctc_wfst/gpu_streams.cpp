@@ -61,7 +61,7 @@ void GpuStreams::advance(std::span<const WfstPiece> pieces) {
   const c10::cuda::CUDAGuard guard(memory_->device());
   const std::vector<Stream*> streams = streams_.of(pieces);
   const auto frames = piece_frames(pieces, memory_->graph().view().columns, memory_->device());
-  memory_->make_lanes(static_cast<int64_t>(pieces.size()));
+  memory_->make_workspaces(static_cast<int64_t>(pieces.size()));
   for (std::vector<size_t> open = longest_first(frames); !open.empty();)
     search(pieces, streams, open);
 }

@@ -7,11 +7,10 @@
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
+#include "algorithms/gpu/shared_memory.h"
 
 namespace rtfx {
 namespace {
-
-constexpr size_t kSharedByDefault = 47 << 10;  // without what CudaBlock has of its own
 
 /// A block of a GPU's threads.
 template <int32_t kThreads>
@@ -39,43 +38,44 @@ struct PassingBlock : CudaBlock<kThreads> {
   }
 };
 
-/// At most 64 registers a thread, so that a processor has room for 1024 of them.
+/// At most 64 registers a thread, so that a multiprocessor has room for kThreadsPerProcessor.
 template <int32_t kThreads>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
-    token_passing_kernel(PassingGraph graph, PassingLanes lanes, PassingBatch batch,
+__global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
+    token_passing_kernel(PassingGraph graph, PassingWorkspaces workspaces, PassingBatch batch,
                          bool keeps_frames) {
   __shared__ PassingShared<kThreads> shared;
   extern __shared__ float frames[];
   PassingBlock<kThreads> block;
-  const PassingLane lane = lanes.lane(blockIdx.x);
-  TokenPassing(block, graph, lane, batch, shared, keeps_frames ? frames : nullptr).run();
+  const PassingWorkspace workspace = workspaces.workspace(blockIdx.x);
+  TokenPassing(block, graph, workspace, batch, shared, keeps_frames ? frames : nullptr).run();
 }
 
 template <int32_t kThreads>
-void launch(const PassingGraph& graph, const PassingLanes& lanes, const PassingBatch& batch,
-            unsigned blocks, cudaStream_t stream) {
+void launch(const PassingGraph& graph, const PassingWorkspaces& workspaces,
+            const PassingBatch& batch, unsigned blocks, cudaStream_t stream) {
   // Log-probabilities of two frames, unless the model has very many tokens.
   const size_t frames = 2 * sizeof(float) * static_cast<size_t>(graph.columns);
-  const bool keeps_frames = sizeof(PassingShared<kThreads>) + frames <= kSharedByDefault;
-  token_passing_kernel<kThreads>
-      <<<blocks, kThreads, keeps_frames ? frames : 0, stream>>>(graph, lanes, batch, keeps_frames);
+  static const int64_t own_bytes =
+      own_shared_bytes(reinterpret_cast<const void*>(&token_passing_kernel<kThreads>));
+  const bool keeps_frames = own_bytes + static_cast<int64_t>(frames) <= shared_memory().by_default;
+  token_passing_kernel<kThreads><<<blocks, kThreads, keeps_frames ? frames : 0, stream>>>(
+      graph, workspaces, batch, keeps_frames);
   RTFX_CUDA(cudaGetLastError());
 }
 
 }  // namespace
 
-void launch_token_passing(const PassingGraph& graph, const PassingLanes& lanes,
+void launch_token_passing(const PassingGraph& graph, const PassingWorkspaces& workspaces,
                           const PassingBatch& batch, cudaStream_t stream) {
   if (batch.row_count == 0) return;
-  const int64_t blocks = std::min<int64_t>(lanes.lanes, batch.row_count);
+  const int64_t blocks = std::min<int64_t>(workspaces.workspaces, batch.row_count);
   int device = 0, processors = 0;
   RTFX_CUDA(cudaGetDevice(&device));
   RTFX_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  // A wide block is the quickest for its utterance; two of half the width on a processor wait less.
   if (blocks <= processors) {
-    launch<1024>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+    launch<kWideBlock>(graph, workspaces, batch, static_cast<unsigned>(blocks), stream);
   } else {
-    launch<512>(graph, lanes, batch, static_cast<unsigned>(blocks), stream);
+    launch<kNarrowBlock>(graph, workspaces, batch, static_cast<unsigned>(blocks), stream);
   }
 }
 

@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
+#include "algorithms/gpu/ordered_key.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/wfst/graph.h"
 
 namespace rtfx {
 
-/// Where a state's arcs begin, of both kinds side by side: who reads the one has the other cached.
+/// Where a state's arcs of both kinds begin, side by side: reading the one brings the other into
+/// the cache.
 struct alignas(8) PassingState {
   int32_t emitting_begin, nonemitting_begin;
 };
@@ -26,28 +27,18 @@ struct PassingGraph {
   const int32_t* source = nullptr;       // [arc_count] state that an arc leaves
 };
 
-/// Of an arc for an utterance. `word_costs`: as in PassingRow.
+/// The cost of an arc for an utterance. `word_costs`: as in PassingRow.
 RTFX_DEVICE inline float cost_with(const GraphArc& arc, const float* word_costs) {
   if (arc.word == 0 || word_costs == nullptr) return arc.cost;
   return arc.cost + word_costs[arc.word];
 }
 
-/// Costs in the order of floats as unsigned numbers, above the arc's number (-1: none) plus 1. No
-/// cost is -0: sums and differences of numbers that are not -0 never are.
+/// ordered_bits() of a cost above the number of an arc (-1: none) plus 1, so that the minimum is
+/// the least cost, and among equal costs the least number. No cost is -0, which would be below 0:
+/// sums and differences of numbers that are not -0 never are -0.
 using PassingKey = unsigned long long;
 inline constexpr PassingKey kNoKey = ~PassingKey{0};
 
-RTFX_DEVICE inline uint32_t ordered_bits(float cost) {
-  uint32_t bits = 0;
-  memcpy(&bits, &cost, sizeof(bits));
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
-  const uint32_t bits = (ordered & 0x80000000u) != 0 ? ordered & 0x7fffffffu : ~ordered;
-  float cost = 0;
-  memcpy(&cost, &bits, sizeof(cost));
-  return cost;
-}
 RTFX_DEVICE inline PassingKey key_of(float cost, int32_t number) {
   return PassingKey{ordered_bits(cost)} << 32 | static_cast<uint32_t>(number + 1);
 }
@@ -67,23 +58,22 @@ struct PassingTokens {
   int32_t first_trace;
 };
 
-/// The memory in which a block searches one utterance at a time; between utterances all of `best`
-/// is kNoKey.
-struct PassingLane {
+/// Memory of a block. All of `best` is kNoKey between utterances.
+struct PassingWorkspace {
   PassingKey* best;         // [states] the best path into a state at the frame that is being filled
-  PassingTokens tokens[2];  // of the last frame and of this one; they change places every frame
+  PassingTokens tokens[2];  // of the last frame and of this one, alternately
 };
 
-/// The lanes of all blocks: `best` [lanes, states], the others [lanes, 2, states].
-struct PassingLanes {
-  int32_t lanes = 0;
+/// Memory of all blocks, one after the other. [workspaces, states], [workspaces, 2, states] each.
+struct PassingWorkspaces {
+  int32_t workspaces = 0;
   int64_t states = 0;
   PassingKey* best = nullptr;
   int32_t* state = nullptr;
   float* cost = nullptr;
   int32_t* slot = nullptr;
 
-  RTFX_DEVICE PassingLane lane(int64_t i) const {
+  RTFX_DEVICE PassingWorkspace workspace(int64_t i) const {
     const auto tokens = [&](int64_t place) {
       return PassingTokens{state + place * states, cost + place * states, slot + place * states, 0,
                            0};
@@ -122,6 +112,12 @@ struct PassingEnd {
   int32_t first_trace, tokens;   // of the last frame
   int32_t arcs;                  // of the path
   PassingStatus status;
+};
+
+/// Numbers that the blocks of a batch count up together; zeros before.
+struct PassingCounters {
+  unsigned long long traces_used, links_used;  // more than the capacity: it was too small
+  int32_t next_row;
 };
 
 /// An utterance, or a piece of one that comes in pieces.

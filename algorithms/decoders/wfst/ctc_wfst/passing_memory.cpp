@@ -16,27 +16,17 @@
 namespace rtfx {
 namespace {
 
-/// Blocks that a processor has room for: launch_token_passing() (kernels.cu) makes them of 512
-/// threads or more, with registers for 1024 on a processor.
-constexpr int64_t kBlocksPerProcessor = 2;
 constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
 /// Of a block, in bytes per state: best, and twice state, cost and slot.
-constexpr int64_t kLaneBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
+constexpr int64_t kWorkspaceBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
 
 int64_t free_bytes() {
   size_t free = 0, total = 0;
   RTFX_CUDA(cudaMemGetInfo(&free, &total));
   return static_cast<int64_t>(free);
 }
-
-/// What all blocks count together; it lies behind the ends of the rows. As PassingBatch has them.
-struct SharedCounts {
-  unsigned long long traces_used, links_used;
-  int32_t next_row;
-};
-static_assert(sizeof(PassingEnd) % alignof(SharedCounts) == 0);
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -45,7 +35,7 @@ double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 PassingMemory::PassingMemory(const WfstGraph& graph, const std::string& name, at::Device device)
     : graph_(graph), device_(device) {
   const GraphView& g = graph_.view();
-  const int64_t needed = graph_.bytes() + 4 * g.arc_count + g.states * kLaneBytes;
+  const int64_t needed = graph_.bytes() + 4 * g.arc_count + g.states * kWorkspaceBytes;
   if (const int64_t free = free_bytes(); needed > free) {
     throw UserError(name,
                     fmt::format("needs {:.0f} MiB on the GPU for itself and one utterance, where "
@@ -81,27 +71,28 @@ at::Tensor PassingMemory::upload(const void* data, int64_t bytes) const {
       .to(device_, /*non_blocking=*/true);
 }
 
-void PassingMemory::make_lanes(int64_t rows) {
+void PassingMemory::make_workspaces(int64_t rows) {
   const auto* device = at::cuda::getDeviceProperties(device_.index());
-  const int64_t wanted = std::min(rows, kBlocksPerProcessor * device->multiProcessorCount);
-  if (wanted <= lanes_.lanes) return;
+  const int64_t wanted = std::min<int64_t>(rows, kBlocksPerProcessor * device->multiProcessorCount);
+  if (wanted <= workspaces_.workspaces) return;
   const int64_t states = graph_.view().states;
   // Half of what is free is left to the encoder, the traces and others.
-  const int64_t possible = free_bytes() / 2 / (states * kLaneBytes);
-  const auto lanes = std::max<int64_t>({1, lanes_.lanes, std::min(wanted, possible)});
-  if (lanes == lanes_.lanes) return;
+  const int64_t possible = free_bytes() / 2 / (states * kWorkspaceBytes);
+  const auto workspaces =
+      std::max<int64_t>({1, workspaces_.workspaces, std::min(wanted, possible)});
+  if (workspaces == workspaces_.workspaces) return;
   for (at::Tensor* t : {&best_, &state_, &cost_, &slot_}) t->reset();  // before the new ones
   const auto on_device = at::TensorOptions(device_);
-  best_ = at::full({lanes, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
-  state_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  cost_ = at::empty({lanes, 2, states}, on_device.dtype(at::kFloat));
-  slot_ = at::empty({lanes, 2, states}, on_device.dtype(at::kInt));
-  lanes_ = {static_cast<int32_t>(lanes),
-            states,
-            static_cast<PassingKey*>(best_.mutable_data_ptr()),
-            state_.mutable_data_ptr<int32_t>(),
-            cost_.mutable_data_ptr<float>(),
-            slot_.mutable_data_ptr<int32_t>()};
+  best_ = at::full({workspaces, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
+  state_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
+  cost_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kFloat));
+  slot_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
+  workspaces_ = {static_cast<int32_t>(workspaces),
+                 states,
+                 static_cast<PassingKey*>(best_.mutable_data_ptr()),
+                 state_.mutable_data_ptr<int32_t>(),
+                 cost_.mutable_data_ptr<float>(),
+                 slot_.mutable_data_ptr<int32_t>()};
 }
 
 void PassingMemory::grow_traces(int64_t used) {
@@ -126,29 +117,34 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
   const at::Tensor on_device =
       upload(rows.data(), static_cast<int64_t>(sizeof(PassingRow)) * count);
-  const auto all_bytes = ends_bytes + static_cast<int64_t>(sizeof(SharedCounts));
-  const at::Tensor ends = at::zeros({all_bytes}, at::TensorOptions(at::kByte).device(device_));
+  // Ends of the rows, and behind them the counters.
+  static_assert(sizeof(PassingEnd) % alignof(PassingCounters) == 0);
+  const at::Tensor ends = at::zeros({ends_bytes + static_cast<int64_t>(sizeof(PassingCounters))},
+                                    at::TensorOptions(at::kByte).device(device_));
   batch.rows = static_cast<const PassingRow*>(on_device.const_data_ptr());
   batch.row_count = count;
   batch.traces = static_cast<PassingTrace*>(traces_.mutable_data_ptr());
   batch.trace_capacity = traces_.size(0);
   batch.ends = static_cast<PassingEnd*>(ends.mutable_data_ptr());
-  auto* counts = reinterpret_cast<SharedCounts*>(batch.ends + count);
-  batch.traces_used = &counts->traces_used;
-  batch.links_used = &counts->links_used;
-  batch.next_row = &counts->next_row;
+  auto* counters = reinterpret_cast<PassingCounters*>(batch.ends + count);
+  batch.traces_used = &counters->traces_used;
+  batch.links_used = &counters->links_used;
+  batch.next_row = &counters->next_row;
   if (links_.defined()) {
     batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
     batch.link_capacity = links_.size(0);
   }
-  launch_token_passing(passing_graph_, lanes_, batch,
+  launch_token_passing(passing_graph_, workspaces_, batch,
                        c10::cuda::getCurrentCUDAStream(device_.index()).stream());
   const at::Tensor host = reads.values(ends);
-  const auto* first = static_cast<const PassingEnd*>(host.const_data_ptr());
-  const auto* used = reinterpret_cast<const SharedCounts*>(first + count);
-  return {{first, first + count},
-          static_cast<int64_t>(used->traces_used),
-          static_cast<int64_t>(used->links_used)};
+  PassingRun run{std::vector<PassingEnd>(rows.size())};
+  const auto* bytes = static_cast<const char*>(host.const_data_ptr());
+  std::memcpy(run.ends.data(), bytes, static_cast<size_t>(ends_bytes));
+  PassingCounters used{};
+  std::memcpy(&used, bytes + ends_bytes, sizeof(used));
+  run.traces_used = static_cast<int64_t>(used.traces_used);
+  run.links_used = static_cast<int64_t>(used.links_used);
+  return run;
 }
 
 }  // namespace rtfx

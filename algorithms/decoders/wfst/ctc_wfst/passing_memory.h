@@ -29,11 +29,10 @@ class PassingMemory {
   const WfstGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  /// Makes lanes (PassingLane: the memory in which a block of threads searches one row at a time),
-  /// one for each of `rows` as far as the GPU has processors and memory for them. Further rows are
-  /// searched as lanes become free. Never takes lanes away.
-  void make_lanes(int64_t rows);
-  int64_t lanes() const { return lanes_.lanes; }
+  /// Makes a workspace for each of `rows`, as far as the GPU has multiprocessors and memory for
+  /// them; the other rows wait until one is free. Never takes workspaces away.
+  void make_workspaces(int64_t rows);
+  int64_t workspaces() const { return workspaces_.workspaces; }
 
   const at::Tensor& traces() const { return traces_; }  // [capacity, 2] int32
   /// Room for more traces than `used`, as `rows` rows left it. Throws UserError at the limit, 2^31.
@@ -55,7 +54,7 @@ class PassingMemory {
   std::vector<at::Tensor> graph_memory_;
   PassingGraph passing_graph_;
   at::Tensor best_, state_, cost_, slot_, traces_, links_;
-  PassingLanes lanes_;
+  PassingWorkspaces workspaces_;
 };
 
 }  // namespace rtfx

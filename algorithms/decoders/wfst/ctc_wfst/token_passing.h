@@ -1,10 +1,10 @@
 // The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does, frame
-// by frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the tests,
-// which so check all of it but the hardware). No LibTorch here: the kernel's source includes it.
+// by frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the tests).
+// No LibTorch here: the kernel's source includes it.
 //
 // Which path is the best into a state is decided by an atomic minimum over keys: the cost in the
-// upper half, the arc's number in the lower. So no result depends on which thread comes first; only
-// the order of the tokens in memory does.
+// upper half, the arc's number in the lower. So which thread comes first decides nothing but the
+// order of the tokens in memory.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/emitting_arcs.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
+#include "algorithms/gpu/rounding.h"
 
 namespace rtfx {
 
@@ -29,11 +30,12 @@ class TokenPassing {
   using Shared = PassingShared<Block::kMostThreads>;
 
   /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
-  RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph, const PassingLane& lane,
-                           const PassingBatch& batch, Shared& shared, float* frames)
+  RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph,
+                           const PassingWorkspace& workspace, const PassingBatch& batch,
+                           Shared& shared, float* frames)
       : block_(block),
         graph_(graph),
-        lane_(lane),
+        workspace_(workspace),
         batch_(batch),
         shared_(shared),
         frames_(frames),
@@ -57,7 +59,7 @@ class TokenPassing {
 
   RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
     word_costs_ = row.word_costs;
-    PassingTokens last = lane_.tokens[0], now = lane_.tokens[1];
+    PassingTokens last = workspace_.tokens[0], now = workspace_.tokens[1];
     if (frames_ != nullptr && row.frames > 0) block_.copy(frames_, row.lp, graph_.columns);
     bool room = begin(row, last, now);
     for (int32_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
@@ -67,7 +69,7 @@ class TokenPassing {
       const float cut = expand(last, now, frame(row, t));
       room = finish_frame(last, now, cut);
     }
-    block_.copied();  // one may be on its way that nobody waits for
+    block_.copied();  // of a frame that was not searched any more
     finish(n, row, now, room);
   }
 
@@ -122,7 +124,7 @@ class TokenPassing {
       for (int32_t k = 0; k < Block::kHeld; ++k)
         if (held.cost[k] < least) least = held.cost[k];
     });
-    least = block_.all(least, [](float a, float b) { return a < b ? a : b; });
+    least = block_.all_reduce(least, [](float a, float b) { return a < b ? a : b; });
     if (block_.thread() == 0) shared_.least = ordered_bits(least);
     const float cut = least + batch_.beam;
     const auto reach_all = [&] { reach(now, held, cut); };
@@ -134,7 +136,8 @@ class TokenPassing {
     return cut;
   }
 
-  /// Paths by the arcs that cost less than `cut`. No arc waits for the answer to another.
+  /// Paths by the arcs that cost less than `cut`. The atomic minima of all held arcs come first, so
+  /// that they are in flight together.
   RTFX_DEVICE void reach(const PassingTokens& now, const typename EmittingArcs<Block>::Held& held,
                          float cut) {
     PassingKey before[Block::kHeld];
@@ -142,7 +145,8 @@ class TokenPassing {
     for (int32_t k = 0; k < Block::kHeld; ++k) {
       before[k] = 0;
       if (held.cost[k] < cut) {
-        before[k] = Block::minimum(&lane_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
+        before[k] =
+            Block::minimum(&workspace_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
       }
     }
     RTFX_UNROLL
@@ -152,7 +156,7 @@ class TokenPassing {
 
   /// A path into `state`. True if it costs less than the best one before.
   RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
-    const PassingKey before = Block::minimum(&lane_.best[state], key);
+    const PassingKey before = Block::minimum(&workspace_.best[state], key);
     if (before == kNoKey) add_token(now, state);
     return key >> 32 < before >> 32;
   }
@@ -165,7 +169,7 @@ class TokenPassing {
   }
 
   /// Follows non-emitting arcs from all tokens, then from those whose cost that lowered, until
-  /// there are none. What another thread lowers meanwhile has its turn in the next round; the end
+  /// there are none. What another thread lowers meanwhile is followed in the next round; the end
   /// is the same in any order and however often a token is followed (viterbi.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
     block_.sync();
@@ -174,7 +178,7 @@ class TokenPassing {
     int32_t count = shared_.count;
     block_.sync();
     for (int32_t round = 0; count > 0; ++round) {
-      // Of three counts, others may still read the one before.
+      // Three counts: other threads may still read the last round's.
       if (block_.thread() == 0) shared_.lowered_count[(round + 1) % 3] = 0;
       for (int32_t i = block_.thread(); i < count; i += block_.threads())
         follow(now, states[i], cut, least, round);
@@ -191,7 +195,7 @@ class TokenPassing {
 
   RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
                           int32_t round) {
-    const float cost = cost_of(Block::load(&lane_.best[state]));
+    const float cost = cost_of(Block::load(&workspace_.best[state]));
     const int32_t end = graph_.states[state + 1].nonemitting_begin;
     for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
       const GraphArc arc = graph_.arcs[a];
@@ -221,7 +225,7 @@ class TokenPassing {
     const bool room = now.first_trace >= 0;
     if (room && batch_.lattice_beam >= 0) add_links(last, now, cut);
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
-      PassingKey* best = &lane_.best[now.state[i]];
+      PassingKey* best = &workspace_.best[now.state[i]];
       const PassingKey key = Block::load(best);
       const int32_t arc = number_of(key);
       *best = kNoKey;
@@ -236,7 +240,7 @@ class TokenPassing {
   RTFX_DEVICE void add_links(const PassingTokens& last, const PassingTokens& now, float cut) {
     const auto add = [&](float cost, int32_t state, int32_t arc) {
       if (!(cost < cut)) return;
-      const float slack = cost - cost_of(Block::load(&lane_.best[state]));
+      const float slack = cost - cost_of(Block::load(&workspace_.best[state]));
       if (slack <= batch_.lattice_beam)
         add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
     };
@@ -247,7 +251,7 @@ class TokenPassing {
     });
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       const int32_t s = now.state[i];
-      const float cost = cost_of(Block::load(&lane_.best[s]));
+      const float cost = cost_of(Block::load(&workspace_.best[s]));
       const int32_t end = graph_.states[s + 1].nonemitting_begin;
       for (int32_t a = graph_.states[s].nonemitting_begin; a < end; ++a)
         add(cost + cost_with(graph_.arcs[a], word_costs_), graph_.arcs[a].next, a);
@@ -367,11 +371,11 @@ class TokenPassing {
   /// The bin of the histogram that holds the n-th, and which of the bin's it is.
   RTFX_DEVICE void find_digit(int32_t n) {
     const auto bin = [&](int32_t i) { return static_cast<int32_t>(shared_.histogram[i]); };
-    const int32_t bins = (256 + block_.threads() - 1) / block_.threads();  // of each thread
+    const int32_t bins = ceil_div(256, block_.threads());  // of each thread
     const int32_t first = block_.thread() * bins;
     int32_t own = 0, all = 0;
     for (int32_t i = first; i < first + bins && i < 256; ++i) own += bin(i);
-    n -= block_.sum_before(own, all);
+    n -= block_.exclusive_sum(own, all);
     if (n < 0 || n >= own) return;
     int32_t digit = first;
     while (n >= bin(digit)) n -= bin(digit++);
@@ -381,7 +385,7 @@ class TokenPassing {
 
   Block& block_;
   const PassingGraph& graph_;
-  const PassingLane& lane_;
+  const PassingWorkspace& workspace_;
   const PassingBatch& batch_;
   Shared& shared_;
   float* frames_;

@@ -1,7 +1,9 @@
-// look: the joint network on up to `window` frames of each active row; the best token and duration.
+// evaluate_joint: the joint network on up to `window` frames of each active row; the best token and
+// duration.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+#include "algorithms/gpu/activation.h"
 
 namespace rtfx::fused {
 
@@ -17,11 +19,11 @@ __device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
   for (int i = 0; i < n; ++i) x[i] = rounded<T>(to_float(left[i]) + to_float(right[i]));
   if (activation == Activation::relu) {
 #pragma unroll
-    for (int i = 0; i < n; ++i) out[i] = from_float<T>(x[i] < 0 ? 0.0f : x[i]);  // keeps a NaN
+    for (int i = 0; i < n; ++i) out[i] = from_float<T>(relu(x[i]));
   } else {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      const float y = activation == Activation::tanh ? tanhf(x[i]) : 1 / (1 + expf(-x[i]));
+      const float y = activation == Activation::tanh ? tanhf(x[i]) : sigmoid(x[i]);
       out[i] = from_float<T>(y);
     }
   }
@@ -29,10 +31,10 @@ __device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
 }
 
 /// Best of 16 outputs per column, over the lanes that share it.
-__device__ inline unsigned long long best_of_column(unsigned long long key) {
+__device__ inline MaxKey best_of_column(MaxKey key) {
 #pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) {
-    const unsigned long long other = __shfl_xor_sync(0xffffffffu, key, distance);
+  for (int distance = 4; distance < kWarpSize; distance *= 2) {
+    const MaxKey other = __shfl_xor_sync(0xffffffffu, key, distance);
     key = other > key ? other : key;
   }
   return key;
@@ -42,24 +44,23 @@ __device__ inline unsigned long long best_of_column(unsigned long long key) {
 /// where `tile` is none.
 template <class T>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    int column_tile, int frames, unsigned long long* keys,
-                                    Scratch& scratch) {
-  const int pair = threadIdx.x / 32, lane = threadIdx.x % 32;  // a warp per pair
+                                    int column_tile, int frames, MaxKey* keys, Scratch& scratch) {
+  const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
   const bool has_durations =
       s.model.durations > 0 && tile * kTileRows + kTileRows - 1 > s.model.blank;
   const float4 sums = total(scratch.partials, pair);
   const float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}};  // [column][half]
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
-    unsigned long long token = 0, duration = 0;
+    MaxKey token = 0, duration = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
       const float logit = rounded<T>(logits[odd][half] + bias[half]);
       if (output <= s.model.blank) {
-        token = max(token, make_key(logit, output));
+        token = max(token, max_key(logit, output));
       } else if (output <= s.model.blank + s.model.durations) {
-        duration = max(duration, make_key(logit, output - s.model.blank - 1));
+        duration = max(duration, max_key(logit, output - s.model.blank - 1));
       }
     }
     token = tile < s.model.output.tiles ? best_of_column(token) : 0;
@@ -74,11 +75,11 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
 /// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
 /// to the best token and duration of each frame.
 template <class T, int kCount>
-__device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& tiles, int first_tile,
-                              int column_tile, int distance, unsigned long long* keys,
-                              Scratch& scratch) {
+__device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
+                               int first_tile, int column_tile, int distance, MaxKey* keys,
+                               Scratch& scratch) {
   const Matrix& matrix = s.model.output;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
   const int window = rows.counts[kWindow], frames = rows.counts[kActive] * window;
   const size_t stride = static_cast<size_t>(matrix.chunks) * kChunkBytes;
   const uint4 *encoded[2] = {}, *prediction[2] = {};
@@ -127,7 +128,7 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
       for (int p = 0; p < kCount; ++p) {
         const uint4* at = weights + min(p, here - 1) * tile_stride;
         upper[p] = at[0];
-        lower[p] = at[32];
+        lower[p] = at[kLowerRow];
       }
       const uint4 left = hidden<T>(s.model.activation, e[i][0], g[i][0]);
 #pragma unroll
@@ -154,7 +155,7 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
   if (half < 2 && frame < frames) {
-    unsigned long long best = 0;
+    MaxKey best = 0;
 #pragma unroll
     for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
     atomicMax(keys + frame, best);
@@ -163,38 +164,39 @@ __device__ void look_at_tiles(const Search& s, const Rows& rows, const Tiles& ti
 
 /// How the blocks share the joint's work: a block keeps to one group of tiles, so that their
 /// weights can stay in its shared memory, and takes every `row_blocks`-th tile of frames.
-struct LookShare {
+struct JointShare {
   int groups, group_blocks, row_blocks;
-  __device__ explicit LookShare(const Matrix& output)
-      : groups((output.tiles + kGroup - 1) / kGroup),
+  __device__ explicit JointShare(const Matrix& output)
+      : groups(ceil_div(output.tiles, kGroup)),
         group_blocks(min(groups, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / group_blocks) {}
   __device__ int group() const { return blockIdx.x % group_blocks; }
 };
 
 template <class T>
-__device__ void look(const Search& s, const Rows& rows, const Tiles& tiles, Scratch& scratch) {
+__device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
+                               Scratch& scratch) {
   const int step = rows.counts[kSteps];
-  unsigned long long* next = keys_of(s, step + 1);  // last read two steps ago
+  MaxKey* next = keys_of(s, step + 1);  // last read two steps ago
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < 2 * s.key_rows; i += gridDim.x * kThreads)
     next[i] = 0;
-  const LookShare share(s.model.output);
+  const JointShare share(s.model.output);
   const int row_block = blockIdx.x / share.group_blocks;
   if (row_block >= share.row_blocks) return;
   const int frames = rows.counts[kActive] * rows.counts[kWindow];
-  const int column_tiles = (frames + kTileColumns - 1) / kTileColumns;
-  unsigned long long* keys = keys_of(s, step);
+  const int column_tiles = ceil_div(frames, kTileColumns);
+  MaxKey* keys = keys_of(s, step);
   const bool few = column_tiles * kGroup <= share.row_blocks;
   for (int group = share.group(); group < share.groups; group += share.group_blocks) {
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
       if (column < column_tiles && tile < s.model.output.tiles)
-        look_at_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+        evaluate_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }
     for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
-      look_at_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
-                               scratch);
+      evaluate_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
+                                scratch);
   }
 }
 

@@ -1,0 +1,7 @@
+#include "algorithms/decoders/greedy/fused_looping/element_kernels.cuh"
+
+namespace rtfx::fused {
+
+template ElementKernels element_kernels<__nv_bfloat16>();
+
+}  // namespace rtfx::fused

@@ -1,0 +1,23 @@
+// What code for both devices needs of the CUDA language. A compiler that does not know CUDA sees
+// plain C++.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define RTFX_DEVICE __device__
+#define RTFX_HOST_DEVICE __host__ __device__
+#define RTFX_UNROLL _Pragma("unroll")
+#else
+#define RTFX_DEVICE
+#define RTFX_HOST_DEVICE
+#define RTFX_UNROLL
+#endif
+
+namespace rtfx {
+
+/// Threads of a warp: they run together and may exchange registers. A lane is a thread's number in
+/// its warp.
+inline constexpr int32_t kWarpSize = 32;
+
+}  // namespace rtfx

@@ -1,0 +1,61 @@
+// Floats as unsigned integers of the same order, so that integer instructions (maximum over a warp,
+// atomic minimum) compare them; and keys that hold such a number above an index, so that among
+// equal values the index decides. top_k (algorithms/shared/beams/top_k.h) has the rule of max_key
+// in tensor operators.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "algorithms/gpu/host_device.h"
+
+namespace rtfx {
+
+namespace ordered_key {
+inline constexpr uint32_t kSign = 0x80000000u;
+inline constexpr uint32_t kNan = 0x7fc00000u;  // a positive one: above infinity
+}  // namespace ordered_key
+
+/// Ordered as the values are, -0 below 0. A NaN lies beyond the infinity of its sign.
+RTFX_DEVICE inline uint32_t ordered_bits(float value) {
+  uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof(bits));
+  return (bits & ordered_key::kSign) != 0 ? ~bits : bits | ordered_key::kSign;
+}
+
+/// The value of ordered_bits() or rank_of().
+RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
+  const uint32_t bits =
+      (ordered & ordered_key::kSign) != 0 ? ordered & ~ordered_key::kSign : ~ordered;
+  float value = 0;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+/// The same for a search for the greatest: -0 equals 0, and every NaN is the greatest value, as for
+/// LibTorch's max, so that it reaches the scores. Never 0 or ~0.
+RTFX_DEVICE inline uint32_t rank_of(float value) {
+  value += 0.0f;  // -0 becomes 0
+  uint32_t bits = ordered_key::kNan;
+  if (value == value) memcpy(&bits, &value, sizeof(bits));
+  return (bits & ordered_key::kSign) != 0 ? ~bits : bits | ordered_key::kSign;
+}
+
+/// The greater value has the greater key; among equal values the lower index has. No key is 0 or
+/// ~0.
+using MaxKey = unsigned long long;
+
+RTFX_DEVICE inline MaxKey max_key_of_rank(uint32_t rank, int32_t index) {
+  return MaxKey{rank} << 32 | (0xffffffffu - static_cast<uint32_t>(index));
+}
+RTFX_DEVICE inline MaxKey max_key(float value, int32_t index) {
+  return max_key_of_rank(rank_of(value), index);
+}
+RTFX_DEVICE inline int32_t index_of(MaxKey key) {
+  return static_cast<int32_t>(0xffffffffu - static_cast<uint32_t>(key));
+}
+RTFX_DEVICE inline float value_of(MaxKey key) {
+  return from_ordered_bits(static_cast<uint32_t>(key >> 32));
+}
+
+}  // namespace rtfx

@@ -1,0 +1,34 @@
+// Shared memory of a block of threads: how much a GPU has, and the error where that is too little.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace rtfx {
+
+/// Bytes that a block may have on a device, the __shared__ variables of its kernel included.
+struct SharedMemory {
+  int64_t by_default;  // any kernel
+  int64_t on_request;  // a kernel with cudaFuncAttributeMaxDynamicSharedMemorySize
+};
+
+/// Of the current device. Throws std::runtime_error without one.
+SharedMemory shared_memory();
+
+/// Bytes of the kernel's __shared__ variables.
+int64_t own_shared_bytes(const void* kernel);
+
+/// Bytes that a launch of the kernel may ask for beside them.
+int64_t most_launch_bytes(const void* kernel);
+
+/// Lets launches of the kernel ask for that many.
+void allow_launch_bytes(const void* kernel, int64_t bytes);
+
+/// Throws UserError where `needed` bytes are more than `available`. `what` needs them, "a beam of
+/// 9" say; `remedy` tells the user how to need less.
+void require_shared_memory(std::string_view where, std::string_view what, int64_t needed,
+                           int64_t available, std::string_view remedy);
+
+}  // namespace rtfx
