@@ -12,7 +12,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/options.h"
-#include "models/config.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx {
 

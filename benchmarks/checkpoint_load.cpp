@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "models/acoustic_model.h"
+#include "models/load_checkpoint.h"
 
 namespace {
 
@@ -66,7 +67,7 @@ void load(benchmark::State& state, at::Device device, at::ScalarType dtype, bool
     forget_peak();
     const double before = status_bytes("VmRSS");
     state.ResumeTiming();
-    const rtfx::Checkpoint checkpoint = rtfx::Checkpoint::load(checkpoint_file);
+    const rtfx::Checkpoint checkpoint = rtfx::load_checkpoint(checkpoint_file);
     const auto model = rtfx::AcousticModel::build(checkpoint, device, dtype);
     // A view of the file is loaded once its pages are. Not all stay views: the model joins the maps
     // of queries, keys and values.

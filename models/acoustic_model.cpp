@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "models/weight_reader.h"
+#include "models/checkpoint/weight_reader.h"
 
 namespace rtfx {
 

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "models/checkpoint.h"
-#include "models/config.h"
-#include "models/ctc_head.h"
-#include "models/encoder.h"
-#include "models/features.h"
-#include "models/joint.h"
-#include "models/prediction_network.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/config.h"
+#include "models/encoder/encoder.h"
+#include "models/encoder/features.h"
+#include "models/heads/ctc_head.h"
+#include "models/heads/joint.h"
+#include "models/heads/prediction_network.h"
 #include "models/synthetic.h"
 
 namespace rtfx {

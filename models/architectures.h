@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/config.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx {
 

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "models/architectures.h"
-#include "models/checkpoint.h"
-#include "models/encoder.h"
-#include "models/features.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/encoder/encoder.h"
+#include "models/encoder/features.h"
 
 namespace rtfx {
 

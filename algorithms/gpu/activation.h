@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "algorithms/gpu/host_device.h"
-#include "models/activation.h"
+#include "models/heads/activation.h"
 
 namespace rtfx {
 

@@ -8,7 +8,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/exit_code.h"
-#include "models/checkpoint.h"
+#include "models/load_checkpoint.h"
 #include "models/tokenizers/sentencepiece.h"
 #include "models/tokenizers/tokenizer_json.h"
 #include "models/tokenizers/wordpiece.h"
@@ -31,7 +31,7 @@ void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   const auto ending = path.extension();
   if (ending == ".nemo" || std::filesystem::is_directory(path))
-    return Checkpoint::load(path).tokenizer;
+    return load_checkpoint(path).tokenizer;
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), {}};
   if (!in || bytes.empty()) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 

@@ -8,6 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "base/exit_code.h"
+#include "models/load_checkpoint.h"
 
 namespace rtfx {
 namespace {
@@ -205,7 +206,7 @@ json describe_model(const Checkpoint& c) {
 }
 
 int inspect(const std::filesystem::path& model, bool as_json) {
-  json record = describe_model(Checkpoint::load(model));
+  json record = describe_model(load_checkpoint(model));
   record["file"] = model.string();
   if (as_json) {
     fmt::print("{}\n", record.dump(2, ' ', false, json::error_handler_t::replace));

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
 

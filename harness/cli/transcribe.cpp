@@ -17,6 +17,7 @@
 #include "harness/results/journal.h"
 #include "harness/run/hypothesis_json.h"
 #include "harness/run/pipeline.h"
+#include "models/load_checkpoint.h"
 
 namespace rtfx {
 namespace {
@@ -80,7 +81,7 @@ int transcribe(const TranscribeOptions& given) {
   options.files = expand(given.files);
   const at::Device device = parse_device(options.device, "--device");
   const c10::OptionalDeviceGuard guard(device);
-  const Checkpoint checkpoint = Checkpoint::load(options.model, options.att_context_size);
+  const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
   for (const std::string& notice : checkpoint.notices) {
     fmt::print(stderr, "rtfx: notice: {}: {}\n", options.model.string(), notice);
   }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/hypotheses.h"
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 

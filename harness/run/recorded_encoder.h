@@ -23,7 +23,7 @@ class RecordedEncoder {
   RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);
   ~RecordedEncoder();
 
-  /// As Encoder takes and gives them (models/encoder.h); equal to it up to the rounding of
+  /// As Encoder takes and gives them (models/encoder/encoder.h); equal to it up to the rounding of
   /// differently shaped products. The result is the caller's. Does not wait but to record.
   Encoded operator()(const Features& features);
 

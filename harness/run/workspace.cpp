@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
 #include "harness/machine/device.h"
+#include "models/load_checkpoint.h"
 
 namespace rtfx {
 
@@ -26,7 +27,7 @@ void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
 
 Checkpoint load_model(const ModelSource& source) {
   if (!source.fallback || std::filesystem::exists(source.path))
-    return Checkpoint::load(source.path, source.att_context_size);
+    return load_checkpoint(source.path, source.att_context_size);
   const auto& [encoder, decoder] = *source.fallback;
   if (!std::filesystem::exists(decoder)) {
     throw UserError(source.path.string(),
@@ -35,7 +36,7 @@ Checkpoint load_model(const ModelSource& source) {
                     "models.N.fallback.decoder");
   }
   Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"),
-                                         Checkpoint::load(decoder), decoder.string());
+                                         load_checkpoint(decoder), decoder.string());
   made.notices.insert(
       made.notices.begin(),
       fmt::format("no such file; {} instead: encoder '{}' of random weights, frames "

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "models/config_reader.h"
 #include "models/formats/archive.h"
 #include "models/formats/torch_weights.h"
+#include "models/settings/config_reader.h"
 #include "models/tokenizers/aggregate.h"
 #include "models/tokenizers/characters.h"
 #include "models/tokenizers/sentencepiece.h"

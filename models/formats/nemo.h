@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
 

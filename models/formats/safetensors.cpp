@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "models/formats/mapped_tensor.h"
+#include "models/checkpoint/mapped_tensor.h"
 
 namespace rtfx {
 namespace {

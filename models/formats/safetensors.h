@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/mapped_file.h"
-#include "models/state_dict.h"
+#include "models/checkpoint/state_dict.h"
 
 namespace rtfx {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "models/formats/mapped_tensor.h"
-#include "models/state_dict.h"
+#include "models/checkpoint/mapped_tensor.h"
+#include "models/checkpoint/state_dict.h"
 
 namespace rtfx {
 

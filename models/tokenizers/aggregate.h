@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 

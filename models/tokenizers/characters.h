@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 

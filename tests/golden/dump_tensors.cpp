@@ -11,6 +11,7 @@
 
 #include "datasets/audio.h"
 #include "models/acoustic_model.h"
+#include "models/load_checkpoint.h"
 
 int main(int argc, char** argv) {
   if (argc < 4) {
@@ -19,7 +20,7 @@ int main(int argc, char** argv) {
   }
   const c10::InferenceMode inference;
   const auto model =
-      rtfx::AcousticModel::build(rtfx::Checkpoint::load(argv[1]), at::kCPU, at::kFloat);
+      rtfx::AcousticModel::build(rtfx::load_checkpoint(argv[1]), at::kCPU, at::kFloat);
   c10::Dict<std::string, c10::Dict<std::string, at::Tensor>> result;
   for (int i = 3; i < argc; ++i) {
     rtfx::Audio audio = rtfx::read_audio(argv[i]);

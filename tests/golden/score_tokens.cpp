@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) {
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   }
   const c10::InferenceMode inference;
   const bool all = argc > 3;
-  const auto lm = rtfx::NgramLm::load(argv[1], std::stoll(argv[2]), {.normalize_unk = false});
+  const auto lm = rtfx::load_ngram_lm(argv[1], std::stoll(argv[2]), {.normalize_unk = false});
   const auto numbers = [](const at::Tensor& values) {
     const at::Tensor flat = values.reshape(-1).contiguous();
     const float* begin = flat.const_data_ptr<float>();

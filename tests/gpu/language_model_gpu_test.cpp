@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/gpu/sync_debug.h"
-#include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -28,7 +28,7 @@ TEST_F(GpuLanguageModel, EvaluationEqualsTheCpu) {
     const int order = 2 + trial % 4, vocabulary = order < 4 ? 300 : 7;
     const auto file = write(
         "lm.arpa", to_arpa(random_ngrams(random, order, vocabulary), TokenForm::number, random));
-    const NgramLm cpu = NgramLm::load(file, vocabulary, {}), gpu = cpu.to(device_);
+    const NgramLm cpu = load_ngram_lm(file, vocabulary, {}), gpu = cpu.to(device_);
     const int64_t all_states = cpu.arrays().context.size(0);
     for (const int64_t rows : {0, 1, 200}) {
       const at::Tensor states = at::randint(0, all_states, {rows}, at::kInt);

@@ -10,6 +10,7 @@
 #include "models/formats/archive.h"
 #include "models/formats/pickle.h"
 #include "models/formats/safetensors.h"
+#include "models/load_checkpoint.h"
 #include "tests/mutations/mutator.h"
 
 namespace rtfx {
@@ -65,7 +66,7 @@ void use_model(const Checkpoint& checkpoint) {
 
 void load_file(const std::string& bytes) {
   const MemoryFile file(bytes);
-  use_model(Checkpoint::load(file.path()));
+  use_model(load_checkpoint(file.path()));
 }
 
 /// Everything but the weights: the tar's headers, the YAML, the pickle, the zip's directory.
@@ -166,7 +167,7 @@ TEST_P(HuggingFaceMutation, IsReadOrRefused) {
     const MemoryFile file(damaged);
     fs::remove(folder / GetParam());
     fs::create_symlink(file.path(), folder / GetParam());
-    use_model(Checkpoint::load(folder));
+    use_model(load_checkpoint(folder));
   });
   fs::remove_all(folder);
   EXPECT_GT(counts.refused, 100);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "models/contexts.h"
+#include "models/settings/contexts.h"
 
 namespace rtfx::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 
 namespace rtfx::test {
 
@@ -25,7 +25,7 @@ class SmallLm {
                             "\\2-grams:\n-0.2\t<s> 0\t-0.1\n-0.4\t0 1\t-0.25\n-0.9\t1 1\n"
                             "-0.3\t1 </s>\n\n"
                             "\\3-grams:\n-0.15\t<s> 0 1\n-0.35\t0 1 1\n\n\\end\\\n";
-    lm_.emplace(NgramLm::load(path_, vocabulary, {}));
+    lm_.emplace(load_ngram_lm(path_, vocabulary, {}));
   }
   ~SmallLm() { std::filesystem::remove(path_); }
   SmallLm(const SmallLm&) = delete;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 
@@ -105,7 +106,7 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
                    options.normalize_unk, model.device.str()};
   std::shared_ptr<const NgramLm>& lm = loaded[key];
   if (!lm) {
-    const NgramLm read = NgramLm::load(
+    const NgramLm read = load_ngram_lm(
         path, vocabulary, {options.normalize_unk, options.cache, options.memory_limit_mib << 20});
     if (const int64_t unknown = read.unknown_tokens(); 2 * unknown > vocabulary) {
       fmt::print(stderr,

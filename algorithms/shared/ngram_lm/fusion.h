@@ -36,7 +36,7 @@ struct LmOptions {
   std::string blank_scoring = "lm_weighted_full";  // or "no_score"
   std::string pruning = "late";                    // or "early"
   double blank_eps = 1e-2;    // 1 - p_b counts as no less than this in ln(1 - p_b)
-  bool normalize_unk = true;  // see NgramLm::LoadOptions, and the two below too
+  bool normalize_unk = true;  // see LoadLmOptions, and the two below too
   bool cache = false;
   int64_t memory_limit_mib = 0;
 };

@@ -5,37 +5,12 @@
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "algorithms/shared/ngram_lm/advance_row.h"
-#include "algorithms/shared/ngram_lm/binary_lm.h"
 #include "algorithms/shared/ngram_lm/kernels.h"
-#include "algorithms/shared/ngram_lm/ngram_builder.h"
 #include "base/error.h"
-#include "base/sha256.h"
 
 namespace rtfx {
 namespace {
-
-NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary,
-                           int64_t memory_limit) {
-  const std::filesystem::path copy = binary_copy_of(path);
-  const std::string checksum = sha256_file(path);
-  if (is_binary_lm(copy)) {
-    try {
-      return read_binary_lm(copy, vocabulary, checksum, memory_limit);
-    } catch (const UserError&) {
-      // Of an earlier file, or damaged: what follows replaces it, or says what is wrong.
-    }
-  }
-  NgramLm lm = build_from_arpa(path, vocabulary, memory_limit);
-  try {
-    write_binary_lm(lm, copy, checksum);
-  } catch (const UserError& e) {
-    fmt::print(stderr, "rtfx: notice: {}\n", e.what());
-  }
-  return lm;
-}
 
 void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scores,
              const at::Tensor& next) {
@@ -88,21 +63,6 @@ void check_lm_size(const std::string& where, int64_t arcs, int64_t states, int64
                   fmt::format("the language model needs {:.1f} MiB, the limit is {:.1f} MiB",
                               mib(bytes), mib(limit)),
                   "raise memory_limit_mib, or prune the model");
-}
-
-NgramLm NgramLm::load(const std::filesystem::path& path, int64_t vocabulary,
-                      const LoadOptions& options) {
-  const int64_t limit = options.memory_limit;
-  NgramLm lm = is_binary_lm(path) ? read_binary_lm(path, vocabulary, "", limit)
-               : options.cache    ? read_through_cache(path, vocabulary, limit)
-                                  : build_from_arpa(path, vocabulary, limit);
-  const int64_t unknown = lm.unknown_tokens();
-  if (options.normalize_unk && unknown > 1) {
-    const at::Tensor weights = lm.arrays_.arc_weight.narrow(0, 0, vocabulary);
-    const at::Tensor is_unknown = lm.arrays_.arc_to.narrow(0, 0, vocabulary) == 0;
-    weights.sub_(is_unknown * static_cast<float>(std::log(static_cast<double>(unknown))));
-  }
-  return lm;
 }
 
 NgramLm::NgramLm(NgramArrays arrays, int64_t vocabulary, int64_t order)

@@ -15,7 +15,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 #include "algorithms/shared/ngram_lm/view.h"
@@ -49,19 +48,6 @@ void check_lm_size(const std::string& where, int64_t arcs, int64_t states, int64
 class NgramLm {
  public:
   static constexpr int64_t kMaxOrder = kMaxLmOrder;
-
-  /// Reads an ARPA file (plain or gzip) or a binary copy of one (binary_lm.h) onto the CPU.
-  ///
-  /// Tokens in the file are ids below `vocabulary`, in one of two forms: decimal numbers, or single
-  /// characters with code point id + 100, as NeMo's scripts train them. Throws UserError with file
-  /// and line for everything that is not a language model over these tokens.
-  struct LoadOptions {
-    bool normalize_unk = true;  // unknown tokens share p(<unk>) evenly instead of having it each
-    bool cache = false;         // keep a binary copy beside the file and read that the next time
-    int64_t memory_limit = 0;   // bytes; 0: none. Checked before anything is allocated
-  };
-  static NgramLm load(const std::filesystem::path& path, int64_t vocabulary,
-                      const LoadOptions& options);
 
   /// `order`: of the longest n-grams, 2 to kMaxOrder.
   NgramLm(NgramArrays arrays, int64_t vocabulary, int64_t order);

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text_lines.h"
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithms/shared/wfst/transducer_arcs.h"
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "algorithms/shared/ngram_lm/fusion.h"
-#include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "tests/support/ngram_table.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -30,7 +30,7 @@ class BadLanguageModel : public TempFolder {
 
   std::string complaint(const std::string& text, int64_t vocabulary = 4) {
     const auto file = write("lm.arpa", text);
-    return user_error([&] { NgramLm::load(file, vocabulary, {}); });
+    return user_error([&] { load_ngram_lm(file, vocabulary, {}); });
   }
 
   /// A well-formed file with these n-grams, one list per order.
@@ -105,13 +105,13 @@ TEST_F(BadLanguageModel, OrdersThatAreNotSupported) {
 TEST_F(BadLanguageModel, TooLarge) {
   // 9 arcs of 12 B (4 tokens, 3 2-grams) and 7 states of 24 B.
   const char* file = "tests/data/two_gram.arpa";
-  EXPECT_EQ(user_error([&] { NgramLm::load(file, 4, {.memory_limit = 252}); }), "(no UserError)");
-  EXPECT_HAS(user_error([&] { NgramLm::load(file, 4, {.memory_limit = 251}); }), "needs 0.0 MiB");
+  EXPECT_EQ(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 252}); }), "(no UserError)");
+  EXPECT_HAS(user_error([&] { load_ngram_lm(file, 4, {.memory_limit = 251}); }), "needs 0.0 MiB");
 }
 
 TEST_F(BadLanguageModel, FilesThatCannotBeRead) {
   const auto load = [](const std::filesystem::path& file) {
-    return user_error([&] { NgramLm::load(file, 4, {}); });
+    return user_error([&] { load_ngram_lm(file, 4, {}); });
   };
   EXPECT_HAS(load(path("none.arpa")), "no such file");
   EXPECT_HAS(load(path("")), "is a directory");

@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
+#include "models/load_checkpoint.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"
 
@@ -152,7 +153,7 @@ TEST_F(CtcWfstCpuTest, NamesTheLineOfABadBoost) {
 }
 
 TEST_F(CtcWfstCpuTest, RefusesAGraphOfAnotherTokenizer) {
-  const auto quickstart = Checkpoint::load("models/quickstart/quickstart-rnnt.nemo");
+  const auto quickstart = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
   const auto graph_of = [](const std::string& tokenizer, int32_t tokens) {
     TransducerArcs t;
     t.states = 1;

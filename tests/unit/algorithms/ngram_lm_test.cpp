@@ -1,13 +1,12 @@
 // N-gram language models: a worked example, and random models in both written forms against the
 // definition of back-off.
-#include "algorithms/shared/ngram_lm/ngram_lm.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "algorithms/shared/ngram_lm/binary_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/sha256.h"
 #include "tests/support/ngram_table.h"
 #include "tests/unit/datasets/temp_folder.h"
@@ -39,7 +38,7 @@ void expect_near(const at::Tensor& found, const std::vector<double>& expected) {
 at::Tensor states_of(const std::vector<int32_t>& states) { return at::tensor(states, at::kInt); }
 
 TEST(NgramLm, WorkedExample) {
-  const NgramLm lm = NgramLm::load(kTwoGram, 4, {.normalize_unk = false});
+  const NgramLm lm = load_ngram_lm(kTwoGram, 4, {.normalize_unk = false});
   EXPECT_EQ(lm.order(), 2);
   EXPECT_EQ(lm.unknown_tokens(), 2);
   const auto start = lm.advance(lm.initial_states(1));
@@ -51,7 +50,7 @@ TEST(NgramLm, WorkedExample) {
   const at::Tensor ends = at::cat({next.narrow(0, 1, 1), next.narrow(0, 0, 1), states_of({1})});
   expect_near(lm.final_scores(ends), {-0.6908, -2.0723, -2.3026});
 
-  const NgramLm shared = NgramLm::load(kTwoGram, 4, {.normalize_unk = true});
+  const NgramLm shared = load_ngram_lm(kTwoGram, 4, {.normalize_unk = true});
   expect_near(shared.scores(shared.initial_states(1))[0], {-0.4605, -2.5328, -3.9168, -3.9168});
 }
 
@@ -96,7 +95,7 @@ TEST_F(NgramFiles, RandomModelsEqualTheDefinition) {
     // Characters of one and of two bytes; the ids that are white space in Unicode, 33 and 60, too.
     const NgramTable table = random_ngrams(random, order, order < 4 ? 65 - trial % 3 : 7);
     const auto file = write("lm.arpa", to_arpa(table, form, random));
-    const NgramLm lm = NgramLm::load(file, table.vocabulary, {.normalize_unk = false});
+    const NgramLm lm = load_ngram_lm(file, table.vocabulary, {.normalize_unk = false});
     EXPECT_EQ(lm.order(), order);
     for (int walk = 0; walk < 6; ++walk) compare_along_walk(lm, table, walk % 2 == 0, random);
   }
@@ -106,7 +105,7 @@ TEST_F(NgramFiles, RowsDoNotDependOnEachOther) {
   std::mt19937 random(6);
   const NgramTable table = random_ngrams(random, 4, 9);
   const NgramLm lm =
-      NgramLm::load(write("lm.arpa", to_arpa(table, TokenForm::number, random)), 9, {});
+      load_ngram_lm(write("lm.arpa", to_arpa(table, TokenForm::number, random)), 9, {});
   const at::Tensor states = at::randint(0, lm.arrays().context.size(0), {40}, at::kInt);
   const auto together = lm.advance(states);
   const auto labels = at::randint(0, 9, {40}, at::kLong);
@@ -137,23 +136,23 @@ TEST_F(NgramFiles, ABinaryCopyIsTheSameModel) {
   const auto text = [&] { return to_arpa(random_ngrams(random, 3, 9), TokenForm::number, random); };
   const auto file = write("lm.arpa", text());
   const auto copy = path("lm.arpa.ngpulm");
-  const NgramLm::LoadOptions cached{.cache = true};
-  const NgramLm lm = NgramLm::load(file, 9, {});
+  const LoadLmOptions cached{.cache = true};
+  const NgramLm lm = load_ngram_lm(file, 9, {});
   EXPECT_FALSE(std::filesystem::exists(copy));  // only when asked for
-  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), lm));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), lm));
   ASSERT_TRUE(is_binary_lm(copy));
-  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), lm));
-  EXPECT_TRUE(same_arrays(NgramLm::load(copy, 9, {}), lm));  // by itself, too
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), lm));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), lm));  // by itself, too
 
   // It is read: a copy that claims to be of this file is believed.
-  const NgramLm other = NgramLm::load(write("other.arpa", text()), 9, {.normalize_unk = false});
+  const NgramLm other = load_ngram_lm(write("other.arpa", text()), 9, {.normalize_unk = false});
   write_binary_lm(other, copy, sha256_file(file));
-  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, {.normalize_unk = false, .cache = true}), other));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.normalize_unk = false, .cache = true}), other));
 
   // Of a file that has changed, it is made again.
   write("lm.arpa", text());
-  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, cached), NgramLm::load(file, 9, {})));
-  EXPECT_TRUE(same_arrays(NgramLm::load(copy, 9, {}), NgramLm::load(file, 9, {})));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), load_ngram_lm(file, 9, {})));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), load_ngram_lm(file, 9, {})));
 }
 
 TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
@@ -161,18 +160,18 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
     std::mt19937 random(8);
     return to_arpa(random_ngrams(random, 3, 9), TokenForm::number, random);
   }());
-  const NgramLm lm = NgramLm::load(file, 9, {.cache = true});
+  const NgramLm lm = load_ngram_lm(file, 9, {.cache = true});
   const auto copy = binary_copy_of(file);
   std::string bytes(std::filesystem::file_size(copy), '\0');
   std::ifstream(copy, std::ios::binary)
       .read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  const auto complaint = [&] { return user_error([&] { NgramLm::load(copy, 9, {}); }); };
+  const auto complaint = [&] { return user_error([&] { load_ngram_lm(copy, 9, {}); }); };
 
   std::string flipped = bytes;
   flipped[bytes.size() - 5] ^= 1;
   write("lm.arpa.ngpulm", flipped);
   EXPECT_HAS(complaint(), "damaged");
-  EXPECT_TRUE(same_arrays(NgramLm::load(file, 9, {.cache = true}), lm));
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
   EXPECT_EQ(complaint(), "(no UserError)");
 
   write("lm.arpa.ngpulm", bytes.substr(0, bytes.size() - 4));
@@ -184,9 +183,9 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   write("lm.arpa.ngpulm", newer);
   EXPECT_HAS(complaint(), "version 77");
   write("lm.arpa.ngpulm", bytes);
-  EXPECT_HAS(user_error([&] { NgramLm::load(copy, 10, {}); }),
+  EXPECT_HAS(user_error([&] { load_ngram_lm(copy, 10, {}); }),
              "9 tokens, the acoustic model has 10");
-  EXPECT_HAS(user_error([&] { NgramLm::load(copy, 9, {.memory_limit = 100}); }), "MiB");
+  EXPECT_HAS(user_error([&] { load_ngram_lm(copy, 9, {.memory_limit = 100}); }), "MiB");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
-#include "models/checkpoint.h"
+#include "models/load_checkpoint.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {
@@ -21,7 +21,7 @@ struct SmallLexicon {
   const char* lexicon_file = "tests/data/words.lexicon";
   const char* arpa = "tests/data/words.arpa";
   std::shared_ptr<const Tokenizer> tokenizer =
-      Checkpoint::load("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+      load_checkpoint("models/quickstart/quickstart-rnnt.nemo").tokenizer;
   int64_t dropped = 0;
   Lexicon lexicon = read_lexicon(lexicon_file, *tokenizer, arpa_words(arpa), false, &dropped);
   int32_t backoff = static_cast<int32_t>(lexicon.size()) + 1;

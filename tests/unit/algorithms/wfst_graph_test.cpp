@@ -8,7 +8,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/lexicon.h"
 #include "base/error.h"
-#include "models/checkpoint.h"
+#include "models/load_checkpoint.h"
 #include "models/tokenizers/characters.h"
 #include "tests/support/wfst_cases.h"
 
@@ -21,7 +21,7 @@ const char* const kLexicon = "tests/data/words.lexicon";
 const char* const kArpa = "tests/data/words.arpa";
 
 const Tokenizer& tokenizer() {
-  static const auto loaded = Checkpoint::load("models/quickstart/quickstart-rnnt.nemo").tokenizer;
+  static const auto loaded = load_checkpoint("models/quickstart/quickstart-rnnt.nemo").tokenizer;
   return *loaded;
 }
 

@@ -1,5 +1,5 @@
 // Attention of every kind against its definition: all pairs of frames, one score at a time.
-#include "models/attention.h"
+#include "models/encoder/attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 #include <functional>
 #include <optional>
 
-#include "models/contexts.h"
+#include "models/encoder/make_attention.h"
+#include "models/settings/contexts.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "models/config_reader.h"
-#include "models/state_dict.h"
+#include "models/checkpoint/state_dict.h"
+#include "models/settings/config_reader.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

@@ -1,5 +1,5 @@
 // What attention contexts mean, and which are none.
-#include "models/contexts.h"
+#include "models/settings/contexts.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "models/conformer_layer.h"
-#include "models/subsampling.h"
+#include "models/encoder/conformer_layer.h"
+#include "models/encoder/subsampling.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 

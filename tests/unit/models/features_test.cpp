@@ -1,6 +1,6 @@
 // Log-mel features: published constants, lengths, and independence from whatever lies in the
 // padding.
-#include "models/features.h"
+#include "models/encoder/features.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,13 @@
 // Local attention with global frames, one utterance at a time, against NeMo's own steps.
-#include "models/global_attention.h"
+#include "models/encoder/global_attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "models/contexts.h"
+#include "models/encoder/make_attention.h"
+#include "models/settings/contexts.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

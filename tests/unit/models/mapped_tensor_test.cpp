@@ -1,5 +1,5 @@
 // Views of stored bytes: which of them a storage can bear.
-#include "models/formats/mapped_tensor.h"
+#include "models/checkpoint/mapped_tensor.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

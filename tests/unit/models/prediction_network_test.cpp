@@ -1,5 +1,5 @@
 // LSTM and stateless prediction networks against worked values.
-#include "models/prediction_network.h"
+#include "models/heads/prediction_network.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "models/config_reader.h"
+#include "models/settings/config_reader.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

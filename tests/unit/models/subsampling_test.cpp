@@ -1,10 +1,10 @@
 // What makes encoder frames of feature frames, against convolutions written out.
-#include "models/subsampling.h"
+#include "models/encoder/subsampling.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "models/reduction.h"
+#include "models/encoder/reduction.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

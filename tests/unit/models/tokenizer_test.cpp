@@ -1,5 +1,5 @@
 // Texts as NeMo 3.0.0 and transformers 5.23 write them for the same vocabularies and ids.
-#include "models/tokenizer.h"
+#include "models/tokenizers/tokenizer.h"
 
 #include <gtest/gtest.h>
 

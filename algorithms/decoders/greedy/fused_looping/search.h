@@ -17,7 +17,7 @@
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/gpu/precision.h"
 #include "algorithms/gpu/rounding.h"
-#include "models/activation.h"
+#include "models/heads/activation.h"
 
 namespace rtfx::fused {
 

@@ -1,0 +1,152 @@
+#include "models/encoder/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace rtfx {
+namespace {
+
+/// Queries per block with limited context, or one chunk where that is longer.
+constexpr int64_t kQueryBlock = 512;
+
+/// positions [P] -> [P, width], in float32.
+at::Tensor sinusoids(const at::Tensor& positions, int64_t width) {
+  const double rate = -std::log(10000.0) / static_cast<double>(width);
+  const at::Tensor rates = (at::arange(0, width, 2, positions.options()) * rate).exp();
+  const at::Tensor angles = positions.unsqueeze(1) * rates;
+  return at::stack({angles.sin(), angles.cos()}, 2).flatten(1);
+}
+
+/// frames - 1 down to -(frames - 1).
+at::Tensor distances(int64_t frames, const at::TensorOptions& options) {
+  return at::arange(frames - 1, -frames, -1, options.dtype(at::kFloat));
+}
+
+}  // namespace
+
+at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
+  return sinusoids(distances(frames, options), width).to(options.dtype());
+}
+
+at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t right,
+                           const at::TensorOptions& options) {
+  if (left == right) return relative_positions(frames, width, options);
+  const int64_t side = std::max(left, right);
+  const at::Tensor distance = distances(frames, options);
+  const at::Tensor column = side - distance;  // of NeMo's scores, 0 to 2 side
+  const at::Tensor first = column < left, last = column >= 2 * side - right;
+  const at::Tensor position = at::where(first, left - column, 2 * side - right - column);
+  const at::Tensor known = first.logical_or(last).unsqueeze(1);
+  return (sinusoids(position, width) * known).to(options.dtype());
+}
+
+at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
+  return sinusoids(at::arange(frames, options.dtype(at::kFloat)), width).to(options.dtype());
+}
+
+at::Tensor relative_shift(const at::Tensor& scores, int64_t keys) {
+  const at::Tensor dense = scores.contiguous();
+  const int64_t queries = dense.size(-2), positions = dense.size(-1);
+  auto sizes = dense.sizes().vec();
+  auto strides = dense.strides().vec();
+  sizes.back() = keys;
+  strides[strides.size() - 2] = positions - 1;
+  return dense.as_strided(sizes, strides, dense.storage_offset() + queries - 1);
+}
+
+Attention::Attention(const EncoderConfig& config, const WeightReader& reader)
+    : heads_(config.heads),
+      head_width_(config.width / config.heads),
+      scale_(1.0 / std::sqrt(static_cast<double>(head_width_))),
+      left_(config.left_context),
+      right_(config.right_context),
+      chunk_(config.chunk),
+      qkv_weight_(reader.joined({"linear_q.weight", "linear_k.weight", "linear_v.weight"})),
+      qkv_bias_(reader.joined({"linear_q.bias", "linear_k.bias", "linear_v.bias"})),
+      out_weight_(reader.get("linear_out.weight")),
+      out_bias_(reader.optional("linear_out.bias")) {}
+
+at::Tensor Attention::operator()(const at::Tensor& x, const at::Tensor& key_mask,
+                                 const at::Tensor& positions) const {
+  const Heads heads = project(x);
+  std::vector<at::Tensor> contexts;
+  for (const Block& block : blocks(x.size(1))) {
+    const at::Tensor added = bias(heads, key_mask, positions, block);
+    contexts.push_back(at::scaled_dot_product_attention(
+        biased(heads.q.narrow(2, block.query, block.queries)),
+        heads.k.narrow(2, block.key, block.keys), heads.v.narrow(2, block.key, block.keys), added,
+        0.0, false, scale_));
+  }
+  return merge(contexts);
+}
+
+Attention::Heads Attention::project(const at::Tensor& x) const {
+  const at::Tensor qkv = at::linear(x, qkv_weight_, qkv_bias_)
+                             .view({x.size(0), x.size(1), 3, heads_, head_width_})
+                             .permute({2, 0, 3, 1, 4});
+  return {qkv[0], qkv[1], qkv[2]};
+}
+
+std::vector<Attention::Block> Attention::blocks(int64_t frames) const {
+  if (left_ < 0 && right_ < 0) return {{0, frames, 0, frames}};
+  const int64_t step = std::max<int64_t>(1, kQueryBlock / chunk_) * chunk_;
+  std::vector<Block> all;
+  for (int64_t begin = 0; begin < frames; begin += step) {
+    Block block{begin, std::min(step, frames - begin), 0, frames};
+    if (left_ >= 0) block.key = std::max<int64_t>(0, begin - left_);
+    // The last chunk of the block is whole but at the end of the batch.
+    const int64_t end = right_ >= 0 ? std::min(frames, begin + step + right_) : frames;
+    block.keys = end - block.key;
+    all.push_back(block);
+  }
+  return all;
+}
+
+at::Tensor Attention::merge(const std::vector<at::Tensor>& contexts) const {
+  const at::Tensor context = contexts.size() == 1 ? contexts.front() : at::cat(contexts, 2);
+  return at::linear(
+      context.transpose(1, 2).reshape({context.size(0), context.size(2), heads_ * head_width_}),
+      out_weight_, out_bias_);
+}
+
+at::Tensor Attention::visible(const at::Tensor& key_mask, const Block& block) const {
+  at::Tensor seen = key_mask.narrow(1, block.key, block.keys).unsqueeze(1).unsqueeze(2);
+  if (left_ < 0 && right_ < 0) return seen;
+  const auto index = at::TensorOptions(at::kLong).device(key_mask.device());
+  at::Tensor chunk = at::arange(block.query, block.query + block.queries, index).unsqueeze(1);
+  if (chunk_ > 1) chunk = at::floor_divide(chunk, chunk_) * chunk_;
+  // Of the first frame of the query's chunk to the key.
+  const at::Tensor distance =
+      chunk - at::arange(block.key, block.key + block.keys, index).unsqueeze(0);
+  if (left_ >= 0) seen = seen.logical_and(distance <= left_);
+  if (right_ >= 0) seen = seen.logical_and(distance > -chunk_ - right_);
+  return seen;
+}
+
+at::Tensor Attention::bias(const Heads& heads, const at::Tensor& key_mask,
+                           const at::Tensor& /*positions*/, const Block& block) const {
+  const at::Tensor seen = visible(key_mask, block);
+  return at::zeros(seen.sizes(), heads.q.options()).masked_fill_(seen.logical_not(), kMaskedScore);
+}
+
+RelativeAttention::RelativeAttention(const EncoderConfig& config, const WeightReader& reader)
+    : Attention(config, reader),
+      position_weight_(reader.get("linear_pos.weight")),
+      bias_u_(reader.get("pos_bias_u").unsqueeze(1)),
+      bias_v_(reader.get("pos_bias_v").unsqueeze(1)) {}
+
+at::Tensor RelativeAttention::bias(const Heads& heads, const at::Tensor& key_mask,
+                                   const at::Tensor& positions, const Block& block) const {
+  const int64_t first = block.query + block.queries - 1 - block.key;
+  const int64_t last = block.query - (block.key + block.keys - 1);
+  const at::Tensor table = positions.narrow(0, heads.q.size(2) - 1 - first, first - last + 1);
+  const at::Tensor p =
+      at::linear(table, position_weight_).view({-1, heads_, head_width_}).permute({1, 2, 0});
+  const at::Tensor query = heads.q.narrow(2, block.query, block.queries);
+  at::Tensor scores = relative_shift(at::matmul(query + bias_v_, p), block.keys) * scale_;
+  return scores.masked_fill_(visible(key_mask, block).logical_not(), kMaskedScore);
+}
+
+}  // namespace rtfx

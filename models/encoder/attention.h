@@ -1,0 +1,97 @@
+// Multi-head self-attention: with relative positions (Dai et al. 2019) or none of its own, over all
+// frames, a window or chunks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "models/checkpoint/weight_reader.h"
+
+namespace rtfx {
+
+/// Sinusoidal embeddings of the relative positions of `frames` frames to each other, frames - 1 to
+/// -(frames - 1): [2 frames - 1, width]; positive = key to the left of the query. Computed in
+/// float32 on the device of `options`, then cast to its dtype. Does not synchronise.
+at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOptions& options);
+
+/// relative_positions() as NeMo's local attention has it for a window [left, right]: the same where
+/// the sides are equal. Where they are not, NeMo adds the biases of its left + right + 1 positions
+/// to the outermost columns of 2 max(left, right) + 1, so that a distance gets another one's
+/// position, or none (zeros). Rows of distances beyond the window do not matter.
+at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t right,
+                           const at::TensorOptions& options);
+
+/// Sinusoidal embeddings of the positions 0 to frames - 1: [frames, width].
+at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options);
+
+/// scores [..., Q, P] over relative positions, descending from `Q - 1 - k0` for key k0 = 0, become
+/// scores [..., Q, keys]: element (i, j) is column Q - 1 - i + j. A strided view, no copy.
+at::Tensor relative_shift(const at::Tensor& scores, int64_t keys);
+
+/// Large enough that exp() of it is zero in every dtype, finite so that a row without any key gives
+/// a mean instead of NaN.
+constexpr double kMaskedScore = -1e4;
+
+/// Without positions: those of its input are all that it knows.
+class Attention {
+ public:
+  Attention(const EncoderConfig& config, const WeightReader& reader);
+  virtual ~Attention() = default;
+
+  /// x [B, T', d], key_mask [B, T'] bool (true = a frame of the utterance), positions as
+  /// relative_positions(T', d) or local_positions() gives them, like x -> [B, T', d].
+  /// A limited context is evaluated in blocks of queries, whole chunks each: memory grows with T'
+  /// times the context instead of T' squared.
+  virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& key_mask,
+                                const at::Tensor& positions) const;
+
+ protected:
+  /// Queries and the keys that any of them sees.
+  struct Block {
+    int64_t query, queries, key, keys;
+  };
+  struct Heads {
+    at::Tensor q, k, v;  // [B, H, T', dk]
+  };
+
+  Heads project(const at::Tensor& x) const;
+  std::vector<Block> blocks(int64_t frames) const;
+  /// Contexts [B, H, queries, dk] of the blocks -> [B, T', d].
+  at::Tensor merge(const std::vector<at::Tensor>& contexts) const;
+
+  /// What is added to the scores of a block: [B, H or 1, queries, keys], a large negative number
+  /// where a query does not see a key.
+  virtual at::Tensor bias(const Heads& heads, const at::Tensor& key_mask,
+                          const at::Tensor& positions, const Block& block) const;
+  /// A block's queries [B, H, queries, dk] as their product with the keys takes them.
+  virtual at::Tensor biased(const at::Tensor& query) const { return query; }
+
+  /// Whether a query sees a key: bool [B, 1, 1 or queries, keys].
+  at::Tensor visible(const at::Tensor& key_mask, const Block& block) const;
+
+  int64_t heads_, head_width_;
+  double scale_;  // of scores
+
+ private:
+  int64_t left_, right_, chunk_;
+  at::Tensor qkv_weight_, qkv_bias_, out_weight_, out_bias_;
+};
+
+/// Transformer-XL's: positions of keys relative to the query, and a bias of each head for both.
+class RelativeAttention : public Attention {
+ public:
+  RelativeAttention(const EncoderConfig& config, const WeightReader& reader);
+
+ protected:
+  at::Tensor bias(const Heads& heads, const at::Tensor& key_mask, const at::Tensor& positions,
+                  const Block& block) const override;
+  at::Tensor biased(const at::Tensor& query) const override { return query + bias_u_; }
+
+ private:
+  at::Tensor position_weight_;
+  at::Tensor bias_u_, bias_v_;  // [H, 1, dk]
+};
+
+}  // namespace rtfx

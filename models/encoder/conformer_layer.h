@@ -1,0 +1,59 @@
+// One layer of the encoder: feed-forward, attention, convolution, feed-forward, norm.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "models/checkpoint/weight_reader.h"
+#include "models/encoder/attention.h"
+#include "models/encoder/convolution_norm.h"
+
+namespace rtfx {
+
+struct LayerNorm {
+  LayerNorm(const WeightReader& layer, const std::string& name);
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  at::Tensor weight, bias;
+};
+
+/// Linear, SiLU, linear.
+struct FeedForward {
+  explicit FeedForward(const WeightReader& reader);
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  at::Tensor weight1, bias1, weight2, bias2;
+};
+
+/// What the layers know of a batch besides its frames.
+struct FrameMasks {
+  at::Tensor key_mask;   // [B, T'] bool: frames of the utterance
+  at::Tensor mask;       // [B, T', 1]: the same in the dtype of the frames
+  at::Tensor norm_mask;  // as ConvolutionNorm takes it
+  at::Tensor positions;  // as Attention takes them
+};
+
+/// Pointwise, GLU, depthwise, norm, SiLU, pointwise. Batch norm is folded into the depthwise
+/// convolution (in float32).
+struct ConvolutionModule {
+  ConvolutionModule(const EncoderConfig& config, const WeightReader& reader);
+  /// x [B, T', d]; masks.mask zeroes the padding that the kernel could reach.
+  at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
+
+  at::Tensor pointwise1, bias1, depthwise, depthwise_bias, pointwise2, bias2;
+  int64_t left, right;  // frames that the kernel reaches to each side
+  std::unique_ptr<const ConvolutionNorm> norm;
+};
+
+struct ConformerLayer {
+  ConformerLayer(const EncoderConfig& config, const WeightReader& reader);
+  at::Tensor operator()(at::Tensor x, const FrameMasks& masks) const;
+
+  LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;
+  FeedForward feed_forward1, feed_forward2;
+  std::unique_ptr<const Attention> attention;
+  ConvolutionModule convolution;
+};
+
+}  // namespace rtfx

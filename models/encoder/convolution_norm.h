@@ -1,0 +1,28 @@
+// Norms between a layer's depthwise convolution and its activation that cannot be folded into it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "models/checkpoint/weight_reader.h"
+
+namespace rtfx {
+
+class ConvolutionNorm {
+ public:
+  virtual ~ConvolutionNorm() = default;
+
+  /// x [B, d, T'] -> the same shape, any strides. norm_mask [B, 1, T'] float32: 1 for the frames
+  /// that statistics over time are of; may be undefined for a norm of each frame by itself.
+  virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& norm_mask) const = 0;
+};
+
+/// Null where the convolution has the norm in it.
+std::unique_ptr<const ConvolutionNorm> make_convolution_norm(const EncoderConfig& config,
+                                                             const WeightReader& norm);
+
+/// Whether the norm's statistics are over time.
+bool norms_over_time(const EncoderConfig& config);
+
+}  // namespace rtfx

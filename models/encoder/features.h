@@ -1,0 +1,43 @@
+// Log-mel features of NeMo's AudioToMelSpectrogramPreprocessor (2.5 and later), always in float32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/checkpoint/checkpoint.h"
+
+namespace rtfx {
+
+struct Features {
+  at::Tensor values;   // [B, M, T] float32; frames at or beyond a row's length are 0
+  at::Tensor lengths;  // [B] int64, FeatureConfig::frames() of its samples
+};
+
+class FeatureExtractor {
+ public:
+  /// Filterbank and window come from the checkpoint, or from their formulas where it has none.
+  FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device);
+
+  /// y = ln(mel(|STFT(pre-emphasis(x))|^2) + 2^-24) with the settings of FeatureConfig in place of
+  /// 2 and 2^-24, normalised over the valid frames of a row: each mel bin by itself, all bins
+  /// together (unbiased standard deviation + 1e-5), with numbers of the model, or not at all.
+  /// audio: [B, L] float32 in [-1, 1] on the device; samples at or beyond a row's length are
+  /// ignored, whatever they hold. lengths: [B] int64 samples, same device. Does not synchronise.
+  Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
+
+ private:
+  at::Tensor mel(const at::Tensor& power) const;
+  /// values [B, M, T], mask [B, 1, T] bool, frames [B] int64: valid ones.
+  at::Tensor normalised(const at::Tensor& values, const at::Tensor& mask,
+                        const at::Tensor& frames) const;
+
+  FeatureConfig config_;
+  at::Tensor window_;                    // [n_fft], centred in zeros
+  at::Tensor filterbank_;                // [M, n_fft/2 + 1]
+  at::Tensor fixed_mean_, fixed_scale_;  // [M, 1], or undefined
+  at::Tensor zero_;                      // []
+};
+
+/// Slaney mel filterbank [mel_bins, n_fft/2 + 1] (area-normalised), 0 to sample_rate/2.
+at::Tensor slaney_filterbank(int64_t sample_rate, int64_t n_fft, int64_t mel_bins);
+
+}  // namespace rtfx

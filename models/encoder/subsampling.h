@@ -1,0 +1,69 @@
+// What makes encoder frames of feature frames: strided convolutions, or stacking.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <variant>
+#include <vector>
+
+#include "models/checkpoint/config.h"
+#include "models/checkpoint/weight_reader.h"
+#include "models/encoder/features.h"
+
+namespace rtfx {
+
+/// dw_striding (FastConformer) and striding, each also causal.
+class Subsampling {
+ public:
+  Subsampling(const EncoderConfig& config, int64_t mel_bins, const WeightReader& pre_encode);
+
+  struct Output {
+    at::Tensor frames;   // [B, T', d]
+    at::Tensor lengths;  // [B] int64
+  };
+
+  /// features [B, M, T] float32 -> [B, convolved(T), d] in the weights' dtype, scaled by sqrt(d)
+  /// where the model asks for it. Padding is zeroed before every convolution.
+  Output operator()(const Features& features) const;
+  /// EncoderConfig::subsampled() on the device.
+  at::Tensor subsampled(const at::Tensor& lengths) const;
+
+ private:
+  struct Convolution {
+    at::Tensor weight, bias;
+    int64_t stride = 2, groups = 1;
+    bool relu = true;  // none between a depthwise convolution and its pointwise one
+  };
+
+  at::Tensor convolve(at::Tensor image, const at::Tensor& lengths) const;
+  at::Tensor halved(const at::Tensor& lengths) const;
+
+  std::vector<Convolution> convolutions_;
+  at::Tensor out_weight_, out_bias_;
+  bool causal_;
+  int64_t largest_image_;  // elements of the first convolution's output per feature frame
+};
+
+/// `factor` frames side by side, layer norm of each where the model has one, and a linear map.
+class Stacking {
+ public:
+  Stacking(const EncoderConfig& config, const WeightReader& encoder);
+
+  /// features [B, M, T] float32 -> [B, max(1, floor(T / factor)), d], as Subsampling does.
+  Subsampling::Output operator()(const Features& features) const;
+  at::Tensor subsampled(const at::Tensor& lengths) const;
+
+ private:
+  int64_t factor_;
+  at::Tensor norm_weight_, norm_bias_, out_weight_, out_bias_;
+};
+
+using FrontEnd = std::variant<Subsampling, Stacking>;
+
+/// `encoder`: the weights below "encoder.".
+FrontEnd make_front_end(const EncoderConfig& config, int64_t mel_bins, const WeightReader& encoder);
+
+/// [B, T] bool: true for frames below the row's length.
+at::Tensor frame_mask(const at::Tensor& lengths, int64_t frames);
+
+}  // namespace rtfx

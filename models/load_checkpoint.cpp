@@ -1,0 +1,18 @@
+#include "models/load_checkpoint.h"
+
+#include "models/formats/hugging_face.h"
+#include "models/formats/nemo.h"
+#include "models/settings/contexts.h"
+
+namespace rtfx {
+
+Checkpoint load_checkpoint(const std::filesystem::path& path,
+                           const std::vector<int64_t>& att_context_size) {
+  Checkpoint checkpoint =
+      std::filesystem::is_directory(path) ? read_hugging_face(path) : read_nemo(path);
+  if (!att_context_size.empty()) select_context(checkpoint.config, att_context_size, path.string());
+  checkpoint.parameters = count_parameters(checkpoint.config);
+  return checkpoint;
+}
+
+}  // namespace rtfx

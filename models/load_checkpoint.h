@@ -1,0 +1,20 @@
+// Opens what people have: a checkpoint of NeMo or of Hugging Face.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "models/checkpoint/checkpoint.h"
+
+namespace rtfx {
+
+/// Reads a `.nemo` archive (models/formats/nemo.h) or a Hugging Face folder
+/// (models/formats/hugging_face.h). Tensors decide; where the settings beside them disagree, a
+/// notice says so. `att_context_size` selects one of the attention contexts of a cache-aware
+/// encoder, as in NeMo; empty: the model's default. Throws UserError for what is missing, damaged
+/// or not supported, naming the setting.
+Checkpoint load_checkpoint(const std::filesystem::path& path,
+                           const std::vector<int64_t>& att_context_size = {});
+
+}  // namespace rtfx
