@@ -17,7 +17,8 @@ struct Audio {
 
 /// The whole file, its channels averaged and resampled to `sample_rate`.
 /// Throws UserError naming the file: missing, a directory, no audio, truncated or corrupt, without
-/// samples ("empty audio"), with a NaN or infinite sample (its index in the file).
+/// samples ("empty audio"), with a NaN or infinite sample (its index in the file), of a sample rate
+/// below 1 or above 768 kHz.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
 
 /// Length by the header alone, in seconds; 0 where the header does not tell (streamed FLAC).

@@ -46,12 +46,14 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
     list.add({.id = path.string(), .audio = path, .seconds = 0, .text = {}}, path.string());
   };
   for (const std::filesystem::path path : paths) {
-    if (std::filesystem::is_directory(path)) {
+    std::error_code failed;  // such as links that lead to each other: reading the file says so
+    const auto type = std::filesystem::status(path, failed).type();
+    if (type == std::filesystem::file_type::directory) {
       for (const auto& file : files_below(path, {".wav", ".flac", ".ogg"})) add(file);
-    } else if (std::filesystem::exists(path)) {
-      add(path);
-    } else {
+    } else if (type == std::filesystem::file_type::not_found) {
       throw UserError(path.string(), "no such file or folder", "check the path");
+    } else {
+      add(path);
     }
   }
   return list.take();

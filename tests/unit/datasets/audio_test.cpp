@@ -135,6 +135,67 @@ TEST_F(AudioTest, Truncated) {
   EXPECT_HAS(error_of(half_of(write_audio("a.ogg", wave, kVorbis))), "truncated");
 }
 
+TEST_F(AudioTest, TruncatedContainersOfEveryKind) {
+  const auto wave = sine(440, 16000, 64000);
+  const std::vector<std::pair<std::string, int>> kinds{
+      {"rf64", SF_FORMAT_RF64 | SF_FORMAT_PCM_16},
+      {"w64", SF_FORMAT_W64 | SF_FORMAT_PCM_16},
+      {"aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16},
+      {"aifc", SF_FORMAT_AIFF | SF_FORMAT_FLOAT},
+      {"au", SF_FORMAT_AU | SF_FORMAT_PCM_16},
+      {"caf", SF_FORMAT_CAF | SF_FORMAT_PCM_16},
+      {"voc", SF_FORMAT_VOC | SF_FORMAT_PCM_16},
+      {"ogg", kVorbis},
+      {"opus", SF_FORMAT_OGG | SF_FORMAT_OPUS},
+      {"alaw.wav", SF_FORMAT_WAV | SF_FORMAT_ALAW},
+      {"mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III}};
+  for (const auto& [ending, format] : kinds) {
+    const auto whole = write_audio("a." + ending, wave, format);
+    EXPECT_GE(read_audio(whole).samples.size(), wave.size()) << ending;
+    const std::string bytes = bytes_of(whole);
+    for (const size_t less : {bytes.size() / 2, size_t{700}}) {
+      const auto cut = write("cut." + ending, bytes.substr(0, bytes.size() - less));
+      const std::string error = error_of(cut);
+      EXPECT_TRUE(error.find("truncated") != std::string::npos ||
+                  error.find("not readable as audio") != std::string::npos)
+          << ending << ": " << error;
+    }
+  }
+}
+
+TEST_F(AudioTest, AnOggFileEndsWithItsLastPage) {
+  const std::string whole = bytes_of(write_audio("a.ogg", sine(440, 16000, 64000), kVorbis));
+  const size_t last = whole.rfind("OggS");
+  EXPECT_HAS(error_of(write("page.ogg", whole.substr(0, last))), "truncated");
+  EXPECT_HAS(error_of(write("two.ogg", whole + whole)), "several streams");
+  std::string damaged = whole;
+  for (size_t i = last - 200; i < last; ++i) damaged[i] ^= 0x5a;
+  EXPECT_HAS(error_of(write("damaged.ogg", damaged)), "damaged at byte");
+}
+
+TEST_F(AudioTest, ASampleRateThatNobodyRecordsWith) {
+  EXPECT_HAS(error_of(write_audio("slow.wav", sine(440, 16000, 2000), kFloatWav, 1)), "1 Hz");
+}
+
+TEST_F(AudioTest, SizesBeyond64BitsInAHeader) {
+  // An INFO list whose text looks like libsndfile's complaint about a size.
+  const std::string text = "data : 100 (should be 1), data : 99999999999999999999999 (should be 1)";
+  std::string bytes = bytes_of(write_audio("a.wav", sine(440, 16000, 1000)));
+  const auto word = [](uint32_t n) {
+    return std::string{static_cast<char>(n), static_cast<char>(n >> 8), static_cast<char>(n >> 16),
+                       static_cast<char>(n >> 24)};
+  };
+  const std::string info = "INFOICMT" + word(static_cast<uint32_t>(text.size())) + text;
+  bytes += "LIST" + word(static_cast<uint32_t>(info.size())) + info;
+  bytes.replace(4, 4, word(static_cast<uint32_t>(bytes.size() - 8)));
+  EXPECT_EQ(read_audio(write("info.wav", bytes)).samples.size(), 1000U);
+}
+
+TEST_F(AudioTest, LinksThatLeadToEachOther) {
+  std::filesystem::create_symlink("loop.wav", path("loop.wav"));
+  EXPECT_HAS(error_of(path("loop.wav")), "symbolic links");
+}
+
 TEST_F(AudioTest, TruncatedInTheHeader) {
   const auto whole = write_audio("a.wav", sine(440, 16000, 100));
   EXPECT_HAS(error_of(write("head.wav", bytes_of(whole).substr(0, 20))), "truncated");
