@@ -129,7 +129,7 @@ LstmCell FusedRows::cell(int64_t layer, const at::Tensor& input_gates) const {
           elements(h_.select(0, layer)),
           elements(c_.select(0, layer)),
           elements(h.select(0, layer)),
-          {hidden_.pieces.rows, static_cast<int32_t>(h.size(2))}};
+          {hidden_.chunks.rows, static_cast<int32_t>(h.size(2))}};
 }
 
 void FusedRows::project(const at::Tensor& output) {

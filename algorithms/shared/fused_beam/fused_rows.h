@@ -1,10 +1,11 @@
 // What fused steps of beam searches share: joint and prediction network for all rows, and the
 // arrays of TransducerBeams as the phases see them.
 //
-//   evaluate_joint  Hidden: act(E[b, t] + g) of each row; (GEMM) logits
-//   advance   (GEMM) recurrent gates of all layers and rows, as they are before the step; LstmCell
-//             for each layer, from the parent's gates and state, and (GEMM) the next one's input
-//             gates; (GEMM) joint.pred. A stateless prediction network: a few operators
+//   evaluate_joint   Hidden: act(E[b, t] + g) of each row; a GEMM: the logits
+//   advance          a GEMM: recurrent gates of all layers and rows, as they are before the step;
+//                    for each layer LstmCell, from the parent's gates and state, and a GEMM: the
+//                    input gates of the next; a GEMM: joint.pred. For a stateless prediction
+//                    network a few operators
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The elementwise parts of joint and prediction network: each block has a piece of a row.
+// The elementwise parts of joint and prediction network: each block has a chunk of a row.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace rtfx::fused_beam {
 
-/// Rows of `width` elements, cut into pieces of one element for each thread of a GPU's block. A
-/// piece takes as long as a wider one would, since the time goes into waiting for memory.
-struct Pieces {
+/// Rows of `width` elements, cut into chunks of one element for each thread of a GPU's block. A
+/// chunk takes as long as a wider one would, since the time goes into waiting for memory.
+struct Chunks {
   static constexpr int32_t kThreads = 128;
 
   int32_t rows, width;
@@ -19,10 +19,10 @@ struct Pieces {
   RTFX_HOST_DEVICE int32_t of_row() const { return ceil_div(width, kThreads); }
   int32_t blocks() const { return rows * of_row(); }
 
-  /// work(row, i) for each element of one piece.
+  /// work(row, i) for each element of one chunk.
   template <class Block, class Work>
-  RTFX_DEVICE void each(const Block& block, int32_t piece, const Work& work) const {
-    const int32_t row = piece / of_row(), begin = piece % of_row() * kThreads;
+  RTFX_DEVICE void each(const Block& block, int32_t chunk, const Work& work) const {
+    const int32_t row = chunk / of_row(), begin = chunk % of_row() * kThreads;
     const int32_t end = begin + kThreads < width ? begin + kThreads : width;
     for (int32_t i = begin + block.thread(); i < end; i += block.threads()) work(row, i);
   }
@@ -31,7 +31,7 @@ struct Pieces {
 /// The joint's hidden units, act(e + g), at `frame` or at each hypothesis' own; frames are clamped
 /// to the utterance.
 struct Hidden {
-  static constexpr int32_t kThreads = Pieces::kThreads;
+  static constexpr int32_t kThreads = Chunks::kThreads;
 
   Beams beams;
   Elements encoded;      // [B, T', H]
@@ -39,20 +39,20 @@ struct Hidden {
   Elements hidden;       // [R, H]
   const int64_t* frame;  // [1], or null
   int64_t frames;        // T'
-  Pieces pieces;         // R, H
+  Chunks chunks;         // R, H
   Activation activation;
 
-  int32_t blocks() const { return pieces.blocks(); }
+  int32_t blocks() const { return chunks.blocks(); }
   int64_t shared_bytes() const { return 0; }
 
   template <class Block>
-  RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
+  RTFX_DEVICE void operator()(Block& block, int32_t chunk, void*) const {
     with_type(hidden.precision, [&](auto type) {
       using T = decltype(type);
-      pieces.each(block, piece, [&](int32_t row, int32_t i) {
-        const int64_t place = int64_t{row} * pieces.width + i;
+      chunks.each(block, chunk, [&](int32_t row, int32_t i) {
+        const int64_t place = int64_t{row} * chunks.width + i;
         const T g = load_constant(prediction.as<T>() + place);
-        const T e = load_constant(encoded.as<T>() + frame_of(row) * pieces.width + i);
+        const T e = load_constant(encoded.as<T>() + frame_of(row) * chunks.width + i);
         const T sum = from_float<T>(to_float(e) + to_float(g));
         hidden.as<T>()[place] = from_float<T>(activate(activation, to_float(sum)));
       });
@@ -75,7 +75,7 @@ struct Hidden {
 /// States have two buffers: a row may read the state of any other, so new states go to the one that
 /// no row reads in this step (Moves::state_buffer).
 struct LstmCell {
-  static constexpr int32_t kThreads = Pieces::kThreads;
+  static constexpr int32_t kThreads = Chunks::kThreads;
 
   Moves moves;
   Elements input_gates;  // [V+1, 4P] by token, or [R, 4P] by row; without bias
@@ -84,16 +84,16 @@ struct LstmCell {
   Elements input_bias, recurrent_bias;  // [4P]
   Elements h, c;                        // [2, R, P] of this layer
   Elements output;                      // [R, P] h after the step, always here
-  Pieces pieces;                        // R, P
+  Chunks chunks;                        // R, P
 
-  int32_t blocks() const { return pieces.blocks(); }
+  int32_t blocks() const { return chunks.blocks(); }
   int64_t shared_bytes() const { return 0; }
 
   template <class Block>
-  RTFX_DEVICE void operator()(Block& block, int32_t piece, void*) const {
+  RTFX_DEVICE void operator()(Block& block, int32_t chunk, void*) const {
     with_type(output.precision, [&](auto type) {
       using T = decltype(type);
-      pieces.each(block, piece, [&](int32_t row, int32_t i) { step<T>(row, i); });
+      chunks.each(block, chunk, [&](int32_t row, int32_t i) { step<T>(row, i); });
     });
   }
 
@@ -102,9 +102,9 @@ struct LstmCell {
   RTFX_DEVICE void step(int32_t row, int32_t i) const {
     const int32_t token = moves.tokens[row], parent = moves.parents[row],
                   buffer = *moves.state_buffer;
-    const int64_t width = pieces.width, place = row * width + i;
-    const int64_t from = int64_t{1 - buffer} * pieces.rows * width + parent * width + i;
-    const int64_t to = int64_t{buffer} * pieces.rows * width + place;
+    const int64_t width = chunks.width, place = row * width + i;
+    const int64_t from = int64_t{1 - buffer} * chunks.rows * width + parent * width + i;
+    const int64_t to = int64_t{buffer} * chunks.rows * width + place;
     T new_h = load_constant(h.as<T>() + from), new_c = load_constant(c.as<T>() + from);
     if (token >= 0) {
       const int64_t input = int64_t{by_token ? token : row} * 4 * width;

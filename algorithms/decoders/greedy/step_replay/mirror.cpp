@@ -39,7 +39,7 @@ Mirror::Mirror(const std::vector<Shape>& shapes, at::Device device) {
     host_.push_back(part(host_block_));
     device_.push_back(part(device_block_));
     for (int64_t k = 0; k < shapes[i].sizes.front(); ++k)
-      pieces_.push_back({host_.back()[k], device_.back()[k]});
+      parts_.push_back({host_.back()[k], device_.back()[k]});
   }
 }
 
@@ -50,8 +50,8 @@ int64_t Mirror::upload() const {
 
 int64_t Mirror::upload_pieces() const {
   const AllowSync allow;
-  for (const Piece& piece : pieces_) piece.device.copy_(piece.host);
-  return static_cast<int64_t>(pieces_.size());
+  for (const Part& part : parts_) part.device.copy_(part.host);
+  return static_cast<int64_t>(parts_.size());
 }
 
 void Mirror::download(HostReads& reads) const { reads.copy(device_block_, host_block_); }

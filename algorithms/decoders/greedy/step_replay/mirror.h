@@ -31,18 +31,18 @@ class Mirror {
   /// Host to device, all at once. Does not wait: the host's side must not change before the current
   /// stream was waited for. Returns the number of transfers: 1.
   int64_t upload() const;
-  /// Host to device, piece by piece; waits for each. Returns the number of transfers.
+  /// Host to device, part by part; waits for each. Returns the number of transfers.
   int64_t upload_pieces() const;
   /// Device to host, all at once; waits.
   void download(HostReads& reads) const;
 
  private:
-  struct Piece {
+  struct Part {
     at::Tensor host, device;
   };
   at::Tensor host_block_, device_block_;
   std::vector<at::Tensor> host_, device_;
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
 };
 
 /// Row `row` of the second dimension, between two contiguous host tensors of the same shape and

@@ -25,7 +25,7 @@ class Step {
   void record();
 
   /// Takes input() and fills output(). Waits once, at its end, and with `coalesced` false once more
-  /// for every piece of the inputs.
+  /// for every part of the inputs.
   void run(bool coalesced, HostReads& reads, Counts& counts) const;
 
   /// The host's side. To be changed between two runs only.
