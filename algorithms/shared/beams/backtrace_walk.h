@@ -24,15 +24,9 @@ struct BacktraceArrays {
   bool ctc;
 };
 
-<<<<<<< ours
 /// Fills entry n of utterance b. Durations sum up to the frame at the end, so a label's frame is
 /// known on the way back.
-__host__ __device__ inline void backtrace_walk(const BacktraceArrays& a, int64_t b, int64_t n) {
-=======
-/// Fills row (b, n). Durations sum up to the frame at the end, so a label's frame is known on the
-/// way back.
 RTFX_HOST_DEVICE inline void backtrace_walk(const BacktraceArrays& a, int64_t b, int64_t n) {
->>>>>>> theirs
   const int64_t row = b * a.nbest + n;
   int64_t slot = a.order[row];
   int64_t left = a.lengths[b * a.beam + slot];  // tokens still to be found
