@@ -7,12 +7,17 @@
 //
 // What several decoders share can be a struct and a table of its own: an optional member, given as
 // an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
+//
+// An option that had another name, or other values, keeps them for one release:
+//   option("loop", &Options::loop, "who drives the loops", {"host", "graph"})
+//       .formerly("graphs", {{"none", "host"}})
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -21,6 +26,12 @@
 
 namespace rtfx {
 
+/// How an option was called in an earlier release.
+struct FormerName {
+  std::string name;  // that of the option itself where only its values have other names
+  std::map<std::string, std::string> values = {};  // former -> present; others are as they were
+};
+
 /// What `rtfx list` prints about one option.
 struct OptionInfo {
   std::string name;
@@ -28,7 +39,17 @@ struct OptionInfo {
   std::string allowed;  // "true | false", "1..1000", "logit | logprob"
   nlohmann::json default_value;
   bool is_path = false;  // names a file; relative to the configuration that it stands in
+  std::vector<FormerName> formerly = {};  // not printed
 };
+
+/// `object` with the present names of options and values. For each former one that it uses there is
+/// a notice on standard error, once in a process. Two options may share a former name, which then
+/// sets both. Throws UserError where an option is given under two names; `where` names `object`.
+nlohmann::json with_present_names(nlohmann::json object, std::string_view where,
+                                  const std::vector<OptionInfo>& options);
+
+/// From now on there are no such notices: for a child whose parent has given them.
+void silence_notices();
 
 namespace detail {
 bool read_bool(const nlohmann::json& value, std::string_view where);
@@ -56,6 +77,15 @@ struct OptionField {
   std::function<nlohmann::json(const Options&)> get;
   bool is_path = false;                  // a file, which must be given
   std::vector<OptionInfo> members = {};  // of an object
+  std::vector<FormerName> formers = {};
+
+  /// The same option, which is also known by the name it had; may be called for several names, and
+  /// by several options for one name.
+  OptionField formerly(std::string former, std::map<std::string, std::string> values = {}) const {
+    OptionField field = *this;
+    field.formers.push_back({std::move(former), std::move(values)});
+    return field;
+  }
 };
 
 template <class Options>
@@ -118,7 +148,8 @@ struct OptionTable {
 
   /// `where` names the object in messages (a JSON pointer such as "/decoders/0/options"). Of null,
   /// the defaults: enough for describe(), though files that must be given are not.
-  Options fill(const nlohmann::json& object, std::string_view where) const {
+  Options fill(const nlohmann::json& given, std::string_view where) const {
+    const nlohmann::json object = with_present_names(given, where, info());
     std::vector<std::string> names;
     for (const auto& field : fields) names.push_back(field.name);
     detail::check_keys(object, where, names);
@@ -143,7 +174,7 @@ struct OptionTable {
     std::vector<OptionInfo> list;
     for (const auto& f : fields) {
       const nlohmann::json value = f.is_path ? nlohmann::json() : f.get(Options{});
-      list.push_back({f.name, f.help, f.allowed, value, f.is_path});
+      list.push_back({f.name, f.help, f.allowed, value, f.is_path, f.formers});
       for (OptionInfo member : f.members) {
         member.name = f.name + "." + member.name;
         list.push_back(std::move(member));

@@ -193,6 +193,7 @@ struct Program {
     command->add_option("--ended", ended_decoders)->group("");
     command->callback([this] {
       for (const std::string& value : ended_decoders) child.add_ended(value);
+      if (child.group >= 0) silence_notices();
       code = rtfx::run(run_arguments.load(), mode(),
                        shard.empty() ? Shard() : parse_shard(shard, process_environment()), child);
     });

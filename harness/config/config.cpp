@@ -19,7 +19,6 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
-
 const std::vector<std::string> kDtypes = {"fp32", "bf16", "fp16"};
 
 /// One reading of a document; methods fill one part of the configuration each.
@@ -151,7 +150,6 @@ class Reader {
     for (const JsonView& v : root_.at("decoders").elements()) {
       DecoderSpec spec;
       spec.where = v.where();
-      spec.options = json::object();
       if (v.value().is_object()) {
         v.check_keys({"id", "name", "options", "models"});
         spec.name = v.at("name").text();
@@ -164,8 +162,10 @@ class Reader {
         spec.name = v.text();
       }
       if (spec.id.empty()) spec.id = spec.name;
-      find_decoder(spec.name, v.value().is_object() ? v.where() + "/name" : v.where());
       const std::string where = spec.where + "/options";
+      const std::string at = v.value().is_object() ? "/name" : "";
+      spec.options =
+          with_present_names(spec.options, where, find_decoder(spec.name, spec.where + at).options);
       for (OptionValues& values : expand_lists(spec.options, where)) {
         DecoderSpec one = spec;
         one.id += values.suffix;

@@ -32,8 +32,9 @@ struct ModelSource {
 
 struct DecoderSpec {
   std::string id;
-  std::string name;                 // in the registry
-  nlohmann::json options;           // as given; a list of values has been expanded
+  std::string name;  // in the registry
+  /// As given, with present names (OptionTable); a list of values has been expanded.
+  nlohmann::json options = nlohmann::json::object();
   std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
   std::string where;                // JSON pointer, for errors found later
   std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
