@@ -11,8 +11,10 @@ def option(case, *keys):
 
 def arm(case):
     """A decoder's name with what else sets it apart: alsd_pp, CUDA graph, LM."""
-    graphs = {"conditional": "CUDA graph", "replay": "replayed graphs"}
-    parts = [case.last["decoder"]["name"], graphs.get(option(case, "graphs"))]
+    # Journals of the release before say graphs: conditional.
+    loop = option(case, "loop") or option(case, "graphs")
+    loops = {"graph": "CUDA graph", "conditional": "CUDA graph", "replay": "replayed graphs"}
+    parts = [case.last["decoder"]["name"], loops.get(loop)]
     if option(case, "lm"):
         parts.append("LM")
     return ", ".join(filter(None, parts))

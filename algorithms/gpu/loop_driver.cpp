@@ -7,17 +7,17 @@
 
 namespace rtfx {
 
-std::string LoopDriver::prepare(const std::string& graphs, const std::string& decoder,
+std::string LoopDriver::prepare(const std::string& loop, const std::string& decoder,
                                 const Limits& limits, const at::Tensor& like, Project project,
                                 Search search) {
-  const std::string form = GraphForm::available(graphs, like.device(), decoder);
+  const std::string form = LoopForm::available(loop, like.device(), decoder);
   project_ = std::move(project);
   search_ = std::move(search);
   {
     HostLoops loops(reads_);
     search_({like, at::zeros({1}, like.options().dtype(at::kLong)), {0}}, loops);
   }
-  if (form != "none") {
+  if (form != "host") {
     recorded_.emplace(form, search_);
     recorded_->prepare(limits, like);
   }

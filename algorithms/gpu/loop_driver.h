@@ -1,4 +1,4 @@
-// What a batched decoder with loops does besides its search, whichever way its option "graphs" says
+// What a batched decoder with loops does besides its search, whichever way its option "loop" says
 // that the loops are driven. The decoder brings two functions:
 //
 //   project  what can be computed for all frames of a batch at once, before the search: the
@@ -7,7 +7,7 @@
 //
 // and its three members are a line or two each:
 //
-//   prepare():   options_.graphs = driver_.prepare(...);
+//   prepare():   options_.loop = driver_.prepare(...);
 //   decode():    return driver_.decode(batch);
 //   counters():  return driver_.counters({{"joint_calls", joint_calls_}});
 #pragma once
@@ -31,16 +31,16 @@ class LoopDriver {
   /// As RecordedSearch has it. While the host drives the loops, batch.lengths_host are the lengths.
   using Search = RecordedSearch::Search;
 
-  /// For Decoder::prepare(). `graphs`: the option's value. Returns the form that is available (see
-  /// GraphForm), and throws what GraphForm::available() throws; `decoder` is the name in messages.
+  /// For Decoder::prepare(). `loop`: the option's value. Returns the form that is available (see
+  /// LoopForm), and throws what LoopForm::available() throws; `decoder` is the name in messages.
   /// Searches an utterance without frames once, so that what the device cannot do is refused here;
-  /// then, unless the form is "none", records for batches up to `limits`. `like`: [1, 1, X] of the
+  /// then, unless that is "host", records for batches up to `limits`. `like`: [1, 1, X] of the
   /// dtype, device and width X of what `project` returns.
-  std::string prepare(const std::string& graphs, const std::string& decoder, const Limits& limits,
+  std::string prepare(const std::string& loop, const std::string& decoder, const Limits& limits,
                       const at::Tensor& like, Project project, Search search);
 
   /// Projects the frames (range "decode.project" of a profile) and searches them ("decode.loop").
-  /// Waits for the device once per test of a loop; not at all with "graphs": "conditional".
+  /// Waits for the device once per test of a loop; not at all with "loop": "graph".
   Hypotheses decode(const EncodedBatch& batch);
 
   /// The same, each utterance as a batch of its own.

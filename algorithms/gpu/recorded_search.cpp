@@ -83,18 +83,18 @@ void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t strea
 
 }  // namespace
 
-std::string GraphForm::available(const std::string& graphs, at::Device device,
-                                 const std::string& decoder) {
-  if (graphs == "none") return graphs;
+std::string LoopForm::available(const std::string& loop, at::Device device,
+                                const std::string& decoder) {
+  if (loop == "host") return loop;
   if (!device.is_cuda()) {
-    throw UserError(decoder, fmt::format("\"graphs\": \"{}\" needs a GPU", graphs),
-                    "use \"graphs\": \"none\", or --device cuda");
+    throw UserError(decoder, fmt::format("\"loop\": \"{}\" needs a GPU", loop),
+                    "use \"loop\": \"host\", or --device cuda");
   }
   const c10::cuda::CUDAGuard guard(device);
-  const std::string missing = graphs == "conditional" ? conditional_nodes_missing() : "";
-  if (missing.empty()) return graphs;
+  const std::string missing = loop == "graph" ? conditional_nodes_missing() : "";
+  if (missing.empty()) return loop;
   fmt::print(stderr, "rtfx: {}: {}; the host drives its loops\n", decoder, missing);
-  return "none";
+  return "host";
 }
 
 struct RecordedSearch::Recording {
@@ -104,8 +104,8 @@ struct RecordedSearch::Recording {
   std::vector<Step> steps;
 };
 
-RecordedSearch::RecordedSearch(std::string graphs, Search search)
-    : graphs_(std::move(graphs)), search_(std::move(search)) {}
+RecordedSearch::RecordedSearch(std::string loop, Search search)
+    : loop_(std::move(loop)), search_(std::move(search)) {}
 RecordedSearch::~RecordedSearch() = default;
 
 void RecordedSearch::prepare(const Limits& limits, const at::Tensor& like) {
@@ -128,7 +128,7 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
   }
   recording_.reset();
   retry_out_of_memory([&] {
-    if (graphs_ == "conditional") {
+    if (loop_ == "graph") {
       r.graph = Graph::record([&](GraphRecorder& recorder) {
         GraphLoops loops(recorder);
         r.result = search_(r.input, loops);
@@ -159,7 +159,7 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
   r.input.lengths.zero_();
   r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);
   const auto stream = c10::cuda::getCurrentCUDAStream(batch.frames.device().index()).stream();
-  if (graphs_ == "conditional") {
+  if (loop_ == "graph") {
     r.graph.launch(stream);
   } else {
     replay(r.steps, reads, stream);

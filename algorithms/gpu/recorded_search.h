@@ -14,12 +14,12 @@
 
 namespace rtfx {
 
-/// How loops are driven: "none" (by the host), "replay" (by the host, with each segment as a
-/// recorded graph), "conditional" (by the GPU: one graph with while nodes).
-struct GraphForm {
-  /// Throws UserError when `graphs` needs a GPU and `device` is none. Where the driver is too old
-  /// for conditional nodes, says so on standard error and returns "none".
-  static std::string available(const std::string& graphs, at::Device device,
+/// How loops are driven: "host", "replay" (the host, with each segment as a
+/// recorded graph), "graph" (the GPU: one graph with while nodes).
+struct LoopForm {
+  /// Throws UserError when `loop` needs a GPU and `device` is none. Where the driver is too old
+  /// for conditional nodes, says so on standard error and returns "host".
+  static std::string available(const std::string& loop, at::Device device,
                                const std::string& decoder);
 };
 
@@ -32,7 +32,7 @@ class RecordedSearch {
   /// batch.lengths_host is empty here: a recording serves batches of any lengths.
   using Search = std::function<Hypotheses(const EncodedBatch& batch, Loops& loops)>;
 
-  RecordedSearch(std::string graphs, Search search);
+  RecordedSearch(std::string loop, Search search);
   ~RecordedSearch();
 
   /// Records for batches up to `limits`. `like`: any tensor of the frames' dtype, device and width
@@ -50,7 +50,7 @@ class RecordedSearch {
   struct Recording;
   void record(int64_t rows, int64_t frames, const at::Tensor& like);
 
-  std::string graphs_;
+  std::string loop_;
   Search search_;
   std::unique_ptr<Recording> recording_;
   int64_t captures_ = 0;

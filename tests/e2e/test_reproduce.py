@@ -117,7 +117,7 @@ def test_every_form_of_the_replayed_steps_is_exact(rtfx, tmp_path):
     assert result.returncode == 0, result.stderr
     runs = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
     forms = [r for r in runs if r["decoder"]["name"] == "step_replay"]
-    assert {r["decoder"]["options"]["form"] for r in forms} == {"rebuild", "replay", "coalesced"}
+    assert {r["decoder"]["options"]["loop"] for r in forms} == {"host", "replay", "coalesced"}
     assert len(forms) == 9
     assert {r["exactness"]["verdict"] for r in forms} <= {"bitwise", "exact"}
     assert {r["hypotheses_sha256"] for r in forms if r["dataset"]["id"] == "clips_23s"} == {

@@ -21,7 +21,7 @@ def journal(folder):
         records.append(record)
 
     for beam in (4, 1, 2):
-        add(f"alsd_pp_{beam}", 100 - beam, 0.5 * beam, beam_size=beam, graphs="conditional", lm=None)
+        add(f"alsd_pp_{beam}", 100 - beam, 0.5 * beam, beam_size=beam, loop="graph", lm=None)
     for blank in ("lm_weighted_full", "no_score"):
         for alpha in (0.5, 0.1, 0.3):
             lm = {"alpha": alpha, "pruning": "late", "blank_scoring": blank}

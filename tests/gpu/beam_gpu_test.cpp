@@ -33,7 +33,7 @@ class BeamGpu : public testing::Test {
       nlohmann::json options = {{"beam_size", 6}, {"nbest", 6}};
       if (with_lm) options["lm"] = {{"path", lm_.path()}, {"alpha", 0.4}};
       for (const char* step : {"operators", "fused"}) {
-        options["step"] = step;
+        options["kernels"] = step;
         all.push_back({"ctc_beam", options});
         for (const bool tdt : {false, true}) {
           nlohmann::json transducer = options;
@@ -47,9 +47,9 @@ class BeamGpu : public testing::Test {
   }
 
   std::unique_ptr<Decoder> prepared(const Arm& arm, const BeamCase& c, at::Device device,
-                                    const std::string& graphs, Limits limits = {}) const {
+                                    const std::string& loop, Limits limits = {}) const {
     nlohmann::json options = arm.options;
-    options["graphs"] = graphs;
+    options["loop"] = loop;
     auto decoder = make_decoder(arm.name, options, "");
     decoder->prepare(arm.name == "ctc_beam" ? identity_model(c.model.columns() - 1, device)
                                             : build(c.model, device),
@@ -94,8 +94,8 @@ TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
     for (const size_t rows : {1, 8, 32}) {
       const BeamCase c = random_batch(random, arm, rows, 40);
       const auto batch = batch_of(c.rows, c.model.columns(), device_);
-      const auto graph = prepared(arm, c, device_, "conditional",
-                                  {static_cast<int64_t>(rows), batch.frames.size(1)});
+      const auto graph =
+          prepared(arm, c, device_, "graph", {static_cast<int64_t>(rows), batch.frames.size(1)});
       expect_rows(graph->decode(batch).to_host(),
                   prepared(arm, c, device_, "none")->decode(batch).to_host(), arm.what());
       EXPECT_EQ(graph->counters().at("host_reads"), 0);
@@ -109,7 +109,7 @@ TEST_F(BeamGpu, GraphsServeBatchesOfEveryShape) {
   std::mt19937 random(7);
   for (const Arm& arm : arms()) {
     BeamCase c = random_batch(random, arm, 4, 20);
-    const auto graph = prepared(arm, c, device_, "conditional", {4, 20});
+    const auto graph = prepared(arm, c, device_, "graph", {4, 20});
     const auto host = prepared(arm, c, device_, "none");
     // Smaller and larger than prepared for, and small again: earlier rows must not show.
     for (const auto& [rows, longest] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}}) {
@@ -129,8 +129,8 @@ TEST_F(BeamGpu, NoSearchWaitsUndeclared) {
   for (const Arm& arm : arms()) {
     const BeamCase c = random_batch(random, arm, 5, 12);
     const auto batch = batch_of(c.rows, c.model.columns(), device_);
-    for (const char* graphs : {"none", "conditional"}) {
-      const auto decoder = prepared(arm, c, device_, graphs, {5, 12});
+    for (const char* loop : {"host", "graph"}) {
+      const auto decoder = prepared(arm, c, device_, loop, {5, 12});
       decoder->decode(batch);
       EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); })) << arm.what();
     }

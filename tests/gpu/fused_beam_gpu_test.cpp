@@ -31,11 +31,11 @@ class FusedBeamGpu : public testing::TestWithParam<std::tuple<const char*, bool>
   }
 
   std::vector<Hypothesis> decode(nlohmann::json options, const std::string& step,
-                                 const std::string& graphs,
+                                 const std::string& loop,
                                  std::shared_ptr<const AcousticModel> model,
                                  const EncodedBatch& batch) const {
-    options["step"] = step;
-    options["graphs"] = graphs;
+    options["kernels"] = step;
+    options["loop"] = loop;
     const auto decoder = make_decoder(std::get<0>(GetParam()), options, "");
     decoder->prepare(std::move(model), {batch.frames.size(0), batch.frames.size(1)});
     return decoder->decode(batch).to_host();
@@ -75,10 +75,10 @@ TEST_P(FusedBeamGpu, EqualsTheOperators) {
           const nlohmann::json options =
               options_of(beam, mode == 0 ? nullptr : &lm, mode % 2 == 1, mode > 2);
           const auto expected = decode(options, "operators", "none", model, batch);
-          for (const char* graphs : {"none", "conditional"}) {
-            const auto found = decode(options, "fused", graphs, model, batch);
+          for (const char* loop : {"host", "graph"}) {
+            const auto found = decode(options, "fused", loop, model, batch);
             for (size_t b = 0; b < expected.size(); ++b) {
-              const std::string what = graphs + options.dump() + std::to_string(b);
+              const std::string what = loop + options.dump() + std::to_string(b);
               if (beam == 1) {
                 expect_same(found[b], expected[b], what);
               } else {
@@ -101,7 +101,7 @@ TEST_P(FusedBeamGpu, RefusesABeamThatSharedMemoryCannotHold) {
   const auto model = random_model(config(1000), 7, device_);
   for (const int64_t beam : {16, 200}) {
     nlohmann::json options = options_of(beam, nullptr, false, false);
-    options["step"] = "fused";
+    options["kernels"] = "fused";
     const auto decoder = make_decoder(std::get<0>(GetParam()), options, "");
     if (beam == 200 && std::string(std::get<0>(GetParam())) == "aes_pp" &&
         std::get<1>(GetParam())) {
@@ -129,7 +129,7 @@ TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
     const auto batch = random_batch(random, 64, 20, c.encoder.width, device_, dtype);
     const nlohmann::json options = options_of(4, nullptr, false, false);
     const auto expected = decode(options, "operators", "none", model, batch);
-    const auto found = decode(options, "fused", "conditional", model, batch);
+    const auto found = decode(options, "fused", "graph", model, batch);
     int equal = 0;  // a row that was pruned otherwise within rounding may have found a better text
     for (size_t b = 0; b < expected.size(); ++b) {
       const float within = 0.02F * (1 + std::abs(expected[b].score));
@@ -154,7 +154,7 @@ TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
   for (const SmallLm* used : {&lm, static_cast<const SmallLm*>(nullptr)}) {
     const nlohmann::json options = options_of(8, used, false, true);
     const auto expected = decode(options, "operators", "none", model, batch);
-    const auto found = decode(options, "fused", "conditional", model, batch);
+    const auto found = decode(options, "fused", "graph", model, batch);
     for (size_t b = 0; b < expected.size(); ++b)
       expect_same(found[b], expected[b], std::to_string(b));
   }
@@ -168,8 +168,8 @@ TEST_P(FusedBeamGpu, AWideBeamIsTheSameAgain) {
   const auto model = random_model(c, 13, device_);
   const auto batch = random_batch(random, 6, 16, c.encoder.width, device_);
   const nlohmann::json options = options_of(40, nullptr, false, false);
-  const auto first = decode(options, "fused", "conditional", model, batch);
-  const auto again = decode(options, "fused", "conditional", model, batch);
+  const auto first = decode(options, "fused", "graph", model, batch);
+  const auto again = decode(options, "fused", "graph", model, batch);
   for (size_t b = 0; b < first.size(); ++b) {
     EXPECT_EQ(again[b].tokens, first[b].tokens);
     EXPECT_EQ(again[b].score, first[b].score);
@@ -194,7 +194,7 @@ TEST(FusedCtcBeamGpu, EqualsTheOperators) {
         if (with_lm) options["lm"] = {{"path", lm.path()}, {"alpha", 0.4}, {"beta", 0.1}};
         std::vector<std::vector<Hypothesis>> found;
         for (const char* step : {"operators", "fused"}) {
-          options["step"] = step;
+          options["kernels"] = step;
           const auto decoder = make_decoder("ctc_beam", options, "");
           decoder->prepare(identity_model(kVocabulary, device), {});
           found.push_back(decoder->decode(batch).to_host());

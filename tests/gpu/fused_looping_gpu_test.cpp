@@ -20,7 +20,7 @@ class FusedLoopingGpu : public testing::TestWithParam<const char*> {
     if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
   }
   nlohmann::json options(nlohmann::json more = nlohmann::json::object()) const {
-    more["form"] = GetParam();
+    more["loop"] = GetParam();
     return more;
   }
 
@@ -176,8 +176,7 @@ TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, FusedLoopingGpu,
-                         testing::Values("persistent", "conditional", "host"),
+INSTANTIATE_TEST_SUITE_P(Forms, FusedLoopingGpu, testing::Values("persistent", "graph", "host"),
                          [](const auto& form) { return std::string(form.param); });
 
 }  // namespace

@@ -25,10 +25,10 @@ class Gpu : public testing::Test {
 /// Decoders as CUDA graphs.
 std::vector<Arm> graph_arms() {
   std::vector<Arm> arms;
-  for (const char* graphs : {"replay", "conditional"}) {
-    arms.push_back({"frame_looping", {{"graphs", graphs}}});
-    arms.push_back({"label_looping", {{"graphs", graphs}}});
-    arms.push_back({"label_looping", {{"graphs", graphs}, {"window", 4}}});
+  for (const char* loop : {"replay", "graph"}) {
+    arms.push_back({"frame_looping", {{"loop", loop}}});
+    arms.push_back({"label_looping", {{"loop", loop}}});
+    arms.push_back({"label_looping", {{"loop", loop}, {"window", 4}}});
   }
   return arms;
 }
@@ -126,9 +126,8 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
   };
   for (const DecoderEntry* entry : decoder_entries())
     if (std::ranges::none_of(entry->options, is_file)) arms.push_back({entry->name, {}});
-  for (const char* form : {"conditional", "host"})
-    arms.push_back({"fused_looping", {{"form", form}}});
-  for (const char* form : {"rebuild", "replay"}) arms.push_back({"step_replay", {{"form", form}}});
+  for (const char* form : {"graph", "host"}) arms.push_back({"fused_looping", {{"loop", form}}});
+  for (const char* form : {"host", "replay"}) arms.push_back({"step_replay", {{"loop", form}}});
   for (const Arm& arm : arms) {
     const auto decoder = make_decoder(arm.name, arm.options, "");
     decoder->prepare(model, {4, 30});
@@ -143,8 +142,7 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
 TEST_F(Gpu, MemoryDoesNotGrowOverRandomBatches) {
   const auto model = random_model(small_config(), 4, device_);
   std::mt19937 random(5);
-  const auto decoder =
-      make_decoder("label_looping", {{"window", 4}, {"graphs", "conditional"}}, "");
+  const auto decoder = make_decoder("label_looping", {{"window", 4}, {"loop", "graph"}}, "");
   decoder->prepare(model, {8, 40});
   const auto allocated = [&] {
     c10::cuda::device_synchronize();

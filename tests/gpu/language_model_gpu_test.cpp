@@ -54,10 +54,10 @@ TEST_F(GpuLanguageModel, EvaluationEqualsTheCpu) {
 /// The exact arms and their graph forms.
 std::vector<Arm> transducer_arms() {
   std::vector<Arm> arms = lm_arms();
-  for (const char* graphs : {"replay", "conditional"}) {
-    arms.push_back({"frame_looping", {{"graphs", graphs}}});
-    arms.push_back({"label_looping", {{"graphs", graphs}}});
-    arms.push_back({"label_looping", {{"graphs", graphs}, {"window", 4}}});
+  for (const char* loop : {"replay", "graph"}) {
+    arms.push_back({"frame_looping", {{"loop", loop}}});
+    arms.push_back({"label_looping", {{"loop", loop}}});
+    arms.push_back({"label_looping", {{"loop", loop}, {"window", 4}}});
   }
   return arms;
 }
@@ -87,8 +87,8 @@ TEST_F(GpuLanguageModel, CtcEqualsThePlainSearchForBatchesOfEveryShape) {
   std::mt19937 random(23);
   constexpr int64_t kTokens = 5;
   const LmCase lm = random_lm(random, kTokens, path("lm.arpa"));
-  for (const char* graphs : {"none", "replay", "conditional"}) {
-    const auto decoder = make_decoder("ctc_greedy", {{"graphs", graphs}, {"lm", lm.option}}, "");
+  for (const char* loop : {"host", "replay", "graph"}) {
+    const auto decoder = make_decoder("ctc_greedy", {{"loop", loop}, {"lm", lm.option}}, "");
     decoder->prepare(ctc_model(kTokens, device_), {4, 20});
     for (const auto& [batch, frames] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {9, 130}}) {
       std::vector<Table> rows;
@@ -99,8 +99,7 @@ TEST_F(GpuLanguageModel, CtcEqualsThePlainSearchForBatchesOfEveryShape) {
       const auto result = decoder->decode(batch_of(rows, kTokens + 1, device_));
       decoder->decode(batch_of({rows[0]}, kTokens + 1, device_));  // must not change the first
       const auto found = result.to_host();
-      for (size_t b = 0; b < rows.size(); ++b)
-        expect_same(found[b], ctc_oracle(rows[b], lm), graphs);
+      for (size_t b = 0; b < rows.size(); ++b) expect_same(found[b], ctc_oracle(rows[b], lm), loop);
     }
   }
 }
@@ -122,8 +121,8 @@ TEST_F(GpuLanguageModel, NoDecoderWaitsUndeclared) {
     arm.options["lm"] = lm.option;
     silent(arm, build(c.model, device_));
   }
-  for (const char* graphs : {"none", "replay", "conditional"}) {
-    silent({"ctc_greedy", {{"graphs", graphs}, {"lm", lm.option}}},
+  for (const char* loop : {"host", "replay", "graph"}) {
+    silent({"ctc_greedy", {{"loop", loop}, {"lm", lm.option}}},
            ctc_model(c.model.vocabulary, device_));
   }
 }

@@ -16,7 +16,7 @@ class StepReplayGpu : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
   }
-  bool replays() const { return GetParam() != std::string("rebuild"); }
+  bool replays() const { return GetParam() != std::string("host"); }
   EncodedBatch batch_of_rows(int64_t rows, at::ScalarType dtype = at::kFloat) {
     return random_batch(random_, rows, 30, small_config().encoder.width, device_, dtype);
   }
@@ -33,8 +33,8 @@ TEST_P(StepReplayGpu, TransfersInPiecesOrAtOnce) { expect_transfers(GetParam(), 
 TEST_P(StepReplayGpu, FormsAgreeBitForBit) {
   for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
     const auto model = lstm_model(2, true, device_, dtype);
-    const auto plain = prepared("step_replay", {{"form", "rebuild"}}, model);
-    const auto decoder = prepared("step_replay", {{"form", GetParam()}}, model);
+    const auto plain = prepared("step_replay", {{"loop", "host"}}, model);
+    const auto decoder = prepared("step_replay", {{"loop", GetParam()}}, model);
     for (const int64_t rows : {1, 8}) {
       const EncodedBatch batch = batch_of_rows(rows, dtype);
       EXPECT_EQ(decoder->decode(batch).to_host(), plain->decode(batch).to_host()) << dtype << rows;
@@ -44,7 +44,7 @@ TEST_P(StepReplayGpu, FormsAgreeBitForBit) {
 
 TEST_P(StepReplayGpu, RecordsOnceForEachNumberOfRows) {
   const auto decoder =
-      prepared("step_replay", {{"form", GetParam()}}, lstm_model(2, true, device_), {8, 30});
+      prepared("step_replay", {{"loop", GetParam()}}, lstm_model(2, true, device_), {8, 30});
   struct Expected {
     int64_t rows, captures;
   };
@@ -60,7 +60,7 @@ TEST_P(StepReplayGpu, RecordsOnceForEachNumberOfRows) {
 
 TEST_P(StepReplayGpu, MemoryStaysTheSameOverRandomBatches) {
   const auto decoder =
-      prepared("step_replay", {{"form", GetParam()}}, lstm_model(2, true, device_), {8, 30});
+      prepared("step_replay", {{"loop", GetParam()}}, lstm_model(2, true, device_), {8, 30});
   const auto allocated = [] {
     c10::cuda::device_synchronize();
     return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
@@ -73,7 +73,7 @@ TEST_P(StepReplayGpu, MemoryStaysTheSameOverRandomBatches) {
   EXPECT_EQ(allocated(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, StepReplayGpu, testing::Values("rebuild", "replay", "coalesced"),
+INSTANTIATE_TEST_SUITE_P(Forms, StepReplayGpu, testing::Values("host", "replay", "coalesced"),
                          [](const auto& form) { return std::string(form.param); });
 
 }  // namespace

@@ -58,12 +58,15 @@ inline std::vector<Arm> exact_arms() {
       {"frame_looping", {}},
       {"frame_looping", {{"batched", false}}},
       {"frame_looping", {{"cache_predictor", true}}},
-      {"frame_looping", {{"precompute_projections", true}, {"cache_predictor", true}}},
+      {"frame_looping",
+       {{"project_encoder_once", true},
+        {"project_prediction_once", true},
+        {"cache_predictor", true}}},
       {"label_looping", {}},
-      {"label_looping", {{"precompute_encoder", false}, {"precompute_prediction", false}}}};
+      {"label_looping", {{"project_encoder_once", false}, {"project_prediction_once", false}}}};
   for (const int window : {2, 4, 8}) arms.push_back({"label_looping", {{"window", window}}});
-  for (const char* form : {"rebuild", "replay", "coalesced"})
-    arms.push_back({"step_replay", {{"form", form}}});
+  for (const char* form : {"host", "replay", "coalesced"})
+    arms.push_back({"step_replay", {{"loop", form}}});
   return arms;
 }
 

@@ -38,7 +38,7 @@ inline void expect_equal_to_frame_looping(const std::string& form, at::Device de
     for (const bool tdt : {false, true}) {
       const auto model = lstm_model(layers, tdt, device);
       const auto reference = prepared("frame_looping", {}, model);
-      const auto decoder = prepared("step_replay", {{"form", form}}, model);
+      const auto decoder = prepared("step_replay", {{"loop", form}}, model);
       for (const int64_t rows : {1, 8, 3, 8, 1}) {
         const EncodedBatch batch =
             random_batch(random, rows, 20, model->config.encoder.width, device);
@@ -68,7 +68,7 @@ inline void expect_transfers(const std::string& form, at::Device device) {
   at::manual_seed(6);
   for (const int64_t layers : {1, 2, 3}) {
     const auto model = lstm_model(layers, true, device);
-    const auto decoder = prepared("step_replay", {{"form", form}}, model);
+    const auto decoder = prepared("step_replay", {{"loop", form}}, model);
     decoder->decode(random_batch(random, 8, 30, model->config.encoder.width, device));
     const Counters counters = decoder->counters();
     const int64_t predictions = counters.at("pred_calls"), decisions = counters.at("joint_calls");

@@ -89,7 +89,7 @@ TEST(BeamGolden, TheWorkedExample) {
   const Line both{{0, 1}, -1.5325}, empty{{}, -2.1203}, three{{0, 1, 0}, -3.8351};
   for (const char* step : {"operators", "fused"}) {
     const auto alsd_pp = [step](int beam) {
-      return nlohmann::json{{"beam_size", beam}, {"max_symbols", 2}, {"step", step}};
+      return nlohmann::json{{"beam_size", beam}, {"max_symbols", 2}, {"kernels", step}};
     };
     expect_list("alsd_pp", alsd_pp(2), {both, three}, 5);
     expect_list("alsd_pp", alsd_pp(3), {both, empty, three});
@@ -143,10 +143,10 @@ const std::vector<Arm>& beam_arms() {
       all.push_back({"aes", {{"beam_size", beam}}});
       all.push_back({"alsd_pp", {{"beam_size", beam}}});
       all.push_back({"alsd_pp", {{"beam_size", beam}, {"merge_finished", true}}});
-      all.push_back({"alsd_pp", {{"beam_size", beam}, {"step", "fused"}}});
+      all.push_back({"alsd_pp", {{"beam_size", beam}, {"kernels", "fused"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"permute_update", false}}});
-      all.push_back({"aes_pp", {{"beam_size", beam}, {"step", "fused"}}});
+      all.push_back({"aes_pp", {{"beam_size", beam}, {"kernels", "fused"}}});
     }
     for (Arm& arm : all) arm.options["nbest"] = 4;
     return all;

@@ -84,7 +84,7 @@ TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
   expect_exact("alsd_pp", merging, GetParam());
   const auto fused_step = [](const Size& size) {
     nlohmann::json options = alsd_pp_options(size);
-    options["step"] = "fused";
+    options["kernels"] = "fused";
     return options;
   };
   expect_exact("alsd_pp", fused_step, GetParam());

@@ -35,7 +35,7 @@ struct Sums {
 /// Options of both forms of a step.
 std::vector<nlohmann::json> forms(nlohmann::json options) {
   nlohmann::json fused = options;
-  fused["step"] = "fused";
+  fused["kernels"] = "fused";
   return {std::move(options), std::move(fused)};
 }
 
@@ -167,7 +167,7 @@ TEST(CtcBeam, EveryReadIsDeclared) {
     const auto decoder = make_decoder("ctc_beam", form, "");
     decoder->prepare(identity_model(6), {});
     EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); }));
-    EXPECT_EQ(decoder->counters().at("host_reads"), form.contains("step") ? 0 : 9 + 1);
+    EXPECT_EQ(decoder->counters().at("host_reads"), form.contains("kernels") ? 0 : 9 + 1);
   }
 }
 

@@ -67,7 +67,7 @@ nlohmann::json random_lm_options(std::mt19937& random, const SmallLm& lm) {
 std::vector<Hypothesis> decode(const std::string& name, nlohmann::json options,
                                const std::string& step, std::shared_ptr<const AcousticModel> model,
                                const EncodedBatch& batch) {
-  options["step"] = step;
+  options["kernels"] = step;
   const auto decoder = make_decoder(name, options, "");
   decoder->prepare(std::move(model), {});
   return decoder->decode(batch).to_host();

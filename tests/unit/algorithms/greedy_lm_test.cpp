@@ -110,11 +110,10 @@ TEST_F(GreedyLanguageModel, NeedsTokensOfTheAcousticModel) {
 }
 
 TEST(CtcGreedy, GraphsAreForTheLanguageModelsLoop) {
-  EXPECT_HAS(
-      user_error([] {
-        make_decoder("ctc_greedy", {{"graphs", "conditional"}}, "")->prepare(ctc_model(3), {});
-      }),
-      "needs a GPU");
+  EXPECT_HAS(user_error([] {
+               make_decoder("ctc_greedy", {{"loop", "graph"}}, "")->prepare(ctc_model(3), {});
+             }),
+             "needs a GPU");
 }
 
 }  // namespace

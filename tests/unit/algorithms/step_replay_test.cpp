@@ -19,13 +19,13 @@ TEST_P(StepReplayForms, TransferInPiecesOrAtOnce) { test::expect_transfers(GetPa
 TEST_P(StepReplayForms, RecordNothingOnACpu) {
   std::mt19937 random(5);
   const auto model = test::lstm_model(2, false, at::kCPU);
-  const auto decoder = test::prepared("step_replay", {{"form", GetParam()}}, model, {4, 10});
+  const auto decoder = test::prepared("step_replay", {{"loop", GetParam()}}, model, {4, 10});
   decoder->decode(test::random_batch(random, 4, 10, model->config.encoder.width));
   EXPECT_EQ(decoder->counters().at("graph_captures"), 0);
   EXPECT_EQ(decoder->counters().at("graph_launches"), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, StepReplayForms, testing::Values("rebuild", "replay", "coalesced"),
+INSTANTIATE_TEST_SUITE_P(Forms, StepReplayForms, testing::Values("host", "replay", "coalesced"),
                          [](const auto& form) { return std::string(form.param); });
 
 TEST(Mirror, BothWaysOfUploadingReachEveryTensor) {

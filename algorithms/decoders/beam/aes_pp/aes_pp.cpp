@@ -26,10 +26,12 @@ const OptionTable<AesPp::Options> kOptions{{
            "true: early pruning with lm_weighted_full counts acoustic scores twice, as in NeMo"),
     option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
-    option("step", &AesPp::Options::step, "a frame as LibTorch operators or as fused kernels",
-           {"operators", "fused"}),
-    option("graphs", &AesPp::Options::graphs, "who drives the loops: the host, one graph",
-           {"none", "conditional"}),
+    option("kernels", &AesPp::Options::kernels, "a frame as LibTorch operators or as fused kernels",
+           {"operators", "fused"})
+        .formerly("step"),
+    option("loop", &AesPp::Options::loop, "who drives the loops: the host, one graph",
+           {"host", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
 }};
 
 const RegisterDecoder registered{
@@ -51,10 +53,10 @@ void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& li
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
-  if (options_.step == "fused") fused_.emplace(model);
+  if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.graphs = driver_.prepare(
-      options_.graphs, "aes_pp", limits, transducer_->encoded_frame(),
+  options_.loop = driver_.prepare(
+      options_.loop, "aes_pp", limits, transducer_->encoded_frame(),
       [this](const at::Tensor& frames) { return transducer_->encode(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }

@@ -36,9 +36,9 @@
 namespace rtfx {
 
 /// Waits for the device once per frame and once per expansion (num_steps + 2 times per frame at
-/// most); not at all with "graphs": "conditional" (then there are no counts either). Scores are
-/// float32 in every model dtype. "step": "fused" computes the same in fewer kernels. Ties go to the
-/// hypothesis in the lower slot, then to the better label, then to the lower label.
+/// most); not at all with "loop": "graph" (then there are no counts either). Scores are
+/// float32 in every model dtype. "kernels": "fused" computes the same in fewer kernels. Ties go to
+/// the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AesPp : public Decoder {
  public:
   struct Options {
@@ -55,8 +55,8 @@ class AesPp : public Decoder {
     /// With early pruning and lm_weighted_full labels count twice acoustically, as in NeMo.
     bool count_acoustic_twice = false;
     std::optional<LmOptions> lm;
-    std::string step = "operators";  // of LibTorch, or "fused": see FusedFrame
-    std::string graphs = "none";     // "none", "conditional": see GraphForm
+    std::string kernels = "operators";  // of LibTorch, or "fused": see FusedFrame
+    std::string loop = "host";          // "host", "graph": see LoopForm
   };
 
   explicit AesPp(Options options) : options_(std::move(options)) {}

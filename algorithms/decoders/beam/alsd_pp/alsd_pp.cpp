@@ -22,10 +22,12 @@ const OptionTable<AlsdPp::Options> kOptions{{
            "false: with early pruning a blank after max_symbols tokens is not fused, as in NeMo"),
     option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
-    option("step", &AlsdPp::Options::step, "a step as LibTorch operators or as fused kernels",
-           {"operators", "fused"}),
-    option("graphs", &AlsdPp::Options::graphs, "who drives the loop: the host, one graph",
-           {"none", "conditional"}),
+    option("kernels", &AlsdPp::Options::kernels, "a step as LibTorch operators or as fused kernels",
+           {"operators", "fused"})
+        .formerly("step"),
+    option("loop", &AlsdPp::Options::loop, "who drives the loop: the host, one graph",
+           {"host", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
 }};
 
 const RegisterDecoder registered{
@@ -65,10 +67,10 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
-  if (options_.step == "fused") fused_.emplace(model);
+  if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.graphs = driver_.prepare(
-      options_.graphs, "alsd_pp", limits, transducer_->encoded_frame(),
+  options_.loop = driver_.prepare(
+      options_.loop, "alsd_pp", limits, transducer_->encoded_frame(),
       [this](const at::Tensor& frames) { return transducer_->encode(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }

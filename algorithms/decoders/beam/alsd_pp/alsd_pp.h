@@ -30,10 +30,10 @@
 
 namespace rtfx {
 
-/// Waits for the device once per step; not at all with "graphs": "conditional" (then there are no
-/// counts of steps either). Steps: the most symbols of any hypothesis at the end. "step": "fused"
-/// computes the same in some ten kernels. Scores are float32 in every model dtype. Ties go to
-/// the hypothesis in the lower slot, then to the better label, then to the lower label.
+/// Waits for the device once per step; not at all with "loop": "graph" (then there are no
+/// counts of steps either). Steps: the most symbols of any hypothesis at the end. "kernels":
+/// "fused" computes the same in some ten kernels. Scores are float32 in every model dtype. Ties go
+/// to the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AlsdPp : public Decoder {
  public:
   struct Options {
@@ -47,8 +47,8 @@ class AlsdPp : public Decoder {
         true;  // false: with early pruning and lm_weighted_full, a blank after
                // max_symbols tokens keeps its acoustic score, as in NeMo
     std::optional<LmOptions> lm;
-    std::string step = "operators";  // of LibTorch, or "fused": see FusedStep
-    std::string graphs = "none";     // "none", "conditional": see GraphForm
+    std::string kernels = "operators";  // of LibTorch, or "fused": see FusedStep
+    std::string loop = "host";          // "host", "graph": see LoopForm
   };
 
   explicit AlsdPp(Options options) : options_(std::move(options)) {}

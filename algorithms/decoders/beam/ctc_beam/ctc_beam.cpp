@@ -43,11 +43,13 @@ const OptionTable<CtcBeam::Options> kOptions{{
     option("lm", &CtcBeam::Options::lm, "language model, added to the score of every new token",
            ctc_lm_options()),
     option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
-    option("step", &CtcBeam::Options::step,
+    option("kernels", &CtcBeam::Options::kernels,
            "a frame as LibTorch operators, or all frames as one fused kernel",
-           {"operators", "fused"}),
-    option("graphs", &CtcBeam::Options::graphs, "who drives the loop: the host, one graph",
-           {"none", "conditional"}),
+           {"operators", "fused"})
+        .formerly("step"),
+    option("loop", &CtcBeam::Options::loop, "who drives the loop: the host, one graph",
+           {"host", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
 }};
 
 const RegisterDecoder registered{
@@ -88,16 +90,16 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
   model_ = std::move(model);
-  if (options_.step == "fused") {
+  if (options_.kernels == "fused") {
     fused_beam::CtcFrames frames{};
     frames.beams.beam = static_cast<int32_t>(options_.beam_size);
     fused_beam::require_fits(model_->device, "ctc_beam",
                              fmt::format("a beam of {}", options_.beam_size),
-                             "choose a smaller beam_size, or \"step\": \"operators\"", frames);
+                             "choose a smaller beam_size, or \"kernels\": \"operators\"", frames);
   }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  options_.graphs = driver_.prepare(
-      options_.graphs, "ctc_beam", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+  options_.loop = driver_.prepare(
+      options_.loop, "ctc_beam", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
       [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
@@ -112,7 +114,7 @@ Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
                   options_.beam_size);
     if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
   });
-  if (options_.step == "fused") {
+  if (options_.kernels == "fused") {
     loops.segment([&] { fused_steps(*state); });
   } else {
     loops.while_any(state->active, [&] { loops.segment([&] { step(*state); }); });

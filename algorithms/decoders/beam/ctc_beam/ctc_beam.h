@@ -26,7 +26,7 @@
 
 namespace rtfx {
 
-/// Waits for the device once per frame; not at all with "graphs": "conditional" or "step": "fused",
+/// Waits for the device once per frame; not at all with "loop": "graph" or "kernels": "fused",
 /// where a block of threads searches all frames of an utterance (fused_beam/ctc_frames.h). Frame of
 /// a token: the first of its run in the best of the alignments that were added up. Scores are
 /// float32 in every model dtype. Ties go to the hypothesis in the lower slot, then to the lower
@@ -42,8 +42,8 @@ class CtcBeam : public Decoder {
     int64_t nbest = 1;
     std::optional<LmOptions> lm;
     bool lm_end = true;
-    std::string step = "operators";  // of LibTorch, or "fused"
-    std::string graphs = "none";     // "none", "conditional": see GraphForm
+    std::string kernels = "operators";  // of LibTorch, or "fused"
+    std::string loop = "host";          // "host", "graph": see LoopForm
   };
 
   explicit CtcBeam(Options options) : options_(std::move(options)) {}

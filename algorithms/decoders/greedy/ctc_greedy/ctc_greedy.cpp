@@ -13,9 +13,10 @@ namespace rtfx {
 namespace {
 
 const OptionTable<CtcGreedy::Options> kOptions{{
-    option("graphs", &CtcGreedy::Options::graphs,
+    option("loop", &CtcGreedy::Options::loop,
            "who drives the loop over frames that a language model needs",
-           {"none", "replay", "conditional"}),
+           {"host", "replay", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &CtcGreedy::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
 }};
@@ -121,14 +122,13 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
   require_model_kind(describe(), *model);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
-  if (options_.graphs != "none" && !lm_) {
+  if (options_.loop != "host" && !lm_) {
     throw UserError("ctc_greedy", "there is no loop to record without a language model",
-                    "set \"graphs\": \"none\", or give \"lm\"");
+                    "set \"loop\": \"host\", or give \"lm\"");
   }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  options_.graphs = driver_.prepare(
-      options_.graphs, "ctc_greedy", limits,
-      at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+  options_.loop = driver_.prepare(
+      options_.loop, "ctc_greedy", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
       [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
@@ -141,7 +141,7 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<Rows> rows;
   Hypotheses result;
   loops.segment([&] { rows.emplace(lm_, logits, lengths); });
-  if (options_.graphs == "none") {
+  if (options_.loop == "host") {
     // The host knows how many frames there are, and so need not ask the device.
     for (int64_t t = 0; t < batch.longest(); ++t) rows->step();
   } else {

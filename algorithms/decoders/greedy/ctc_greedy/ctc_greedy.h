@@ -18,12 +18,12 @@ namespace rtfx {
 
 /// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
 /// label's log-probability, the language model's part included. Ties go to the lowest token id.
-/// Never waits for the device, except with "graphs": "replay", once per frame. Without a language
+/// Never waits for the device, except with "loop": "replay", once per frame. Without a language
 /// model, a handful of tensor operations for the whole batch; with one, some for each frame.
 class CtcGreedy : public Decoder {
  public:
   struct Options {
-    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
     std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 

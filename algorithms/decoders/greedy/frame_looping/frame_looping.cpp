@@ -12,17 +12,22 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option("batched", &FrameLooping::Options::batched, "false: one utterance after the other"),
     option("cache_predictor", &FrameLooping::Options::cache_predictor,
            "keep the prediction network's output until a token is emitted (exact)"),
-    option("precompute_projections", &FrameLooping::Options::precompute_projections,
-           "project encoder frames once per batch, predictions once per step (exact)"),
+    option("project_encoder_once", &FrameLooping::Options::project_encoder_once,
+           "project all encoder frames once per batch (exact)")
+        .formerly("precompute_projections"),
+    option("project_prediction_once", &FrameLooping::Options::project_prediction_once,
+           "project the prediction once per prediction call instead of once per joint call (exact)")
+        .formerly("precompute_projections"),
     option("max_symbols", &FrameLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &FrameLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
     option(
         "legacy_budget", &FrameLooping::Options::legacy_budget,
         "TDT: skip a frame whenever max_symbols is reached, as NeMo did before its fix (inexact)"),
-    option("graphs", &FrameLooping::Options::graphs,
+    option("loop", &FrameLooping::Options::loop,
            "who drives the loops: the host, the host with replayed graphs, one graph",
-           {"none", "replay", "conditional"}),
+           {"host", "replay", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
 }};
@@ -67,14 +72,14 @@ nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_
 
 void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
-  if (options_.graphs != "none" && !options_.batched)
+  if (options_.loop != "host" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
   lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
-                      Transducer::Options{options_.precompute_projections,
-                                          options_.precompute_projections, options_.score_kind});
-  options_.graphs = driver_.prepare(
-      options_.graphs, "frame_looping", limits, transducer_->encoded_frame(),
+                      Transducer::Options{options_.project_encoder_once,
+                                          options_.project_prediction_once, options_.score_kind});
+  options_.loop = driver_.prepare(
+      options_.loop, "frame_looping", limits, transducer_->encoded_frame(),
       [this](const at::Tensor& frames) { return transducer_->encode(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
@@ -92,7 +97,7 @@ Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
 }
 
 Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
-  const bool recorded = options_.graphs != "none";
+  const bool recorded = options_.loop != "host";
   // A recorded search needs room for the longest possible result: nothing can grow in it.
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = recorded ? frames * options_.max_symbols : frames;

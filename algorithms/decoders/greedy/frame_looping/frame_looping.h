@@ -21,21 +21,21 @@
 namespace rtfx {
 
 /// Waits for the device once per evaluation (one evaluation = one joint call for all rows); not at
-/// all with "graphs": "conditional", which has no counts either. joint_calls of RNN-T: sum over t
+/// all with "loop": "graph", which has no counts either. joint_calls of RNN-T: sum over t
 /// of min(max_symbols, 1 + most tokens any row emits at t).
 class FrameLooping : public Decoder {
  public:
   struct Options {
-    bool batched = true;           // false: one utterance after the other
-    bool cache_predictor = false;  // keep the predictor's output until a token is emitted
-    bool precompute_projections =
-        false;                 // joint.enc once per batch, joint.pred once per predictor call
-    int64_t max_symbols = 10;  // tokens per frame
+    bool batched = true;                   // false: one utterance after the other
+    bool cache_predictor = false;          // keep the predictor's output until a token is emitted
+    bool project_encoder_once = false;     // joint.enc once per batch
+    bool project_prediction_once = false;  // joint.pred once per prediction call
+    int64_t max_symbols = 10;              // tokens per frame
     std::string score_kind = "logit";
     bool legacy_budget =
         false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
                 // the symbol budget runs out, also after a non-zero duration
-    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
     std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 

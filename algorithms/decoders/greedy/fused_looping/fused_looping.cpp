@@ -20,8 +20,10 @@ namespace rtfx {
 namespace {
 
 const OptionTable<FusedLooping::Options> kOptions{{
-    option("form", &FusedLooping::Options::form, "one kernel, a CUDA graph, or driven by the host",
-           {"persistent", "conditional", "host"}),
+    option("loop", &FusedLooping::Options::loop,
+           "who drives the loop: one kernel, a CUDA graph, the host",
+           {"persistent", "graph", "host"})
+        .formerly("form", {{"conditional", "graph"}}),
     option("window", &FusedLooping::Options::window, "most frames of a row that a step looks at", 1,
            64),
     option("frames_per_step", &FusedLooping::Options::frames_per_step,
@@ -121,7 +123,7 @@ struct FusedLooping::Prepared {
         search(bytes_on(device, sizeof(fused::Search))),
         totals(at::zeros({fused::kCounts}, at::TensorOptions(at::kInt).device(device))) {
     predict_start(model);
-    if (options.form == "conditional") record();
+    if (options.loop == "graph") record();
   }
 
   Options options;
@@ -154,12 +156,12 @@ struct FusedLooping::Prepared {
 };
 
 void FusedLooping::Prepared::require_rows(int64_t rows) const {
-  if (options.form != "persistent" || rows <= persistent.max_rows()) return;
+  if (options.loop != "persistent" || rows <= persistent.max_rows()) return;
   throw UserError("fused_looping",
                   fmt::format("a batch of {} rows, where the shared memory of a block of this GPU "
                               "has room for {}",
                               rows, persistent.max_rows()),
-                  "use a smaller batch, or \"form\": \"conditional\"");
+                  "use a smaller batch, or \"loop\": \"graph\"");
 }
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
@@ -265,9 +267,9 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (at::cuda::getCurrentDeviceProperties()->major < 8)
     throw UserError("fused_looping", "needs a GPU of compute capability 8.0 or later",
                     "use label_looping");
-  if (options_.form == "conditional" &&
-      GraphForm::available("conditional", model->device, "fused_looping") == "none")
-    options_.form = "host";
+  if (options_.loop == "graph" &&
+      LoopForm::available("graph", model->device, "fused_looping") == "host")
+    options_.loop = "host";
   prepared_ = std::make_unique<Prepared>(*model, options_);
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
@@ -282,12 +284,12 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   fused::Search s = p.new_search(frames, batch.lengths);
   const Output output(s, p.device);
 
-  if (options_.form == "persistent") {
+  if (options_.loop == "persistent") {
     p.persistent.launch(s, stream);
     p.barrier = 1 - p.barrier;  // not before: what was thrown until now has used no barrier
     return output.hypotheses();
   }
-  if (options_.form == "conditional") {
+  if (options_.loop == "graph") {
     fused::Search* pointer = p.search_pointer();
     void* arguments[] = {&pointer, &s};
     p.graph.set_arguments(p.set, arguments);

@@ -10,16 +10,19 @@ namespace {
 const OptionTable<LabelLooping::Options> kOptions{{
     option("window", &LabelLooping::Options::window,
            "frames per row that one joint call looks at (exact)", 1, 64),
-    option("precompute_encoder", &LabelLooping::Options::precompute_encoder,
-           "project all encoder frames once per batch (exact)"),
-    option("precompute_prediction", &LabelLooping::Options::precompute_prediction,
-           "project the prediction once per label instead of once per joint call (exact)"),
+    option("project_encoder_once", &LabelLooping::Options::project_encoder_once,
+           "project all encoder frames once per batch (exact)")
+        .formerly("precompute_encoder"),
+    option("project_prediction_once", &LabelLooping::Options::project_prediction_once,
+           "project the prediction once per label instead of once per joint call (exact)")
+        .formerly("precompute_prediction"),
     option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
-    option("graphs", &LabelLooping::Options::graphs,
+    option("loop", &LabelLooping::Options::loop,
            "who drives the loops: the host, the host with replayed graphs, one graph",
-           {"none", "replay", "conditional"}),
+           {"host", "replay", "graph"})
+        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
 }};
@@ -76,10 +79,10 @@ void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   require_model_kind(describe(), *model);
   lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
-                      Transducer::Options{options_.precompute_encoder,
-                                          options_.precompute_prediction, options_.score_kind});
-  options_.graphs = driver_.prepare(
-      options_.graphs, "label_looping", limits, transducer_->encoded_frame(),
+                      Transducer::Options{options_.project_encoder_once,
+                                          options_.project_prediction_once, options_.score_kind});
+  options_.loop = driver_.prepare(
+      options_.loop, "label_looping", limits, transducer_->encoded_frame(),
       [this](const at::Tensor& frames) { return transducer_->encode(frames); },
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
@@ -101,7 +104,7 @@ Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
   // The paper starts with room proportional to the audio and doubles. In a recorded search nothing
   // can grow.
   const int64_t frames = batch.frames.size(1);
-  const int64_t capacity = options_.graphs == "none" ? frames : frames * options_.max_symbols;
+  const int64_t capacity = options_.loop == "host" ? frames : frames * options_.max_symbols;
   std::optional<Rows> rows;
   loops.segment([&] {
     rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity);

@@ -23,18 +23,18 @@
 namespace rtfx {
 
 /// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads; not
-/// at all with "graphs": "conditional" (then there are no counts of iterations either).
+/// at all with "loop": "graph" (then there are no counts of iterations either).
 /// outer_iters: labels of the longest row, plus one unless its last frame ended by max_symbols (or,
 /// for TDT, by a jump). Joint calls = outer + inner iterations; predictor calls = outer + 1.
 class LabelLooping : public Decoder {
  public:
   struct Options {
-    int64_t window = 1;                 // frames per row and joint call
-    bool precompute_encoder = true;     // joint.enc once for the whole batch
-    bool precompute_prediction = true;  // joint.pred once per predictor step
-    int64_t max_symbols = 10;           // tokens per frame
+    int64_t window = 1;                   // frames per row and joint call
+    bool project_encoder_once = true;     // joint.enc once for the whole batch
+    bool project_prediction_once = true;  // joint.pred once per predictor step
+    int64_t max_symbols = 10;             // tokens per frame
     std::string score_kind = "logit";
-    std::string graphs = "none";  // "none", "replay", "conditional": see GraphForm
+    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
     std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 

@@ -18,9 +18,10 @@ namespace {
 using step_replay::Steps;
 
 const OptionTable<StepReplay::Options> kOptions{{
-    option("form", &StepReplay::Options::form,
+    option("loop", &StepReplay::Options::loop,
            "steps launched anew, replayed as graphs, and with one upload each",
-           {"rebuild", "replay", "coalesced"}),
+           {"host", "replay", "coalesced"})
+        .formerly("form", {{"rebuild", "host"}}),
     option("max_symbols", &StepReplay::Options::max_symbols, "tokens per frame", 1, 1000),
 }};
 
@@ -83,7 +84,7 @@ Steps& StepReplay::steps_for(int64_t rows) {
   if (steps) return *steps;
   const AllowSync allow;
   auto made = std::make_unique<Steps>(*transducer_, rows);
-  if (options_.form != "rebuild" && transducer_->device().is_cuda()) {
+  if (options_.loop != "host" && transducer_->device().is_cuda()) {
     made->record();
     ++captures_;
   }
@@ -110,7 +111,7 @@ Hypotheses StepReplay::decode(const EncodedBatch& batch) {
 }
 
 void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row>& rows) {
-  const bool coalesced = options_.form == "coalesced";
+  const bool coalesced = options_.loop == "coalesced";
   const auto predict_for = [&](const std::vector<int64_t>& takers) {
     steps.predict(coalesced, reads_, counts_);
     ++pred_calls_;

@@ -42,7 +42,7 @@ namespace rtfx {
 class StepReplay : public Decoder {
  public:
   struct Options {
-    std::string form = "coalesced";  // "rebuild", "replay", "coalesced"
+    std::string loop = "coalesced";  // "host" (launched anew), "replay", "coalesced"
     int64_t max_symbols = 10;        // tokens per frame
   };
 
