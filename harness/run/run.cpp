@@ -215,7 +215,7 @@ class Runner {
 
   void append_summary(const std::string& case_name, Stop stop) {
     for (const CaseSummary& summary : summarize_cases(session_.records())) {
-      if (summary.case_name() == case_name && !summary.totals.empty()) {
+      if (summary.case_name() == case_name && !summary.rounds.empty()) {
         json record = summary_record(summary, protocol_.cv_max);
         record["stopped_by"] = to_string(stop);
         session_.append(std::move(record));
@@ -270,7 +270,10 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   std::vector<json> records;
   bool whole = true;
   try {
-    Session session(of_shard(config, shard), {.mode = mode, .shard = shard});
+    SessionOptions options;
+    options.mode = mode;
+    options.shard = shard;
+    Session session(of_shard(config, shard), options);
     Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);
     whole = session.run([&] { runner.run(); });
     if (!whole && rendezvous) rendezvous->leave("interrupted");
