@@ -58,7 +58,7 @@ class Decoder {
 
   virtual Description describe() const = 0;
 
-  /// Every option with its resolved value, as a JSON object (algorithms/options.h).
+  /// Every option with its resolved value, as a JSON object (base/options.h).
   virtual nlohmann::json options() const = 0;
 
   /// Takes the model (kept alive by the decoder) and does everything that is not decoding: buffers,

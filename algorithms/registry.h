@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "algorithms/options.h"
+#include "base/options.h"
 #include "models/checkpoint/config.h"
 
 namespace rtfx {

@@ -1,6 +1,7 @@
 #include "base/json_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -16,11 +17,11 @@ void JsonView::fail(const std::string& allowed) const {
   throw UserError(where_, fmt::format("{} is not allowed", value_->dump()), "allowed: " + allowed);
 }
 
-void JsonView::check_keys(const std::vector<std::string>& allowed) const {
+void JsonView::check_keys(const std::vector<std::string>& allowed, const char* kind) const {
   if (!value_->is_object()) fail("a JSON object");
   for (const auto& [key, value] : value_->items()) {
     if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
-      throw unknown_name(child(key, value).where(), "key", key, allowed);
+      throw unknown_name(child(key, value).where(), kind, key, allowed);
     }
   }
 }
@@ -58,28 +59,44 @@ bool JsonView::boolean() const {
 }
 
 int64_t JsonView::integer(int64_t low, int64_t high) const {
-  const std::string allowed = high == std::numeric_limits<int64_t>::max()
-                                  ? fmt::format("an integer from {}", low)
-                                  : fmt::format("an integer {}..{}", low, high);
-  if (!value_->is_number_integer()) fail(allowed);
-  const auto number = value_->get<int64_t>();
-  if (number < low || number > high) fail(allowed);
-  return number;
+  if (!value_->is_number_integer() || value_->get<int64_t>() < low || value_->get<int64_t>() > high)
+    fail(range_text(low, high));
+  return value_->get<int64_t>();
 }
 
 double JsonView::number(double low, double high) const {
-  if (!value_->is_number() || value_->get<double>() < low || value_->get<double>() > high) {
-    fail(fmt::format("a number {}..{}", low, high));
-  }
+  // Written so that NaN, which is no JSON but may come from a program, is refused too.
+  if (!value_->is_number() || !(value_->get<double>() >= low && value_->get<double>() <= high))
+    fail(range_text(low, high));
   return value_->get<double>();
 }
 
 std::string JsonView::choice(const std::vector<std::string>& allowed) const {
-  const std::string chosen = text();
+  if (!value_->is_string()) fail(fmt::format("{}", fmt::join(allowed, " | ")));
+  const auto chosen = value_->get<std::string>();
   if (std::find(allowed.begin(), allowed.end(), chosen) == allowed.end()) {
     throw unknown_name(where_, "value", chosen, allowed);
   }
   return chosen;
+}
+
+std::filesystem::path JsonView::file() const {
+  if (!value_->is_string()) fail("a file");
+  const std::filesystem::path path = value_->get<std::string>();
+  if (!std::filesystem::exists(path))
+    throw UserError(where_, fmt::format("no such file: '{}'", path.string()), "check the path");
+  if (std::filesystem::is_directory(path))
+    throw UserError(where_, fmt::format("'{}' is a directory", path.string()), "give a file");
+  return path;
+}
+
+std::string JsonView::range_text(int64_t low, int64_t high) {
+  return high == std::numeric_limits<int64_t>::max() ? fmt::format("an integer from {}", low)
+                                                     : fmt::format("an integer {}..{}", low, high);
+}
+
+std::string JsonView::range_text(double low, double high) {
+  return fmt::format("a number {}..{}", low, high);
 }
 
 }  // namespace rtfx

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,7 +21,8 @@ class JsonView {
   const nlohmann::json& value() const { return *value_; }
 
   /// Throws UserError for a non-object and for a key that is not in `allowed` (nearest named).
-  void check_keys(const std::vector<std::string>& allowed) const;
+  /// `kind`: what a key is called in the message.
+  void check_keys(const std::vector<std::string>& allowed, const char* kind = "key") const;
   /// nullopt when the key is absent or null.
   std::optional<JsonView> find(const std::string& key) const;
   /// Throws UserError when absent.
@@ -33,6 +35,13 @@ class JsonView {
   int64_t integer(int64_t low, int64_t high = std::numeric_limits<int64_t>::max()) const;
   double number(double low, double high) const;
   std::string choice(const std::vector<std::string>& allowed) const;
+  /// A file that exists.
+  std::filesystem::path file() const;
+
+  /// What a range is called in messages: "an integer 1..1000", "an integer from 1", "a number
+  /// 0..1".
+  static std::string range_text(int64_t low, int64_t high);
+  static std::string range_text(double low, double high);
 
   [[noreturn]] void fail(const std::string& allowed) const;
 

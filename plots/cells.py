@@ -72,7 +72,7 @@ def least_ms(case, part):
         return None
     seconds = [
         run["total_seconds"] if part == "total" else run["regions"][part]["host_seconds"]
-        for run in case.runs
+        for run in case.rounds
     ]
     return 1000 * min(seconds) / batches
 
@@ -88,7 +88,7 @@ def cost(case, part):
 
 def value_of(case, metric):
     """The metric of one case; None without a result. Speed-ups need two: speed_up()."""
-    if case is None or case.failure or not case.runs:
+    if case is None or case.failure or not case.rounds:
         return None
     if metric == "wer":
         wer = (case.last.get("wer") or {}).get("wer")
@@ -101,7 +101,7 @@ def value_of(case, metric):
 
 def speed_up(baseline, arm, metric):
     """How many times faster `arm` is than `baseline`."""
-    if any(case is None or case.failure or not case.runs for case in (baseline, arm)):
+    if any(case is None or case.failure or not case.rounds for case in (baseline, arm)):
         return None
     of = metric.removeprefix("speedup.")
     measure = (

@@ -1,9 +1,13 @@
-"""Reads the journal of a run (docs/journal.md) into cases."""
+"""Reads the journal of a run (docs/journal.md) into cases, as `rtfx summary` sums them up."""
 
 import json
-import statistics
+import os
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+
+# What means and verdicts are is the program's to say, so that no figure differs from its tables.
+PROGRAM = os.environ.get("RTFX_BIN", Path(__file__).parents[1] / "build/release/rtfx")
 
 
 @dataclass
@@ -11,9 +15,16 @@ class Case:
     """One (model, dataset, decoder, batch, dtype) with all its rounds under its last result key."""
 
     name: str
-    last: dict  # the last run or failure record
-    runs: list = field(default_factory=list)
-    failure: dict | None = None
+    last: dict  # the last run, stream or failure record
+    rounds: list = field(default_factory=list)
+    failure: dict | None = None  # its record; there are no rounds then
+    verdict: str | None = None  # the worst of all rounds; None without a baseline or a result
+    worst_round: int | None = None  # the first one with that verdict
+    first_difference: dict | None = None
+    deterministic: bool = True
+    noisy: bool = False
+    metrics: dict = field(default_factory=dict)  # {name: {"mean", "sd"}} over rounds
+    regions: dict = field(default_factory=dict)  # {name: mean host seconds}
     is_stand_in_data: bool = False  # the set was absent, and its fallback decoded
 
     @property
@@ -56,37 +67,18 @@ class Case:
         return self.last["decoder"].get("head") != "none"
 
     @property
-    def verdict(self):
-        """The worst verdict of all rounds; None without a baseline or a result."""
-        found = [run["exactness"]["verdict"] for run in self.runs if run.get("exactness")]
-        return max(found, key=VERDICTS.index, default=None)
-
-    @property
     def worst_run(self):
         """The first round that has the case's verdict."""
-        for run in self.runs:
-            if run.get("exactness") and run["exactness"]["verdict"] == self.verdict:
-                return run
-        return None
-
-    @property
-    def is_stable(self):
-        return all(run.get("deterministic", True) for run in self.runs)
+        return None if self.worst_round is None else self.rounds[self.worst_round]
 
     def metric(self, key):
         """Mean and sample standard deviation over rounds, (None, None) without values."""
-        values = [run["metrics"][key] for run in self.runs if run["metrics"].get(key) is not None]
-        if not values:
-            return None, None
-        return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+        value = self.metrics.get(key, {})
+        return value.get("mean"), value.get("sd")
 
     def region_seconds(self):
         """Mean host seconds of each region, in the order of the data's way."""
-        return {
-            region: statistics.mean(run["regions"][region]["host_seconds"] for run in self.runs)
-            for region in REGIONS
-            if self.runs and all(region in run["regions"] for run in self.runs)
-        }
+        return {region: self.regions[region] for region in REGIONS if region in self.regions}
 
 
 VERDICTS = ["reference", "bitwise", "exact", "tie", "text", "wer", "different"]
@@ -127,32 +119,20 @@ def read_journal(path):
         path = path / "journal.jsonl"
     if not path.is_file():
         raise SystemExit(f"{path}: no journal there; give the folder of a run")
-    cases, provenances = {}, []
-    for record in read_records(path):
-        if record.get("profiled"):
-            raise SystemExit(
-                f"{path}: records of `rtfx profile`, whose times include the profiler's; "
-                "give the journal of `rtfx run`"
-            )
-        kind = record.get("kind")
-        if kind == "provenance":
-            provenances.append(record)
-        elif kind in ("run", "stream", "failure"):
-            case = cases.setdefault(record["case"], Case(record["case"], record))
-            # Another key means another build, model or setting: its rounds do not mix.
-            if case.failure or case.last.get("result_key") != record.get("result_key"):
-                case.runs, case.failure = [], None
-            case.last = record
-            if kind != "failure":
-                case.runs.append(record)
-            else:
-                case.failure = record
+    try:
+        command = [PROGRAM, "summary", path]
+        summary = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise SystemExit(f"{PROGRAM}: no such program; `make build`, or set RTFX_BIN") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"{path}: {error.stderr.strip()}") from None
+    summary = json.loads(summary)
+    cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
+    provenances = summary["provenances"]
     stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}
-    for case in cases.values():
+    for case in [*cases, *streams]:
         case.is_stand_in_data = case.dataset in stand_ins
-    streams = [case for case in cases.values() if case.last["kind"] == "stream"]
-    others = [case for case in cases.values() if case.last["kind"] != "stream"]
-    return Journal(path, provenances, others, streams)
+    return Journal(path, provenances, cases, streams)
 
 
 def panels(cases):

@@ -61,7 +61,7 @@ def our_setting(journal):
     revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
     cuda = f", CUDA {about['cuda_runtime']}" if about.get("cuda_runtime") else ""
     protocol = config["protocol"]
-    rounds = {len(case.runs) for case in journal.cases if case.runs} or {0}
+    rounds = {len(case.rounds) for case in journal.cases if case.rounds} or {0}
     return {
         "GPU": device["name"] if device["type"] == "cuda" else f"none: {device['name']} (CPU)",
         "data": "; ".join(sets),
@@ -73,10 +73,9 @@ def our_setting(journal):
     }
 
 
-def remark_of(case, cv_max, *first):
+def remark_of(case, *first):
     if case.failure:
         return f"failed: {case.failure['stage']}"
-    mean, deviation = case.metric("rtfx.total")
     return "; ".join(
         filter(
             None,
@@ -85,7 +84,7 @@ def remark_of(case, cv_max, *first):
                 case.verdict if case.verdict != "reference" else "",
                 "approximate" if case.is_approximate else "",
                 "UNSTABLE: the queue grew" if not case.last.get("stable", True) else "",
-                "NOISY" if mean and deviation > cv_max * mean else "",
+                "NOISY" if case.noisy else "",
                 SYNTHETIC if case.is_synthetic else "",
                 STAND_IN if case.is_stand_in_data else "",
             ],
@@ -97,7 +96,7 @@ def text_of(value, digits):
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def cell_row(cases, cell, cv_max):
+def cell_row(cases, cell):
     case, ours = find_case(cases, cell), our_value(cases, cell)
     digits = digits_of(cell["published"])
     if cell["metric"] == "wer":
@@ -109,7 +108,7 @@ def cell_row(cases, cell, cv_max):
         verdict = agreement(cell, ours)
         if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
             verdict, ratio = "of the stand-in: not comparable", None
-        remark = remark_of(case, cv_max, verdict)
+        remark = remark_of(case, verdict)
     return [
         cell["model"] if "model" in cell else case.model if case else "–",
         " ".join(filter(None, [cell.get("arm"), note_on_source(cell)])),
@@ -130,7 +129,7 @@ def note_on_source(cell):
     return f"({', '.join(extra)})" if extra else ""
 
 
-def own_rows(cases, cells, all_cells, cv_max):
+def own_rows(cases, cells, all_cells):
     """Decoders that the paper does not have, under the settings of this metric's cells."""
     settings = {}
     for cell in cells:
@@ -151,19 +150,18 @@ def own_rows(cases, cells, all_cells, cv_max):
             digits = max(1, digits_of(like["published"]))
             setting = f"({case.dataset})" if "dataset" in like else ""
             yield [case.model, f"not in the paper {setting}".strip(), case.decoder, case.batch,
-                   text_of(ours, digits), "–", "–", remark_of(case, cv_max)]  # fmt: skip
+                   text_of(ours, digits), "–", "–", remark_of(case)]  # fmt: skip
 
 
 def sections(table, journal):
-    cv_max = journal.provenance["config"]["protocol"].get("cv_max", 0.05)
     by_metric = {}
     for cell in table["cells"]:
         by_metric.setdefault(cell["metric"], []).append(cell)
     for metric, cells in by_metric.items():
         classes = sorted({cell["class"] for cell in cells})
         section = Section(METRICS[metric], "; ".join(CLASSES[c] for c in classes))
-        section.rows = [cell_row(journal.cases, cell, cv_max) for cell in cells]
-        section.rows += own_rows(journal.cases, cells, table["cells"], cv_max)
+        section.rows = [cell_row(journal.cases, cell) for cell in cells]
+        section.rows += own_rows(journal.cases, cells, table["cells"])
         yield section
 
 

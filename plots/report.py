@@ -99,8 +99,7 @@ def boosted_of(case):
     return boosted | {key: f"{100 * share:.2f}" for key, share in shares.items()}
 
 
-def row_of(case, cv_max):
-    mean, deviation = case.metric("rtfx.total")
+def row_of(case):
     return {
         "case": case,
         "total": figure_of(case, "rtfx.total"),
@@ -109,7 +108,7 @@ def row_of(case, cv_max):
         "boosted": boosted_of(case),
         "verdict": "failed" if case.failure else case.verdict,
         "style": "poor" if case.failure else VERDICT_CLASS.get(case.verdict, "plain"),
-        "noisy": len(case.runs) > 1 and deviation > cv_max * mean,
+        "noisy": case.noisy,
     }
 
 
@@ -210,7 +209,7 @@ def render(journal, profile, facts):
     cases = journal.cases
     provenance = journal.provenance
     cv_max = provenance.get("config", {}).get("protocol", {}).get("cv_max", 0.05)
-    rows = [row_of(case, cv_max) for case in cases]
+    rows = [row_of(case) for case in cases]
     sentences = [*speed_sentences(cases), exactness_sentence(cases)]
     noisy = sum(row["noisy"] for row in rows)
     if noisy:

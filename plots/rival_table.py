@@ -41,13 +41,13 @@ def our_rows(journals, wanted):
     for journal in journals:
         for case in journal.cases:
             by_count = case.last["batch"]["by"] == "count"
-            if not (case.runs and by_count and wanted(case)):
+            if not (case.rounds and by_count and wanted(case)):
                 continue
             key = (case.model, case.dtype, round(case.last["dataset"]["audio_seconds"]))
             row = tables.setdefault(key, {}).setdefault(case.decoder, Row(case.decoder, True))
             regions = case.region_seconds()
             row.seconds[int(case.last["batch"]["size"])] = regions["decode"] + regions["d2h"]
-            row.wers.append(100 * case.runs[0]["wer"]["wer"])
+            row.wers.append(100 * case.rounds[0]["wer"]["wer"])
     return tables
 
 

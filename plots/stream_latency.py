@@ -21,7 +21,7 @@ def lines(cases):
     """{decoder: its cases by their number of streams}."""
     found = {}
     for case in cases:
-        if case.runs:
+        if case.rounds:
             found.setdefault(case.decoder, []).append(case)
     return {name: sorted(own, key=streams) for name, own in found.items()}
 

@@ -151,5 +151,5 @@ def main(description, draw, read=read_journal, shown=lambda journal: journal.cas
     if figure is None:
         raise SystemExit(f"{journal.path}: no record that this figure shows")
     save(figure, arguments.output)
-    keys = sorted({case.last["result_key"] for case in cases if case.runs})
+    keys = sorted({case.last["result_key"] for case in cases if case.rounds})
     print(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}")

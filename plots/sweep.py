@@ -15,7 +15,7 @@ def lines_over(cases, keys, label):
     lines = {}
     for case in cases:
         value = option(case, *keys)
-        if value is not None and case.runs and wer_percent(case) is not None:
+        if value is not None and case.rounds and wer_percent(case) is not None:
             lines.setdefault(label(case), []).append((value, case))
     if all(len(points) < 2 for points in lines.values()):
         return {}

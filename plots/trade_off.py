@@ -19,7 +19,7 @@ def best_of_both(points):
 
 
 def draw(cases, width):
-    cases = [c for c in cases if c.has_words and c.runs and wer_percent(c) is not None]
+    cases = [c for c in cases if c.has_words and c.rounds and wer_percent(c) is not None]
     if not cases:
         return None
     groups = by_batch(panels(cases))

@@ -5,12 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/registry.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "harness/cli/doctor.h"
 #include "harness/cli/emissions.h"
 #include "harness/cli/graph_command.h"
 #include "harness/cli/inspect.h"
+#include "harness/cli/list.h"
 #include "harness/cli/prepare.h"
 #include "harness/cli/result_commands.h"
 #include "harness/cli/transcribe.h"
@@ -61,38 +62,6 @@ struct ConfigArguments {
   }
 };
 
-void print_decoders(bool as_json) {
-  json list = json::array();
-  for (const DecoderEntry* entry : decoder_entries()) {
-    json options = json::array();
-    for (const OptionInfo& o : entry->options) {
-      options.push_back({{"name", o.name},
-                         {"help", o.help},
-                         {"allowed", o.allowed},
-                         {"default", o.default_value}});
-    }
-    const Description d = entry->make(nullptr, "")->describe();
-    const bool exact = d.exactness == Description::Exactness::exact;
-    list.push_back({{"name", entry->name},
-                    {"summary", entry->summary},
-                    {"models", d.model_kinds},
-                    {"exactness", exact ? "exact" : "approximate"},
-                    {"options", options}});
-  }
-  if (as_json) {
-    fmt::print("{}\n", list.dump(2));
-    return;
-  }
-  for (const json& d : list) {
-    fmt::print("{}\n    {}\n", d["name"].get<std::string>(), d["summary"].get<std::string>());
-    for (const json& o : d["options"]) {
-      fmt::print("    {:<24} {} [{}; default {}]\n", o["name"].get<std::string>(),
-                 o["help"].get<std::string>(), o["allowed"].get<std::string>(),
-                 o["default"].dump());
-    }
-  }
-}
-
 /// Checks everything that can be checked without running: files, decoders, options, kinds of
 /// models.
 void print_plan(const Config& config) {
@@ -122,7 +91,7 @@ struct Program {
   TranscribeOptions transcription;
   GraphOptions graph;
   ReportOptions report_options;
-  std::string table, table_journal, shard, inspected;
+  std::string table, table_journal, shard, inspected, listed = "decoders";
   ChildTask child;
   std::vector<std::string> ended_decoders;
   int64_t quick = 0;
@@ -141,9 +110,11 @@ struct Program {
     add_transcribe();
     add_graph();
 
-    auto* list = app.add_subcommand("list", "decoders known to this program, with their options");
+    auto* list = app.add_subcommand("list", "decoders with their options, or configuration keys");
+    list->add_option("what", listed, "decoders (default) or config")
+        ->check(CLI::IsMember({"decoders", "config"}));
     list->add_flag("--json", list_json, "as JSON");
-    list->callback([this] { print_decoders(list_json); });
+    list->callback([this] { print_list(listed, list_json); });
 
     app.add_subcommand("doctor", "what this machine can run, and why not")->callback([this] {
       code = doctor();

@@ -1,9 +1,6 @@
 #include "harness/cli/emissions.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include "algorithms/shared/wfst/wfst_batch.h"
@@ -41,10 +38,8 @@ std::string bytes_of(const at::Tensor& values) {
 }  // namespace
 
 int write_emissions(const Config& config, const std::filesystem::path& folder) {
-  const c10::InferenceMode inference;
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  const at::Device device = parse_device(config.device, "device");
-  const c10::OptionalDeviceGuard guard(device);
+  const DeviceScope scope(config.threads, config.device, "device");
+  const at::Device device = scope.device();
   Workspace workspace(config);
   workspace.read_audio_files();
   const LoadedDataset& dataset = workspace.datasets().front();

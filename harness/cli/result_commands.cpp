@@ -10,6 +10,7 @@
 #include "harness/results/journal.h"
 #include "harness/results/metrics.h"
 #include "harness/results/provenance_diff.h"
+#include "harness/results/summaries.h"
 #include "harness/run/rescore.h"
 
 namespace rtfx {
@@ -108,6 +109,12 @@ ResultCommands::ResultCommands(CLI::App& app, int& code)
       write_file(args.output, text);
     }
   });
+
+  auto* summary = app.add_subcommand(
+      "summary", "means, verdicts and flags of a run's cases as JSON: what figures and pages show");
+  summary->add_option("run", args.a, kRunHelp)->required();
+  summary->callback(
+      [&args] { fmt::print("{}", to_line(summaries_json(read_journal(journal_of(args.a))))); });
 
   auto* diff = app.add_subcommand("diff-runs",
                                   "what changed between two runs' environments and configurations");

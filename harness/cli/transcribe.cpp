@@ -1,8 +1,5 @@
 #include "harness/cli/transcribe.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -75,12 +72,10 @@ std::vector<std::filesystem::path> expand(const std::vector<std::filesystem::pat
 }  // namespace
 
 int transcribe(const TranscribeOptions& given) {
-  const c10::InferenceMode inference;
-  if (given.threads > 0) at::set_num_threads(static_cast<int>(given.threads));
   TranscribeOptions options = given;
   options.files = expand(given.files);
-  const at::Device device = parse_device(options.device, "--device");
-  const c10::OptionalDeviceGuard guard(device);
+  const DeviceScope scope(options.threads, options.device, "--device");
+  const at::Device device = scope.device();
   const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
   for (const std::string& notice : checkpoint.notices) {
     fmt::print(stderr, "rtfx: notice: {}: {}\n", options.model.string(), notice);

@@ -48,16 +48,16 @@ struct BatchRule {
   std::string label() const;
 };
 
+/// How often is measured; config_keys.cpp says what each key means.
 struct Protocol {
   int64_t warmup_rounds = 1;
   int64_t measured_rounds = 3;
   int64_t seed = 1;
-  double cv_max = 0.05;       // sd / mean of rtfx.total above which a case is NOISY
-  bool aa_control = false;    // run the baseline twice: their ratio is the noise floor
-  double precision = 0;       // half width of rtfx.total's interval, relative, at which a case is
-                              // done; 0: after measured_rounds
-  int64_t extra_rounds = 10;  // at most so many more for the precision,
-  double budget_seconds = 0;  // and none once a case group has taken so long; 0: no limit
+  double cv_max = 0.05;
+  bool aa_control = false;
+  double precision = 0;
+  int64_t extra_rounds = 10;
+  double budget_seconds = 0;
 };
 
 struct Config {
@@ -69,7 +69,9 @@ struct Config {
   std::vector<DatasetSource> datasets;
   std::vector<DecoderSpec> decoders;
   std::string baseline;  // id of the transducer decoder that all others are compared with
-  std::vector<BatchRule> batches;
+  std::vector<int64_t> batch_sizes;
+  std::vector<double> batch_seconds;
+  std::vector<BatchRule> batches;  // all of both
   std::vector<std::string> dtypes = {"fp32"};
   std::string sort = "duration_desc";
   Protocol protocol;

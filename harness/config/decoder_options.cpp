@@ -54,7 +54,7 @@ std::vector<OptionValues> expand_lists(const json& options, const std::string& w
 void for_each_file(const std::string& decoder, json& options,
                    const std::function<void(json& file)>& visit) {
   for (const OptionInfo& option : find_decoder(decoder, decoder).options) {
-    if (!option.is_path || !options.is_object()) continue;
+    if (!option.is_file || !options.is_object()) continue;
     const auto at = pointer(option.name);
     if (options.contains(at) && options[at].is_string()) visit(options[at]);
   }

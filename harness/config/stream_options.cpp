@@ -10,36 +10,48 @@
 
 namespace rtfx {
 
-nlohmann::json StreamOptions::resolved() const {
-  return {{"streams", streams},   {"period_ms", period_ms}, {"chunk_ms", chunk_ms},
-          {"arrivals", arrivals}, {"max_batch", max_batch}, {"max_wait_ms", max_wait_ms},
-          {"seconds", seconds},   {"discard", discard},     {"partial", partial}};
+const OptionTable<StreamOptions>& stream_keys() {
+  constexpr int64_t kMost = 1 << 20;
+  constexpr double kLongest = 1e6;
+  static const OptionTable<StreamOptions> keys{
+      {list_option("streams", &StreamOptions::streams, "numbers of streams at a time, a case each",
+                   JsonView::range_text(int64_t{1}, kMost),
+                   [](const JsonView& v) { return v.integer(1, kMost); }),
+       option("period_ms", &StreamOptions::period_ms,
+              "between the requests of a stream: so much new audio in each", 1, kLongest),
+       option("chunk_ms", &StreamOptions::chunk_ms,
+              "audio in a request; what is more than the period is right context of the encoder", 1,
+              kLongest)
+           .by_default("the period"),
+       option("arrivals", &StreamOptions::arrivals,
+              "how requests come; `poisson`: at random, once in a period on the average",
+              {"constant", "poisson"}),
+       option("max_batch", &StreamOptions::max_batch, "a batch begins with so many requests,", 1,
+              kMost),
+       option("max_wait_ms", &StreamOptions::max_wait_ms,
+              "or when the oldest of them has waited so long", 0, kLongest),
+       option("seconds", &StreamOptions::seconds, "how long requests arrive", 0.1, kLongest),
+       option("discard", &StreamOptions::discard,
+              "share of these seconds, from the start, that is not measured", 0, 0.9),
+       option("partial", &StreamOptions::partial, "with the text so far after every request")},
+      "key"};
+  return keys;
 }
 
 StreamOptions read_stream_options(const JsonView& view) {
-  StreamOptions o;
-  std::vector<std::string> names;
-  const nlohmann::json defaults = o.resolved();
-  for (const auto& [name, value] : defaults.items()) names.push_back(name);
-  view.check_keys(names);
-  if (const auto v = view.find("streams")) {
-    o.streams.clear();
-    std::set<int64_t> seen;
-    for (const JsonView& count : v->elements()) {
-      o.streams.push_back(count.integer(1, 1 << 20));
-      if (!seen.insert(o.streams.back()).second)
-        throw UserError(count.where(), "is there twice", "give each number of streams once");
+  StreamOptions o = stream_keys().fill(view);
+  std::set<int64_t> seen;
+  for (const int64_t count : o.streams) {
+    if (!seen.insert(count).second) {
+      throw UserError(view.where() + "/streams", fmt::format("{} is there twice", count),
+                      "give each number of streams once");
     }
   }
-  if (const auto v = view.find("period_ms")) o.period_ms = v->number(1, 1e6);
-  o.chunk_ms = o.period_ms;
-  if (const auto v = view.find("chunk_ms")) o.chunk_ms = v->number(o.period_ms, 1e6);
-  if (const auto v = view.find("arrivals")) o.arrivals = v->choice({"constant", "poisson"});
-  if (const auto v = view.find("max_batch")) o.max_batch = v->integer(1, 1 << 20);
-  if (const auto v = view.find("max_wait_ms")) o.max_wait_ms = v->number(0, 1e6);
-  if (const auto v = view.find("seconds")) o.seconds = v->number(0.1, 1e6);
-  if (const auto v = view.find("discard")) o.discard = v->number(0, 0.9);
-  if (const auto v = view.find("partial")) o.partial = v->boolean();
+  if (const auto chunk = view.find("chunk_ms")) {
+    chunk->number(o.period_ms, 1e6);
+  } else {
+    o.chunk_ms = o.period_ms;
+  }
   if (o.seconds * (1 - o.discard) < 2 * o.period_ms / 1000) {
     throw UserError(view.where() + "/seconds",
                     fmt::format("{} s leave less than two periods to measure", o.seconds),

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_view.h"
+#include "base/options.h"
 
 namespace rtfx {
 
@@ -20,11 +20,11 @@ struct StreamOptions {
   double seconds = 30;                // of arrivals
   double discard = 0.1;               // share of them, from the start, that is not measured
   bool partial = true;                // with the text so far after every request
-
-  nlohmann::json resolved() const;
 };
 
-/// Throws UserError.
+const OptionTable<StreamOptions>& stream_keys();
+
+/// By the table, and together they leave something to measure. Throws UserError.
 StreamOptions read_stream_options(const JsonView& view);
 
 /// Behind which frame each request of an utterance ends. A request brings the frames of one period,

@@ -1,6 +1,7 @@
 #include "harness/machine/device.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -49,6 +50,11 @@ at::Device parse_device(const std::string& name, const std::string& where) {
                     "use cpu, or check the driver with nvidia-smi");
   }
   return {at::kCUDA, static_cast<at::DeviceIndex>(index)};
+}
+
+DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::string& where)
+    : device_(parse_device(device, where)), guard_(device_) {
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
 at::ScalarType parse_dtype(const std::string& name, const std::string& where) {

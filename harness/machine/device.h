@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 
 #include <cstdint>
 #include <string>
@@ -11,6 +13,20 @@ namespace rtfx {
 /// "auto" (cuda where there is one, else cpu), "cpu", "cuda" or "cuda:N". Throws UserError, also
 /// when the GPU is not there.
 at::Device parse_device(const std::string& name, const std::string& where);
+
+/// While it lives, this thread computes without gradients and on a device: what every command that
+/// runs a model begins with.
+class DeviceScope {
+ public:
+  /// `threads`: of the CPU, for good; 0 leaves their number. `device`, `where`: parse_device().
+  DeviceScope(int64_t threads, const std::string& device, const std::string& where);
+  at::Device device() const { return device_; }
+
+ private:
+  c10::InferenceMode inference_;
+  at::Device device_;
+  c10::OptionalDeviceGuard guard_;
+};
 
 /// "fp32", "bf16" or "fp16".
 at::ScalarType parse_dtype(const std::string& name, const std::string& where);

@@ -14,7 +14,7 @@ extern "C" void on_signal(int signal) {
 
 }  // namespace
 
-void watch_interrupts() {
+InterruptWatch::InterruptWatch() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   std::signal(SIGXFSZ, SIG_IGN);

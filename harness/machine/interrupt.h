@@ -10,7 +10,9 @@ struct Interrupted : std::exception {
 };
 
 /// Handles SIGINT and SIGTERM from now on; a file-size limit becomes an error of write(2).
-void watch_interrupts();
+struct InterruptWatch {
+  InterruptWatch();
+};
 
 /// Throws Interrupted once a signal has come.
 void check_interrupt();

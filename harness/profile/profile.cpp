@@ -1,8 +1,5 @@
 #include "harness/profile/profile.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -12,17 +9,14 @@
 
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
-#include "harness/machine/device.h"
-#include "harness/machine/interrupt.h"
 #include "harness/profile/cupti_collector.h"
 #include "harness/profile/profile_report.h"
 #include "harness/profile/range_log.h"
 #include "harness/profile/trace_file.h"
-#include "harness/run/case_group.h"
-#include "harness/run/progress.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
+#include "harness/run/session.h"
 
 namespace rtfx {
 namespace {
@@ -90,13 +84,12 @@ Collection start_collection(const Config& config, const ProfileOptions& options)
 
 class Profiler {
  public:
-  Profiler(const Config& config, const ProfileOptions& options, Collection collection)
-      : options_(options),
+  Profiler(Session& session, const ProfileOptions& options, Collection collection)
+      : session_(session),
+        options_(options),
         collection_(std::move(collection)),
-        workspace_(config),
-        plan_(single_cases(make_plan(config, workspace_.kinds()))),
-        device_(parse_device(config.device, "device")),
-        journal_(config.output, Journal::Mode::force, "profile.jsonl"),
+        plan_(single_cases(session.plan())),
+        device_(session.device()),
         trace_(options.trace_limit, plan_.size()) {
     if (!device_.is_cuda()) {
       collection_.cupti.reset();
@@ -104,21 +97,22 @@ class Profiler {
     }
   }
 
-  int run() {
-    print_beginning();
-    workspace_.read_audio_files();
-    append(provenance_record(workspace_, device_, utc_now()));
+  void run() {
+    fmt::print(stderr, "rtfx: notice: {}\n",
+               collection_.cupti ? "GPU figures by " + collection_.cupti->description()
+                                 : collection_.remark);
     Progress progress(static_cast<int64_t>(plan_.size()) * (1 + options_.laps));
     for (const CaseGroup& group : plan_) run_case(group, progress);
-    return failed_ ? kFailed : kOk;
   }
+
+  bool failed() const { return failed_; }
 
   /// Table, files, and how to get the same in Nsight Systems.
   void print_end() const {
-    print_profile(records_);
-    fmt::print("\nrecords: {}\n", journal_.path().string());
+    print_profile(session_.records());
+    fmt::print("\nrecords: {}\n", session_.journal().path().string());
     if (options_.trace_limit > 0) {
-      const auto path = workspace_.config().output / "trace.json";
+      const auto path = session_.config().output / "trace.json";
       trace_.write(path);
       fmt::print("timeline: {} ({} events{}; open it in ui.perfetto.dev)\n", path.string(),
                  trace_.events(),
@@ -131,33 +125,13 @@ class Profiler {
           "Nsight Systems, one report for each case:\n  nsys profile --trace=cuda,nvtx "
           "--cuda-graph-trace={} --capture-range=cudaProfilerApi "
           "--capture-range-end=repeat:{} -o {} {}\n",
-          graph_trace(), plan_.size(), (workspace_.config().output / "nsys").string(),
-          own_command());
+          graph_trace(), plan_.size(), (session_.config().output / "nsys").string(), own_command());
     }
     std::fflush(stdout);
   }
 
  private:
   const char* graph_trace() const { return options_.graphs == GraphTrace::node ? "node" : "graph"; }
-
-  void print_beginning() const {
-    const std::string warning = build_warning();
-    if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
-    fmt::print(stderr, "rtfx: notice: {}\n",
-               collection_.cupti ? "GPU figures by " + collection_.cupti->description()
-                                 : collection_.remark);
-  }
-
-  void append(json record) {
-    record["profiled"] = true;
-    if (record["kind"] == "provenance") {
-      provenance_id_ = record["provenance_id"];
-    } else {
-      record["provenance_id"] = provenance_id_;
-    }
-    journal_.append(record);
-    records_.push_back(std::move(record));
-  }
 
   int64_t now() const {
     if (collection_.cupti) return collection_.cupti->now();
@@ -169,7 +143,7 @@ class Profiler {
   void run_case(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      append(failure_record(workspace_, group, arm, device_, stage, message));
+      session_.append_failure(group, arm, stage, message);
       failed_ = true;
     };
     bool measuring = false;
@@ -177,9 +151,10 @@ class Profiler {
     const auto on_batch = [&] {
       if (cupti != nullptr) measuring ? cupti->flush() : cupti->begin();
     };
-    CaseGroupRunner runner(workspace_, group, device_, on_failure, on_batch);
+    CaseGroupRunner runner(session_.workspace(), group, device_, on_failure, on_batch);
     Arm& arm = runner.arms().front();
-    arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
+    arm.result_key =
+        result_key(session_.workspace(), group, arm.plan, arm.decoder->options(), device_);
     progress.label(arm.plan.case_name);
     runner.prepare();
     if (!arm.failed) runner.round(0);
@@ -205,7 +180,7 @@ class Profiler {
   void record_case(const CaseGroup& group, const Arm& arm, const RangeLog& log) {
     const CuptiCollector* cupti = collection_.cupti.get();
     const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
-    json record = case_fields(workspace_, group, arm, device_);
+    json record = case_fields(session_.workspace(), group, arm, device_);
     record["kind"] = "profile";
     record["started"] = utc_now();
     record["laps"] = options_.laps;
@@ -229,7 +204,7 @@ class Profiler {
     }
     record["regions"] = regions_json(log, activity, record["remarks"]);
     trace_.add_case(arm.plan.case_name, log.ranges(), activity);
-    append(std::move(record));
+    session_.append(std::move(record));
   }
 
   json regions_json(const RangeLog& log, const Activity& activity, json& remarks) const {
@@ -249,15 +224,12 @@ class Profiler {
     return regions;
   }
 
+  Session& session_;
   ProfileOptions options_;
   Collection collection_;
-  Workspace workspace_;
   std::vector<CaseGroup> plan_;
   at::Device device_;
-  Journal journal_;
   TraceFile trace_;
-  std::vector<json> records_;
-  std::string provenance_id_;
   bool failed_ = false;
 };
 
@@ -271,19 +243,16 @@ int profile(const Config& given, const ProfileOptions& options) {
   }
   keep_executable_graphs = true;
   Collection collection = start_collection(config, options);
-  const c10::InferenceMode inference;
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  watch_interrupts();
-  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
-  Profiler profiler(config, options, std::move(collection));
-  int code = kInterrupted;
-  try {
-    code = profiler.run();
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; what follows are the cases that were finished\n");
-  }
+  SessionOptions records;
+  records.mode = Journal::Mode::force;
+  records.journal = "profile.jsonl";
+  records.marks["profiled"] = true;
+  Session session(config, records);
+  Profiler profiler(session, options, std::move(collection));
+  const bool whole =
+      session.run([&] { profiler.run(); }, "what follows are the cases that were finished");
   profiler.print_end();
-  return code;
+  return !whole ? kInterrupted : profiler.failed() ? kFailed : kOk;
 }
 
 }  // namespace rtfx

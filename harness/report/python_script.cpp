@@ -70,6 +70,7 @@ void run_script(const std::string& what, const std::string& script,
   pointers.push_back(nullptr);
   std::fflush(stdout);  // what we printed comes first
   const Input file(input);
+  setenv("RTFX_BIN", std::filesystem::read_symlink("/proc/self/exe").c_str(), /*overwrite=*/1);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, file.descriptor(), STDIN_FILENO);

@@ -13,7 +13,7 @@ std::filesystem::path project_file(const std::string& name);
 
 /// Runs a script, its output being ours, with the Python of RTFX_PYTHON, or of the source folder's
 /// environment, or python3. `what`: the command, for errors; `input`: what the script reads as its
-/// standard input. Throws UserError where it fails.
+/// standard input. It finds this program by RTFX_BIN. Throws UserError where it fails.
 void run_script(const std::string& what, const std::string& script,
                 const std::vector<std::string>& arguments, const std::string& input = "");
 

@@ -18,25 +18,16 @@ int64_t round_of(const json& record) { return record.at("round").get<int64_t>();
 
 std::vector<CaseResult> cases_of(const std::vector<json>& records) {
   std::map<std::string, json> provenances;
-  std::map<std::string, std::vector<json>> runs;  // by case and key
-  const auto key = [](const json& record) {
-    return record.at("case").get<std::string>() + "\n" + record.value("result_key", "");
-  };
   for (const json& record : records) {
-    const std::string kind = record.value("kind", "");
-    if (kind == "provenance") provenances[record.value("provenance_id", "")] = record;
-    if (kind == "run") runs[key(record)].push_back(record);
+    if (record.value("kind", "") == "provenance")
+      provenances[record.value("provenance_id", "")] = record;
   }
   std::vector<CaseResult> cases;
   for (CaseSummary& summary : summarize_cases(records)) {
     CaseResult& result = cases.emplace_back();
     const auto found = provenances.find(summary.last.value("provenance_id", ""));
     result.provenance = found == provenances.end() ? json::object() : found->second;
-    if (!summary.failure) {
-      result.rounds = runs[key(summary.last)];
-      std::stable_sort(result.rounds.begin(), result.rounds.end(),
-                       [](const json& a, const json& b) { return round_of(a) < round_of(b); });
-    }
+    result.rounds = summary.rounds;
     result.summary = std::move(summary);
   }
   return cases;
@@ -95,9 +86,13 @@ const ResultSet& ResultSet::require_cases() const {
   return *this;
 }
 
+std::filesystem::path journal_of(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "journal.jsonl" : path;
+}
+
 ResultSet read_results(const std::filesystem::path& path) {
   ResultSet results;
-  results.journal = std::filesystem::is_directory(path) ? path / "journal.jsonl" : path;
+  results.journal = journal_of(path);
   const std::vector<json> records = read_journal(results.journal);
   results.profiled = std::any_of(records.begin(), records.end(),
                                  [](const json& r) { return r.value("profiled", false); });

@@ -14,8 +14,7 @@ namespace rtfx {
 
 struct CaseResult {
   CaseSummary summary;
-  std::vector<nlohmann::json> rounds;  // its run records under the newest key, by round; empty
-                                       // for a failure
+  std::vector<nlohmann::json> rounds;  // the summary's
   nlohmann::json provenance;           // of the invocation that wrote the last record; an empty
                                        // object without one
 
@@ -46,7 +45,10 @@ struct ResultSet {
   const ResultSet& require_cases() const;
 };
 
-/// `path`: a journal, or a folder that holds journal.jsonl. Throws UserError.
+/// `path`: a journal, or a folder that holds journal.jsonl.
+std::filesystem::path journal_of(const std::filesystem::path& path);
+
+/// Of a path as journal_of() takes it. Throws UserError.
 ResultSet read_results(const std::filesystem::path& path);
 
 struct UtteranceText {

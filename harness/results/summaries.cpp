@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "harness/scoring/exactness.h"
@@ -13,36 +14,58 @@ namespace {
 
 using nlohmann::json;
 
-void add_run(CaseSummary& summary, const json& record) {
-  if (summary.last.is_null() ||
-      summary.last.value("result_key", "") != record.value("result_key", "")) {
-    summary = {};
-  }
-  summary.failure.reset();
-  summary.last = record;
-  const json& metrics = record.at("metrics");
-  if (metrics.at("rtfx.total").is_number()) summary.totals.push_back(metrics["rtfx.total"]);
-  if (metrics.at("rtfx.decode").is_number()) summary.decodes.push_back(metrics["rtfx.decode"]);
-  summary.deterministic = summary.deterministic && record.value("deterministic", true);
-  const json& exactness = record.at("exactness");
-  if (!exactness.is_object()) return;
-  const std::string verdict = exactness.at("verdict");
-  const bool worse = summary.verdict.empty() ||
-                     (verdict != "reference" && grade_of(verdict) > grade_of(summary.verdict));
-  if (worse) {
-    summary.verdict = verdict;
-    summary.first_difference = exactness.at("first_difference");
-  }
+constexpr double kUsualCvMax = 0.05;  // for a journal without provenance
+
+std::string verdict_of(const json& round) {
+  const json exactness = round.value("exactness", json());
+  return exactness.is_object() ? exactness.at("verdict").get<std::string>() : "";
 }
 
-}  // namespace
-
-bool CaseSummary::noisy(double cv_max) const {
-  return totals.size() > 1 && summarize(totals).cv() > cv_max;
+/// Whether `a` is worse; a verdict is worse than none, and a grade than "reference".
+bool is_worse(const std::string& a, const std::string& b) {
+  const auto rank = [](const std::string& verdict) {
+    return verdict.empty() ? -2 : verdict == "reference" ? -1 : static_cast<int>(grade_of(verdict));
+  };
+  return rank(a) > rank(b);
 }
 
-std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
-  std::vector<CaseSummary> cases;
+/// The index of the first round with the worst verdict; none where no round has one.
+std::optional<size_t> worst_round(const std::vector<json>& rounds) {
+  std::optional<size_t> worst;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (is_worse(verdict_of(rounds[i]), worst ? verdict_of(rounds[*worst]) : "")) worst = i;
+  }
+  return worst;
+}
+
+/// What the journal holds of one case.
+struct CaseRecords {
+  json last;
+  std::map<std::string, std::vector<json>> rounds;  // by result key
+};
+
+CaseSummary summarize_case(CaseRecords records) {
+  CaseSummary summary;
+  summary.last = std::move(records.last);
+  if (summary.last.at("kind") == "failure") {
+    summary.failure =
+        fmt::format("{}: {}", summary.last.value("stage", ""), summary.last.value("message", ""));
+    return summary;
+  }
+  summary.rounds = std::move(records.rounds[summary.last.value("result_key", "")]);
+  std::ranges::stable_sort(summary.rounds, {}, [](const json& r) { return r.value("round", 0); });
+  for (const json& round : summary.rounds)
+    summary.deterministic = summary.deterministic && round.value("deterministic", true);
+  if (const auto worst = worst_round(summary.rounds)) {
+    summary.verdict = verdict_of(summary.rounds[*worst]);
+    summary.first_difference =
+        summary.rounds[*worst]["exactness"].value("first_difference", json());
+  }
+  return summary;
+}
+
+std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
+  std::vector<CaseRecords> cases;
   std::map<std::string, size_t> index;
   for (const json& record : records) {
     if (record.value("profiled", false)) {
@@ -50,38 +73,120 @@ std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
                       "give the journal of `rtfx run`");
     }
     const std::string kind = record.value("kind", "");
-    if (kind != "run" && kind != "failure") continue;
+    if (kind != "run" && kind != "stream" && kind != "failure") continue;
     const auto [found, fresh] = index.emplace(record.at("case"), cases.size());
     if (fresh) cases.emplace_back();
-    CaseSummary& summary = cases[found->second];
-    if (kind == "run") {
-      add_run(summary, record);
-    } else {
-      summary.last = record;
-      summary.failure =
-          fmt::format("{}: {}", record.value("stage", ""), record.value("message", ""));
+    CaseRecords& of_case = cases[found->second];
+    of_case.last = record;
+    if (kind != "failure") of_case.rounds[record.value("result_key", "")].push_back(record);
+  }
+  std::vector<CaseSummary> summaries;
+  for (CaseRecords& of_case : cases) summaries.push_back(summarize_case(std::move(of_case)));
+  return summaries;
+}
+
+bool is_stream(const CaseSummary& summary) { return summary.last.at("kind") == "stream"; }
+
+json metrics_json(const CaseSummary& summary) {
+  std::set<std::string> names;
+  for (const json& round : summary.rounds)
+    for (const auto& [name, value] : round.at("metrics").items()) names.insert(name);
+  json metrics = json::object();
+  for (const std::string& name : names) {
+    if (const auto values = summary.values(name); !values.empty()) {
+      const Summary s = summarize(values);
+      metrics[name] = {{"mean", s.mean}, {"sd", s.sd}};
     }
   }
+  return metrics;
+}
+
+/// Regions that every round has.
+json regions_json(const CaseSummary& summary) {
+  json regions = json::object();
+  if (summary.rounds.empty()) return regions;
+  for (const auto& [name, region] :
+       summary.rounds.front().value("regions", json::object()).items()) {
+    std::vector<double> seconds;
+    for (const json& round : summary.rounds) {
+      const json value =
+          round.value(json::json_pointer("/regions/" + name + "/host_seconds"), json());
+      if (value.is_number()) seconds.push_back(value);
+    }
+    if (seconds.size() == summary.rounds.size()) regions[name] = summarize(seconds).mean;
+  }
+  return regions;
+}
+
+json case_json(const CaseSummary& summary, double cv_max) {
+  const auto worst = worst_round(summary.rounds);
+  return {{"name", summary.case_name()},
+          {"last", summary.last},
+          {"rounds", summary.rounds},
+          {"failure", summary.failure ? summary.last : json()},
+          {"verdict", summary.verdict.empty() ? json() : json(summary.verdict)},
+          {"worst_round", worst ? json(*worst) : json()},
+          {"first_difference", summary.first_difference},
+          {"deterministic", summary.deterministic},
+          {"noisy", summary.noisy(cv_max)},
+          {"metrics", metrics_json(summary)},
+          {"regions", regions_json(summary)}};
+}
+
+}  // namespace
+
+std::vector<double> CaseSummary::values(const std::string& metric) const {
+  std::vector<double> list;
+  for (const json& round : rounds) {
+    const json value = round.at("metrics").value(metric, json());
+    if (value.is_number()) list.push_back(value);
+  }
+  return list;
+}
+
+bool CaseSummary::noisy(double cv_max) const {
+  const std::vector<double> totals = values("rtfx.total");
+  return totals.size() > 1 && summarize(totals).cv() > cv_max;
+}
+
+std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
+  std::vector<CaseSummary> cases = summarize_all(records);
+  std::erase_if(cases, is_stream);
   return cases;
 }
 
 json summary_record(const CaseSummary& summary, double cv_max) {
-  const auto figures = [](const std::vector<double>& values) -> json {
+  const auto figures = [&](const char* metric) -> json {
+    const std::vector<double> values = summary.values(metric);
     if (values.empty()) return nullptr;
     const Summary s = summarize(values);
     return {{"mean", s.mean}, {"sd", s.sd}, {"min", s.min}, {"max", s.max}};
   };
+  const std::vector<double> totals = summary.values("rtfx.total");
   return {{"kind", "summary"},
           {"schema", 1},
           {"case", summary.case_name()},
           {"result_key", summary.last.at("result_key")},
-          {"rounds", summary.totals.size()},
-          {"rtfx.total", figures(summary.totals)},
-          {"rtfx.decode", figures(summary.decodes)},
+          {"rounds", totals.size()},
+          {"rtfx.total", figures("rtfx.total")},
+          {"rtfx.decode", figures("rtfx.decode")},
           {"verdict", summary.verdict.empty() ? json() : json(summary.verdict)},
           {"deterministic", summary.deterministic},
-          {"cv", summarize(summary.totals).cv()},
+          {"cv", summarize(totals).cv()},
           {"noisy", summary.noisy(cv_max)}};
+}
+
+json summaries_json(const std::vector<json>& records) {
+  json all = {{"provenances", json::array()}, {"cases", json::array()}, {"streams", json::array()}};
+  double cv_max = kUsualCvMax;
+  for (const json& record : records) {
+    if (record.value("kind", "") != "provenance") continue;
+    all["provenances"].push_back(record);
+    cv_max = record.value("/config/protocol/cv_max"_json_pointer, kUsualCvMax);
+  }
+  for (const CaseSummary& summary : summarize_all(records))
+    all[is_stream(summary) ? "streams" : "cases"].push_back(case_json(summary, cv_max));
+  return all;
 }
 
 }  // namespace rtfx

@@ -16,6 +16,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kLeastIdWidth = 30;  // of the column with the decoders' ids; long ones widen it
+
 bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 std::string figure(const std::vector<double>& values) {
@@ -57,6 +59,8 @@ std::string group_of(const CaseSummary& c) {
                      synthetic ? fmt::format(": {}", kSyntheticLabel) : "");
 }
 
+std::string id_of(const CaseSummary& c) { return c.last["decoder"]["id"]; }
+
 /// What only some decoders have, at the end of the row.
 std::string further_figures(const json& run) {
   std::string text;
@@ -70,7 +74,7 @@ std::string further_figures(const json& run) {
   return text;
 }
 
-void print_row(const CaseSummary& c, double cv_max, bool colours) {
+void print_row(const CaseSummary& c, size_t id_width, double cv_max, bool colours) {
   const json& batch = c.last.at("batch");
   const std::string batch_text =
       fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : "");
@@ -79,10 +83,9 @@ void print_row(const CaseSummary& c, double cv_max, bool colours) {
   const std::string verdict = verdict_text(c);
   const fmt::text_style style =
       colours ? verdict_style(c.failure ? "failed" : c.verdict) : fmt::text_style();
-  fmt::print("  {:<30} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n",
-             c.last["decoder"]["id"].get<std::string>().substr(0, 30), batch_text,
-             c.last["dtype"].get<std::string>(), right(figure(c.totals), 15),
-             right(decodes ? figure(c.decodes) : "-", 17),
+  fmt::print("  {:<{}} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n", id_of(c), id_width, batch_text,
+             c.last["dtype"].get<std::string>(), right(figure(c.values("rtfx.total")), 15),
+             right(decodes ? figure(c.values("rtfx.decode")) : "-", 17),
              wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
              fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "",
              c.failure ? "" : further_figures(c.last));
@@ -111,18 +114,20 @@ void print_table(const std::vector<json>& records, double cv_max) {
   const std::vector<CaseSummary> cases = summarize_cases(records);
   if (cases.empty()) return;
   const bool colours = use_colours();
+  size_t id_width = kLeastIdWidth;
   std::vector<std::string> groups;
   std::set<std::string> baselines;
   for (const CaseSummary& c : cases) {
+    id_width = std::max(id_width, id_of(c).size());
     if (std::find(groups.begin(), groups.end(), group_of(c)) == groups.end())
       groups.push_back(group_of(c));
     if (!c.failure && c.verdict == "reference") baselines.insert(c.last["decoder"]["id"]);
   }
   for (const std::string& group : groups) {
-    fmt::print("\n{}\n  {:<30} {:>6}  {:<4} {:>15} {:>17} {:>7}  {}\n", group, "decoder", "batch",
-               "type", "RTFx total", "RTFx decode", "WER %", "vs baseline");
+    fmt::print("\n{}\n  {:<{}} {:>6}  {:<4} {:>15} {:>17} {:>7}  {}\n", group, "decoder", id_width,
+               "batch", "type", "RTFx total", "RTFx decode", "WER %", "vs baseline");
     for (const CaseSummary& c : cases) {
-      if (group_of(c) == group) print_row(c, cv_max, colours);
+      if (group_of(c) == group) print_row(c, id_width, cv_max, colours);
     }
   }
   std::string names;

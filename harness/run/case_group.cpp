@@ -10,7 +10,6 @@
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
-#include "harness/scoring/normalize.h"
 
 namespace rtfx {
 
@@ -74,8 +73,7 @@ void CaseGroupRunner::prepare() {
       const AllocationWatch watch(device_);
       arm.decoder->prepare(model_, limits);
       arm.prepared_bytes = watch.held();
-      arm.boosted = boosted_words(arm.decoder->boosted_words(),
-                                  find_normalizer(workspace_.config().scorer, "scorer"));
+      arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
     } catch (const std::exception& e) {
       fail(arm, "prepare", describe_failure(e));
     }
@@ -87,7 +85,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
   std::vector<RoundResult> results(arms_.size());
   for (RoundResult& result : results) {
     result.hypotheses.resize(utterances);
-    result.texts.resize(utterances);
+    result.words.resize(utterances);
   }
   const std::vector<size_t> order =
       round_order(arms_.size(), number, workspace_.config().protocol.seed);
@@ -146,7 +144,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
                                                dataset_.dataset.utterances[utterances[i]].id));
         }
         result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
-        result.texts[utterances[i]] = std::move(decoded.texts[i]);
+        result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
       }
       for (const auto& [name, count] : arm.decoder->counters()) result.counters[name] += count;
     } catch (const std::exception& e) {
@@ -167,7 +165,6 @@ size_t CaseGroupRunner::reference_of(const Arm& arm) const {
 /// Compares the batch's results while its encoder frames, which a margin needs, are still there.
 void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
                             std::vector<RoundResult>& results) {
-  const Normalizer& normalizer = find_normalizer(workspace_.config().scorer, "scorer");
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
     if (reference == arms_.size() || reference == a || arms_[a].failed || arms_[reference].failed)
@@ -179,8 +176,8 @@ void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const Encoded
       const size_t i = utterances[row];
       const Hypothesis& base = results[reference].hypotheses[i];
       const Hypothesis& other = results[a].hypotheses[i];
-      const auto base_words = normalizer.words(results[reference].texts[i]);
-      const auto words = normalizer.words(results[a].texts[i]);
+      const auto& base_words = results[reference].words[i];
+      const auto& words = results[a].words[i];
       const MarginOf margin = [&](size_t index) -> std::optional<double> {
         if (arms_[reference].description.head != Head::transducer) return std::nullopt;
         const at::Tensor frames =

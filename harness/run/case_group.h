@@ -36,12 +36,12 @@ struct BatchTime {
 
 /// What one decoder did in one round.
 struct RoundResult {
-  RegionTimes times;                   // summed over batches
-  std::vector<BatchTime> batches;      // in the order of the round
-  int64_t order = 0;                   // position within the round
-  std::vector<Hypothesis> hypotheses;  // by utterance of the dataset
-  std::vector<std::string> texts;
-  Counters counters;         // summed over batches
+  RegionTimes times;                            // summed over batches
+  std::vector<BatchTime> batches;               // in the order of the round
+  int64_t order = 0;                            // position within the round
+  std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
+  std::vector<std::vector<std::string>> words;  // the same as the scorer writes them
+  Counters counters;                            // summed over batches
   int64_t decode_bytes = 0;  // of the device, the most that a batch's decoding took
   Audit audit;               // against the arm it is compared to
   bool audited = false;

@@ -167,7 +167,7 @@ void ChildTask::add_ended(const std::string& value) {
 }
 
 int run_isolated(const Config& config, Journal::Mode mode) {
-  watch_interrupts();
+  const InterruptWatch watch;
   const std::filesystem::path journal = Journal(config.output, mode).path();
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   Parent parent(config);

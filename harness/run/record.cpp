@@ -75,20 +75,19 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
 /// Word errors if every utterance had the best text of its n-best list; null where there is no
 /// list.
 json oracle_field(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
-  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const Normalizer& normalizer = workspace.normalizer();
   const Tokenizer& tokenizer = *workspace.checkpoints()[group.model].tokenizer;
-  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  const auto& references = workspace.datasets()[group.dataset].references;
   EditCounts total;
   size_t entries = 0;
-  for (size_t i = 0; i < utterances.size(); ++i) {
+  for (size_t i = 0; i < references.size(); ++i) {
     const std::vector<Hypothesis>& list = result.hypotheses[i].nbest;
     entries = std::max(entries, list.size());
-    if (!utterances[i].text || list.empty()) continue;
-    const auto reference = normalizer.words(*utterances[i].text);
+    if (!references[i] || list.empty()) continue;
     std::optional<EditCounts> best;
     for (const Hypothesis& entry : list) {
       const EditCounts edits =
-          count_edits(reference, normalizer.words(tokenizer.text(entry.tokens)));
+          count_edits(*references[i], normalizer.words(tokenizer.text(entry.tokens)));
       if (!best || edits.errors() < best->errors()) best = edits;
     }
     total += *best;
@@ -103,13 +102,10 @@ json oracle_field(const Workspace& workspace, const CaseGroup& group, const Roun
 json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                    const RoundResult& result) {
   if (arm.boosted.empty()) return nullptr;
-  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
-  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
+  const auto& references = workspace.datasets()[group.dataset].references;
   BoostedCounts total;
-  for (size_t i = 0; i < utterances.size(); ++i) {
-    if (!utterances[i].text) continue;
-    total += count_boosted(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]),
-                           arm.boosted);
+  for (size_t i = 0; i < references.size(); ++i) {
+    if (references[i]) total += count_boosted(*references[i], result.words[i], arm.boosted);
   }
   json field = to_json(total);
   field["words"] = arm.boosted.words.size();
@@ -182,7 +178,7 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["regions"] = result.times.to_json(device.is_cuda());
   record["total_seconds"] = result.times.total();
   record["metrics"] = metrics(result.times, workspace.datasets()[group.dataset].audio_seconds);
-  record["wer"] = wer_field(edits, find_normalizer(workspace.config().scorer, "scorer"));
+  record["wer"] = wer_field(edits, workspace.normalizer());
   const json oracle = oracle_field(workspace, group, result);
   if (!oracle.is_null()) record["oracle_wer"] = oracle;
   const json boosted = boosted_field(workspace, group, arm, result);
@@ -208,12 +204,10 @@ std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& gro
 }
 
 EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
-  const Normalizer& normalizer = find_normalizer(workspace.config().scorer, "scorer");
+  const auto& references = workspace.datasets()[group.dataset].references;
   EditCounts total;
-  const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
-  for (size_t i = 0; i < utterances.size(); ++i) {
-    if (!utterances[i].text) continue;
-    total += count_edits(normalizer.words(*utterances[i].text), normalizer.words(result.texts[i]));
+  for (size_t i = 0; i < references.size(); ++i) {
+    if (references[i]) total += count_edits(*references[i], result.words[i]);
   }
   return total;
 }

@@ -30,7 +30,7 @@ nlohmann::json wer_field(const EditCounts& edits, const Normalizer& normalizer);
 /// Of the group's utterances, in their order.
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group);
 
-/// Word errors of a round's texts over the utterances that have a reference.
+/// Word errors of a round's words over the utterances that have a reference.
 EditCounts score(const Workspace& workspace, const CaseGroup& group, const RoundResult& result);
 
 /// One JSON line per utterance.

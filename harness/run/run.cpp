@@ -1,8 +1,5 @@
 #include "harness/run/run.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
@@ -13,19 +10,17 @@
 
 #include "base/error.h"
 #include "harness/machine/conditions.h"
-#include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 #include "harness/results/stopping.h"
 #include "harness/results/summaries.h"
 #include "harness/results/table.h"
-#include "harness/run/case_group.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/merge_shards.h"
 #include "harness/run/outcome.h"
-#include "harness/run/progress.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/rendezvous.h"
+#include "harness/run/session.h"
 
 namespace rtfx {
 namespace {
@@ -33,73 +28,34 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-/// One invocation: the journal, what it holds already and what has happened.
+/// Measures the cases of a session, round after round, but those that its journal holds already.
 class Runner {
  public:
   /// `rendezvous`: null for a whole run.
-  Runner(const Config& config, Journal::Mode mode, const Shard& shard, Rendezvous* rendezvous,
-         const ChildTask& task)
-      : shard_(shard),
+  Runner(Session& session, Rendezvous* rendezvous, const ChildTask& task)
+      : session_(session),
+        workspace_(session.workspace()),
+        protocol_(session.config().protocol),
         rendezvous_(rendezvous),
         task_(task),
-        workspace_(config),
-        plan_(make_plan(config, workspace_.kinds())),
-        device_(parse_device(config.device, "device")),
-        sampler_(device_),
-        journal_(config.output, mode),
-        records_(read_journal(journal_.path())) {}
+        sampler_(session.device()) {}
 
   void run() {
-    const std::string warning = build_warning();
-    if (!warning.empty()) fmt::print(stderr, "rtfx: warning: {}\n", warning);
-    workspace_.read_audio_files();
-    workspace_.keep(shard_);
-    print_notices();
-    json provenance = provenance_record(workspace_, device_, utc_now());
-    provenance_id_ = provenance["provenance_id"];
-    append(std::move(provenance));
-    const Protocol& protocol = workspace_.config().protocol;
-    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan_.size());
-    Progress progress(groups * (protocol.warmup_rounds + protocol.measured_rounds));
-    for (const CaseGroup& group : plan_) {
+    const std::vector<CaseGroup>& plan = session_.plan();
+    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan.size());
+    Progress progress(groups * (protocol_.warmup_rounds + protocol_.measured_rounds));
+    for (const CaseGroup& group : plan) {
       if (task_.takes(number_of(group))) run_group(group, progress);
     }
     meet("end");
   }
 
-  const std::vector<json>& records() const { return records_; }
-
  private:
-  void append(json record) {
-    if (!provenance_id_.empty()) record["provenance_id"] = provenance_id_;
-    journal_.append(record);
-    records_.push_back(std::move(record));
-  }
-
-  void print_notices() const {
-    for (size_t i = 0; i < workspace_.checkpoints().size(); ++i) {
-      for (const std::string& notice : workspace_.checkpoints()[i].notices) {
-        fmt::print(stderr, "rtfx: notice: {}: {}\n", workspace_.config().models[i].path.string(),
-                   notice);
-      }
-    }
-    constexpr size_t kShown = 5;
-    for (const LoadedDataset& dataset : workspace_.datasets()) {
-      for (size_t i = 0; i < std::min(kShown, dataset.notices.size()); ++i) {
-        fmt::print(stderr, "rtfx: notice: {}\n", dataset.notices[i]);
-      }
-      if (dataset.notices.size() > kShown) {
-        fmt::print(stderr, "rtfx: notice: ... and {} more like these\n",
-                   dataset.notices.size() - kShown);
-      }
-    }
-  }
-
   /// Rounds of the arm that the journal holds; its first hypotheses stay what later ones must
   /// equal.
   std::set<int64_t> rounds_done(Arm& arm) const {
     std::set<int64_t> rounds;
-    for (const json& record : records_) {
+    for (const json& record : session_.records()) {
       if (record.value("kind", "") != "run" || record.value("result_key", "") != arm.result_key)
         continue;
       rounds.insert(record["round"].get<int64_t>());
@@ -109,43 +65,44 @@ class Runner {
   }
 
   bool has_summary(const Arm& arm) const {
-    return std::any_of(records_.begin(), records_.end(), [&](const json& record) {
-      return record.value("kind", "") == "summary" &&
-             record.value("result_key", "") == arm.result_key;
-    });
+    return std::any_of(session_.records().begin(), session_.records().end(),
+                       [&](const json& record) {
+                         return record.value("kind", "") == "summary" &&
+                                record.value("result_key", "") == arm.result_key;
+                       });
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {
-    const Protocol& protocol = workspace_.config().protocol;
-    const int64_t steps = protocol.warmup_rounds + protocol.measured_rounds;
+    const int64_t steps = protocol_.warmup_rounds + protocol_.measured_rounds;
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      append(failure_record(workspace_, group, arm, device_, stage, message));
+      session_.append_failure(group, arm, stage, message);
       if (!task_.is_child()) return;
       report_stage(&arm, stage.c_str());
-      require_device(device_);
+      require_device(session_.device());
     };
-    CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
+    CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
     if (task_.is_child()) runner.watch_stages(report_stage);
     const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
     bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
-      arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);
+      arm.result_key =
+          result_key(workspace_, group, arm.plan, arm.decoder->options(), session_.device());
       done[arm.result_key] = rounds_done(arm);
       if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
         arm.failed = true;
         if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
         continue;
       }
-      for (int64_t r = 0; r < protocol.measured_rounds; ++r)
+      for (int64_t r = 0; r < protocol_.measured_rounds; ++r)
         complete = complete && done[arm.result_key].contains(r);
       ended = ended && has_summary(arm);
     }
     // Without a precision to reach, an invocation that ended just before its summaries needs no
     // more than these.
-    if (complete && (ended || protocol.precision == 0)) {
-      for (int64_t r = -protocol.warmup_rounds; r < protocol.measured_rounds; ++r)
+    if (complete && (ended || protocol_.precision == 0)) {
+      for (int64_t r = -protocol_.warmup_rounds; r < protocol_.measured_rounds; ++r)
         meet(round_name(group, r));
       append_summaries(runner, Stop::rounds,
                        [&](const Arm& arm) { return !arm.failed && !has_summary(arm); });
@@ -157,14 +114,14 @@ class Runner {
                    workspace_.config().batches[group.batch].label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;
-    for (int64_t r = -protocol.warmup_rounds; stop == Stop::go_on; ++r) {
+    for (int64_t r = -protocol_.warmup_rounds; stop == Stop::go_on; ++r) {
       meet(round_name(group, r));
       if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r, done);
-      if (r < protocol.measured_rounds) progress.advance(1);
+      if (r < protocol_.measured_rounds) progress.advance(1);
       if (r >= 0) stop = enough(runner, r + 1, begin);
     }
     append_summaries(runner, stop, [](const Arm& arm) { return !arm.failed; });
-    journal_.sync();
+    session_.journal().sync();
   }
 
   /// Waits for the other shards, so that all begin a round together.
@@ -172,7 +129,7 @@ class Runner {
     if (rendezvous_ != nullptr) rendezvous_->barrier(name);
   }
 
-  int64_t number_of(const CaseGroup& group) const { return &group - plan_.data(); }
+  int64_t number_of(const CaseGroup& group) const { return &group - session_.plan().data(); }
 
   std::string round_name(const CaseGroup& group, int64_t round) const {
     return fmt::format("{}/{}", number_of(group), round);
@@ -195,17 +152,16 @@ class Runner {
 
   /// Whether the arms have been measured enough, by their records so far.
   Stop enough(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
-    const Protocol& protocol = workspace_.config().protocol;
-    const StoppingRule rule{.least = protocol.measured_rounds,
-                            .most = protocol.measured_rounds + protocol.extra_rounds,
-                            .precision = protocol.precision,
-                            .budget_seconds = protocol.budget_seconds};
+    const StoppingRule rule{.least = protocol_.measured_rounds,
+                            .most = protocol_.measured_rounds + protocol_.extra_rounds,
+                            .precision = protocol_.precision,
+                            .budget_seconds = protocol_.budget_seconds};
     double half_width = 0;
     int64_t clean = rounds;
     for (const Arm& arm : runner.arms()) {
       if (arm.failed) continue;
       std::vector<double> totals;
-      for (const json& record : records_) {
+      for (const json& record : session_.records()) {
         if (record.value("kind", "") == "run" && record["result_key"] == arm.result_key &&
             record.value("suspect", json::array()).empty() &&
             record["metrics"]["rtfx.total"].is_number())
@@ -243,10 +199,10 @@ class Runner {
       const auto reference = edits.find(arm.plan.compared_to);
       json record = run_record(workspace_, group, arm, results[a], round,
                                reference == edits.end() ? nullptr : &reference->second,
-                               edits[arm.spec->id], hash, device_);
+                               edits[arm.spec->id], hash, session_.device());
       record["conditions"] = to_json(conditions);
       record["suspect"] = suspect_reasons(conditions);
-      append(std::move(record));
+      session_.append(std::move(record));
     }
   }
 
@@ -258,25 +214,21 @@ class Runner {
   }
 
   void append_summary(const std::string& case_name, Stop stop) {
-    for (const CaseSummary& summary : summarize_cases(records_)) {
-      if (summary.case_name() == case_name && !summary.totals.empty()) {
-        json record = summary_record(summary, workspace_.config().protocol.cv_max);
+    for (const CaseSummary& summary : summarize_cases(session_.records())) {
+      if (summary.case_name() == case_name && !summary.rounds.empty()) {
+        json record = summary_record(summary, protocol_.cv_max);
         record["stopped_by"] = to_string(stop);
-        append(std::move(record));
+        session_.append(std::move(record));
       }
     }
   }
 
-  Shard shard_;
+  Session& session_;
+  Workspace& workspace_;
+  const Protocol& protocol_;
   Rendezvous* rendezvous_;
   ChildTask task_;
-  Workspace workspace_;
-  std::vector<CaseGroup> plan_;
-  at::Device device_;
   ConditionSampler sampler_;
-  Journal journal_;
-  std::vector<json> records_;
-  std::string provenance_id_;
 };
 
 /// What the shard does of the run: its folder, and its own GPU unless one is named.
@@ -312,35 +264,30 @@ void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) 
 int run(const Config& config, Journal::Mode mode, const Shard& shard, const ChildTask& task) {
   check_shards(config, mode, shard);
   if (config.isolate && !task.is_child()) return run_isolated(config, mode);
-  const c10::InferenceMode inference;
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  watch_interrupts();
+  const InterruptWatch watch;
   std::optional<Rendezvous> rendezvous;
   if (!shard.whole()) rendezvous.emplace(shard, config.hash());
   std::vector<json> records;
-  bool interrupted = false;
+  bool whole = true;
   try {
-    const Config own = of_shard(config, shard);
-    const c10::OptionalDeviceGuard device(parse_device(own.device, "device"));
-    Runner runner(own, mode, shard, rendezvous ? &*rendezvous : nullptr, task);
-    try {
-      runner.run();
-    } catch (const Interrupted&) {
-      if (rendezvous) rendezvous->leave("interrupted");
-      fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
-      interrupted = true;
-    }
-    records = runner.records();
+    SessionOptions options;
+    options.mode = mode;
+    options.shard = shard;
+    Session session(of_shard(config, shard), options);
+    Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);
+    whole = session.run([&] { runner.run(); });
+    if (!whole && rendezvous) rendezvous->leave("interrupted");
+    records = session.records();
   } catch (const std::exception& e) {
     if (rendezvous) rendezvous->leave(e.what());
     throw;
   }
   // A child's failures are in its records; its exit code says only whether it came to its end.
-  if (task.is_child()) return interrupted ? kInterrupted : kOk;
-  if (!shard.whole() && !interrupted && shard.index == 0)
+  if (task.is_child()) return whole ? kOk : kInterrupted;
+  if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);
   if (shard.index == 0) print_table(records, config.protocol.cv_max);
-  return interrupted ? kInterrupted : outcome(records, config);
+  return whole ? outcome(records, config) : kInterrupted;
 }
 
 }  // namespace rtfx

@@ -15,7 +15,8 @@ namespace rtfx {
 
 namespace {
 
-void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
+void read_utterance(const Utterance& utterance, const Normalizer& normalizer,
+                    LoadedDataset& loaded) {
   Audio audio = read_audio(utterance.audio);
   for (const std::string& notice : audio.notices) {
     loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
@@ -23,6 +24,8 @@ void read_utterance(const Utterance& utterance, LoadedDataset& loaded) {
   loaded.seconds.push_back(audio.seconds());
   loaded.audio_seconds += audio.seconds();
   loaded.audio.push_back(std::move(audio.samples));
+  auto& reference = loaded.references.emplace_back();
+  if (utterance.text) reference = normalizer.words(*utterance.text);
 }
 
 Checkpoint load_model(const ModelSource& source) {
@@ -47,7 +50,8 @@ Checkpoint load_model(const ModelSource& source) {
 
 }  // namespace
 
-Workspace::Workspace(const Config& config) : config_(config) {
+Workspace::Workspace(const Config& config)
+    : config_(config), normalizer_(&find_normalizer(config.scorer, "scorer")) {
   for (const ModelSource& source : config_.models) checkpoints_.push_back(load_model(source));
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
@@ -78,7 +82,7 @@ void Workspace::read_audio_files() {
     const auto begin = std::chrono::steady_clock::now();
     try {
       for (const Utterance& utterance : loaded.dataset.utterances)
-        read_utterance(utterance, loaded);
+        read_utterance(utterance, *normalizer_, loaded);
     } catch (const UserError& e) {
       loaded.failure = e.what();
     }
@@ -96,6 +100,7 @@ void Workspace::keep(const Shard& shard) {
       kept.dataset.utterances.push_back(std::move(loaded.dataset.utterances[i]));
       kept.audio.push_back(std::move(loaded.audio[i]));
       kept.seconds.push_back(loaded.seconds[i]);
+      kept.references.push_back(std::move(loaded.references[i]));
       kept.audio_seconds += loaded.seconds[i];
     }
     if (kept.audio.empty()) {
@@ -106,6 +111,7 @@ void Workspace::keep(const Shard& shard) {
     loaded.dataset.utterances = std::move(kept.dataset.utterances);
     loaded.audio = std::move(kept.audio);
     loaded.seconds = std::move(kept.seconds);
+    loaded.references = std::move(kept.references);
     loaded.audio_seconds = kept.audio_seconds;
   }
 }

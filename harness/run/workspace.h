@@ -12,6 +12,7 @@
 #include "harness/config/config.h"
 #include "harness/config/plan.h"
 #include "harness/run/shard.h"
+#include "harness/scoring/normalize.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -20,7 +21,9 @@ struct LoadedDataset {
   Dataset dataset;
   std::vector<std::vector<float>> audio;  // samples of each utterance, 16 kHz; empty until read
   std::vector<double> seconds;            // of each utterance, by its samples
-  std::vector<std::string> notices;       // "a.wav: resampled ..."
+  /// The reference of each utterance as the scorer writes words; none where it has no reference.
+  std::vector<std::optional<std::vector<std::string>>> references;
+  std::vector<std::string> notices;  // "a.wav: resampled ..."
   double audio_seconds = 0;
   std::optional<std::string> failure;  // why the audio cannot be used
   double load_seconds = 0;             // the region `load`: reading, mixing, resampling
@@ -33,13 +36,16 @@ class Workspace {
   explicit Workspace(const Config& config);
 
   const Config& config() const { return config_; }
+  /// The configuration's scorer.
+  const Normalizer& normalizer() const { return *normalizer_; }
   const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
   const std::vector<LoadedDataset>& datasets() const { return datasets_; }
   std::vector<ModelKinds> kinds() const;
   /// SHA-256 of each file that a decoder's options name, by path.
   const std::map<std::string, std::string>& decoder_files() const { return decoder_files_; }
 
-  /// Reads all audio into memory; a file that cannot be used is the failure of its dataset.
+  /// Reads all audio into memory and takes the words of the references; a file that cannot be used
+  /// is the failure of its dataset.
   void read_audio_files();
 
   /// Forgets all utterances but those of the shard (harness/run/shard.h); after read_audio_files().
@@ -53,6 +59,7 @@ class Workspace {
 
  private:
   Config config_;
+  const Normalizer* normalizer_;
   std::vector<Checkpoint> checkpoints_;
   std::vector<LoadedDataset> datasets_;
   std::map<std::string, std::string> decoder_files_;

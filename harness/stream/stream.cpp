@@ -1,23 +1,19 @@
 #include "harness/stream/stream.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/config/batches.h"
-#include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
-#include "harness/run/case_group.h"
-#include "harness/run/progress.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
+#include "harness/run/session.h"
 #include "harness/stream/stream_record.h"
 #include "harness/stream/stream_server.h"
 
@@ -49,60 +45,44 @@ class LeapingClock : public LoadClock {
   double now_ = 0;
 };
 
+Config streaming_only(Config config) {
+  const size_t before = config.decoders.size();
+  std::erase_if(config.decoders, [](const DecoderSpec& spec) {
+    const auto decoder = make_decoder(spec.name, spec.options, spec.where);
+    return dynamic_cast<StreamingDecoder*>(decoder.get()) == nullptr;
+  });
+  if (config.decoders.empty()) {
+    throw UserError(config.file.string(), "no decoder takes utterances in pieces",
+                    "add ctc_wfst or ctc_wfst_cpu");
+  }
+  if (const size_t left_out = before - config.decoders.size(); left_out > 0)
+    fmt::print(stderr, "rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
+  return config;
+}
+
 class StreamRunner {
  public:
-  StreamRunner(const Config& config, Journal::Mode mode)
-      : workspace_(streaming_only(config)),
-        options_(*config.stream),
-        device_(parse_device(config.device, "device")),
-        journal_(config.output, mode),
-        records_(read_journal(journal_.path())) {}
+  explicit StreamRunner(Session& session)
+      : session_(session),
+        workspace_(session.workspace()),
+        options_(*session.config().stream),
+        device_(session.device()) {}
 
   void run() {
-    const Config& config = workspace_.config();
-    const auto plan = make_plan(config, workspace_.kinds());
-    if (const std::string warning = build_warning(); !warning.empty())
-      fmt::print(stderr, "rtfx: warning: {}\n", warning);
-    workspace_.read_audio_files();
-    json provenance = provenance_record(workspace_, device_, utc_now());
-    provenance_id_ = provenance["provenance_id"];
-    append(std::move(provenance));
     size_t cases = 0;
-    for (const CaseGroup& group : plan) cases += of_first_batch(group) ? group.decoders.size() : 0;
+    for (const CaseGroup& group : session_.plan())
+      cases += of_first_batch(group) ? group.decoders.size() : 0;
     Progress progress(static_cast<int64_t>(cases * options_.streams.size()));
-    for (const CaseGroup& group : plan)
+    for (const CaseGroup& group : session_.plan())
       if (of_first_batch(group)) run_group(group, progress);
   }
-
-  const std::vector<json>& records() const { return records_; }
 
  private:
   /// Batches are the encoder's, whose times are not measured.
   static bool of_first_batch(const CaseGroup& group) { return group.batch == 0; }
 
-  static Config streaming_only(Config config) {
-    const size_t before = config.decoders.size();
-    std::erase_if(config.decoders, [](const DecoderSpec& spec) {
-      const auto decoder = make_decoder(spec.name, spec.options, spec.where);
-      return dynamic_cast<StreamingDecoder*>(decoder.get()) == nullptr;
-    });
-    if (config.decoders.empty()) {
-      throw UserError(config.file.string(), "no decoder takes utterances in pieces",
-                      "add ctc_wfst or ctc_wfst_cpu");
-    }
-    if (const size_t left_out = before - config.decoders.size(); left_out > 0)
-      fmt::print(stderr, "rtfx: notice: {} decoders that take no pieces are left out\n", left_out);
-    return config;
-  }
-
-  void append(json record) {
-    if (!provenance_id_.empty()) record["provenance_id"] = provenance_id_;
-    journal_.append(record);
-    records_.push_back(std::move(record));
-  }
-
   bool has(const json& fields) const {
-    return std::any_of(records_.begin(), records_.end(), [&](const json& record) {
+    return std::ranges::any_of(session_.records(), [&](const json& record) {
       return record.value("kind", "") == "stream" && record["case"] == fields["case"] &&
              record["result_key"] == fields["result_key"];
     });
@@ -111,7 +91,7 @@ class StreamRunner {
   void run_group(const CaseGroup& group, Progress& progress) {
     const auto on_failure = [&](const Arm& arm, const std::string& stage,
                                 const std::string& message) {
-      append(failure_record(workspace_, group, arm, device_, stage, message));
+      session_.append_failure(group, arm, stage, message);
     };
     CaseGroupRunner runner(workspace_, group, device_, on_failure, [] {});
     runner.prepare();
@@ -185,7 +165,7 @@ class StreamRunner {
         record["started"] = utc_now();
         record["batch"] = {{"by", "streams"}, {"size", streams}};
         record.update(measure(*search, utterances, whole, streams, dataset));
-        append(std::move(record));
+        session_.append(std::move(record));
       }
       progress.advance(1);
     }
@@ -228,12 +208,10 @@ class StreamRunner {
     return fields;
   }
 
-  Workspace workspace_;
-  StreamOptions options_;
+  Session& session_;
+  Workspace& workspace_;
+  const StreamOptions& options_;
   at::Device device_;
-  Journal journal_;
-  std::vector<json> records_;
-  std::string provenance_id_;
 };
 
 }  // namespace
@@ -243,20 +221,12 @@ int stream(const Config& config, Journal::Mode mode) {
     throw UserError(config.file.string(), "has no key \"stream\"",
                     "add for example \"stream\": {\"streams\": [1, 64]}, or use `rtfx run`");
   }
-  const c10::InferenceMode inference;
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-  watch_interrupts();
-  const c10::OptionalDeviceGuard device(parse_device(config.device, "device"));
-  StreamRunner runner(config, mode);
-  bool interrupted = false;
-  try {
-    runner.run();
-  } catch (const Interrupted&) {
-    fmt::print(stderr, "\nrtfx: interrupted; the journal is whole, --resume continues it\n");
-    interrupted = true;
-  }
-  print_stream_table(runner.records());
-  return interrupted ? kInterrupted : stream_outcome(runner.records());
+  SessionOptions options;
+  options.mode = mode;
+  Session session(streaming_only(config), options);
+  const bool whole = session.run([&] { StreamRunner(session).run(); });
+  print_stream_table(session.records());
+  return whole ? stream_outcome(session.records()) : kInterrupted;
 }
 
 }  // namespace rtfx

@@ -40,7 +40,7 @@ json stream_figures(const StreamOptions& options, const LoadFigures& f) {
   metrics["stream.md1_load"] = f.batch_rate * f.batch_seconds;
   const auto expected = md1_total(f.batch_seconds, f.batch_rate);
   metrics["stream.md1_total_ms"] = expected ? json(1000 * *expected) : json();
-  return {{"stream", options.resolved()},
+  return {{"stream", stream_keys().resolved(options)},
           {"requests", f.requests},
           {"batches", f.batches},
           {"stable", f.queue_slope <= kSlopeMax},

@@ -42,6 +42,16 @@ def test_list_as_json_tells_options_and_exactness(rtfx):
     assert options["max_symbols"]["help"]
 
 
+def test_list_tells_the_keys_of_a_configuration(rtfx):
+    keys = {key["name"]: key for key in json.loads(rtfx("list", "config", "--json").stdout)}
+    assert keys["protocol.measured_rounds"]["default"] == 3
+    assert keys["protocol.measured_rounds"]["allowed"] == "an integer 1..1000"
+    assert keys["models.path"]["default_text"] == "required"
+    text = rtfx("list", "config").stdout
+    assert all(f"{name} " in text for name in keys)
+    assert "default 3]" in text
+
+
 def test_validate_prints_the_plan(rtfx, config):
     result = rtfx("validate", config(batch_sizes=[1, 2], decoders=["frame_looping", "ctc_greedy"]))
     assert result.returncode == 0

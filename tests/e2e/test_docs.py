@@ -2,8 +2,11 @@
 
 import functools
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 from conftest import ROOT
@@ -72,6 +75,11 @@ def test_commands_and_their_options_exist(rtfx, page):
         if text is None or unknown:
             wrong.append((words, unknown))
     assert not wrong
+
+
+def test_the_table_of_keys_is_what_commands_print(program):
+    script = [sys.executable, ROOT / "scripts/configuration_table.py", "--check"]
+    subprocess.run(script, check=True, env=os.environ | {"RTFX_BIN": str(program)})
 
 
 def test_readme_has_commands():

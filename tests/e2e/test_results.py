@@ -1,6 +1,10 @@
 """compare, diff-runs, rescore, doctor, and the rule that ends a run."""
 
+import csv
+import io
 import json
+import re
+import statistics
 
 import pytest
 import synthetic_journal as synthetic
@@ -132,3 +136,42 @@ def test_control_needs_a_transducer(config, rtfx):
     path = config(decoders=["ctc_greedy"], protocol={"aa_control": True})
     result = rtfx("validate", path)
     assert result.returncode == 2 and "/protocol/aa_control" in result.stderr
+
+
+def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
+    """run, failure, run under one key: table, page, export and figures show both rounds."""
+    runs = [
+        synthetic.run(round=0, decode_seconds=4.0, verdict="tie", differing=1),
+        synthetic.run(round=1, decode_seconds=0.2),
+    ]
+    runs[1]["deterministic"] = False
+    journal = synthetic.write(
+        tmp_path, [synthetic.provenance(), runs[0], synthetic.failure(), runs[1]]
+    )
+    totals = [run["metrics"]["rtfx.total"] for run in runs]
+    mean, sd = statistics.mean(totals), statistics.stdev(totals)
+    figure = f"{mean:.1f} ± {sd:.1f}"
+
+    result = rtfx("report", journal)
+    assert result.returncode == 0, result.stderr
+    row = next(line for line in result.stdout.splitlines() if "label_looping" in line)
+    assert figure in row and "tie UNSTABLE" in row and "NOISY" in row and "FAILED" not in row
+
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    text = " ".join(re.sub(r"<[^>]*>", "", page).split())
+    assert figure in text
+    assert all(re.search(rf">{flag}</span>", page) for flag in ("tie", "UNSTABLE", "NOISY"))
+    assert ">failed</span>" not in page
+
+    exported = rtfx("export", journal, "--to", "csv").stdout
+    row = next(csv.DictReader(io.StringIO(exported)))
+    assert row["rounds"] == "2" and row["verdict"] == "tie unstable" and not row["failure"]
+    assert float(row["rtfx.total"]) == pytest.approx(mean)
+    assert float(row["rtfx.total.sd"]) == pytest.approx(sd)
+
+
+def test_the_table_shows_long_ids_in_full(rtfx, tmp_path):
+    ids = [f"label_looping[lm.path=models/four_gram.arpa][lm.alpha=0.{i}]" for i in (1, 2)]
+    records = [synthetic.run(decoder=name) for name in ids]
+    table = rtfx("report", synthetic.write(tmp_path, records), "--table-only").stdout
+    assert all(name in table for name in ids)

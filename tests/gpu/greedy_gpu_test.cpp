@@ -122,7 +122,7 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
   std::vector<Arm> arms = graph_arms();
   // Those that need a file have tests of their own.
   const auto is_file = [](const OptionInfo& o) {
-    return o.is_path && o.name.find('.') == o.name.npos;
+    return o.is_file && o.name.find('.') == o.name.npos;
   };
   for (const DecoderEntry* entry : decoder_entries())
     if (std::ranges::none_of(entry->options, is_file)) arms.push_back({entry->name, {}});

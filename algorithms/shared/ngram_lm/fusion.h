@@ -21,8 +21,8 @@
 #include <memory>
 #include <string>
 
-#include "algorithms/options.h"
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "base/options.h"
 
 namespace rtfx {
 

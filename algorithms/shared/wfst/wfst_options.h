@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/options.h"
 #include "algorithms/shared/wfst/graph.h"
 #include "algorithms/shared/wfst/word_boost.h"
+#include "base/options.h"
 
 namespace rtfx {
 

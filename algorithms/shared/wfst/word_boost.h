@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/options.h"
 #include "algorithms/shared/wfst/graph.h"
+#include "base/options.h"
 
 namespace rtfx {
 

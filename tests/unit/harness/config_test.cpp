@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algorithms/registry.h"
 #include "harness/config/plan.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -136,6 +137,30 @@ TEST(Config, ListsOfOptionValuesBecomeTheirProduct) {
                      "l[max_symbols=10][window=1]", "l[max_symbols=10][window=8]"}));
 }
 
+struct Renamed {
+  std::string loop = "host";
+};
+const OptionTable<Renamed> kRenamed{{option("loop", &Renamed::loop, "a loop", {"host", "graph"})
+                                         .formerly("graphs", {{"none", "host"}})}};
+const RegisterDecoder registered{{"renamed", "its option had another name", kRenamed.info(),
+                                  [](const json& options, std::string_view where) {
+                                    kRenamed.fill(options, where);
+                                    return make_decoder("null", nullptr, where);
+                                  }}};
+
+TEST(Config, TakesOverThePresentNamesOfOptions) {
+  json document = valid();
+  document["decoders"] = json::parse(
+      R"(["frame_looping", {"id": "r", "name": "renamed", "options": {"graphs": ["none", "graph"]}}])");
+  const Config config = parse(document);
+  ASSERT_EQ(config.decoders.size(), 3U);
+  EXPECT_EQ(config.decoders[1].id, "r[loop=host]");
+  EXPECT_EQ(config.decoders[2].options, json::parse(R"({"loop": "graph"})"));
+  json present = document;
+  present["decoders"][1]["options"] = {{"loop", {"host", "graph"}}};
+  EXPECT_EQ(parse(present).hash(), config.hash());
+}
+
 TEST(Config, ListsWithinAnOptionAndOfObjectsToo) {
   json document = valid();
   document["decoders"] = json::parse(R"([{"id": "l", "name": "label_looping", "options":
@@ -159,7 +184,7 @@ TEST(Config, FilesOfOptionsAreRelativeToItsFolder) {
   EXPECT_HAS(user_error([&] { parse(document); }),
              "dir/c.json#/decoders/1/options/lm/path: no such file: 'dir/none.arpa'");
   options["lm"] = {{"alpha", 0.5}};
-  EXPECT_HAS(user_error([&] { parse(document); }), "/options/lm/path: is missing");
+  EXPECT_HAS(user_error([&] { parse(document); }), "/options/lm: 'path' is missing; add it");
   options["lm"] = {{"path", "../tests/data/two_gram.arpa"}, {"beta", 1}};
   EXPECT_HAS(user_error([&] { parse(document); }), "/options/lm/beta: unknown option 'beta'");
 }

@@ -97,8 +97,8 @@ TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
   ASSERT_EQ(cases.size(), 1U);
   EXPECT_EQ(cases[0].verdict, "tie");
   EXPECT_EQ(cases[0].first_difference, "tie");
-  EXPECT_EQ(cases[0].totals, (std::vector<double>{10, 12, 11}));
-  EXPECT_TRUE(cases[0].decodes.empty());
+  EXPECT_EQ(cases[0].values("rtfx.total"), (std::vector<double>{10, 12, 11}));
+  EXPECT_TRUE(cases[0].values("rtfx.decode").empty());
   EXPECT_TRUE(cases[0].noisy(0.05));
   EXPECT_FALSE(cases[0].noisy(0.1));
 }
@@ -108,7 +108,7 @@ TEST(Summaries, OnlyTheNewestKeyOfACaseCounts) {
       {run_record("c", 0, 10, "different", "old"), run_record("c", 0, 20, "exact", "new")});
   ASSERT_EQ(cases.size(), 1U);
   EXPECT_EQ(cases[0].verdict, "exact");
-  EXPECT_EQ(cases[0].totals, std::vector<double>{20});
+  EXPECT_EQ(cases[0].values("rtfx.total"), std::vector<double>{20});
 }
 
 TEST(Summaries, AFailureCountsUntilALaterRunSucceeds) {
@@ -119,6 +119,21 @@ TEST(Summaries, AFailureCountsUntilALaterRunSucceeds) {
                         {"message", "oops"}};
   EXPECT_EQ(summarize_cases({run_record("c", 0, 10, "exact"), failure})[0].failure, "decode: oops");
   EXPECT_FALSE(summarize_cases({failure, run_record("c", 0, 10, "exact")})[0].failure);
+}
+
+TEST(Summaries, RoundsBeforeAFailureCountOnceALaterOneHasSucceeded) {
+  const json failure = {{"kind", "failure"}, {"case", "c"}, {"result_key", "k"}};
+  std::vector<json> records = {run_record("c", 0, 60, "tie"), failure};
+  EXPECT_TRUE(summarize_cases(records)[0].rounds.empty());
+  EXPECT_EQ(summarize_cases(records)[0].verdict, "");
+  records.push_back(run_record("c", 1, 240, "exact"));
+  const CaseSummary summary = summarize_cases(records)[0];
+  EXPECT_EQ(summary.values("rtfx.total"), (std::vector<double>{60, 240}));
+  EXPECT_EQ(summary.verdict, "tie");
+  const json listed = summaries_json(records)["cases"][0];
+  EXPECT_EQ(listed["metrics"]["rtfx.total"]["mean"], 150);
+  EXPECT_EQ(listed["worst_round"], 0);
+  EXPECT_EQ(listed["noisy"], true);
 }
 
 }  // namespace

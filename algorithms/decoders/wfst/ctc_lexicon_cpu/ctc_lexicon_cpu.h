@@ -8,7 +8,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/wfst/ctc_lexicon_cpu/prefix_search.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/options.h"
+#include "base/options.h"
 
 namespace rtfx {
 

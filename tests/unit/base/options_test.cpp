@@ -1,5 +1,5 @@
 // Options and the names that they had: each works under its former name, once with a notice.
-#include "algorithms/options.h"
+#include "base/options.h"
 
 #include <gtest/gtest.h>
 

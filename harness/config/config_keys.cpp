@@ -1,0 +1,207 @@
+#include "harness/config/config_keys.h"
+
+#include "harness/scoring/exactness.h"
+#include "harness/scoring/normalize.h"
+#include "models/architectures.h"
+
+namespace rtfx {
+namespace {
+
+constexpr const char* kKey = "key";
+
+const std::vector<std::string>& dtype_names() {
+  static const std::vector<std::string> names = {"fp32", "bf16", "fp16"};
+  return names;
+}
+
+std::string read_text(const JsonView& v) { return v.text(); }
+
+const OptionTable<ModelSource>& model_keys() {
+  using Fallback = ModelSource::Fallback;
+  static const OptionTable<Fallback> fallback{
+      {option("encoder", &Fallback::encoder, "architecture of a random encoder that is timed",
+              architecture_names())
+           .required(),
+       text_option("decoder", &Fallback::decoder, "checkpoint that decodes", "a path").required()},
+      kKey};
+  static const OptionTable<ModelSource> keys{
+      {text_option("id", &ModelSource::id, "stands in the names of cases")
+           .by_default("the checkpoint's name"),
+       text_option("path", &ModelSource::path, "checkpoint, a file or a folder", "a path")
+           .required(),
+       list_option("att_context_size", &ModelSource::att_context_size,
+                   "attention context of a cache-aware encoder",
+                   JsonView::range_text(int64_t{-1}, 1 << 20),
+                   [](const JsonView& v) { return v.integer(-1, 1 << 20); })
+           .by_default("the model's"),
+       option("fallback", &ModelSource::fallback,
+              "what is timed and decoded where the checkpoint is absent", fallback)},
+      kKey};
+  return keys;
+}
+
+const OptionTable<DatasetSource>& dataset_keys() {
+  static const OptionTable<DatasetSource> keys{
+      {text_option("id", &DatasetSource::id, "stands in the names of cases").required(),
+       text_option("manifest", &DatasetSource::manifest,
+                   "manifest of JSON lines; this, librispeech or files must be given", "a path"),
+       text_option("fallback", &DatasetSource::fallback,
+                   "another manifest, for where the first is absent", "a path"),
+       text_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's", "a path"),
+       list_option("files", &DatasetSource::files, "audio files, or folders of them", "a path",
+                   read_text),
+       option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
+           .by_default("all")},
+      kKey};
+  return keys;
+}
+
+const OptionTable<DecoderSpec>& decoder_keys() {
+  static OptionField<DecoderSpec> options{
+      "options", "of the decoder (`rtfx list`); a list of values of one is a decoder each",
+      "an object",
+      [](DecoderSpec& spec, const JsonView& v) {
+        if (!v.value().is_object()) v.fail("a JSON object");
+        spec.options = v.value();
+      },
+      [](const DecoderSpec& spec) { return spec.options; }};
+  static const OptionTable<DecoderSpec> keys{
+      {text_option("id", &DecoderSpec::id, "stands in the names of cases").by_default("its name"),
+       text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
+       list_option("models", &DecoderSpec::models,
+                   "only for models of these ids or kinds (ctc, rnnt, tdt)", "text", read_text)
+           .by_default("all")},
+      kKey};
+  return keys;
+}
+
+const OptionTable<Protocol>& protocol_keys() {
+  static const OptionTable<Protocol> keys{
+      {option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
+       option("measured_rounds", &Protocol::measured_rounds, "passes that are", 1, 1000),
+       option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
+       option("cv_max", &Protocol::cv_max,
+              "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
+       option("aa_control", &Protocol::aa_control,
+              "run the baseline twice; the ratio of both is the noise floor"),
+       option("precision", &Protocol::precision,
+              "go on until the 95 % interval of every total RTFx is within ± this share; 0: no", 0,
+              1),
+       option("extra_rounds", &Protocol::extra_rounds,
+              "at most so many rounds more for the precision", 0, 1000),
+       option("budget_seconds", &Protocol::budget_seconds,
+              "and none once a group of cases has taken so long; 0: no limit", 0, 1e7)},
+      kKey};
+  return keys;
+}
+
+/// An object whose members are keys of the configuration itself.
+OptionField<Config> group(std::string name, std::string help, const OptionTable<Config>& table) {
+  return {std::move(name),
+          std::move(help),
+          "an object",
+          [&table](Config& c, const JsonView& v) { table.fill_into(c, v); },
+          [&table](const Config& c) { return table.resolved(c); },
+          /*is_file=*/false,
+          table.info(),
+          /*is_required=*/false,
+          "as below"};
+}
+
+OptionField<Config> required_verdict(const std::string& dtype) {
+  return {dtype, "of " + dtype, detail::choice_text(grade_names()),
+          [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
+          [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
+}
+
+const OptionTable<Config>& verify_keys() {
+  static const OptionTable<Config> required{
+      {required_verdict("fp32"), required_verdict("bf16"), required_verdict("fp16")}, kKey};
+  static const OptionTable<Config> keys{
+      {group("required", "worst allowed verdict of exact decoders, by dtype", required)}, kKey};
+  return keys;
+}
+
+/// A key that somebody else reads.
+OptionField<Config> foreign(std::string name, std::string help) {
+  return {std::move(name), std::move(help), "any", [](Config&, const JsonView&) {},
+          [](const Config&) { return nlohmann::json(); }};
+}
+
+std::vector<std::string> normalizer_names() {
+  std::vector<std::string> names;
+  for (const Normalizer& normalizer : normalizers()) names.push_back(normalizer.name);
+  return names;
+}
+
+}  // namespace
+
+const OptionTable<Config>& config_keys() {
+  static auto stream =
+      option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
+  stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_options(v); };
+  static const OptionTable<Config> keys{
+      {text_option("question", &Config::question,
+                   "what the run is to answer; stands at the head of the report")
+           .required(),
+       text_option("name", &Config::name, "names the run and its folder")
+           .by_default("the file's name"),
+       list_option("models", &Config::models, "checkpoints; a path stands for {\"path\": ...}",
+                   model_keys(),
+                   [](const JsonView& v) { return ModelSource{.id = {}, .path = v.text()}; })
+           .required(),
+       list_option("datasets", &Config::datasets, "utterances", dataset_keys(),
+                   [](const JsonView& v) { return dataset_keys().fill(v); })
+           .required(),
+       list_option("decoders", &Config::decoders, "a name stands for {\"name\": ...}",
+                   decoder_keys(),
+                   [](const JsonView& v) {
+                     DecoderSpec spec;
+                     spec.name = v.text();
+                     return spec;
+                   })
+           .required(),
+       text_option("baseline", &Config::baseline,
+                   "id of the decoder that the others are compared with")
+           .by_default("the first transducer decoder"),
+       list_option("batch_sizes", &Config::batch_sizes,
+                   "utterances in a batch; this or batch_seconds must be given",
+                   JsonView::range_text(int64_t{1}, 65536),
+                   [](const JsonView& v) { return v.integer(1, 65536); }),
+       list_option("batch_seconds", &Config::batch_seconds,
+                   "seconds of audio in a batch, padding included", JsonView::range_text(1.0, 1e6),
+                   [](const JsonView& v) { return v.number(1, 1e6); }),
+       list_option("dtypes", &Config::dtypes, "of encoder and decoder; features are always fp32",
+                   detail::choice_text(dtype_names()),
+                   [](const JsonView& v) { return v.choice(dtype_names()); }),
+       option("sort", &Config::sort, "order before batching",
+              {"duration_desc", "duration_asc", "none", "shuffle"}),
+       text_option("device", &Config::device, "`auto` takes a GPU if there is one (also --device)",
+                   "auto | cpu | cuda | cuda:N"),
+       option("threads", &Config::threads, "CPU threads; 0: all cores (also --threads)", 0, 1024),
+       option("protocol", &Config::protocol, "how often is measured", protocol_keys()),
+       group("verify", "what lets a run fail", verify_keys()),
+       option("scorer", &Config::scorer, "normalisation before counting word errors",
+              normalizer_names()),
+       option(
+           "encoder_graphs", &Config::encoder_graphs,
+           "on a GPU, run the encoder as a CUDA graph for each size of batch, lengths rounded up "
+           "to 64 mel frames; `false`: kernel by kernel"),
+       option("sync_debug", &Config::sync_debug,
+              "fail where a decoder waits for the GPU without declaring it (also --sync-debug)"),
+       option("isolate", &Config::isolate,
+              "each group of cases in a child process: a crash costs the case that was running one "
+              "record"),
+       text_option("output", &Config::output, "folder of the journal (also --output)", "a path")
+           .by_default("runs/ and the run's name"),
+       stream,
+       list_option("plugins", &Config::plugins, "shared libraries with further decoders", "a path",
+                   read_text),
+       foreign("prepare", "files that are made where they are absent"),
+       foreign("paper", "of a published table: where it stands (`rtfx reproduce`)"),
+       foreign("cells", "of a published table: its figures (`rtfx reproduce`)")},
+      kKey};
+  return keys;
+}
+
+}  // namespace rtfx
