@@ -1,14 +1,16 @@
-"""What the golden tests share: where reference results are, and the program's results once each."""
+"""What the golden tests share: where reference results are, and the program's results, which one run
+of the program gives for all decoders of a model."""
 
 import functools
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PROGRAM, ROOT
+from conftest import PROGRAM, ROOT, runs_of, strict_records
 
 DATA = Path(__file__).parent / "data"
 DEVICE = os.environ.get("RTFX_DEVICE", "cpu")
@@ -22,17 +24,52 @@ def need(*paths):
             pytest.skip(f"no {path.name} at {path.parent} (RTFX_SHARED names the shared folder)")
 
 
+# Of what an encoder frees, glibc gives back large blocks at once, and asks for them anew: without
+# this a third of the processor's time is the kernel's, for clearing pages.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31)}
+
+
+def searches(*names, **others):
+    """Decoders for `transcripts`: by their own names, and as id=(name, options)."""
+    every = {name: (name, {}) for name in names} | others
+    return tuple((key, name, json.dumps(options)) for key, (name, options) in every.items())
+
+
 @functools.cache
-def transcripts(model, decoder, files, options="{}", arguments=()):
-    """{file name: result} of `rtfx transcribe --json` in fp32 on the CPU (or RTFX_DEVICE), eight
-    files at a time. `options`: of the decoder, as JSON; `arguments`: further ones of the command."""
-    command = [PROGRAM, "transcribe", "--json", "--device", DEVICE, "--batch-size", "8"]
-    command += ["--model", model, "--decoder", decoder, "--options", options, *arguments, *files]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert result.returncode == 0, result.stderr
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [line["file"] for line in lines] == [str(file) for file in files]
-    return {Path(line["file"]).name: line for line in lines}
+def transcripts(model, searches, files, context=()):
+    """{id: {file name: result}} of one `rtfx run` in fp32 on the CPU (or RTFX_DEVICE), eight files
+    at a time: all searches share the encoder's work. `context`: the encoder's attention context."""
+    decoders = [
+        {"id": key, "name": name, "options": json.loads(text)} for key, name, text in searches
+    ]
+    config = {
+        "question": "Are the results those of the reference?",
+        "device": DEVICE,
+        "threads": 1,  # other tests run beside this one
+        "models": [{"path": str(model)} | ({"att_context_size": context} if context else {})],
+        "datasets": [{"id": "files", "files": [str(file) for file in files]}],
+        "decoders": decoders,
+        "batch_sizes": [8],
+        "encoder_graphs": False,  # no batch comes twice
+        "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
+        "verify": {"required": {"fp32": "different"}},  # the reference is another program
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path, output = Path(folder, "config.json"), Path(folder, "run")
+        path.write_text(json.dumps(config), encoding="utf-8")
+        result = subprocess.run(
+            [PROGRAM, "run", path, "--output", output],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | KEEP_MEMORY,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        found = {}
+        for run in runs_of(strict_records(output / "journal.jsonl")):
+            hypotheses = strict_records(output / f"hypotheses/{run['result_key']}.jsonl")
+            found[run["decoder"]["id"]] = {Path(line["id"]).name: line for line in hypotheses}
+    assert found.keys() == {key for key, *_ in searches}
+    for lines in found.values():
+        assert lines.keys() == {file.name for file in files}
+    return found
 
 
 def assert_same(found, expected):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import AUDIO, ROOT
-from golden import DEVICE, SHARED, transcripts
+from golden import DEVICE, SHARED, searches, transcripts
 
 FOLDERS = [ROOT / "tests/data/checkpoints", SHARED / "checkpoints"]
 if more := os.environ.get("RTFX_CHECKPOINTS"):  # a folder of further ones
@@ -42,30 +42,38 @@ def model_of(reference):
 
 def context_of(reference):
     _, at, context = reference.stem.partition("@")
-    return ("--att-context-size", context.replace("_", ",")) if at else ()
+    return tuple(map(int, context.split("_"))) if at else ()
 
 
-def cases():
-    """(reference, key of its tokens, decoder) of every head that a reference speaks of."""
+def heads():
+    """{reference: {decoder: key of its tokens}} of every head that a reference speaks of."""
+    found = {}
     for reference in REFERENCES:
         if reference.stem in REFUSED:
             continue
         keys = next(iter(json.loads(reference.read_text(encoding="utf-8")).values())).keys()
-        for key, decoders in {"tokens": TRANSDUCERS, "ctc_tokens": ("ctc_greedy",)}.items():
-            if key in keys:
-                for decoder in decoders:
-                    yield pytest.param(reference, key, decoder, id=f"{reference.stem}-{decoder}")
+        found[reference] = dict.fromkeys(TRANSDUCERS, "tokens") if "tokens" in keys else {}
+        found[reference] |= {"ctc_greedy": "ctc_tokens"} if "ctc_tokens" in keys else {}
+    return found
+
+
+HEADS = heads()
+CASES = [(reference, decoder) for reference, decoders in HEADS.items() for decoder in decoders]
 
 
 def test_there_are_references():
     assert len([r for r in REFERENCES if r.parent == FOLDERS[0]]) >= 5
 
 
-@pytest.mark.parametrize("reference, key, decoder", list(cases()))
-def test_tokens_and_text_are_the_other_program_s(reference, key, decoder):
+@pytest.mark.parametrize(
+    "reference, decoder", CASES, ids=[f"{reference.stem}-{decoder}" for reference, decoder in CASES]
+)
+def test_tokens_and_text_are_the_other_program_s(reference, decoder):
     expected = json.loads(reference.read_text(encoding="utf-8"))
     files = tuple(AUDIO / name for name in expected)
-    found = transcripts(model_of(reference), decoder, files, arguments=context_of(reference))
+    decoders = searches(*HEADS[reference])
+    found = transcripts(model_of(reference), decoders, files, context_of(reference))[decoder]
+    key = HEADS[reference][decoder]
     for name, wanted in expected.items():
         assert found[name]["tokens"] == wanted[key], name
         text = wanted.get(key.replace("tokens", "text"))

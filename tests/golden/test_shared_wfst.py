@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 from conftest import PROGRAM
-from golden import SHARED, need, transcripts
+from golden import SHARED, need, searches, transcripts
 
 MODEL = SHARED / "models/standin-rnnt.nemo"
 KIT = SHARED / "rivals/wfst/wfst_kit.tar.xz"
@@ -42,20 +42,22 @@ def graphs(program, tmp_path_factory):
     }
 
 
-def decode(decoder, **options):
+@pytest.fixture(scope="module")
+def found(graphs):
+    """{search: {file name: result}}"""
+    decoders = {name: ("ctc_wfst_cpu", {"graph": str(path)}) for name, path in graphs.items()}
+    decoders["lexicon"] = ("ctc_lexicon_cpu", {"lexicon": str(LEXICON), "lm": str(LM)})
     files = tuple(sorted(SPOKEN.glob("*.flac"))[:UTTERANCES])
-    paths = {name: str(path) for name, path in options.items()}
-    return transcripts(MODEL, decoder, files, json.dumps(paths))
+    return transcripts(MODEL, searches("ctc_greedy", **decoders), files)
 
 
-def test_our_graph_is_that_of_riva(graphs):
-    ours = decode("ctc_wfst_cpu", graph=graphs["compact"])
-    theirs = decode("ctc_wfst_cpu", graph=graphs["riva"])
-    assert len(ours) == UTTERANCES
-    for name, line in ours.items():
-        assert line["tokens"] == theirs[name]["tokens"], name
-        assert line["frames"] == theirs[name]["frames"], name
-        assert line["score"] == pytest.approx(theirs[name]["score"], rel=1e-3), name
+def test_our_graph_is_that_of_riva(found):
+    assert len(found["compact"]) == UTTERANCES
+    for name, line in found["compact"].items():
+        theirs = found["riva"][name]
+        assert line["tokens"] == theirs["tokens"], name
+        assert line["frames"] == theirs["frames"], name
+        assert line["score"] == pytest.approx(theirs["score"], rel=1e-3), name
 
 
 def words(text):
@@ -72,7 +74,7 @@ def word_errors(reference, found):
     return costs[-1]
 
 
-def test_fewer_word_errors_than_greedy_search(graphs, capsys):
+def test_fewer_word_errors_than_greedy_search(found, capsys):
     manifest = (SPOKEN / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
     texts = {line["audio_filepath"]: line["text"] for line in map(json.loads, manifest)}
 
@@ -82,12 +84,9 @@ def test_fewer_word_errors_than_greedy_search(graphs, capsys):
         )
         return 100 * errors / sum(len(words(texts[name])) for name in lines)
 
-    rates = {"greedy": rate(decode("ctc_greedy"))}
-    for topology in ("compact", "normal"):
-        rates[topology] = rate(decode("ctc_wfst_cpu", graph=graphs[topology]))
-    rates["lexicon"] = rate(decode("ctc_lexicon_cpu", lexicon=LEXICON, lm=LM))
+    rates = {name: rate(lines) for name, lines in found.items()}
     with capsys.disabled():
         print("\n  WER %: " + ", ".join(f"{name} {value:.2f}" for name, value in rates.items()))
-    assert rates["compact"] < 0.8 * rates["greedy"]
-    assert rates["normal"] < 0.8 * rates["greedy"]
+    assert rates["compact"] < 0.8 * rates["ctc_greedy"]
+    assert rates["normal"] < 0.8 * rates["ctc_greedy"]
     assert rates["lexicon"] == pytest.approx(rates["normal"], abs=0.5)

@@ -10,14 +10,18 @@ namespace {
 
 using namespace test;
 
-/// Beams of more hypotheses than there are, for two frames. Texts of up to `longest` tokens are
-/// compared.
+/// Beams of as many hypotheses as two frames have, and a few more: time goes with the cube of the
+/// beam. Texts of up to `longest` tokens are compared.
 struct Size {
   int64_t beam;
   size_t longest;
   int trials;
 };
-const std::vector<Size> kSizes = {{200, 1, 15}, {400, 2, 2}};
+
+std::vector<Size> sizes(bool tdt) {
+  return tdt ? std::vector<Size>{{110, 1, 6}, {260, 2, 1}}
+             : std::vector<Size>{{50, 1, 15}, {120, 2, 2}};
+}
 
 /// `next` with the language model, as fusion.h defines it.
 NextOf fused(const NextOf& next, const SmallLm& lm, double alpha, double beta, bool full) {
@@ -39,7 +43,7 @@ using OptionsOf = std::function<nlohmann::json(const Size&)>;
 void expect_exact(const std::string& decoder, const OptionsOf& options_of, bool tdt,
                   const std::function<NextOf(const NextOf&)>& fuse = {}) {
   std::mt19937 random(tdt ? 3 : 5);
-  for (const Size& size : kSizes) {
+  for (const Size& size : sizes(tdt)) {
     nlohmann::json options = options_of(size);
     options["nbest"] = options["beam_size"] = size.beam;
     for (int trial = 0; trial < size.trials; ++trial) {

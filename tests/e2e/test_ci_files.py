@@ -1,0 +1,55 @@
+"""The files for continuous integration in docs/ci: what linters say, and what they speak of exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+WORKFLOWS = sorted((ROOT / "docs/ci").glob("*.yml"))
+ACTIONS = sorted((ROOT / "docs/ci/actions").glob("*/action.yml"))
+
+
+def lint(*command):
+    tool, *arguments = map(str, command)
+    program = Path(sys.executable).with_name(tool)  # of requirements.txt
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "schema, files", [("github-workflows", WORKFLOWS), ("github-actions", ACTIONS)]
+)
+def test_they_are_what_github_reads(schema, files):
+    assert files
+    result = lint("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
+    assert result.returncode == 0, result.stdout
+
+
+def test_they_are_safe():
+    config = ROOT / "tests/data/zizmor.yml"
+    result = lint("zizmor", "--offline", "--no-progress", "--min-severity", "medium",
+                  "--config", config, *WORKFLOWS, *ACTIONS)  # fmt: skip
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: path.stem)
+def test_what_they_speak_of_exists(path):
+    text = path.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake (?:-C \S+ )?([a-z]+)", text)) <= targets
+    for name in re.findall(r"(?<![\w.-])configs/[\w./-]+\.json", text):
+        assert (ROOT / name).is_file(), name
+    for name in re.findall(r"uses: \./(?:\w+/)?\.github/(\S+)", text):
+        assert (ROOT / "docs/ci" / name / "action.yml").is_file(), name
+
+
+def test_what_takes_long_is_cached():
+    """LibTorch and the compiler, Debian packages, what was compiled: wherever something is built."""
+    (cache,) = ACTIONS
+    for part in ("~/.cache/pip", "~/.cache/apt", "~/.cache/ccache"):
+        assert part in cache.read_text(encoding="utf-8")
+    for path in WORKFLOWS:
+        text = path.read_text(encoding="utf-8")
+        assert "make" not in text or ".github/actions/cache" in text, path.name
