@@ -73,6 +73,7 @@ PARTS = {
     "algorithms/shared/beams/backtrace": "algorithms/shared/beams/beam_hypotheses",
     "algorithms/decoders/beam/aes/search": "algorithms/decoders/beam/aes/aes",
     "algorithms/decoders/beam/aes_pp/search": "algorithms/decoders/beam/aes_pp/aes_pp",
+    "harness/config/config_keys": "harness/config/config",
 }
 
 
