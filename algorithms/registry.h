@@ -1,6 +1,5 @@
 // Decoders by name. A decoder registers itself from its own source file:
-//   static const rtfx::RegisterDecoder registered{{"label_looping", "one line", &make,
-//   kFields...}};
+//   const RegisterDecoder registered{{"label_looping", "one line", kOptions.info(), &make}};
 #pragma once
 
 #include <functional>

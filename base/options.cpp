@@ -90,7 +90,8 @@ json with_present_names(json object, std::string_view where,
 
 std::string default_of(const OptionInfo& option) {
   if (!option.default_text.empty()) return option.default_text;
-  return option.default_value.is_null() ? "none" : option.default_value.dump();
+  const json& value = option.default_value;
+  return value.is_null() || value == "" || value == json::array() ? "none" : value.dump();
 }
 
 std::string detail::choice_text(const std::vector<std::string>& allowed) {

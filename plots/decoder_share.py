@@ -24,7 +24,7 @@ def draw(cases, width):
     if not cases:
         return None
     columns = 5 if width > NARROW else 2
-    rows = []  # of (title, case); a group begins a row of its own
+    rows = []  # of (title, case); each group of cases begins a new row
     for title, group in by_batch(panels(cases)).items():
         for first in range(0, len(group), columns):
             rows.append((title if first == 0 else "", group[first : first + columns]))

@@ -76,7 +76,7 @@ def draw(cases, width):
 def draw_case(cell, row, region, handles):
     wall = region["wall_seconds"]
     busy, with_copies = 100 * region["gpu.busy"], 100 * region["gpu.busy_with_copies"]
-    # Profiles from before it was told apart count all of it as idle.
+    # Older profiles do not say how much of it the device waited for the host.
     starved = 100 * region.get("gpu.starved", 1 - region["gpu.busy_with_copies"])
     shares = [busy, with_copies - busy, 100 - with_copies - starved, starved]
     left = 0.0

@@ -105,7 +105,8 @@ def inline_svg(figure, name, description):
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"font-family: [^;]*;", "font-family: sans-serif;", svg)  # not the whole list each time
+    # matplotlib writes out the names of all its fonts each time.
+    svg = re.sub(r"font-family: [^;]*;", "font-family: sans-serif;", svg)
     # A hundredth of a point is enough, and half the size.
     svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path.group()), svg)
     # Ids are unique in one document only.

@@ -21,7 +21,7 @@ def rows(keys):
     yield "| key | default | allowed | meaning |"
     yield "|---|---|---|---|"
     for key in keys:
-        value = "none" if key["default"] is None else f"`{json.dumps(key['default'])}`"
+        value = "none" if key["default"] in (None, "", []) else f"`{json.dumps(key['default'])}`"
         default = key.get("default_text", value)
         allowed = key["allowed"].replace("|", "\\|")
         yield f"| `{key['name']}` | {default} | {allowed} | {key['help']} |"

@@ -159,7 +159,7 @@ struct Program {
     command->add_option("--shard", shard,
                         "i/n: this process takes the i-th of n parts of the utterances; auto: "
                         "as torchrun or Slurm say");
-    // What `isolate` tells its children.
+    // Hidden options: a run with `isolate` gives them to its child processes.
     command->add_option("--child", child.group)->group("");
     command->add_option("--ended", ended_decoders)->group("");
     command->callback([this] {
@@ -251,7 +251,8 @@ struct Program {
     if (quick > 0) {
       for (size_t i = 0; i < config.datasets.size(); ++i)
         reproduce_arguments.overrides.push_back(fmt::format("datasets.{}.limit={}", i, quick));
-      // Apart from the real one's; the limit in its journal stamps the table.
+      // A folder of its own, so that a quick run never continues a whole one. Its journal holds
+      // the limit, which the table then states.
       if (reproduce_arguments.output.empty())
         reproduce_arguments.output = config.output.string() + "_quick";
       config = reproduce_arguments.load();

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kPieces = 12;  // of the vocabulary, as a sample
+constexpr int64_t kPieces = 12;  // of the vocabulary are printed, as a sample
 
 std::string type_name(at::ScalarType type) {
   switch (type) {

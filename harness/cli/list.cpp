@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "algorithms/registry.h"
-#include "harness/config/config_keys.h"
+#include "harness/config/config.h"
 
 namespace rtfx {
 namespace {

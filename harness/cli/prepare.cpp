@@ -111,7 +111,7 @@ class Preparer {
     write_file(to, text);
   }
 
-  /// As many words as were said, evenly spread over those of the lexicon that were not.
+  /// Words of the lexicon that no reference holds: as many as were said, at even distances.
   static std::set<std::string> others(const std::set<std::string>& lexicon,
                                       const std::set<std::string>& said) {
     std::vector<std::string> rest;

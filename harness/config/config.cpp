@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/json_view.h"
 #include "base/sha256.h"
-#include "harness/config/config_keys.h"
 #include "harness/config/decoder_options.h"
 
 namespace rtfx {

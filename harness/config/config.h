@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/options.h"
 #include "datasets/dataset.h"
 #include "harness/config/stream_options.h"
 
@@ -84,8 +85,8 @@ struct Config {
   bool isolate = false;  // each group of cases in a child process (harness/run/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
-  std::filesystem::path file;          // what relative paths in it are relative to its folder,
-  std::vector<std::string> overrides;  // and what was changed: another process reads the same
+  std::filesystem::path file;          // whose folder relative paths are relative to
+  std::vector<std::string> overrides;  // of the command line; a child process gets them too
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
@@ -94,6 +95,10 @@ struct Config {
   /// lies.
   std::string hash() const;
 };
+
+/// The keys of a configuration, each by itself (config_keys.cpp): names, ranges, defaults and help
+/// stand there alone. What several keys must fulfil together is parse_config()'s.
+const OptionTable<Config>& config_keys();
 
 /// The file's JSON with `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws
 /// UserError.

@@ -1,5 +1,4 @@
-#include "harness/config/config_keys.h"
-
+#include "harness/config/config.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
 #include "models/architectures.h"

@@ -16,10 +16,10 @@ struct StreamOptions {
   double chunk_ms = 400;              // audio in a request; beyond the period: right context
   std::string arrivals = "constant";  // or "poisson"
   int64_t max_batch = 256;            // requests
-  double max_wait_ms = 2;             // of the oldest request for others
-  double seconds = 30;                // of arrivals
-  double discard = 0.1;               // share of them, from the start, that is not measured
-  bool partial = true;                // with the text so far after every request
+  double max_wait_ms = 2;             // how long the oldest request waits for others
+  double seconds = 30;                // how long requests arrive
+  double discard = 0.1;  // share of these seconds, from the start, that is not measured
+  bool partial = true;   // with the text so far after every request
 };
 
 const OptionTable<StreamOptions>& stream_keys();

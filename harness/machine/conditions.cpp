@@ -88,7 +88,7 @@ std::string pci_bus_id(at::Device device) {
 
 struct ConditionSampler::State {
   std::unique_ptr<Nvml> nvml;
-  std::vector<GpuState> samples;  // of the thread until it has ended
+  std::vector<GpuState> samples;  // written by the thread, read once it has been joined
   std::thread thread;
   std::mutex mutex;
   std::condition_variable wake;
@@ -134,7 +134,7 @@ Conditions ConditionSampler::end() {
   Conditions conditions;
   conditions.wall_seconds = std::chrono::duration<double>(Clock::now() - state_->begin).count();
   const auto waited = cpu_wait_seconds();
-  // A thread that has ended takes its share with it.
+  // The sum is over the threads that are alive: it shrinks when one that had waited ends.
   if (waited && state_->waited)
     conditions.cpu_wait_seconds = std::max(0.0, *waited - *state_->waited);
   state_->end_thread();

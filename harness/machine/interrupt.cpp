@@ -9,7 +9,7 @@ volatile std::sig_atomic_t caught = 0;
 
 extern "C" void on_signal(int signal) {
   caught = 1;
-  std::signal(signal, SIG_DFL);  // the next one ends the process
+  std::signal(signal, SIG_DFL);  // so that a second signal ends the process at once
 }
 
 }  // namespace

@@ -57,10 +57,10 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan) {
   return cases;
 }
 
-/// Who collects, and why not we.
+/// What collects GPU figures: CUPTI by ourselves, another profiler, or nothing.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
-  std::string remark;   // where there is no collector
+  std::string remark;   // why there is no collector
   std::string foreign;  // another profiler's environment variables
 };
 

@@ -21,8 +21,7 @@ nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 /// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
 ///  "cases": [{"case", metric: {"before", "now", "change"}}] that both hold, "failed" (in one of
 ///  both), "only_before", "only_now": case names}. The change of RTFx is a ratio, that of the WER a
-///  difference, with the
-/// 95 % interval of `rtfx compare`, or null ends where there is none.
+/// difference, with the 95 % interval of `rtfx compare`, or null ends where there is none.
 nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
 
 }  // namespace rtfx

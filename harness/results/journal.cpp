@@ -73,7 +73,7 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
   descriptor_ = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(path_, errno);
   const std::string text = read_all(path_);
-  const size_t whole = text.rfind('\n') + 1;  // npos + 1 = 0
+  const size_t whole = text.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
   if (whole != text.size() && ftruncate(descriptor_, static_cast<off_t>(whole)) != 0)
     fail(path_, errno);
 }
@@ -87,8 +87,8 @@ void Journal::append(const nlohmann::json& record) {
   if (fstat(descriptor_, &before) != 0) fail(path_, errno);
   const int error = write_all(descriptor_, to_line(record));
   if (error == 0) return;
-  // Half a record is none. Cutting back cannot need space; if it fails, reading ignores the torn
-  // line.
+  // Half a record is of no use. Cutting it off needs no space on the disk; should even that fail,
+  // readers ignore a torn last line.
   [[maybe_unused]] const int cut = ftruncate(descriptor_, before.st_size);
   fail(path_, error);
 }

@@ -32,7 +32,8 @@ Interval exponential(const Interval& logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
 }
 
-/// The engine's output is the same everywhere, that of the library's distributions is not.
+/// Draws by hand: the C++ standard fixes the numbers of the engine, but leaves open what its
+/// distributions make of them, and intervals are to be the same on every machine.
 class Resampler {
  public:
   explicit Resampler(uint64_t seed) : engine_(seed) {}

@@ -38,12 +38,12 @@ std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& reco
 /// Record of kind "summary".
 nlohmann::json summary_record(const CaseSummary& summary, double cv_max);
 
-/// What `rtfx summary` prints and the scripts in plots/ read: {"provenances": [...], "cases":
-/// [...], "streams": [...]}, a case being {"name", "last", "rounds", "failure" (its record),
-/// "verdict", "first_difference", "worst_round" (its index), "deterministic", "noisy", "metrics":
-/// {name:
-/// {"mean", "sd"}}, "regions": {name: mean seconds on the host}}. NOISY is by the cv_max of the
-/// last provenance. Throws UserError for records of a profile.
+/// What `rtfx summary` prints and the scripts in plots/ read:
+///   {"provenances": [...], "cases": [...], "streams": [...]}
+/// A case is {"name", "last", "rounds", "failure" (its record), "verdict", "first_difference",
+/// "worst_round" (the index of the first round with the verdict), "deterministic", "noisy",
+/// "metrics": {name: {"mean", "sd"}}, "regions": {name: mean seconds on the host}}. Noisy is a case
+/// by the cv_max of the last provenance. Throws UserError for records of a profile.
 nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -68,7 +68,7 @@ class CaseGroupRunner {
   /// Interrupted between batches.
   std::vector<RoundResult> round(int64_t number);
 
-  /// To know, from outside, what a process was at when it ended.
+  /// For another process, which then knows what was under way when this one ended.
   void watch_stages(OnStage on_stage) { on_stage_ = std::move(on_stage); }
 
   std::vector<Arm>& arms() { return arms_; }

@@ -30,8 +30,8 @@ constexpr int kStageDescriptor = 3;  // of a child: one line "decoder<TAB>stage"
 
 struct ChildEnd {
   int status = 0;              // of waitpid
-  bool interrupted = false;    // by this process
-  std::string decoder, stage;  // what it was at; decoder: empty where that is all decoders'
+  bool interrupted = false;    // because this process passed an interrupt on
+  std::string decoder, stage;  // under way when it ended; no decoder: a stage of all
 };
 
 [[noreturn]] void fail(const char* what) {

@@ -9,7 +9,7 @@
 namespace rtfx {
 
 struct RecordedEncoder::Recording {
-  Features input;  // at fixed addresses, as is the output
+  Features input;  // a graph reads and writes the same addresses in every run
   Encoded output;
   Graph graph;
 };
@@ -28,7 +28,8 @@ RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& featu
   Recording& r = *recording;
   r.input.values = at::zeros({rows, mel_bins, frames}, features.values.options());
   r.input.lengths = features.lengths.clone();
-  // Once for real, so that libraries make what they make at the first call.
+  // Once without recording: at their first call libraries allocate and choose algorithms, which
+  // a recording does not allow.
   (*model_->encoder)(r.input);
   const Graph* shared = recordings_.empty() ? nullptr : &recordings_.begin()->second->graph;
   retry_out_of_memory([&] {

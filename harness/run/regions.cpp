@@ -51,7 +51,7 @@ void RegionClock::measure(Region region, RegionTimes& times,
     const ScopedRange range(kRegionNames[index]);
     work();
     end.record(stream);
-    const ScopedRange waiting("wait");  // tells the harness's wait from those of the work
+    const ScopedRange waiting("wait");  // by which a profile leaves this wait out
     synchronize(device_);
   }
   times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();

@@ -76,7 +76,7 @@ Rendezvous::~Rendezvous() {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     }
-  } catch (const std::exception&) {  // the store is gone: nobody needs this one
+  } catch (const std::exception&) {  // the store has gone, with those who would wait
   }
 }
 
@@ -109,7 +109,7 @@ void Rendezvous::leave(const std::string& reason) noexcept {
   try {
     const std::string text = fmt::format("shard {} left: {}", state_->shard.label(), reason);
     state_->store->set(state_->key("left"), bytes(text));
-  } catch (const std::exception&) {  // they will see that shard 0 is gone
+  } catch (const std::exception&) {  // they find out at their next barrier
   }
 }
 

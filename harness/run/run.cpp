@@ -99,8 +99,9 @@ class Runner {
         complete = complete && done[arm.result_key].contains(r);
       ended = ended && has_summary(arm);
     }
-    // Without a precision to reach, an invocation that ended just before its summaries needs no
-    // more than these.
+    // All rounds are in the journal, and at most the summaries are missing, where an earlier
+    // invocation ended just before them. With a precision to reach it may have ended before enough
+    // rounds as well.
     if (complete && (ended || protocol_.precision == 0)) {
       for (int64_t r = -protocol_.warmup_rounds; r < protocol_.measured_rounds; ++r)
         meet(round_name(group, r));
@@ -141,7 +142,7 @@ class Runner {
                        [&](Arm& arm) { return arm.failed || rounds_done(arm).contains(round); });
   }
 
-  /// Negative numbers warm up.
+  /// `round`: below 0 for a warm-up round, which is not recorded.
   void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round,
                      const std::map<std::string, std::set<int64_t>>& done) {
     sampler_.begin();
@@ -195,7 +196,8 @@ class Runner {
         write_file(workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl"),
                    hypotheses_lines(workspace_, group, results[a]));
       }
-      if (done.at(arm.result_key).contains(round)) continue;  // another arm lacked the round
+      if (done.at(arm.result_key).contains(round))
+        continue;  // run again only for another arm, which lacks it
       const auto reference = edits.find(arm.plan.compared_to);
       json record = run_record(workspace_, group, arm, results[a], round,
                                reference == edits.end() ? nullptr : &reference->second,
@@ -231,7 +233,7 @@ class Runner {
   ConditionSampler sampler_;
 };
 
-/// What the shard does of the run: its folder, and its own GPU unless one is named.
+/// The shard's configuration: a folder of its own, and a GPU of its own unless one is named.
 Config of_shard(Config config, const Shard& shard) {
   config.output = shard.folder(config.output);
   const int64_t gpus = c10::cuda::device_count();

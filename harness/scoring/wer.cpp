@@ -12,8 +12,8 @@ bool fewer(const EditCounts& a, const EditCounts& b) {
   return a.errors() != b.errors() ? a.errors() < b.errors() : a.substitutions < b.substitutions;
 }
 
-/// Fills the table of edits row by row, holding two rows; record(i, j, step) hears the last step of
-/// the best path to each cell.
+/// Fills the table of edits row by row, holding two rows; record(i, j, step) is called
+/// with the last step of the best path to each cell.
 template <class Record>
 EditCounts fill_table(Words reference, Words hypothesis, Record record) {
   std::vector<EditCounts> above(hypothesis.size() + 1);
@@ -24,7 +24,7 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
       std::optional<EditCounts> best;
       Step step{};
       const auto offer = [&](Step offered, const EditCounts& counts) {
-        if (best && !fewer(counts, *best)) return;  // a tie stays with the earlier offer
+        if (best && !fewer(counts, *best)) return;  // of two equally good steps the first one stays
         best = counts;
         step = offered;
       };
@@ -39,7 +39,7 @@ EditCounts fill_table(Words reference, Words hypothesis, Record record) {
       record(i, j, step);
     }
   }
-  EditCounts counts = above.back();  // swapped after the last row
+  EditCounts counts = above.back();  // the two rows were swapped after the last one
   counts.reference_words = static_cast<int64_t>(reference.size());
   return counts;
 }

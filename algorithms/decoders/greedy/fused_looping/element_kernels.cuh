@@ -45,7 +45,8 @@ struct Resident {
 
 /// Copies tiles first..first + count - 1 to `free`, which moves behind them; nothing if they do not
 /// fit.
-__device__ Tiles keep(const Matrix& matrix, int first, int count, uint4*& free, const uint4* end) {
+__device__ inline Tiles keep(const Matrix& matrix, int first, int count, uint4*& free,
+                             const uint4* end) {
   count = min(count, matrix.tiles - first);
   const int vectors = count * matrix.chunks * kChunkVectors;
   if (count <= 0 || free + vectors > end) return {};
@@ -57,8 +58,8 @@ __device__ Tiles keep(const Matrix& matrix, int first, int count, uint4*& free, 
   return tiles;
 }
 
-__device__ void keep_weights(const Model& model, Resident& resident, uint4* free,
-                             const uint4* end) {
+__device__ inline void keep_weights(const Model& model, Resident& resident, uint4* free,
+                                    const uint4* end) {
   const int group = JointShare(model.output).group();
   const Tiles output = keep(model.output, group * kGroup, kGroup, free, end);
   if (threadIdx.x == 0) resident.output = output;

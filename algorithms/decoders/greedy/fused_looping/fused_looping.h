@@ -41,7 +41,9 @@ class FusedLooping : public Decoder {
 
   Description describe() const override;
   nlohmann::json options() const override;
-  /// Throws UserError without a GPU, or where the driver is too old for the form.
+  /// Throws UserError without a GPU, where the driver is too old for the form, and for batches of
+  /// more rows than the persistent form has shared memory for (48 bytes each; about 3,750 on an
+  /// H200). decode() throws the same where `limits` did not say.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;
