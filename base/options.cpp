@@ -19,13 +19,6 @@ std::mutex notices_mutex;
 std::set<std::string> notices_given;
 bool notices_silent = false;
 
-/// Once in a process, so that an option of ten decoders is no ten lines.
-void notice(std::string_view where, const std::string& text) {
-  const std::lock_guard lock(notices_mutex);
-  if (notices_given.insert(text).second && !notices_silent)
-    fmt::print(stderr, "rtfx: {}: {}\n", where, text);
-}
-
 /// The present name of a value, or of each in a list of them.
 json present_value(const json& value, const FormerName& former, std::string_view where,
                    const std::string& option) {
@@ -37,8 +30,8 @@ json present_value(const json& value, const FormerName& former, std::string_view
   const auto found =
       value.is_string() ? former.values.find(value.get<std::string>()) : former.values.end();
   if (found == former.values.end()) return value;
-  notice(where, fmt::format("value '{}' of option '{}' is now called '{}'", found->first, option,
-                            found->second));
+  notice_once(where, fmt::format("value '{}' of option '{}' is now called '{}'", found->first,
+                                 option, found->second));
   return found->second;
 }
 
@@ -47,6 +40,12 @@ json present_value(const json& value, const FormerName& former, std::string_view
 void silence_notices() {
   const std::lock_guard lock(notices_mutex);
   notices_silent = true;
+}
+
+void notice_once(std::string_view where, const std::string& text) {
+  const std::lock_guard lock(notices_mutex);
+  if (notices_given.insert(text).second && !notices_silent)
+    fmt::print(stderr, "rtfx: {}: {}\n", where, text);
 }
 
 json with_present_names(json object, std::string_view where,
@@ -77,8 +76,8 @@ json with_present_names(json object, std::string_view where,
   }
   for (const auto& [former, names] : renamed) {
     present.erase(former);
-    notice(where,
-           fmt::format("option '{}' is now called '{}'", former, fmt::join(names, "' and '")));
+    notice_once(where,
+                fmt::format("option '{}' is now called '{}'", former, fmt::join(names, "' and '")));
   }
   for (const auto& [name, options_of_member] : members) {
     if (present.contains(name))

@@ -55,6 +55,10 @@ std::string default_of(const OptionInfo& option);
 nlohmann::json with_present_names(nlohmann::json object, std::string_view where,
                                   const std::vector<OptionInfo>& options);
 
+/// "rtfx: where: text" on standard error; the same text once in a process only, since one option
+/// may be that of ten decoders.
+void notice_once(std::string_view where, const std::string& text);
+
 /// From now on there are no such notices: for a child whose parent has given them.
 void silence_notices();
 

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What means and verdicts are is the program's to say, so that no figure differs from its tables.
+# What means and grades are is the program's to say, so that no figure differs from its tables.
 PROGRAM = os.environ.get("RTFX_BIN", Path(__file__).parents[1] / "build/release/rtfx")
 
 
@@ -18,8 +18,8 @@ class Case:
     last: dict  # the last run, stream or failure record
     rounds: list = field(default_factory=list)
     failure: dict | None = None  # its record; there are no rounds then
-    verdict: str | None = None  # the worst of all rounds; None without a baseline or a result
-    worst_round: int | None = None  # the first one with that verdict
+    grade: str | None = None  # the worst of all rounds; None without a baseline or a result
+    worst_round: int | None = None  # the first one with that grade
     first_difference: dict | None = None
     deterministic: bool = True
     noisy: bool = False
@@ -49,8 +49,8 @@ class Case:
         return f"{size:g} s" if self.last["batch"]["by"] == "seconds" else f"{size:g}"
 
     @property
-    def is_reference(self):
-        return self.verdict == "reference"
+    def is_baseline(self):
+        return self.grade == "baseline"
 
     @property
     def is_approximate(self):
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def worst_run(self):
-        """The first round that has the case's verdict."""
+        """The first round that has the case's grade."""
         return None if self.worst_round is None else self.rounds[self.worst_round]
 
     def metric(self, key):
@@ -81,7 +81,7 @@ class Case:
         return {region: self.regions[region] for region in REGIONS if region in self.regions}
 
 
-VERDICTS = ["reference", "bitwise", "exact", "tie", "text", "wer", "different"]
+GRADES = ["baseline", "bitwise", "exact", "tie", "text", "wer", "different"]
 REGIONS = ["h2d", "features", "encoder", "decode", "d2h", "detokenize"]
 
 

@@ -37,7 +37,7 @@ def grouped(differences):
         content = {key: entry[key] for key in ("baseline", "texts", "first", "utterances")}
         key = (model, dataset, repr(content))
         group = groups.setdefault(key, {"model": model, "dataset": dataset, "cases": [], **content})
-        group["cases"].append(("/".join(entry["case"].split("/")[2:]), entry["verdict"]))
+        group["cases"].append(("/".join(entry["case"].split("/")[2:]), entry["grade"]))
     for group in groups.values():
         pairs = [pair for utterance in group["utterances"] for pair in utterance["words"]]
         group["same_words"] = all(baseline == here for baseline, here in pairs)

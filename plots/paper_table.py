@@ -81,9 +81,9 @@ def remark_of(case, *first):
             None,
             [
                 *first,
-                case.verdict if case.verdict != "reference" else "",
+                case.grade if case.grade != "baseline" else "",
                 "approximate" if case.is_approximate else "",
-                "UNSTABLE: the queue grew" if not case.last.get("stable", True) else "",
+                "OVERLOADED: the queue grew" if not case.last.get("stable", True) else "",
                 "NOISY" if case.noisy else "",
                 SYNTHETIC if case.is_synthetic else "",
                 STAND_IN if case.is_stand_in_data else "",
@@ -105,10 +105,10 @@ def cell_row(cases, cell):
     if case is None:
         remark = "not run" if cell.get("decoder") else "nothing of the kind here"
     else:
-        verdict = agreement(cell, ours)
+        agrees = agreement(cell, ours)
         if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
-            verdict, ratio = "of the stand-in: not comparable", None
-        remark = remark_of(case, verdict)
+            agrees, ratio = "of the stand-in: not comparable", None
+        remark = remark_of(case, agrees)
     return [
         cell["model"] if "model" in cell else case.model if case else "–",
         " ".join(filter(None, [cell.get("arm"), note_on_source(cell)])),

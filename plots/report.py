@@ -57,8 +57,8 @@ FIGURES = [
 
 MOST_BARS = 40
 
-VERDICT_CLASS = {
-    "reference": "plain",
+GRADE_CLASS = {
+    "baseline": "plain",
     "bitwise": "good",
     "exact": "good",
     "tie": "fair",
@@ -106,17 +106,17 @@ def row_of(case):
         "decode": figure_of(case, "rtfx.decode") if case.has_words else None,
         "wer": words_of(case),
         "boosted": boosted_of(case),
-        "verdict": "failed" if case.failure else case.verdict,
-        "style": "poor" if case.failure else VERDICT_CLASS.get(case.verdict, "plain"),
+        "grade": "failed" if case.failure else case.grade,
+        "style": "poor" if case.failure else GRADE_CLASS.get(case.grade, "plain"),
         "noisy": case.noisy,
     }
 
 
 def exactness_sentence(cases):
-    judged = [c for c in cases if c.verdict and not c.is_reference and not c.is_approximate]
+    judged = [c for c in cases if c.grade and not c.is_baseline and not c.is_approximate]
     if not judged:
         return "No exact decoder was compared with a baseline."
-    good = sum(case.verdict in ("bitwise", "exact") for case in judged)
+    good = sum(case.grade in ("bitwise", "exact") for case in judged)
     if good == len(judged):
         return f"All {good} cases of exact decoders equal their baseline on every utterance."
     return (
@@ -129,7 +129,7 @@ def speed_sentences(cases):
     best = {}
     for case in cases:
         baseline_id = case.worst_run and case.worst_run["exactness"]["baseline"]
-        if case.is_reference or case.is_approximate or not baseline_id:
+        if case.is_baseline or case.is_approximate or not baseline_id:
             continue
         twins = [
             c

@@ -73,7 +73,7 @@ def draw_latency(axes, own, colour, handles, name):
         handles["M/D/1"] = line
     for case in own:
         if not case.last["stable"]:
-            axes.annotate("unstable", (streams(case), case.metric("stream.total_ms")[0]),
+            axes.annotate("overloaded", (streams(case), case.metric("stream.total_ms")[0]),
                           fontsize=7, ha="right", va="bottom")  # fmt: skip
 
 

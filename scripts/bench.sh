@@ -10,7 +10,7 @@ folder=runs/$(basename "$config" .json)
 
 status=0
 build/release/rtfx run "$config" --force --output "$folder" || status=$?
-# A failed case or verdict is part of the report: it is written whenever there is a journal.
+# A failed case or a grade below what is required is part of the report: it is written whenever there is a journal.
 if [[ -e $folder/journal.jsonl ]]; then
   build/release/rtfx report "$folder" >/dev/null  # the table stands above
   printf '\njournal: %s\nreport:  %s\n' "$folder/journal.jsonl" "$folder/report.html"

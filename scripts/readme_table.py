@@ -29,19 +29,19 @@ def word_errors(case):
 
 
 def table(journal, wanted):
-    yield "| model | decoder | batch | type | RTFx total | RTFx decode | WER % | to the baseline |"
+    yield "| model | decoder | batch | type | RTFx total | RTFx decode | WER % | grade |"
     yield "|---|---|--:|---|--:|--:|--:|---|"
     for case in journal.cases:
         if any(str(getattr(case, key)) != value for key, value in wanted):
             continue
-        verdict = "FAILED" if case.failure else case.verdict or "–"
-        verdict = verdict.replace("reference", "(baseline)") + (
+        grade = "FAILED" if case.failure else case.grade or "–"
+        grade = grade.replace("baseline", "(baseline)") + (
             " ~" * (case.is_approximate and case.has_words)
         )
         yield (
             f"| {case.model} | {case.decoder} | {case.batch} | {case.dtype} "
             f"| {number(case, 'rtfx.total')} | {number(case, 'rtfx.decode')} "
-            f"| {word_errors(case)} | {verdict} |"
+            f"| {word_errors(case)} | {grade} |"
         )
     about = journal.provenance
     revision = about["rtfx"]["revision"][:12]

@@ -111,7 +111,7 @@ ResultCommands::ResultCommands(CLI::App& app, int& code)
   });
 
   auto* summary = app.add_subcommand(
-      "summary", "means, verdicts and flags of a run's cases as JSON: what figures and pages show");
+      "summary", "means, grades and flags of a run's cases as JSON: what figures and pages show");
   summary->add_option("run", args.a, kRunHelp)->required();
   summary->callback(
       [&args] { fmt::print("{}", to_line(summaries_json(read_journal(journal_of(args.a))))); });

@@ -107,7 +107,7 @@ OptionField<Config> group(std::string name, std::string help, const OptionTable<
           "as below"};
 }
 
-OptionField<Config> required_verdict(const std::string& dtype) {
+OptionField<Config> required_grade(const std::string& dtype) {
   return {dtype, "of " + dtype, detail::choice_text(grade_names()),
           [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
           [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
@@ -115,9 +115,9 @@ OptionField<Config> required_verdict(const std::string& dtype) {
 
 const OptionTable<Config>& verify_keys() {
   static const OptionTable<Config> required{
-      {required_verdict("fp32"), required_verdict("bf16"), required_verdict("fp16")}, kKey};
+      {required_grade("fp32"), required_grade("bf16"), required_grade("fp16")}, kKey};
   static const OptionTable<Config> keys{
-      {group("required", "worst allowed verdict of exact decoders, by dtype", required)}, kKey};
+      {group("required", "worst allowed grade of exact decoders, by dtype", required)}, kKey};
   return keys;
 }
 

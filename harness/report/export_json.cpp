@@ -65,10 +65,10 @@ ordered gbench_round(const CaseResult& c, size_t index) {
 /// "gpu: NVIDIA H200\n..." for the tool tip of a point.
 std::string origin(const CaseResult& c) {
   const json build = c.provenance.value("rtfx", json::object());
-  return fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\nagainst the baseline: {}",
+  return fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\ngrade: {}",
                      c.provenance.value("/device/name"_json_pointer, "unknown"),
                      build.value("version", "?"), build.value("revision", "?"), c.rounds.size(),
-                     c.summary.verdict.empty() ? "-" : c.summary.verdict);
+                     c.summary.grade.empty() ? "-" : c.summary.grade);
 }
 
 }  // namespace

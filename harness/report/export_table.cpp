@@ -25,12 +25,12 @@ std::string batch_text(const CaseResult& c) {
                      batch.at("by") == "seconds" ? " s" : "");
 }
 
-std::string verdict_text(const CaseResult& c) {
+std::string grade_text(const CaseResult& c) {
   if (c.summary.failure) return "failed";
-  if (c.summary.verdict.empty()) return "";
+  if (c.summary.grade.empty()) return "";
   const bool approximate = c.summary.last.at("decoder").at("exactness") == "approximate";
-  return c.summary.verdict + (approximate ? " ~" : "") +
-         (c.summary.deterministic ? "" : " unstable");
+  return c.summary.grade + (approximate ? " ~" : "") +
+         (c.summary.deterministic ? "" : " nondeterministic");
 }
 
 /// What says which case a row is.
@@ -80,14 +80,14 @@ Table readable(const ResultSet& results) {
     table.head.push_back(*metric.unit == '\0' ? fmt::format("{} %", metric.key) : metric.key);
     table.is_number.push_back(true);
   }
-  table.head.emplace_back("to the baseline");
+  table.head.emplace_back("grade");
   table.is_number.push_back(false);
   for (const CaseResult& c : results.cases) {
     Row row = identity(c);
     for (const Metric& metric : metrics()) {
       if (metric.tolerance) row.push_back(rounded(metric, metric_values(metric, c.rounds)));
     }
-    row.push_back(verdict_text(c));
+    row.push_back(grade_text(c));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -155,7 +155,7 @@ Row escaped(const Row& row, const std::string& special, const std::string& plus_
 std::string export_csv(const ResultSet& results) {
   Row head = identity_table().head;
   head.insert(head.begin(), "case");
-  for (const char* name : {"rounds", "verdict", "failure"}) head.emplace_back(name);
+  for (const char* name : {"rounds", "grade", "failure"}) head.emplace_back(name);
   for (const Metric& metric : metrics()) {
     for (const char* part : {"", ".sd", ".low", ".high"})
       head.push_back(metric.key + std::string(part));
@@ -165,7 +165,7 @@ std::string export_csv(const ResultSet& results) {
     Row row = identity(c);
     row.insert(row.begin(), c.name());
     row.push_back(std::to_string(c.rounds.size()));
-    row.push_back(verdict_text(c));
+    row.push_back(grade_text(c));
     row.push_back(c.summary.failure.value_or(""));
     for (const Metric& metric : metrics()) {
       const auto values = metric_values(metric, c.rounds);

@@ -59,7 +59,7 @@ json difference(const ResultSet& run, const CaseResult& result, size_t most) {
   const json& first = result.summary.first_difference;
   json entry = {{"case", result.name()},
                 {"baseline", last["exactness"]["baseline"]},
-                {"verdict", result.summary.verdict},
+                {"grade", result.summary.grade},
                 {"first", first},
                 {"texts", json()},
                 {"utterances", json::array()}};

@@ -93,14 +93,14 @@ std::optional<double> wer_of(const CaseResult& c) {
 
 /// Are the results the baseline's, and as exact as required?
 Judgement judge_results(const CaseResult& old, const CaseResult& now) {
-  const std::string& verdict = now.summary.verdict;
+  const std::string& grade = now.summary.grade;
   const bool exact = now.summary.last.at("decoder").at("exactness") == "exact";
   const Grade least = required_grade(old, now);
   if (!now.summary.deterministic)
     return {Verdict::correctness, "its rounds gave different results"};
-  if (exact && !verdict.empty() && verdict != "reference" && grade_of(verdict) > least) {
+  if (exact && !grade.empty() && grade != "baseline" && grade_of(grade) > least) {
     return {Verdict::correctness,
-            fmt::format("graded {} against its baseline decoder, {} is required", verdict,
+            fmt::format("graded {} against its baseline decoder, {} is required", grade,
                         to_string(least))};
   }
   const bool same_bits =

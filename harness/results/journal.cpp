@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/options.h"
 
 namespace rtfx {
 namespace {
@@ -97,6 +98,25 @@ void Journal::sync() {
   if (fsync(descriptor_) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
 }
 
+namespace {
+
+/// What the release before called exactness.verdict is exactness.grade, and the grade of the
+/// baseline itself was "reference".
+void take_present_names(nlohmann::json& record, const std::filesystem::path& path) {
+  const auto rename = [&](nlohmann::json& object) {
+    if (!object.is_object() || !object.contains("verdict") || object.contains("grade")) return;
+    nlohmann::json grade = std::move(object["verdict"]);
+    object.erase("verdict");
+    object["grade"] = grade == "reference" ? nlohmann::json("baseline") : std::move(grade);
+    notice_once(path.string(),
+                "of an earlier release: 'verdict' of a record is now called 'grade'");
+  };
+  if (record.contains("exactness")) rename(record["exactness"]);
+  if (record.value("kind", "") == "summary") rename(record);
+}
+
+}  // namespace
+
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
   std::istringstream lines(read_all(path));
   std::vector<nlohmann::json> records;
@@ -105,6 +125,7 @@ std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
     ++number;
     nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (record.is_object()) {
+      take_present_names(record, path);
       records.push_back(std::move(record));
     } else if (!lines.eof()) {
       throw UserError(fmt::format("{}:{}", path.string(), number), "not a JSON object",

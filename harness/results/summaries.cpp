@@ -16,24 +16,24 @@ using nlohmann::json;
 
 constexpr double kUsualCvMax = 0.05;  // for a journal without provenance
 
-std::string verdict_of(const json& round) {
+std::string grade_in(const json& round) {
   const json exactness = round.value("exactness", json());
-  return exactness.is_object() ? exactness.at("verdict").get<std::string>() : "";
+  return exactness.is_object() ? exactness.at("grade").get<std::string>() : "";
 }
 
-/// Whether `a` is worse; a verdict is worse than none, and a grade than "reference".
+/// Whether `a` is worse; a grade is worse than none, and any other than "baseline".
 bool is_worse(const std::string& a, const std::string& b) {
-  const auto rank = [](const std::string& verdict) {
-    return verdict.empty() ? -2 : verdict == "reference" ? -1 : static_cast<int>(grade_of(verdict));
+  const auto rank = [](const std::string& grade) {
+    return grade.empty() ? -2 : grade == "baseline" ? -1 : static_cast<int>(grade_of(grade));
   };
   return rank(a) > rank(b);
 }
 
-/// The index of the first round with the worst verdict; none where no round has one.
+/// The index of the first round with the worst grade; none where no round has one.
 std::optional<size_t> worst_round(const std::vector<json>& rounds) {
   std::optional<size_t> worst;
   for (size_t i = 0; i < rounds.size(); ++i) {
-    if (is_worse(verdict_of(rounds[i]), worst ? verdict_of(rounds[*worst]) : "")) worst = i;
+    if (is_worse(grade_in(rounds[i]), worst ? grade_in(rounds[*worst]) : "")) worst = i;
   }
   return worst;
 }
@@ -57,7 +57,7 @@ CaseSummary summarize_case(CaseRecords records) {
   for (const json& round : summary.rounds)
     summary.deterministic = summary.deterministic && round.value("deterministic", true);
   if (const auto worst = worst_round(summary.rounds)) {
-    summary.verdict = verdict_of(summary.rounds[*worst]);
+    summary.grade = grade_in(summary.rounds[*worst]);
     summary.first_difference =
         summary.rounds[*worst]["exactness"].value("first_difference", json());
   }
@@ -124,7 +124,7 @@ json case_json(const CaseSummary& summary, double cv_max) {
           {"last", summary.last},
           {"rounds", summary.rounds},
           {"failure", summary.failure ? summary.last : json()},
-          {"verdict", summary.verdict.empty() ? json() : json(summary.verdict)},
+          {"grade", summary.grade.empty() ? json() : json(summary.grade)},
           {"worst_round", worst ? json(*worst) : json()},
           {"first_difference", summary.first_difference},
           {"deterministic", summary.deterministic},
@@ -170,7 +170,7 @@ json summary_record(const CaseSummary& summary, double cv_max) {
           {"rounds", totals.size()},
           {"rtfx.total", figures("rtfx.total")},
           {"rtfx.decode", figures("rtfx.decode")},
-          {"verdict", summary.verdict.empty() ? json() : json(summary.verdict)},
+          {"grade", summary.grade.empty() ? json() : json(summary.grade)},
           {"deterministic", summary.deterministic},
           {"cv", summarize(totals).cv()},
           {"noisy", summary.noisy(cv_max)}};

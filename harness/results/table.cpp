@@ -35,18 +35,18 @@ std::string right(const std::string& text, size_t width) {
   return std::string(width > characters ? width - characters : 0, ' ') + text;
 }
 
-fmt::text_style verdict_style(const std::string& verdict) {
-  if (verdict == "bitwise" || verdict == "exact") return fmt::fg(fmt::terminal_color::green);
-  if (verdict == "tie" || verdict == "text") return fmt::fg(fmt::terminal_color::yellow);
-  if (verdict == "reference" || verdict.empty()) return {};
+fmt::text_style grade_style(const std::string& grade) {
+  if (grade == "bitwise" || grade == "exact") return fmt::fg(fmt::terminal_color::green);
+  if (grade == "tie" || grade == "text") return fmt::fg(fmt::terminal_color::yellow);
+  if (grade == "baseline" || grade.empty()) return {};
   return fmt::fg(fmt::terminal_color::red);
 }
 
-std::string verdict_text(const CaseSummary& c) {
+std::string grade_text(const CaseSummary& c) {
   if (c.failure) return "FAILED";
-  if (c.verdict.empty()) return "-";
+  if (c.grade.empty()) return "-";
   const bool approximate = c.last["decoder"]["exactness"] == "approximate";
-  return c.verdict + (approximate ? " ~" : "") + (c.deterministic ? "" : " UNSTABLE");
+  return c.grade + (approximate ? " ~" : "") + (c.deterministic ? "" : " NONDETERMINISTIC");
 }
 
 std::string group_of(const CaseSummary& c) {
@@ -80,14 +80,14 @@ void print_row(const CaseSummary& c, size_t id_width, double cv_max, bool colour
       fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : "");
   const bool decodes = !c.failure && c.last["decoder"]["head"] != "none";
   const json wer = decodes ? c.last["wer"]["wer"] : json();
-  const std::string verdict = verdict_text(c);
+  const std::string grade = grade_text(c);
   const fmt::text_style style =
-      colours ? verdict_style(c.failure ? "failed" : c.verdict) : fmt::text_style();
+      colours ? grade_style(c.failure ? "failed" : c.grade) : fmt::text_style();
   fmt::print("  {:<{}} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n", id_of(c), id_width, batch_text,
              c.last["dtype"].get<std::string>(), right(figure(c.values("rtfx.total")), 15),
              right(decodes ? figure(c.values("rtfx.decode")) : "-", 17),
              wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
-             fmt::format(style, "{}", verdict), c.noisy(cv_max) ? "  NOISY" : "",
+             fmt::format(style, "{}", grade), c.noisy(cv_max) ? "  NOISY" : "",
              c.failure ? "" : further_figures(c.last));
 }
 
@@ -121,11 +121,11 @@ void print_table(const std::vector<json>& records, double cv_max) {
     id_width = std::max(id_width, id_of(c).size());
     if (std::find(groups.begin(), groups.end(), group_of(c)) == groups.end())
       groups.push_back(group_of(c));
-    if (!c.failure && c.verdict == "reference") baselines.insert(c.last["decoder"]["id"]);
+    if (!c.failure && c.grade == "baseline") baselines.insert(c.last["decoder"]["id"]);
   }
   for (const std::string& group : groups) {
     fmt::print("\n{}\n  {:<{}} {:>6}  {:<4} {:>15} {:>17} {:>7}  {}\n", group, "decoder", id_width,
-               "batch", "type", "RTFx total", "RTFx decode", "WER %", "vs baseline");
+               "batch", "type", "RTFx total", "RTFx decode", "WER %", "grade");
     for (const CaseSummary& c : cases) {
       if (group_of(c) == group) print_row(c, id_width, cv_max, colours);
     }

@@ -95,7 +95,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
     run_batch(batch, order, results);
     on_batch_();
   }
-  // Where the reference failed half way, only some batches were compared with it: no verdict.
+  // Where the baseline failed half way, only some batches were compared with it: no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
     if (reference < arms_.size() && arms_[reference].failed) results[a].audited = false;

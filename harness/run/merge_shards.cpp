@@ -89,17 +89,17 @@ json merged_boosted(const Parts& parts) {
   return field;
 }
 
-/// The worst verdict of any shard, with its first difference.
+/// The worst grade of any shard, with its first difference.
 json merged_exactness(const Parts& parts) {
   json merged = parts.front()->at("exactness");
   for (const json* part : parts) {
     const json& other = part->at("exactness");
     if (!other.is_object()) return nullptr;
-    if (part == parts.front() || other.at("verdict") == "reference") continue;
+    if (part == parts.front() || other.at("grade") == "baseline") continue;
     for (const auto& [grade, count] : other.at("grades").items())
       merged["grades"][grade] = merged["grades"].value(grade, int64_t{0}) + count.get<int64_t>();
-    if (grade_of(other.at("verdict")) <= grade_of(merged.at("verdict"))) continue;
-    merged["verdict"] = other.at("verdict");
+    if (grade_of(other.at("grade")) <= grade_of(merged.at("grade"))) continue;
+    merged["grade"] = other.at("grade");
     merged["first_difference"] = other.at("first_difference");
   }
   return merged;

@@ -13,10 +13,10 @@ std::vector<std::string> below_required(const std::vector<json>& records,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
   for (const CaseSummary& summary : summarize_cases(records)) {
-    if (summary.failure || summary.verdict.empty() || summary.verdict == "reference") continue;
+    if (summary.failure || summary.grade.empty() || summary.grade == "baseline") continue;
     if (summary.last["decoder"]["exactness"] != "exact") continue;
     const Grade least = grade_of(required.at(summary.last["dtype"]));
-    if (grade_of(summary.verdict) > least) below.push_back(summary.case_name());
+    if (grade_of(summary.grade) > least) below.push_back(summary.case_name());
   }
   return below;
 }

@@ -53,7 +53,7 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
                      const EditCounts& edits) {
   if (arm.plan.compared_to == arm.spec->id) {
     return {{"baseline", arm.spec->id},
-            {"verdict", "reference"},
+            {"grade", "baseline"},
             {"grades", json::object()},
             {"first_difference", nullptr}};
   }
@@ -67,7 +67,7 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
     if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
   }
   return {{"baseline", arm.plan.compared_to},
-          {"verdict", to_string(worst)},
+          {"grade", to_string(worst)},
           {"grades", grades},
           {"first_difference", difference_field(result.audit.first)}};
 }

@@ -70,7 +70,7 @@ void print_stream_table(const std::vector<json>& records) {
                cell(m, "stream.queue_ms", 2), cell(m, "stream.total_ms", 2),
                cell(m, "stream.total_ms.p50", 2), cell(m, "stream.total_ms.p99", 2),
                cell(m, "stream.md1_total_ms", 2), cell(m, "stream.rtfx", 1),
-               record["stable"].get<bool>() ? "" : "  UNSTABLE",
+               record["stable"].get<bool>() ? "" : "  OVERLOADED",
                different == 0 ? "" : fmt::format("  {} DIFFERENT", different));
   }
   fmt::print(

@@ -25,7 +25,7 @@ def journal_of(folder, *records, **about):
     config = synthetic.provenance()["config"] | {"dtypes": ["bf16"]} | about.pop("config", {})
     model = {"id": "quickstart-rnnt", "kind": "rnnt", "parameters": 6_300_000} | about
     journal = [synthetic.provenance(models=[model], config=config)]
-    journal.append(synthetic.run(decoder="frame_looping", decode_seconds=2.0, verdict="reference"))
+    journal.append(synthetic.run(decoder="frame_looping", decode_seconds=2.0, grade="baseline"))
     journal += [synthetic.run(decode_seconds=s, round=r) for r, s in enumerate((0.5, 0.7))]
     return read_journal(synthetic.write(folder, journal + list(records)))
 

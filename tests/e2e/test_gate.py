@@ -20,8 +20,8 @@ def journal(seed=1, slower=1.0, noise=0.003, change=None, rounds=8, **provenance
     for round in range(rounds):
         for decoder, seconds in SLOWNESS.items():
             took = seconds * (slower if decoder == "label_looping" else 1)
-            verdict = "reference" if decoder == "frame_looping" else "bitwise"
-            record = synthetic.run(round=round, decoder=decoder, verdict=verdict,
+            grade = "baseline" if decoder == "frame_looping" else "bitwise"
+            record = synthetic.run(round=round, decoder=decoder, grade=grade,
                                    decode_seconds=took * generator.lognormvariate(0, noise))  # fmt: skip
             record["tokens_sha256"] = "t0"
             if change:
@@ -84,7 +84,7 @@ def wer(value):
         ({"hypotheses_sha256": "h1"}, PASS, "other score bits"),
         (WRONG_TOKEN | wer(0.32), CORRECTNESS, "1 points more word errors"),
         ({"deterministic": False}, CORRECTNESS, "different results"),
-        ({"exactness": synthetic.run(verdict="tie", differing=1)["exactness"]}, CORRECTNESS,
+        ({"exactness": synthetic.run(grade="tie", differing=1)["exactness"]}, CORRECTNESS,
          "graded tie"),
     ],
 )  # fmt: skip

@@ -70,7 +70,7 @@ def test_an_interrupt_reaches_the_child(program, config, tmp_path):
 def results(journal):
     """What a run's records say, apart from times."""
     return sorted(
-        (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["verdict"])
+        (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["grade"])
         for r in runs_of(strict_records(journal))
     )
 

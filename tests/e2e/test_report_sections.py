@@ -136,7 +136,7 @@ def test_long_runs_of_equal_words_are_counted():
 
 def test_cases_that_differ_alike_stand_together():
     def entry(decoder, word):
-        return {"case": f"m/d/{decoder}/b1/fp32", "verdict": "text", "baseline": "f", "first": {},
+        return {"case": f"m/d/{decoder}/b1/fp32", "grade": "text", "baseline": "f", "first": {},
                 "texts": 1, "utterances": [{"id": "u", "words": [["a", word]]}]}  # fmt: skip
 
     groups = grouped([entry("p", "b"), entry("q", "c"), entry("r", "b")])

@@ -119,7 +119,7 @@ def test_every_form_of_the_replayed_steps_is_exact(rtfx, tmp_path):
     forms = [r for r in runs if r["decoder"]["name"] == "step_replay"]
     assert {r["decoder"]["options"]["loop"] for r in forms} == {"host", "replay", "coalesced"}
     assert len(forms) == 9
-    assert {r["exactness"]["verdict"] for r in forms} <= {"bitwise", "exact"}
+    assert {r["exactness"]["grade"] for r in forms} <= {"bitwise", "exact"}
     assert {r["hypotheses_sha256"] for r in forms if r["dataset"]["id"] == "clips_23s"} == {
         forms[0]["hypotheses_sha256"]
     }

@@ -19,7 +19,7 @@ def journals(tmp_path):
         for round in range(3):
             wobble = 1 + 0.001 * round
             records.append(synthetic.run(round=round, decode_seconds=2.0 * wobble,
-                                         decoder="frame_looping", verdict="reference"))  # fmt: skip
+                                         decoder="frame_looping", grade="baseline"))  # fmt: skip
             records.append(synthetic.run(round=round, decode_seconds=0.5 * factor * wobble))
         synthetic.write(tmp_path / name, records)
     return tmp_path / "a", tmp_path / "b"
@@ -141,7 +141,7 @@ def test_control_needs_a_transducer(config, rtfx):
 def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
     """run, failure, run under one key: table, page, export and figures show both rounds."""
     runs = [
-        synthetic.run(round=0, decode_seconds=4.0, verdict="tie", differing=1),
+        synthetic.run(round=0, decode_seconds=4.0, grade="tie", differing=1),
         synthetic.run(round=1, decode_seconds=0.2),
     ]
     runs[1]["deterministic"] = False
@@ -155,17 +155,17 @@ def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
     result = rtfx("report", journal)
     assert result.returncode == 0, result.stderr
     row = next(line for line in result.stdout.splitlines() if "label_looping" in line)
-    assert figure in row and "tie UNSTABLE" in row and "NOISY" in row and "FAILED" not in row
+    assert figure in row and "tie NONDETERMINISTIC" in row and "NOISY" in row and "FAILED" not in row
 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     text = " ".join(re.sub(r"<[^>]*>", "", page).split())
     assert figure in text
-    assert all(re.search(rf">{flag}</span>", page) for flag in ("tie", "UNSTABLE", "NOISY"))
+    assert all(re.search(rf">{flag}</span>", page) for flag in ("tie", "NONDETERMINISTIC", "NOISY"))
     assert ">failed</span>" not in page
 
     exported = rtfx("export", journal, "--to", "csv").stdout
     row = next(csv.DictReader(io.StringIO(exported)))
-    assert row["rounds"] == "2" and row["verdict"] == "tie unstable" and not row["failure"]
+    assert row["rounds"] == "2" and row["grade"] == "tie nondeterministic" and not row["failure"]
     assert float(row["rtfx.total"]) == pytest.approx(mean)
     assert float(row["rtfx.total.sd"]) == pytest.approx(sd)
 

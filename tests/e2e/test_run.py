@@ -1,4 +1,4 @@
-"""A run from end to end: what stands in the journal, verdicts, a second run in the same folder."""
+"""A run from end to end: what stands in the journal, grades, a second run in the same folder."""
 
 import json
 import math
@@ -77,7 +77,7 @@ def test_exact_decoders_equal_the_baseline(finished):
         assert record["deterministic"]
         if record["decoder"]["id"] == "label_looping":
             assert record["exactness"]["baseline"] == "frame_looping"
-            assert record["exactness"]["verdict"] in ("bitwise", "exact")
+            assert record["exactness"]["grade"] in ("bitwise", "exact")
             assert sum(record["exactness"]["grades"].values()) == 2
             assert record["exactness"]["first_difference"] is None
 
@@ -112,7 +112,7 @@ def test_hypotheses_stand_beside_the_journal(finished):
 
 
 def test_table_shows_every_decoder(finished):
-    for word in ("frame_looping", "label_looping", "ctc_greedy", "RTFx", "reference"):
+    for word in ("frame_looping", "label_looping", "ctc_greedy", "RTFx", "baseline"):
         assert word in finished[2]
 
 
@@ -167,7 +167,7 @@ def test_exactness_below_the_required_exits_with_13(run_config, tmp_path):
     assert result.returncode == 13
     assert "label_looping" in result.stderr and "exactness" in result.stderr
     exactness = runs_of(strict_records(tmp_path / "run/journal.jsonl"))[1]["exactness"]
-    assert exactness["verdict"] not in ("bitwise", "exact", "reference")
+    assert exactness["grade"] not in ("bitwise", "exact", "baseline")
     assert exactness["first_difference"]["frame"] >= 0
     assert "first difference" in result.stdout
 

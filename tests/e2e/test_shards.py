@@ -66,7 +66,7 @@ def check_whole(folder, count, whole):
         assert run["wer"] == other["wer"]
         assert run["dataset"]["utterances"] == 6
         assert run["dataset"]["audio_seconds"] == pytest.approx(other["dataset"]["audio_seconds"])
-        assert run["exactness"]["verdict"] == other["exactness"]["verdict"]
+        assert run["exactness"]["grade"] == other["exactness"]["grade"]
         assert sum(run["exactness"]["grades"].values()) in (0, 6)
         times = run["shards"]["total_seconds"]
         assert len(times) == count and run["total_seconds"] == max(times)

@@ -47,7 +47,7 @@ def test_cells_of_streams_are_chosen_by_their_number(plots, tmp_path):
 
 
 def test_boost_sweep(plots, tmp_path):
-    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
     for words, errors in (("said", [80, 50, 70]), ("others", [80, 80, 81])):
         for scale, count in zip((0, 8, 16), errors):
             record = synthetic.run(decoder=f"{words}{scale}")

@@ -12,7 +12,7 @@ from test_report import script
 
 def journal(folder):
     """ALSD++ with beams 1, 2, 4, two ways of fusion and three weights; greedy; one failure."""
-    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
 
     def add(name, errors, seconds, **options):
         record = synthetic.run(decode_seconds=seconds, decoder=name, exactness="approximate")
@@ -33,7 +33,7 @@ def journal(folder):
 def boost_journal(folder, counted=True):
     """Two lists with three scales each; of "other", no word is said. Greedy has no list. `counted`:
     with the counts that older journals lack."""
-    records = [synthetic.provenance(), synthetic.run(decoder="greedy", verdict="reference")]
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
     for words, said in (("said", 200), ("other", 0)):
         for scale in (8, 0, 4):
             records.append(synthetic.boosted(words, scale, said, said * (80 + scale) // 100))

@@ -35,7 +35,7 @@ def case_fields(decoder="label_looping", model="quickstart-rnnt", batch=16, dtyp
     }  # fmt: skip
 
 
-def run(round=0, decode_seconds=0.5, verdict="bitwise", differing=0, **fields):
+def run(round=0, decode_seconds=0.5, grade="bitwise", differing=0, **fields):
     seconds = {"h2d": 0.01, "features": 0.2, "encoder": 1.5, "decode": decode_seconds,
                "d2h": 0.002, "detokenize": 0.001}  # fmt: skip
     total = sum(seconds.values())
@@ -54,8 +54,8 @@ def run(round=0, decode_seconds=0.5, verdict="bitwise", differing=0, **fields):
         "metrics": rates,
         "wer": {"normalizer": "basic_english", "version": 1, "wer": 0.31, "substitutions": 70,
                 "insertions": 9, "deletions": 11, "reference_words": 290},
-        "exactness": {"baseline": "frame_looping", "verdict": verdict,
-                      "grades": {} if verdict == "reference" else grades,
+        "exactness": {"baseline": "frame_looping", "grade": grade,
+                      "grades": {} if grade == "baseline" else grades,
                       "first_difference": first if differing else None},
         "deterministic": True, "hypotheses_sha256": "h0", "counters": {"joint_calls": 812},
     }  # fmt: skip
@@ -91,11 +91,11 @@ def typical():
                         continue
                     fields = {"model": model, "batch": batch, "decoder": decoder}
                     if decoder == "frame_looping":
-                        fields["verdict"] = "reference"
+                        fields["grade"] = "baseline"
                     if decoder == "min_duration":
                         fields["exactness"] = "approximate"
                         if batch > 1:
-                            fields |= {"verdict": "different", "differing": 7}
+                            fields |= {"grade": "different", "differing": 7}
                     took = seconds * (1 + 0.01 * round) / batch**0.6
                     records.append(run(round=round, decode_seconds=took, **fields))
     records.append(failure(model="quickstart-tdt", decoder="broken_with_a_long_name_of_three_lines"))
@@ -174,7 +174,7 @@ def everything(folder):
     odd = {"qs01": "we went two the mill", "qs05": "so we went to the old mill"}
     for record in records:
         if record["kind"] == "run":
-            differs = (record.get("exactness") or {})["verdict"] == "different"
+            differs = (record.get("exactness") or {})["grade"] == "different"
             write_hypotheses(folder / "run", record, odd if differs else {})
     cases = list(dict.fromkeys(r["case"] for r in records if r["kind"] == "run"))
     (folder / "run/trace.json").write_text(json.dumps(trace(cases[:4])))

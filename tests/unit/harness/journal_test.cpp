@@ -79,7 +79,7 @@ TEST_F(JournalTest, PartialWriteLeavesEarlierRecordsWhole) {
   EXPECT_EQ(text(), "{\"a\":1}\n");
 }
 
-json run_record(const char* name, int round, double total, const char* verdict,
+json run_record(const char* name, int round, double total, const char* grade,
                 const char* key = "k") {
   return {{"kind", "run"},
           {"case", name},
@@ -87,7 +87,7 @@ json run_record(const char* name, int round, double total, const char* verdict,
           {"result_key", key},
           {"metrics", {{"rtfx.total", total}, {"rtfx.decode", nullptr}}},
           {"deterministic", true},
-          {"exactness", {{"verdict", verdict}, {"first_difference", verdict}}}};
+          {"exactness", {{"grade", grade}, {"first_difference", grade}}}};
 }
 
 TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
@@ -95,7 +95,7 @@ TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
       summarize_cases({run_record("c", 0, 10, "bitwise"), run_record("c", 1, 12, "tie"),
                        run_record("c", 2, 11, "exact")});
   ASSERT_EQ(cases.size(), 1U);
-  EXPECT_EQ(cases[0].verdict, "tie");
+  EXPECT_EQ(cases[0].grade, "tie");
   EXPECT_EQ(cases[0].first_difference, "tie");
   EXPECT_EQ(cases[0].values("rtfx.total"), (std::vector<double>{10, 12, 11}));
   EXPECT_TRUE(cases[0].values("rtfx.decode").empty());
@@ -107,7 +107,7 @@ TEST(Summaries, OnlyTheNewestKeyOfACaseCounts) {
   const auto cases = summarize_cases(
       {run_record("c", 0, 10, "different", "old"), run_record("c", 0, 20, "exact", "new")});
   ASSERT_EQ(cases.size(), 1U);
-  EXPECT_EQ(cases[0].verdict, "exact");
+  EXPECT_EQ(cases[0].grade, "exact");
   EXPECT_EQ(cases[0].values("rtfx.total"), std::vector<double>{20});
 }
 
@@ -125,11 +125,11 @@ TEST(Summaries, RoundsBeforeAFailureCountOnceALaterOneHasSucceeded) {
   const json failure = {{"kind", "failure"}, {"case", "c"}, {"result_key", "k"}};
   std::vector<json> records = {run_record("c", 0, 60, "tie"), failure};
   EXPECT_TRUE(summarize_cases(records)[0].rounds.empty());
-  EXPECT_EQ(summarize_cases(records)[0].verdict, "");
+  EXPECT_EQ(summarize_cases(records)[0].grade, "");
   records.push_back(run_record("c", 1, 240, "exact"));
   const CaseSummary summary = summarize_cases(records)[0];
   EXPECT_EQ(summary.values("rtfx.total"), (std::vector<double>{60, 240}));
-  EXPECT_EQ(summary.verdict, "tie");
+  EXPECT_EQ(summary.grade, "tie");
   const json listed = summaries_json(records)["cases"][0];
   EXPECT_EQ(listed["metrics"]["rtfx.total"]["mean"], 150);
   EXPECT_EQ(listed["worst_round"], 0);

@@ -132,7 +132,7 @@ TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
       {{"id", "f"}, {"files", {std::filesystem::absolute("datasets/quickstart/qs01.flac")}}}};
   config["protocol"]["measured_rounds"] = 1;
   EXPECT_EQ(run(config), kCorrectness);
-  EXPECT_EQ(records("run", "test_throwing").front()["exactness"]["verdict"], "different");
+  EXPECT_EQ(records("run", "test_throwing").front()["exactness"]["grade"], "different");
 }
 
 }  // namespace
