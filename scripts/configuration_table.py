@@ -34,9 +34,9 @@ def main():
     parser.add_argument("--check", action="store_true", help="only say whether the page is right")
     arguments = parser.parse_args()
     listed = subprocess.run([PROGRAM, "list", "config", "--json"], check=True, capture_output=True)
-    table = "\n".join(rows(json.loads(listed.stdout)))
+    table = "".join(f"{row}\n" for row in rows(json.loads(listed.stdout)))
     text = PAGE.read_text(encoding="utf-8")
-    marks = r"(<!-- keys -->\n).*?(\n<!-- /keys -->)"
+    marks = r"(<!-- keys -->\n).*?(<!-- /keys -->)"
     wanted, found = re.subn(marks, lambda m: m[1] + table + m[2], text, flags=re.DOTALL)
     if found != 1:
         sys.exit(f"{PAGE}: has no place for the keys")

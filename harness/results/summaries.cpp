@@ -105,8 +105,8 @@ json metrics_json(const CaseSummary& summary) {
 json regions_json(const CaseSummary& summary) {
   json regions = json::object();
   if (summary.rounds.empty()) return regions;
-  for (const auto& [name, region] :
-       summary.rounds.front().value("regions", json::object()).items()) {
+  const json first = summary.rounds.front().value("regions", json::object());
+  for (const auto& [name, region] : first.items()) {
     std::vector<double> seconds;
     for (const json& round : summary.rounds) {
       const json value =
