@@ -56,7 +56,7 @@ class Reader {
     find_baseline();
     make_batch_rules();
     std::set<std::string> dtypes;
-    for (size_t i = 0; i < config_.dtypes.size(); ++i)
+    for (size_t i = 0; root_.find("dtypes") && i < config_.dtypes.size(); ++i)
       unique(dtypes, config_.dtypes[i], element("dtypes", i));
     if (config_.protocol.aa_control) add_control();
     return config_;

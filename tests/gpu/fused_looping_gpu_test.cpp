@@ -148,8 +148,8 @@ TEST_P(FusedLoopingGpu, MemoryStaysTheSameOverRandomBatches) {
   }
 }
 
-/// A block of the persistent kernel keeps 48 bytes of each row in its shared memory: 3,762 rows on
-/// an H200.
+/// A block of the persistent kernel keeps 48 bytes of each row in its shared memory: about 3,750
+/// rows on an H200.
 TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
   const auto model = random_model(small_config(), 4, device_);
   const bool bounded = std::string(GetParam()) == "persistent";
