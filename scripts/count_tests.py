@@ -1,8 +1,9 @@
-"""count_tests.py RESULTS [CHECK=passed|failed ...]: sums all tests into one line.
+"""count_tests.py RESULTS [CHECK=passed|failed ...]: names the ten slowest tests and those that failed,
+and sums all into one line.
 
-RESULTS holds ctest.xml, pytest.xml and gtest/<program>.xml. A GoogleTest program counts with its
-single tests; where it failed without saying which of them (a crash), it counts as one failure more.
-Fails when a test failed or a report is missing.
+RESULTS holds ctest.xml, pytest.xml and gtest/<test of ctest>.xml. A GoogleTest program counts with
+its single tests; where it failed without saying which of them (a crash), it counts as one failure
+more. Fails when a test failed or a report is missing.
 """
 
 import argparse
@@ -18,31 +19,30 @@ def outcome(case):
     return "passed" if case.find("skipped") is None else "skipped"
 
 
-def count_cases(report):
-    """None for a report that is missing or torn."""
+def cases_of(report):
+    """[(class, name, outcome, seconds)]; None for a report that is missing or torn."""
     try:
         root = ElementTree.parse(report).getroot()
     except (OSError, ElementTree.ParseError):
         return None
-    return Counter(outcome(case) for case in root.iter("testcase"))
+    return [
+        (case.get("classname"), case.get("name"), outcome(case), float(case.get("time", 0)))
+        for case in root.iter("testcase")
+    ]
 
 
-def count_programs(folder):
+def cases_of_programs(folder):
     """C++ tests: each program of ctest's report by its own report, if it wrote one."""
-    try:
-        programs = ElementTree.parse(folder / "ctest.xml").getroot().iter("testcase")
-    except (OSError, ElementTree.ParseError):
+    programs = cases_of(folder / "ctest.xml")
+    if programs is None:
         return None
-    total = Counter()
-    for program in programs:
-        result = outcome(program)
-        cases = count_cases(folder / "gtest" / f"{program.get('name')}.xml")
-        if not cases:
-            cases = Counter([result])
-        elif result == "failed" and not cases["failed"]:
-            cases["failed"] = 1
-        total += cases
-    return total
+    cases = []
+    for part, name, result, seconds in programs:
+        own = cases_of(folder / "gtest" / f"{name}.xml") or []
+        if not own or (result == "failed" and "failed" not in {case[2] for case in own}):
+            own.append((part, "", result, seconds))
+        cases += own
+    return cases
 
 
 def main():
@@ -53,17 +53,23 @@ def main():
     parser.add_argument("checks", nargs="*")
     arguments = parser.parse_args()
 
-    parts = {
-        "checks": Counter(check.partition("=")[2] for check in arguments.checks),
-        "C++": count_programs(arguments.results),
-        "Python": count_cases(arguments.results / "pytest.xml"),
-    }
-    total = Counter()
-    for name, counts in parts.items():
-        if not counts and name != "checks":
+    total = Counter(check.partition("=")[2] for check in arguments.checks)
+    every = []
+    for name, cases in {
+        "C++": cases_of_programs(arguments.results),
+        "Python": cases_of(arguments.results / "pytest.xml"),
+    }.items():
+        if not cases:
             print(f"{name} tests: no report")
-            counts = Counter(failed=1)
-        total += counts
+            total["failed"] += 1
+        every += cases or []
+    total += Counter(result for _, _, result, _ in every)
+    print("slowest:")
+    for group, name, _, seconds in sorted(every, key=lambda case: -case[3])[:10]:
+        print(f"{seconds:8.1f} s  {group} {name}")
+    for group, name, result, _ in every:
+        if result == "failed":
+            print(f"failed: {group} {name}")
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] else 0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Format, clang-tidy, C++ tests (ctest) and Python tests (pytest); ends in one line that counts all.
+# Format, clang-tidy, C++ tests (ctest) and Python tests (pytest); ends with the ten slowest tests and one line that
+# counts all.
 # Every part runs even where an earlier one failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +9,7 @@ PATH=$PWD/.venv/bin:$PATH
 export OMP_WAIT_POLICY=passive
 results=$PWD/build/release/results
 rm -rf "$results"
-mkdir -p "$results/gtest"
+mkdir -p "$results"
 
 checks=()
 check() {
@@ -22,11 +23,12 @@ check format scripts/format.sh --check
 check tidy scripts/tidy.sh
 
 echo "== C++ tests"
-# GoogleTest's own report tells the tests of a program apart; ctest's tells of programs that crashed.
-GTEST_OUTPUT="xml:$results/gtest/" ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure \
+# GoogleTest's own reports tell the tests of a program apart; ctest's tells of programs that crashed.
+ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure \
   --output-junit "$results/ctest.xml" </dev/null
 
 echo "== Python tests"
-RTFX_BIN=${RTFX_BIN:-$PWD/build/release/rtfx} python -m pytest -n "$(nproc)" --dist loadfile --junit-xml="$results/pytest.xml" </dev/null
+RTFX_BIN=${RTFX_BIN:-$PWD/build/release/rtfx} python -m pytest -n "$(nproc)" --dist loadfile \
+  --no-loadscope-reorder --junit-xml="$results/pytest.xml" </dev/null
 
 python scripts/count_tests.py "$results" "${checks[@]}"

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from resident import Resident
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx"))
@@ -16,6 +19,20 @@ MODELS = ROOT / "models/quickstart"
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+class ByFileAndModel(LoadScopeScheduling):
+    """The tests of a file share runs of the program and stay together; those of the golden files,
+    which take longest, by their model."""
+
+    def _split_scope(self, nodeid):
+        file = nodeid.partition("::")[0]
+        model = re.search(r"(quickstart|standin)-(rnnt|tdt)", nodeid)
+        return f"{file} {model[0]}" if model and "golden/" in file else file
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByFileAndModel(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 @pytest.fixture(scope="session")
 def program():
     if not PROGRAM.is_file():
@@ -24,12 +41,28 @@ def program():
 
 
 @pytest.fixture(scope="session")
-def rtfx(program):
-    """rtfx("list", "--json") runs the program and returns its exit code, stdout and stderr."""
+def resident(program):
+    """The program loaded once, where it was built together with it; else None."""
+    path = program.with_name("rtfx_resident")
+    if not path.is_file() or path.stat().st_mtime < program.stat().st_mtime:
+        yield None
+        return
+    resident = Resident(path)
+    yield resident
+    resident.close()
+
+
+@pytest.fixture(scope="session")
+def rtfx(program, resident):
+    """rtfx("list", "--json") runs the program and returns its exit code, stdout and stderr. With
+    settings of subprocess.run, other than cwd, it is a process from the beginning."""
 
     def run(*arguments, **settings):
+        arguments = [*map(str, arguments)]
+        if resident is not None and not settings.keys() - {"cwd"}:
+            return resident.run(arguments, timeout=300, **settings)
         return subprocess.run(
-            [program, *map(str, arguments)],
+            [program, *arguments],
             capture_output=True,
             text=True,
             timeout=300,

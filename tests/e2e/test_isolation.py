@@ -80,19 +80,19 @@ def provenances(journal):
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-def test_killed_at_ten_random_moments(program, config, rtfx, tmp_path, isolate):
+def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate):
     """The same records as an undisturbed run has, each once."""
-    path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 20})
+    path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 12})
     begin = time.monotonic()
     assert rtfx("run", path, "--output", tmp_path / "whole").returncode == 0
     seconds = time.monotonic() - begin
     generator = random.Random(1)
     killed = 0
-    for _ in range(10):
+    for _ in range(5):
         process = subprocess.Popen(
             [program, "run", path, "--output", tmp_path / "run", "--resume"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        time.sleep(generator.uniform(0, seconds / 3))
+        time.sleep(generator.uniform(seconds / 4, seconds / 2))
         process.kill()
         killed += process.wait() == -signal.SIGKILL
         wait_for_children_of(path)
