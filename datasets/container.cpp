@@ -32,7 +32,8 @@ std::string ogg_problem(const std::filesystem::path& path) {
       ended = ogg_page_eos(&page) != 0;
       at += found;
     } else if (found < 0) {
-      return fmt::format("damaged at byte {}", at);
+      // Bytes that are no page; behind the end of the stream they do no harm.
+      return ended ? "" : fmt::format("damaged at byte {}", at);
     } else {
       char* block = ogg_sync_buffer(&state, kBlock);
       RTFX_CHECK(block != nullptr, "libogg has no memory");
