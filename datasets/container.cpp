@@ -42,8 +42,8 @@ std::string ogg_problem(const std::filesystem::path& path) {
       ogg_sync_wrote(&state, bytes);
     }
   }
-  if (state.fill != state.returned) return fmt::format("truncated after byte {}", at);
-  return ended ? "" : fmt::format("truncated: byte {} is not the end of the stream", at);
+  return ended ? ""
+               : fmt::format("truncated after byte {}, which is not the end of the stream", at);
 }
 
 bool promises_more(const std::string& log) {
