@@ -81,8 +81,8 @@ TEST_F(BeamGpu, EqualsTheCpu) {
     const BeamCase c = random_batch(random, arm, 7, 20);
     const int64_t columns = c.model.columns();
     expect_rows(
-        prepared(arm, c, device_, "none")->decode(batch_of(c.rows, columns, device_)).to_host(),
-        prepared(arm, c, at::kCPU, "none")->decode(batch_of(c.rows, columns)).to_host(),
+        prepared(arm, c, device_, "host")->decode(batch_of(c.rows, columns, device_)).to_host(),
+        prepared(arm, c, at::kCPU, "host")->decode(batch_of(c.rows, columns)).to_host(),
         arm.what());
     if (HasFailure()) return;
   }
@@ -97,7 +97,7 @@ TEST_F(BeamGpu, GraphsEqualTheHostDrivenForm) {
       const auto graph =
           prepared(arm, c, device_, "graph", {static_cast<int64_t>(rows), batch.frames.size(1)});
       expect_rows(graph->decode(batch).to_host(),
-                  prepared(arm, c, device_, "none")->decode(batch).to_host(), arm.what());
+                  prepared(arm, c, device_, "host")->decode(batch).to_host(), arm.what());
       EXPECT_EQ(graph->counters().at("host_reads"), 0);
       EXPECT_EQ(graph->counters().at("graph_captures"), 1);
     }
@@ -110,7 +110,7 @@ TEST_F(BeamGpu, GraphsServeBatchesOfEveryShape) {
   for (const Arm& arm : arms()) {
     BeamCase c = random_batch(random, arm, 4, 20);
     const auto graph = prepared(arm, c, device_, "graph", {4, 20});
-    const auto host = prepared(arm, c, device_, "none");
+    const auto host = prepared(arm, c, device_, "host");
     // Smaller and larger than prepared for, and small again: earlier rows must not show.
     for (const auto& [rows, longest] : {std::pair{4, 20}, {2, 9}, {9, 70}, {1, 1}, {3, 0}}) {
       c.rows = random_batch(random, arm, static_cast<size_t>(rows), longest).rows;

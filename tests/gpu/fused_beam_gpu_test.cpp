@@ -74,7 +74,7 @@ TEST_P(FusedBeamGpu, EqualsTheOperators) {
         for (int mode = 0; mode < 5; ++mode) {
           const nlohmann::json options =
               options_of(beam, mode == 0 ? nullptr : &lm, mode % 2 == 1, mode > 2);
-          const auto expected = decode(options, "operators", "none", model, batch);
+          const auto expected = decode(options, "operators", "host", model, batch);
           for (const char* loop : {"host", "graph"}) {
             const auto found = decode(options, "fused", loop, model, batch);
             for (size_t b = 0; b < expected.size(); ++b) {
@@ -128,7 +128,7 @@ TEST_P(FusedBeamGpu, NearlyEqualsTheOperatorsInHalfPrecision) {
     const auto model = random_model(c, 9, device_, dtype);
     const auto batch = random_batch(random, 64, 20, c.encoder.width, device_, dtype);
     const nlohmann::json options = options_of(4, nullptr, false, false);
-    const auto expected = decode(options, "operators", "none", model, batch);
+    const auto expected = decode(options, "operators", "host", model, batch);
     const auto found = decode(options, "fused", "graph", model, batch);
     int equal = 0;  // a row that was pruned otherwise within rounding may have found a better text
     for (size_t b = 0; b < expected.size(); ++b) {
@@ -153,7 +153,7 @@ TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
   const auto batch = random_batch(random, 3, 12, c.encoder.width, device_);
   for (const SmallLm* used : {&lm, static_cast<const SmallLm*>(nullptr)}) {
     const nlohmann::json options = options_of(8, used, false, true);
-    const auto expected = decode(options, "operators", "none", model, batch);
+    const auto expected = decode(options, "operators", "host", model, batch);
     const auto found = decode(options, "fused", "graph", model, batch);
     for (size_t b = 0; b < expected.size(); ++b)
       expect_same(found[b], expected[b], std::to_string(b));
