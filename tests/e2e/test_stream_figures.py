@@ -35,7 +35,7 @@ def test_latency_by_streams(plots, tmp_path):
     assert lines[1] == [[1, 4], [16, 8], [256, 80]]
     assert lines[2] == [[1, 8], [16, 16], [256, 160]]
     assert lines[3] == [[1, 5], [16, 5]]
-    assert [text.get_text() for text in figure.axes[0].texts] == ["unstable"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["overloaded"]
     assert plots("stream_latency").draw([], 8.6) is None
 
 
