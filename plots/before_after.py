@@ -1,0 +1,75 @@
+"""Two builds in turns: before_after.py BEFORE AFTER BEFORE AFTER [...] [-o FILE.md]
+
+The arguments are folders or journals of `rtfx run` of one configuration, by one build and the other in
+turns on a quiet machine. Prints a table: for each case the time of decoding after / before (means over
+all of a build's runs), and how far runs of the same build lie apart (A/A: the largest ratio of any two).
+A change that is within that ratio is none.
+"""
+
+import argparse
+import math
+from itertools import combinations
+from pathlib import Path
+
+from journal import read_journal
+
+
+def seconds_per_second(path):
+    """{case: time of decoding per second of audio}."""
+    times = {}
+    for case in read_journal(path).cases:
+        speed, _ = case.metric("rtfx.decode")
+        if speed:
+            times[case.name] = 1 / speed
+    return times
+
+
+def apart(times):
+    return max((max(a, b) / min(a, b) for a, b in combinations(times, 2)), default=1.0)
+
+
+def rows(before, after):
+    """(case, after / before, A/A) of the cases that all runs have."""
+    for case in before[0]:
+        if all(case in run for run in (*before, *after)):
+            old, new = [run[case] for run in before], [run[case] for run in after]
+            ratio = (sum(new) / len(new)) / (sum(old) / len(old))
+            yield case, ratio, max(apart(old), apart(new))
+
+
+def judged(ratio, noise):
+    if max(ratio, 1 / ratio) <= noise:
+        return "none"
+    return "slower" if ratio > 1 else "faster"
+
+
+def table(before, after):
+    lines = ["| case | time after / before | A/A | change |", "|---|--:|--:|---|"]
+    found = list(rows(before, after))
+    if not found:
+        raise SystemExit("before_after: the runs have no case in common")
+    for case, ratio, noise in found:
+        lines.append(f"| {case} | {ratio:.3f} | {noise:.3f} | {judged(ratio, noise)} |")
+    mean = math.exp(sum(math.log(ratio) for _, ratio, _ in found) / len(found))
+    noises = sorted(noise for *_, noise in found)
+    lines.append(f"| geometric mean; median A/A | {mean:.3f} | {noises[len(noises) // 2]:.3f} | |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="before, after, before, after, ...")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    if len(options.runs) < 4 or len(options.runs) % 2:
+        parser.error("give at least two runs of each build, in turns")
+    times = [seconds_per_second(run) for run in options.runs]
+    text = table(times[0::2], times[1::2])
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""plots/before_after.py: what counts as a change between two builds."""
+
+import before_after
+import pytest
+import synthetic_journal as synthetic
+
+
+def journal(folder, name, **seconds):
+    """Cases by the seconds that their one round decodes."""
+    records = [synthetic.provenance()]
+    records += [synthetic.run(decoder=d, decode_seconds=s) for d, s in seconds.items()]
+    return synthetic.write(folder / name, records)
+
+
+def test_a_change_is_more_than_runs_of_one_build_differ_by(tmp_path):
+    runs = [
+        journal(tmp_path, "b1", same=1.00, slow=1.00, fast=1.00),
+        journal(tmp_path, "a1", same=1.03, slow=1.20, fast=0.80),
+        journal(tmp_path, "b2", same=1.05, slow=1.05, fast=1.05),
+        journal(tmp_path, "a2", same=1.00, slow=1.25, fast=0.85),
+    ]
+    times = [before_after.seconds_per_second(run) for run in runs]
+    lines = before_after.table(times[0::2], times[1::2]).splitlines()
+    ends = {line.split("|")[1].split("/")[2]: line.split("|")[2:5] for line in lines[2:-1]}
+    assert [float(x) for x in ends["slow"][:2]] == pytest.approx([1.195, 1.05], abs=1e-3)
+    changes = {decoder: cells[2].strip() for decoder, cells in ends.items()}
+    assert changes == {"same": "none", "slow": "slower", "fast": "faster"}
