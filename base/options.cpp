@@ -19,6 +19,12 @@ std::mutex notices_mutex;
 std::set<std::string> notices_given;
 bool notices_silent = false;
 
+/// null, "" or [].
+bool says_nothing(const json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_null() || (value.is_array() && value.empty());
+}
+
 /// The present name of a value, or of each in a list of them.
 json present_value(const json& value, const FormerName& former, std::string_view where,
                    const std::string& option) {
@@ -90,7 +96,7 @@ json with_present_names(json object, std::string_view where,
 std::string default_of(const OptionInfo& option) {
   if (!option.default_text.empty()) return option.default_text;
   const json& value = option.default_value;
-  return value.is_null() || value == "" || value == json::array() ? "none" : value.dump();
+  return says_nothing(value) ? "none" : value.dump();
 }
 
 std::string detail::choice_text(const std::vector<std::string>& allowed) {
@@ -99,8 +105,7 @@ std::string detail::choice_text(const std::vector<std::string>& allowed) {
 
 json detail::without_empty(json object) {
   for (auto it = object.begin(); it != object.end();) {
-    const bool empty = it->is_null() || *it == "" || *it == json::array();
-    it = empty ? object.erase(it) : std::next(it);
+    it = says_nothing(*it) ? object.erase(it) : std::next(it);
   }
   return object;
 }

@@ -149,4 +149,6 @@ at::Tensor RelativeAttention::bias(const Heads& heads, const at::Tensor& key_mas
   return scores.masked_fill_(visible(key_mask, block).logical_not(), kMaskedScore);
 }
 
+at::Tensor RelativeAttention::biased(const at::Tensor& query) const { return query + bias_u_; }
+
 }  // namespace rtfx

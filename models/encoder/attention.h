@@ -87,7 +87,7 @@ class RelativeAttention : public Attention {
  protected:
   at::Tensor bias(const Heads& heads, const at::Tensor& key_mask, const at::Tensor& positions,
                   const Block& block) const override;
-  at::Tensor biased(const at::Tensor& query) const override { return query + bias_u_; }
+  at::Tensor biased(const at::Tensor& query) const override;
 
  private:
   at::Tensor position_weight_;
