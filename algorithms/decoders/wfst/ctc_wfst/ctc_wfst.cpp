@@ -126,7 +126,8 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
     paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
   }
   if (lists != nullptr) read_lists(run, order, paths, *lists);
-  counters_ = {{"kept_tokens", run.traces_used}, {"lanes", std::min(count, memory_->workspaces())}};
+  counters_ = {{"kept_tokens", run.traces_used},
+               {"workspaces", std::min(count, memory_->workspaces())}};
   return paths;
 }
 

@@ -32,7 +32,8 @@ class CtcWfst : public Decoder, public StreamingDecoder {
   /// do not fit into its memory, with the sizes.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// kept_tokens: sum over all frames; lanes: utterances that were searched at once; host_reads.
+  /// kept_tokens: sum over all frames; workspaces: utterances that were searched at once;
+  /// host_reads.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosted_words_; }
 
