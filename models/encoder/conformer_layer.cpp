@@ -9,8 +9,6 @@
 namespace rtfx {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // of layer norm and batch norm
-
 /// A norm that is (x - mean) * scale + shift for each channel.
 struct Affine {
   at::Tensor mean, scale, shift;
@@ -22,7 +20,7 @@ std::optional<Affine> foldable(const EncoderConfig& config, const WeightReader& 
   if (config.conv_norm == EncoderConfig::ConvolutionNorm::fused_batch)
     return Affine{at::zeros_like(bias), weight, bias};
   if (config.conv_norm != EncoderConfig::ConvolutionNorm::batch) return std::nullopt;
-  return Affine{norm.raw("running_mean"), weight / (norm.raw("running_var") + kEpsilon).sqrt(),
+  return Affine{norm.raw("running_mean"), weight / (norm.raw("running_var") + kNormEpsilon).sqrt(),
                 bias};
 }
 
@@ -32,7 +30,7 @@ LayerNorm::LayerNorm(const WeightReader& layer, const std::string& name)
     : weight(layer.get(name + ".weight")), bias(layer.get(name + ".bias")) {}
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  return at::layer_norm(x, weight.sizes(), weight, bias, kEpsilon);
+  return at::layer_norm(x, weight.sizes(), weight, bias, kNormEpsilon);
 }
 
 FeedForward::FeedForward(const WeightReader& reader)

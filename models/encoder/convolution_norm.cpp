@@ -5,8 +5,6 @@
 namespace rtfx {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
-
 /// Of each frame, over its channels.
 class ChannelNorm : public ConvolutionNorm {
  public:
@@ -14,7 +12,7 @@ class ChannelNorm : public ConvolutionNorm {
       : weight_(norm.get("weight")), bias_(norm.get("bias")) {}
 
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& /*norm_mask*/) const override {
-    return at::layer_norm(x.transpose(1, 2), weight_.sizes(), weight_, bias_, kEpsilon)
+    return at::layer_norm(x.transpose(1, 2), weight_.sizes(), weight_, bias_, kNormEpsilon)
         .transpose(1, 2);
   }
 
@@ -37,7 +35,7 @@ class GroupNorm : public ConvolutionNorm {
     const at::Tensor centred = values - mean;
     const at::Tensor variance = (centred * mask).square().sum({2, 3}, true) / count;
     const at::Tensor normed =
-        (centred / (variance + kEpsilon).sqrt()).view(x.sizes()).to(x.scalar_type());
+        (centred / (variance + kNormEpsilon).sqrt()).view(x.sizes()).to(x.scalar_type());
     if (!weight_.defined()) return normed;
     return at::addcmul(bias_.unsqueeze(1), normed, weight_.unsqueeze(1));
   }

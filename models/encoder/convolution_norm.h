@@ -9,6 +9,9 @@
 
 namespace rtfx {
 
+/// What an encoder's norms add to a variance: PyTorch's default, which NeMo leaves as it is.
+inline constexpr double kNormEpsilon = 1e-5;
+
 class ConvolutionNorm {
  public:
   virtual ~ConvolutionNorm() = default;

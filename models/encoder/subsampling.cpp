@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "models/encoder/convolution_norm.h"
+
 namespace rtfx {
 namespace {
-
-constexpr double kEpsilon = 1e-5;  // of layer norm
 
 /// x * sqrt(d) after a linear map is the map with scaled weights; scaled in float32 before the
 /// cast.
@@ -124,7 +124,7 @@ Subsampling::Output Stacking::operator()(const Features& features) const {
                      ? at::constant_pad_nd(features.values, {0, factor_ - features.values.size(2)})
                      : features.values.narrow(2, 0, stacks * factor_);
   x = x.transpose(1, 2).to(out_weight_.scalar_type());
-  if (norm_weight_.defined()) x = at::layer_norm(x, {bins}, norm_weight_, norm_bias_, kEpsilon);
+  if (norm_weight_.defined()) x = at::layer_norm(x, {bins}, norm_weight_, norm_bias_, kNormEpsilon);
   return {at::linear(x.reshape({rows, stacks, factor_ * bins}), out_weight_, out_bias_),
           subsampled(features.lengths)};
 }

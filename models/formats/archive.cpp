@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-constexpr const char* kRemedy = "download or copy the file again";
+constexpr const char* kCopyAgain = "download or copy the file again";
 constexpr size_t kMostExpansion = 64;
 
 class Reader {
@@ -37,7 +37,7 @@ class Reader {
     if (status == ARCHIVE_EOF) return false;
     if (status < ARCHIVE_WARN) throw failure();
     const char* const path = archive_entry_pathname(entry_);
-    if (path == nullptr) throw UserError(where_, "holds a member without a name", kRemedy);
+    if (path == nullptr) throw UserError(where_, "holds a member without a name", kCopyAgain);
     name_ = path;
     while (name_.starts_with("./")) name_.erase(0, 2);
     check_name();
@@ -79,7 +79,7 @@ class Reader {
     if (filled != announced) {
       throw UserError(where_,
                       fmt::format("'{}' is truncated: {} of {} bytes", name_, filled, announced),
-                      kRemedy);
+                      kCopyAgain);
     }
     if (unpacked->empty()) return {view, nullptr};
     return {*unpacked, unpacked};
@@ -90,7 +90,7 @@ class Reader {
     // libarchive gives no text for some damaged headers.
     const char* const text = archive_error_string(reader_.get());
     return {where_, fmt::format("not a readable archive ({})", text ? text : "damaged header"),
-            kRemedy};
+            kCopyAgain};
   }
 
   void check_name() const {

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMostHeader = 100'000'000;
-constexpr const char* kRemedy = "the file is damaged; download or copy it again";
+constexpr const char* kDamaged = "the file is damaged; download or copy it again";
 
 c10::ScalarType dtype_of(const std::string& name, const std::string& where,
                          const std::string& tensor) {
@@ -43,7 +43,7 @@ struct Entry {
 Entry read_entry(const std::string& name, const json& value, const std::string& where) {
   constexpr size_t kMostDimensions = 8;
   const auto fail = [&](const char* problem) {
-    return UserError(where, fmt::format("tensor '{}' {}", name, problem), kRemedy);
+    return UserError(where, fmt::format("tensor '{}' {}", name, problem), kDamaged);
   };
   if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
       !value.contains("data_offsets"))
@@ -85,9 +85,9 @@ StateDict read_safetensors(const std::shared_ptr<const MappedFile>& file) {
   uint64_t header = 0;
   if (bytes.size() >= sizeof(header)) std::memcpy(&header, bytes.data(), sizeof(header));
   if (header < 2 || header > kMostHeader || header > bytes.size() - sizeof(header))
-    throw UserError(where, "not a safetensors file, or truncated", kRemedy);
+    throw UserError(where, "not a safetensors file, or truncated", kDamaged);
   const json index = parse_json(bytes.substr(sizeof(header), header), where);
-  if (!index.is_object()) throw UserError(where, "has a header that is no JSON object", kRemedy);
+  if (!index.is_object()) throw UserError(where, "has a header that is no JSON object", kDamaged);
 
   std::vector<Entry> entries;
   for (const auto& [name, value] : index.items())
@@ -99,18 +99,18 @@ StateDict read_safetensors(const std::shared_ptr<const MappedFile>& file) {
   for (const Entry& e : entries) {
     if (e.begin != at) {
       throw UserError(where, fmt::format("tensor '{}' overlaps another or leaves a gap", e.name),
-                      kRemedy);
+                      kDamaged);
     }
     at = e.end;
     if (at > data.size())
       throw UserError(where, fmt::format("tensor '{}' lies beyond the file's end", e.name),
-                      kRemedy);
+                      kDamaged);
     weights[e.name] = stored_tensor({data.substr(e.begin, e.end - e.begin), file, nullptr}, e.dtype,
                                     0, e.shape, dense_strides(e.shape), where, e.name);
   }
   if (at != data.size())
     throw UserError(where, fmt::format("has {} bytes that belong to no tensor", data.size() - at),
-                    kRemedy);
+                    kDamaged);
   return weights;
 }
 
@@ -125,13 +125,13 @@ StateDict read_safetensors_folder(const std::filesystem::path& folder,
   files.push_back(index);
   const json document = read_json_file(index);
   const json map = document.is_object() ? document.value("weight_map", json()) : json();
-  if (!map.is_object()) throw UserError(index.string(), "has no object 'weight_map'", kRemedy);
+  if (!map.is_object()) throw UserError(index.string(), "has no object 'weight_map'", kDamaged);
   std::map<std::string, std::set<std::string>> names;  // by file
   for (const auto& [name, shard] : map.items()) {
     const std::string text = shard.is_string() ? shard.get<std::string>() : "";
     if (text.empty() || text != std::filesystem::path(text).filename().string() || text == "..")
       throw UserError(index.string(), fmt::format("names no file of this folder for '{}'", name),
-                      kRemedy);
+                      kDamaged);
     names[text].insert(name);
   }
   StateDict weights;
@@ -144,7 +144,7 @@ StateDict read_safetensors_folder(const std::filesystem::path& folder,
         throw UserError((folder / shard).string(),
                         fmt::format("lacks tensor '{}', which {} places there", name,
                                     index.filename().string()),
-                        kRemedy);
+                        kDamaged);
       }
       weights.insert(*found);
     }

@@ -11,7 +11,8 @@ namespace rtfx {
 namespace {
 
 using Members = std::map<std::string, ArchiveMember>;
-constexpr const char* kRemedy = "the checkpoint is damaged, or was not written by torch.save()";
+constexpr const char* kNotSavedByTorch =
+    "the checkpoint is damaged, or was not written by torch.save()";
 
 /// The folder in the archive that holds everything, with its slash.
 std::string root_of(const Members& members, const std::string& where) {
@@ -19,7 +20,7 @@ std::string root_of(const Members& members, const std::string& where) {
     if (name == "data.pkl" || name.ends_with("/data.pkl"))
       return name.substr(0, name.size() - std::string_view("data.pkl").size());
   }
-  throw UserError(where, "not PyTorch weights: no data.pkl in the zip archive", kRemedy);
+  throw UserError(where, "not PyTorch weights: no data.pkl in the zip archive", kNotSavedByTorch);
 }
 
 void check_byte_order(const Members& members, const std::string& root, const std::string& where) {
@@ -48,7 +49,7 @@ StateDict read_torch_weights(const StoredBytes& file, const std::string& where) 
     if (record == members.end()) {
       throw UserError(where,
                       fmt::format("tensor '{}': no member data/{}", tensor.name, tensor.storage),
-                      kRemedy);
+                      kNotSavedByTorch);
     }
     const ArchiveMember& member = record->second;
     int64_t bytes = 0;
@@ -60,7 +61,7 @@ StateDict read_torch_weights(const StoredBytes& file, const std::string& where) 
           where,
           fmt::format("tensor '{}': its storage has {} bytes, announced were {} elements",
                       tensor.name, member.bytes.size(), tensor.storage_elements),
-          kRemedy);
+          kNotSavedByTorch);
     }
     const StoredBytes storage{member.bytes, member.unpacked ? nullptr : file.file,
                               member.unpacked ? member.unpacked : file.unpacked};

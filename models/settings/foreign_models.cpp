@@ -6,7 +6,7 @@
 namespace rtfx {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kNotSupported =
     "rtfx decodes CTC, RNN-T and TDT models with a Conformer or FastConformer encoder";
 
 struct Kind {
@@ -41,7 +41,7 @@ std::string last_name(const std::string& path) { return path.substr(path.rfind('
 
 [[noreturn]] void refuse(const ConfigSource& source, const std::string& sign,
                          const std::string& name) {
-  source.refuse(fmt::format("{}: this is {}", sign, name), kRemedy);
+  source.refuse(fmt::format("{}: this is {}", sign, name), kNotSupported);
 }
 
 void check_class(const ConfigSource& source) {
@@ -62,7 +62,7 @@ void check_parts(const ConfigSource& source) {
   const auto encoder = source.yaml.text("encoder._target_");
   const std::string name = encoder ? last_name(*encoder) : "ConformerEncoder";
   if (name != "ConformerEncoder" && name != "ConformerEncoderAdapter")
-    source.refuse(fmt::format("unsupported encoder {}", name), kRemedy);
+    source.refuse(fmt::format("unsupported encoder {}", name), kNotSupported);
   const auto features = source.yaml.text("preprocessor._target_");
   if (features && last_name(*features) != "AudioToMelSpectrogramPreprocessor") {
     source.refuse(fmt::format("unsupported preprocessor {}", last_name(*features)),
@@ -72,7 +72,7 @@ void check_parts(const ConfigSource& source) {
   if (joint.find("HATJoint") != std::string::npos)
     refuse(source, "joint " + last_name(joint), "a hybrid autoregressive transducer (HAT)");
   if (!joint.empty() && last_name(joint) != "RNNTJoint" && last_name(joint) != "SampledRNNTJoint")
-    source.refuse(fmt::format("unsupported joint {}", last_name(joint)), kRemedy);
+    source.refuse(fmt::format("unsupported joint {}", last_name(joint)), kNotSupported);
 }
 
 /// Multi-blank transducers (Xu et al. 2022): blanks that skip several frames, between the tokens
@@ -112,7 +112,7 @@ void refuse_foreign_models(const ConfigSource& source) {
   check_blanks(source);
   check_tensors(source);
   if (source.has("ctc.weight") || source.has("joint.joint_net.weight")) return;
-  source.refuse("neither a CTC head nor a joint network among the tensors", kRemedy);
+  source.refuse("neither a CTC head nor a joint network among the tensors", kNotSupported);
 }
 
 }  // namespace rtfx
