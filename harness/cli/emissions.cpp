@@ -6,6 +6,7 @@
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/output_file.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/results/journal.h"

@@ -9,10 +9,10 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/json_view.h"
+#include "base/output_file.h"
 #include "base/text_lines.h"
 #include "datasets/dataset.h"
 #include "harness/cli/graph_command.h"
-#include "harness/results/journal.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {

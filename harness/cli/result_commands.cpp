@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "harness/report/export.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"

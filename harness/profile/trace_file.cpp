@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "harness/results/journal.h"
+#include "base/output_file.h"
 
 namespace rtfx {
 namespace {

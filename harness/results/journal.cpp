@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,27 +13,14 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/output_file.h"
 
 namespace rtfx {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
-  const bool full = error == ENOSPC || error == EFBIG || error == EDQUOT;
-  throw UserError(path.string(), fmt::format("cannot be written: {}", std::strerror(error)),
-                  full ? "free some space, then continue with --resume; earlier records are intact"
-                       : "check that the folder is writable");
-}
-
-/// write(2) until all is written; returns errno, 0 when done.
-int write_all(int descriptor, const std::string& bytes) {
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    if (n == 0) return ENOSPC;
-    done += static_cast<size_t>(n);
-  }
-  return 0;
+  cannot_write(path, error,
+               "free some space, then continue with --resume; earlier records are intact");
 }
 
 std::string read_all(const std::filesystem::path& path) {
@@ -64,38 +52,52 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
   if (error)
     throw UserError(folder.string(), "cannot be made: " + error.message(),
                     "choose another --output");
-  if (std::filesystem::exists(path_) && std::filesystem::file_size(path_) > 0) {
-    if (mode == Mode::fresh) {
-      throw UserError(path_.string(), "holds an earlier run",
-                      "--resume continues it, --force starts anew and keeps it as journal.jsonl.N");
-    }
-    if (mode == Mode::force) set_aside(path_);
+  require_regular_or_new(path_);
+  open_file(mode != Mode::child);
+  struct stat there {};
+  if (fstat(file_.number, &there) != 0) fail(path_, errno);
+  if (there.st_size > 0 && mode == Mode::fresh) {
+    throw UserError(path_.string(), "holds an earlier run",
+                    "--resume continues it, --force starts anew and keeps it as journal.jsonl.N");
   }
-  descriptor_ = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail(path_, errno);
+  if (there.st_size > 0 && mode == Mode::force) {
+    set_aside(path_);
+    open_file(/*alone=*/true);
+  }
   const std::string text = read_all(path_);
   const size_t whole = text.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
-  if (whole != text.size() && ftruncate(descriptor_, static_cast<off_t>(whole)) != 0)
+  if (whole != text.size() && ftruncate(file_.number, static_cast<off_t>(whole)) != 0)
     fail(path_, errno);
 }
 
-Journal::~Journal() {
-  if (descriptor_ >= 0) close(descriptor_);
+void Journal::open_file(bool alone) {
+  if (file_.number >= 0) close(file_.number);
+  file_.number = open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (file_.number < 0) fail(path_, errno);
+  // The lock ends with the process, however that ends. Some file systems have none.
+  if (alone && flock(file_.number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw UserError(path_.string(), "is being written by another process of rtfx",
+                    "wait for it or stop it, or choose another --output");
+  }
+}
+
+Journal::Descriptor::~Descriptor() {
+  if (number >= 0) close(number);
 }
 
 void Journal::append(const nlohmann::json& record) {
   struct stat before {};
-  if (fstat(descriptor_, &before) != 0) fail(path_, errno);
-  const int error = write_all(descriptor_, to_line(record));
+  if (fstat(file_.number, &before) != 0) fail(path_, errno);
+  const int error = write_all(file_.number, to_line(record));
   if (error == 0) return;
   // Half a record is of no use. Cutting it off needs no space on the disk; should even that fail,
   // readers ignore a torn last line.
-  [[maybe_unused]] const int cut = ftruncate(descriptor_, before.st_size);
+  [[maybe_unused]] const int cut = ftruncate(file_.number, before.st_size);
   fail(path_, error);
 }
 
 void Journal::sync() {
-  if (fsync(descriptor_) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
+  if (fsync(file_.number) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
 }
 
 namespace {
@@ -133,16 +135,6 @@ std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
     }
   }
   return records;
-}
-
-void write_file(const std::filesystem::path& path, const std::string& contents) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) fail(path, errno);
-  const int written = write_all(descriptor, contents);
-  close(descriptor);
-  if (written != 0) fail(path, written);
 }
 
 }  // namespace rtfx

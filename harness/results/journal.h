@@ -16,13 +16,15 @@ class Journal {
   enum class Mode {
     fresh,   // an existing journal with records is an error
     resume,  // append
+    child,   // append, beside the process that holds the lock and has started this one
     force,   // an existing journal is kept under another name (<name>.1, ...)
   };
 
-  /// Opens folder/name, making the folder. A torn last line is cut off. Throws UserError.
+  /// Opens folder/name, making the folder, and keeps it for this process alone (advisory lock, held
+  /// until the end). A torn last line is cut off. Throws UserError, also where another process has
+  /// it.
   Journal(const std::filesystem::path& folder, Mode mode,
           const std::string& name = "journal.jsonl");
-  ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -35,14 +37,17 @@ class Journal {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  struct Descriptor {
+    int number = -1;
+    ~Descriptor();
+  };
+  void open_file(bool alone);
+
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 /// All whole records. A torn last line is ignored; any other line that is not JSON is a UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
-
-/// Writes the file in one go; UserError when the disk is full or the folder is not writable.
-void write_file(const std::filesystem::path& path, const std::string& contents);
 
 }  // namespace rtfx

@@ -168,13 +168,13 @@ void ChildTask::add_ended(const std::string& value) {
 
 int run_isolated(const Config& config, Journal::Mode mode) {
   const InterruptWatch watch;
-  const std::filesystem::path journal = Journal(config.output, mode).path();
+  const Journal journal(config.output, mode);  // locked for the children too
   const std::vector<CaseGroup> plan = make_plan(config, Workspace(config).kinds());
   Parent parent(config);
   bool whole = true;
   for (size_t i = 0; i < plan.size() && whole; ++i)
     whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
-  const std::vector<json> records = read_journal(journal);
+  const std::vector<json> records = read_journal(journal.path());
   print_table(records, config.protocol.cv_max);
   return whole ? outcome(records, config) : kInterrupted;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/interrupt.h"
 #include "harness/results/stopping.h"
@@ -273,7 +274,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   bool whole = true;
   try {
     SessionOptions options;
-    options.mode = mode;
+    options.mode = task.is_child() ? Journal::Mode::child : mode;
     options.shard = shard;
     Session session(of_shard(config, shard), options);
     Runner runner(session, rendezvous ? &*rendezvous : nullptr, task);

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 
 namespace rtfx {
@@ -121,18 +122,8 @@ void write_binary_lm(const NgramLm& lm, const std::filesystem::path& path,
   header.states = lm.arrays().backoff_to.size(0);
   header.source = digest(source_sha256);
   header.arrays = digest(sha256(bytes_of(words)));
-  // A name of its own, so that two processes do not write into one file.
-  const std::filesystem::path part = fmt::format("{}.{}", path.string(), getpid());
-  std::ofstream out(part, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&header), sizeof(header));
-  out.write(bytes_of(words).data(), static_cast<std::streamsize>(words.nbytes()));
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(part, path, error);
-  if (!out || error) {
-    std::filesystem::remove(part, error);
-    throw UserError(path.string(), "cannot be written", "check the folder's permissions and space");
-  }
+  const std::string_view head(reinterpret_cast<const char*>(&header), sizeof(header));
+  write_file(path, std::array{head, bytes_of(words)});
 }
 
 }  // namespace rtfx

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 
 namespace rtfx {
@@ -211,17 +212,7 @@ void WfstGraph::check(const std::string& where) {
 }
 
 void WfstGraph::write(const std::filesystem::path& path) const {
-  // A name of its own, so that two processes do not write into one file.
-  const std::filesystem::path part = fmt::format("{}.{}", path.string(), getpid());
-  std::ofstream out(part, std::ios::binary);
-  out.write(image_.data(), static_cast<std::streamsize>(image_.size()));
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(part, path, error);
-  if (!out || error) {
-    std::filesystem::remove(part, error);
-    throw UserError(path.string(), "cannot be written", "check the folder's permissions and space");
-  }
+  write_file(path, {image_.data(), image_.size()});
 }
 
 std::string_view WfstGraph::word(int32_t id) const {
