@@ -5,6 +5,8 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Type.h>
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,13 +90,24 @@ std::string device_name(at::Device device) {
                           : cpu_name();
 }
 
-std::string describe_failure(const std::exception& e) {
-  std::string text = e.what();
-  if (const auto* error = dynamic_cast<const c10::Error*>(&e))
-    text = error->what_without_backtrace();
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr ||
-                      text.find("out of memory") != std::string::npos ||
-                      text.find("can't allocate memory") != std::string::npos;
+std::string describe_failure() {
+  std::string text;
+  bool memory = false;
+  try {
+    throw;
+  } catch (const std::bad_alloc& e) {
+    text = e.what();
+    memory = true;
+  } catch (const c10::Error& e) {
+    text = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    text = e.what();
+  } catch (...) {
+    return fmt::format("an exception of type {}, which is no std::exception",
+                       c10::demangle(abi::__cxa_current_exception_type()->name()));
+  }
+  memory = memory || text.find("out of memory") != std::string::npos ||
+           text.find("can't allocate memory") != std::string::npos;
   return memory ? "out of memory: " + text + "; use smaller batches" : text;
 }
 

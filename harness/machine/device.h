@@ -50,8 +50,9 @@ class AllocationWatch {
   int64_t before_ = 0;
 };
 
-/// "out of memory: ..." with a remedy for LibTorch's allocation errors, else e.what() without its
-/// stack trace.
-std::string describe_failure(const std::exception& e);
+/// Of the exception that is being handled: "out of memory: ..." with a remedy for LibTorch's
+/// allocation errors, else its what() without a stack trace. A plug-in may throw anything: of what
+/// is no std::exception, the type.
+std::string describe_failure();
 
 }  // namespace rtfx

@@ -82,7 +82,7 @@ class Runner {
       require_device(session_.device());
     };
     CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
-    if (task_.is_child()) runner.watch_stages(report_stage);
+    if (task_.is_child()) runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
     const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
     bool complete = true, ended = true;
