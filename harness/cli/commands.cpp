@@ -47,7 +47,7 @@ struct ConfigArguments {
   void add_overrides_to(CLI::App& app) {
     app.add_option("--set", overrides, "override: a.b.0.c=value, the value as JSON or plain text");
     app.add_option("--device", device, "auto, cpu, cuda or cuda:N");
-    app.add_option("--threads", threads, "CPU threads; 0: all cores");
+    app.add_option("--threads", threads, "CPU threads; 0: all that the process may use");
     app.add_option("--output", output, "folder of the journal (default runs/<name>)");
     app.add_flag("--sync-debug", sync_debug,
                  "fail where a decoder waits for the device without declaring it");
@@ -316,7 +316,9 @@ struct Program {
                      "shared libraries with further decoders, with commas between them")
         ->delimiter(',')
         ->allow_extra_args(false);  // what follows are files
-    command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores")
+    command
+        ->add_option("--threads", transcription.threads,
+                     "CPU threads; 0: all that the process may use")
         ->check(CLI::Range(int64_t{0}, kMaxThreads));
     command->add_flag("--json", transcription.json,
                       "one JSON object per line: file, text, tokens, frames, ...");

@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
+#include "harness/machine/cpu_share.h"
 
 namespace rtfx {
 namespace {
@@ -56,6 +58,9 @@ at::Device parse_device(const std::string& name, const std::string& where) {
 
 DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::string& where)
     : device_(parse_device(device, where)), guard_(device_) {
+  const bool given = std::getenv("OMP_NUM_THREADS") != nullptr;
+  if (threads == 0 && !given)
+    threads = std::min<int64_t>(at::get_num_threads(), fair_threads(/*processes=*/1));
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 

@@ -18,7 +18,8 @@ at::Device parse_device(const std::string& name, const std::string& where);
 /// runs a model begins with.
 class DeviceScope {
  public:
-  /// `threads`: of the CPU, for good; 0 leaves their number. `device`, `where`: parse_device().
+  /// `threads`: of the CPU, for good; 0: as OMP_NUM_THREADS says, else all CPUs that this process
+  /// may use (fair_threads()). `device`, `where`: parse_device().
   DeviceScope(int64_t threads, const std::string& device, const std::string& where);
   at::Device device() const { return device_; }
 
