@@ -3,8 +3,10 @@
 #   LIBTORCH=DIR   use the LibTorch in DIR (with include/ and lib/) instead of installing torch
 #   CONFIG=FILE    what `make bench` runs
 #   CHECKPOINT=FILE  what `make microbench` loads
+#   PREFIX=DIR     where `make install` puts the program
 CONFIG ?= configs/quickstart.json
 CHECKPOINT ?= data/shape_0.6b.nemo
+PREFIX ?= /usr/local
 export LIBTORCH
 # Threads that wait for each other by spinning take ten times as long on a machine that has other
 # work too; waiting in the kernel costs next to nothing on an idle one.
@@ -14,7 +16,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup program build bench check test microbench dist format tidy clean
+.PHONY: help setup program build bench check test microbench dist install format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,6 +46,9 @@ microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
 
 dist: program  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh
+
+install: program  ## the program and what plug-ins are built with, into PREFIX (/usr/local)
+	@.venv/bin/cmake --install build/release --prefix $(PREFIX)
 
 format: setup  ## lay out all sources with clang-format
 	@scripts/format.sh

@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+
+#include "algorithms/wrong_result.h"
 
 namespace rtfx {
 namespace {
@@ -60,10 +63,12 @@ at::Tensor CommonBlock::view_in(const at::Tensor& copy, const at::Tensor& tensor
 
 HostLists::HostLists(const Hypotheses& hypotheses)
     : entries_(hypotheses.nbest), nan_(hypotheses.nan) {
-  if (entries_.defined()) return;
-  const auto one = [](const at::Tensor& t) { return t.defined() ? t.unsqueeze(1) : t; };
-  entries_ = {one(hypotheses.lengths), one(hypotheses.tokens), one(hypotheses.frames),
-              one(hypotheses.durations), one(hypotheses.scores)};
+  if (!entries_.defined()) {
+    const auto one = [](const at::Tensor& t) { return t.defined() ? t.unsqueeze(1) : t; };
+    entries_ = {one(hypotheses.lengths), one(hypotheses.tokens), one(hypotheses.frames),
+                one(hypotheses.durations), one(hypotheses.scores)};
+  }
+  room_ = entries_.tokens.size(2);
 }
 
 std::vector<at::Tensor*> HostLists::tensors() {
@@ -76,8 +81,9 @@ std::vector<at::Tensor*> HostLists::tensors() {
 void HostLists::bring() {
   if (nan_.is_cpu() || bring_block()) return;
   const int64_t slots = entries_.tokens.numel() * (entries_.durations.defined() ? 3 : 2);
-  bring_slots(slots * kIntBytes <= kOneTripBytes ? entries_.tokens.size(2)
-                                                 : entries_.lengths.max().item<int32_t>());
+  bring_slots(slots * kIntBytes <= kOneTripBytes
+                  ? room_
+                  : std::clamp<int64_t>(entries_.lengths.max().item<int32_t>(), 0, room_));
 }
 
 bool HostLists::bring_block() {
@@ -120,6 +126,9 @@ float HostLists::score(int64_t b, int64_t n) const {
 
 Hypothesis HostLists::entry(int64_t b, int64_t n) const {
   const int32_t length = *place(entries_.lengths, b, n);
+  if (length < 0 || length > room_)
+    throw WrongResult(b,
+                      fmt::format("its length is {}, there is room for {} tokens", length, room_));
   const auto slots = [&](const at::Tensor& values) -> std::vector<int32_t> {
     if (!values.defined() || length == 0) return {};
     const int32_t* begin = place(values, b, n);

@@ -49,13 +49,15 @@ class HostLists {
 
   /// Of a result that is on the host: entry n of row b.
   float score(int64_t b, int64_t n) const;
+  /// Throws WrongResult where its length is beyond the slots.
   Hypothesis entry(int64_t b, int64_t n) const;
 
  private:
   std::vector<at::Tensor*> tensors();
 
   NBest entries_;
-  at::Tensor nan_;  // [B] bool
+  at::Tensor nan_;    // [B] bool
+  int64_t room_ = 0;  // slots of an entry, also of those that are not brought
 };
 
 }  // namespace rtfx

@@ -74,7 +74,7 @@ std::vector<Hypothesis> Hypotheses::to_host() const {
   for (int64_t b = 0; b < lists.batch(); ++b) {
     Hypothesis best = lists.entry(b, 0);
     for (int64_t n = 0; nbest.defined() && n < lists.size(); ++n) {
-      if (lists.score(b, n) > kLogZero) best.nbest.push_back(lists.entry(b, n));
+      if (lists.score(b, n) != kLogZero) best.nbest.push_back(lists.entry(b, n));
     }
     result.push_back(std::move(best));
   }

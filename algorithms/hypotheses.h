@@ -40,14 +40,15 @@ struct NBest {
 /// A batch of results as a structure of arrays. All tensors are on one device: the GPU where the
 /// search made them there, the host where it made them on the host, also if the model is on a GPU.
 /// Slots at or beyond `lengths` are undefined. The tensors are the caller's: they never alias
-/// buffers that a later decode() writes.
+/// buffers that a later decode() writes. The harness refuses a result that is not as said here
+/// (result_check.h).
 struct Hypotheses {
-  at::Tensor lengths;    // [B] int32
-  at::Tensor tokens;     // [B, capacity] int32
-  at::Tensor frames;     // [B, capacity] int32
+  at::Tensor lengths;  // [B] int32, at most capacity
+  at::Tensor tokens;   // [B, capacity] int32, ids of the vocabulary, never blank
+  at::Tensor frames;   // [B, capacity] int32, of the row's own; none is before the one to its left
   at::Tensor durations;  // [B, capacity] int32, undefined tensor unless TDT
-  at::Tensor scores;     // [B] float32
-  at::Tensor nan;        // [B] bool
+  at::Tensor scores;     // [B] float32, finite
+  at::Tensor nan;        // [B] bool: the row means nothing
   NBest nbest = {};      // entry 0 is the result itself; undefined unless the decoder has a list
 
   /// B empty results with score 0.
@@ -65,7 +66,8 @@ struct Hypotheses {
   /// A copy on the same device, in one operation if all tensors are views of one block.
   Hypotheses clone() const;
 
-  /// Copies to the host; synchronises with the current stream unless the tensors are there.
+  /// Copies to the host; synchronises with the current stream unless the tensors are there. Throws
+  /// WrongResult where a length is beyond the slots.
   std::vector<Hypothesis> to_host() const;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "harness/cli/transcribe.h"
 #include "harness/config/plan.h"
 #include "harness/machine/device.h"
+#include "harness/machine/sudden_end.h"
 #include "harness/profile/profile.h"
 #include "harness/report/python_script.h"
 #include "harness/report/report.h"
@@ -45,7 +47,7 @@ struct ConfigArguments {
   void add_overrides_to(CLI::App& app) {
     app.add_option("--set", overrides, "override: a.b.0.c=value, the value as JSON or plain text");
     app.add_option("--device", device, "auto, cpu, cuda or cuda:N");
-    app.add_option("--threads", threads, "CPU threads; 0: all cores");
+    app.add_option("--threads", threads, "CPU threads; 0: all that the process may use");
     app.add_option("--output", output, "folder of the journal (default runs/<name>)");
     app.add_flag("--sync-debug", sync_debug,
                  "fail where a decoder waits for the device without declaring it");
@@ -309,7 +311,15 @@ struct Program {
     command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
     command->add_option("--batch-size", transcription.batch_size, "files decoded together")
         ->check(CLI::PositiveNumber);
-    command->add_option("--threads", transcription.threads, "CPU threads; 0: all cores");
+    command
+        ->add_option("--plugins", transcription.plugins,
+                     "shared libraries with further decoders, with commas between them")
+        ->delimiter(',')
+        ->allow_extra_args(false);  // what follows are files
+    command
+        ->add_option("--threads", transcription.threads,
+                     "CPU threads; 0: all that the process may use")
+        ->check(CLI::Range(int64_t{0}, kMaxThreads));
     command->add_flag("--json", transcription.json,
                       "one JSON object per line: file, text, tokens, frames, ...");
     command
@@ -322,8 +332,7 @@ struct Program {
 
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
-  Program program;
+static int run_program(Program& program, int argc, char** argv) {
   try {
     program.app.parse(argc, argv);
     return program.code;
@@ -332,11 +341,23 @@ int run_command_line(int argc, char** argv) {
     return code == 0 ? kOk : kUsage;
   } catch (const UserError& e) {
     fmt::print(stderr, "rtfx: error: {}\n", e.what());
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "rtfx: error: {}\n", describe_failure(e));
+  } catch (...) {
+    fmt::print(stderr, "rtfx: error: {}\n", describe_failure());
     return kFailed;
   }
   return kUsage;
+}
+
+int run_command_line(int argc, char** argv) {
+  set_under_way(fmt::format("rtfx {}", argc > 1 ? argv[1] : ""));
+  Program program;
+  const int code = run_program(program, argc, argv);
+  if (program.child.is_child()) {
+    std::fflush(nullptr);
+    end_child(code);
+  }
+  set_under_way({});
+  return code;
 }
 
 }  // namespace rtfx

@@ -5,7 +5,6 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "harness/machine/conditions.h"
 #include "harness/machine/cupti_library.h"
 #include "harness/machine/device.h"
+#include "harness/machine/wait_policy.h"
 #include "harness/run/provenance.h"
 
 namespace rtfx {
@@ -47,11 +47,12 @@ void report_cpu() {
   report("waiting for a CPU",
          waits ? "" : "the kernel keeps no schedstat: a busy machine stays unseen",
          "is measured; rounds that waited are tagged", "note");
-  const char* policy = std::getenv("OMP_WAIT_POLICY");
-  const bool passive = policy != nullptr && std::string(policy) != "active";
-  report("OMP_WAIT_POLICY",
-         passive ? "" : "not passive: on a busy machine, threads that wait take the others' time",
-         "passive", "note");
+  const std::string policy = wait_policy();
+  report("waiting threads",
+         policy == "passive"
+             ? ""
+             : policy + ": not passive; on a busy machine, threads that wait take the others' time",
+         policy, "note");
 }
 
 void report_gpu(at::DeviceIndex index) {

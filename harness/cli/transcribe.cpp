@@ -11,6 +11,7 @@
 #include "datasets/audio.h"
 #include "datasets/audio_files.h"
 #include "harness/machine/device.h"
+#include "harness/machine/sudden_end.h"
 #include "harness/results/journal.h"
 #include "harness/run/hypothesis_json.h"
 #include "harness/run/pipeline.h"
@@ -74,6 +75,7 @@ std::vector<std::filesystem::path> expand(const std::vector<std::filesystem::pat
 int transcribe(const TranscribeOptions& given) {
   TranscribeOptions options = given;
   options.files = expand(given.files);
+  for (const std::string& plugin : options.plugins) load_plugin(plugin);
   const DeviceScope scope(options.threads, options.device, "--device");
   const at::Device device = scope.device();
   const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
@@ -106,6 +108,8 @@ int transcribe(const TranscribeOptions& given) {
       }
     }
     if (files.empty()) continue;
+    set_under_way(fmt::format("rtfx transcribe, {}{}", files.front().string(),
+                              files.size() == 1 ? "" : " and those of its batch"));
     Clips clips;
     for (const Audio& a : audio) clips.push_back(&a.samples);
     RegionTimes times;

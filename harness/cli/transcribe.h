@@ -14,6 +14,7 @@ struct TranscribeOptions {
       files;                           // audio files; folders stand for the audio files in them
   std::string decoder;                 // empty: label_looping, or ctc_greedy for a CTC model
   std::string decoder_options = "{}";  // JSON object
+  std::vector<std::string> plugins;    // shared libraries that register further decoders
   std::string device = "auto";
   std::string dtype = "fp32";
   int64_t batch_size = 1;

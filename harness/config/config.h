@@ -49,6 +49,9 @@ struct BatchRule {
   std::string label() const;
 };
 
+/// The most CPU threads that can be asked for.
+constexpr int64_t kMaxThreads = 1024;
+
 /// How often is measured; config_keys.cpp says what each key means.
 struct Protocol {
   int64_t warmup_rounds = 1;
@@ -59,6 +62,7 @@ struct Protocol {
   double precision = 0;
   int64_t extra_rounds = 10;
   double budget_seconds = 0;
+  double case_limit_seconds = 0;
 };
 
 struct Config {

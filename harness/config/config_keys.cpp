@@ -89,7 +89,11 @@ const OptionTable<Protocol>& protocol_keys() {
        option("extra_rounds", &Protocol::extra_rounds,
               "at most so many rounds more for the precision", 0, 1000),
        option("budget_seconds", &Protocol::budget_seconds,
-              "and none once a group of cases has taken so long; 0: no limit", 0, 1e7)},
+              "and none once a group of cases has taken so long; 0: no limit", 0, 1e7),
+       option("case_limit_seconds", &Protocol::case_limit_seconds,
+              "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
+              "no limit",
+              0, 1e7)},
       kKey};
   return keys;
 }
@@ -177,7 +181,8 @@ const OptionTable<Config>& config_keys() {
               {"duration_desc", "duration_asc", "none", "shuffle"}),
        text_option("device", &Config::device, "`auto` takes a GPU if there is one (also --device)",
                    "auto | cpu | cuda | cuda:N"),
-       option("threads", &Config::threads, "CPU threads; 0: all cores (also --threads)", 0, 1024),
+       option("threads", &Config::threads,
+              "CPU threads; 0: all that the process may use (also --threads)", 0, kMaxThreads),
        option("protocol", &Config::protocol, "how often is measured", protocol_keys()),
        group("verify", "what lets a run fail", verify_keys()),
        option("scorer", &Config::scorer, "normalisation before counting word errors",

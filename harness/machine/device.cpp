@@ -5,13 +5,17 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Type.h>
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
+#include "harness/machine/cpu_share.h"
 
 namespace rtfx {
 namespace {
@@ -54,6 +58,9 @@ at::Device parse_device(const std::string& name, const std::string& where) {
 
 DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::string& where)
     : device_(parse_device(device, where)), guard_(device_) {
+  const bool given = std::getenv("OMP_NUM_THREADS") != nullptr;
+  if (threads == 0 && !given)
+    threads = std::min<int64_t>(at::get_num_threads(), fair_threads(/*processes=*/1));
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
@@ -88,13 +95,24 @@ std::string device_name(at::Device device) {
                           : cpu_name();
 }
 
-std::string describe_failure(const std::exception& e) {
-  std::string text = e.what();
-  if (const auto* error = dynamic_cast<const c10::Error*>(&e))
-    text = error->what_without_backtrace();
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr ||
-                      text.find("out of memory") != std::string::npos ||
-                      text.find("can't allocate memory") != std::string::npos;
+std::string describe_failure() {
+  std::string text;
+  bool memory = false;
+  try {
+    throw;
+  } catch (const std::bad_alloc& e) {
+    text = e.what();
+    memory = true;
+  } catch (const c10::Error& e) {
+    text = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    text = e.what();
+  } catch (...) {
+    return fmt::format("an exception of type {}, which is no std::exception",
+                       c10::demangle(abi::__cxa_current_exception_type()->name()));
+  }
+  memory = memory || text.find("out of memory") != std::string::npos ||
+           text.find("can't allocate memory") != std::string::npos;
   return memory ? "out of memory: " + text + "; use smaller batches" : text;
 }
 

@@ -18,7 +18,8 @@ at::Device parse_device(const std::string& name, const std::string& where);
 /// runs a model begins with.
 class DeviceScope {
  public:
-  /// `threads`: of the CPU, for good; 0 leaves their number. `device`, `where`: parse_device().
+  /// `threads`: of the CPU, for good; 0: as OMP_NUM_THREADS says, else all CPUs that this process
+  /// may use (fair_threads()). `device`, `where`: parse_device().
   DeviceScope(int64_t threads, const std::string& device, const std::string& where);
   at::Device device() const { return device_; }
 
@@ -50,8 +51,9 @@ class AllocationWatch {
   int64_t before_ = 0;
 };
 
-/// "out of memory: ..." with a remedy for LibTorch's allocation errors, else e.what() without its
-/// stack trace.
-std::string describe_failure(const std::exception& e);
+/// Of the exception that is being handled: "out of memory: ..." with a remedy for LibTorch's
+/// allocation errors, else its what() without a stack trace. A plug-in may throw anything: of what
+/// is no std::exception, the type.
+std::string describe_failure();
 
 }  // namespace rtfx

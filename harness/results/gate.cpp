@@ -57,6 +57,15 @@ std::string incomparable(const CaseResult& a, const CaseResult& b) {
     const json x = text_at(p, pointer), y = text_at(q, pointer);
     if (x != y) return fmt::format("other {}: {}, now {}", pointer + 1, x.dump(), y.dump());
   }
+  // Journals of earlier releases do not say how the CPUs were shared.
+  const auto says = [](const json& record) {
+    return !text_at(record, "/cpu/wait_policy").is_null();
+  };
+  for (const char* pointer : {"/cpu/wait_policy", "/cpu/affinity/cpus", "/cpu/group_limits/cpus"}) {
+    if (!says(p) || !says(q)) break;
+    const json x = text_at(p, pointer), y = text_at(q, pointer);
+    if (x != y) return fmt::format("other {}: {}, now {}", pointer + 1, x.dump(), y.dump());
+  }
   for (const auto& [list, key] : {std::pair("models", "model"), std::pair("datasets", "dataset")}) {
     const auto checksum = [&, list = list, key = key](const CaseResult& c) {
       return entry(c.provenance, list, c.summary.last.at(key).at("id")).value("sha256", json());

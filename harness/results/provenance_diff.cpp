@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 namespace rtfx {
@@ -18,6 +19,13 @@ bool always_differs(const std::string& key) {
          key.ends_with("/load_seconds");
 }
 
+/// The load is never the same: it matters where another CPU was at work.
+bool same(const std::string& key, const json& x, const json& y) {
+  if (key == "/cpu/load_average" && x.is_number() && y.is_number())
+    return std::abs(x.get<double>() - y.get<double>()) < 1;
+  return x == y;
+}
+
 }  // namespace
 
 std::vector<ProvenanceChange> provenance_changes(const json& from, const json& to) {
@@ -29,7 +37,8 @@ std::vector<ProvenanceChange> provenance_changes(const json& from, const json& t
   std::vector<ProvenanceChange> changes;
   for (const std::string& key : keys) {
     json x = a.value(key, json()), y = b.value(key, json());
-    if (x != y && !always_differs(key)) changes.push_back({key, std::move(x), std::move(y)});
+    if (!same(key, x, y) && !always_differs(key))
+      changes.push_back({key, std::move(x), std::move(y)});
   }
   return changes;
 }

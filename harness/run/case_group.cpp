@@ -6,12 +6,22 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
+#include "algorithms/result_check.h"
 #include "algorithms/shared/transducer/margin.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 
 namespace rtfx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A call that comes back a little late costs its case; only one that is overdue by this share of
+/// the limit, and a second, costs the process.
+constexpr double kOverdue = 0.1;
+
+}  // namespace
 
 CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
                                  OnFailure on_failure, OnBatch on_batch)
@@ -20,6 +30,7 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
       dataset_(workspace.datasets()[group.dataset]),
       device_(device),
       clock_(device),
+      limit_(workspace.config().protocol.case_limit_seconds),
       on_failure_(std::move(on_failure)),
       on_batch_(std::move(on_batch)) {
   const Config& config = workspace.config();
@@ -34,11 +45,66 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
     arm.description = arm.decoder->describe();
     arms_.push_back(std::move(arm));
   }
+  if (limit_ == 0) return;
+  watchdog_.emplace([this] {
+    const auto why = fmt::format("does not come back: protocol.case_limit_seconds is {:g}", limit_);
+    if (on_overdue_) return on_overdue_(why);
+    end_suddenly(why);
+  });
+}
+
+void CaseGroupRunner::watch_stages(OnStage on_stage, OnOverdue on_overdue) {
+  on_stage_ = std::move(on_stage);
+  on_overdue_ = std::move(on_overdue);
+}
+
+void CaseGroupRunner::enter(Arm* arm, const char* stage) {
+  stage_ = stage;
+  stage_arm_ = arm;
+  stage_begin_ = Clock::now();
+  const std::string& first = group_.decoders.front().case_name;
+  set_under_way(
+      fmt::format("{}, {}",
+                  arm != nullptr                ? arm->plan.case_name
+                  : group_.decoders.size() == 1 ? first
+                                                : first + " and those beside it",
+                  stage),
+      on_overdue_
+          ? ""
+          : "what was recorded is kept; with `--resume --set isolate=true` such an end costs "
+            "this case alone");
+  on_stage_(arm, stage);
+  if (!watchdog_) return;
+  double taken = 0;
+  for (const Arm& one : arms_) {
+    if (of_stage(one)) taken = std::max(taken, one.seconds);
+  }
+  watchdog_->set(std::max(0.0, limit_ - taken) + kOverdue * limit_ + 1);
+}
+
+void CaseGroupRunner::leave() {
+  if (watchdog_) watchdog_->set(std::nullopt);
+  const double seconds = std::chrono::duration<double>(Clock::now() - stage_begin_).count();
+  for (Arm& arm : arms_) {
+    if (!of_stage(arm)) continue;
+    arm.seconds += seconds;
+    if (limit_ > 0 && arm.seconds > limit_) {
+      fail(arm, stage_,
+           fmt::format("the case has taken {:.1f} s: protocol.case_limit_seconds is {:g}",
+                       arm.seconds, limit_));
+    }
+  }
 }
 
 void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string& message) {
   arm.failed = true;
   on_failure_(arm, stage, message);
+}
+
+void CaseGroupRunner::fail_stage(const std::string& message) {
+  for (Arm& arm : arms_) {
+    if (of_stage(arm)) fail(arm, stage_, message);
+  }
 }
 
 void CaseGroupRunner::prepare() {
@@ -48,16 +114,15 @@ void CaseGroupRunner::prepare() {
     }
     return;
   }
-  on_stage_(nullptr, "prepare");
+  enter(nullptr, "prepare");
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
-  } catch (const std::exception& e) {
-    for (Arm& arm : arms_) {
-      if (!arm.failed) fail(arm, "prepare", describe_failure(e));
-    }
-    return;
+  } catch (...) {
+    fail_stage(describe_failure());
   }
+  leave();
+  if (!encoder_) return;
   Limits limits;
   for (const auto& batch : batches_) {
     limits.max_batch = std::max(limits.max_batch, static_cast<int64_t>(batch.size()));
@@ -68,15 +133,16 @@ void CaseGroupRunner::prepare() {
   }
   for (Arm& arm : arms_) {
     if (arm.failed) continue;
-    on_stage_(&arm, "prepare");
+    enter(&arm, "prepare");
     try {
       const AllocationWatch watch(device_);
       arm.decoder->prepare(model_, limits);
       arm.prepared_bytes = watch.held();
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
-    } catch (const std::exception& e) {
-      fail(arm, "prepare", describe_failure(e));
+    } catch (...) {
+      fail_stage(describe_failure());
     }
+    leave();
   }
 }
 
@@ -116,21 +182,19 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   }
   RegionTimes shared;
   EncodedBatch batch;
-  on_stage_(nullptr, "encoder");
+  enter(nullptr, "encoder");
   try {
     batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
-  } catch (const std::exception& e) {
-    for (Arm& arm : arms_) {
-      if (!arm.failed) fail(arm, "encoder", describe_failure(e));
-    }
-    return;
+  } catch (...) {
+    fail_stage(describe_failure());
   }
+  leave();
   for (const size_t a : order) {
     Arm& arm = arms_[a];
     if (arm.failed) continue;
     RoundResult& result = results[a];
     RegionTimes times = shared;
-    on_stage_(&arm, "decode");
+    enter(&arm, "decode");
     try {
       const AllocationWatch watch(device_);
       Decoded decoded =
@@ -140,19 +204,29 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
       for (size_t i = 0; i < utterances.size(); ++i) {
         if (decoded.hypotheses[i].nan) {
-          throw std::runtime_error(fmt::format("NaN in the emissions of utterance '{}'",
-                                               dataset_.dataset.utterances[utterances[i]].id));
+          throw std::runtime_error(
+              fmt::format("NaN in the emissions of utterance '{}'", id_of(utterances, i)));
         }
         result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
         result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
       }
       for (const auto& [name, count] : arm.decoder->counters()) result.counters[name] += count;
-    } catch (const std::exception& e) {
-      fail(arm, "decode", describe_failure(e));
+    } catch (const WrongResult& e) {
+      fail_stage(e.row() < 0 ? e.what()
+                             : fmt::format("{} (utterance '{}')", e.what(),
+                                           id_of(utterances, static_cast<size_t>(e.row()))));
+    } catch (...) {
+      fail_stage(describe_failure());
     }
+    leave();
   }
-  on_stage_(nullptr, "verify");
+  enter(nullptr, "verify");
   audit(utterances, batch, results);
+  leave();
+}
+
+const std::string& CaseGroupRunner::id_of(const std::vector<size_t>& utterances, size_t row) const {
+  return dataset_.dataset.utterances[utterances[row]].id;
 }
 
 size_t CaseGroupRunner::reference_of(const Arm& arm) const {

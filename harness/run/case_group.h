@@ -1,6 +1,7 @@
 // Runs one group of cases: all decoders over the same encoder outputs, round after round.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "harness/config/plan.h"
+#include "harness/machine/sudden_end.h"
+#include "harness/machine/watchdog.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
@@ -25,6 +28,7 @@ struct Arm {
   int64_t prepared_bytes = 0;  // of the device, that prepare() took and kept
   std::string result_key;
   std::string first_hash;  // of its first measured round
+  double seconds = 0;      // that it has taken, what all decoders of the group wait for included
   bool failed = false;
 };
 
@@ -57,6 +61,8 @@ class CaseGroupRunner {
   using OnBatch = std::function<void()>;
   /// Called before each stage: whose it is (null: all decoders'), and its name as in OnFailure.
   using OnStage = std::function<void(const Arm*, const char* stage)>;
+  /// Called on another thread when a stage does not come back within the limit of its case.
+  using OnOverdue = std::function<void(const std::string& why)>;
 
   CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
                   OnFailure on_failure, OnBatch on_batch);
@@ -68,8 +74,15 @@ class CaseGroupRunner {
   /// Interrupted between batches.
   std::vector<RoundResult> round(int64_t number);
 
-  /// For another process, which then knows what was under way when this one ended.
-  void watch_stages(OnStage on_stage) { on_stage_ = std::move(on_stage); }
+  /// For another process, which then knows what was under way when this one ended. Without, an
+  /// overdue stage ends the program (end_suddenly).
+  void watch_stages(OnStage on_stage, OnOverdue on_overdue);
+
+  /// From now on this is under way, of `arm` or (null) of all arms, and its time is theirs. Stages
+  /// of this class enter themselves.
+  void enter(Arm* arm, const char* stage);
+  /// The stage has come to its end: what has taken longer than protocol.case_limit_seconds fails.
+  void leave();
 
   std::vector<Arm>& arms() { return arms_; }
   size_t batches() const { return batches_.size(); }
@@ -81,20 +94,31 @@ class CaseGroupRunner {
   void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
              std::vector<RoundResult>& results);
   void fail(Arm& arm, const std::string& stage, const std::string& message);
+  /// Whose stage is under way.
+  void fail_stage(const std::string& message);
+  const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
   size_t reference_of(const Arm& arm) const;
+  bool of_stage(const Arm& arm) const { return !arm.failed && (!stage_arm_ || stage_arm_ == &arm); }
 
+  UnderWayScope under_way_;
   Workspace& workspace_;
   const CaseGroup& group_;
   const LoadedDataset& dataset_;
   at::Device device_;
   RegionClock clock_;
+  double limit_;  // seconds that a case may take; 0: no limit
   OnFailure on_failure_;
   OnBatch on_batch_;
   OnStage on_stage_ = [](const Arm*, const char*) {};
+  OnOverdue on_overdue_;
+  const char* stage_ = nullptr;  // under way
+  Arm* stage_arm_ = nullptr;
+  std::chrono::steady_clock::time_point stage_begin_;
   std::vector<std::vector<size_t>> batches_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;  // of model_
   std::vector<Arm> arms_;
+  std::optional<Watchdog> watchdog_;  // where cases have a limit
 };
 
 }  // namespace rtfx

@@ -11,11 +11,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
+#include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"
 #include "harness/run/outcome.h"
@@ -26,10 +28,13 @@ namespace {
 using nlohmann::json;
 
 constexpr int kNotStarted = 127;
-constexpr int kStageDescriptor = 3;  // of a child: one line "decoder<TAB>stage" for each stage
+// Of a child: one line "decoder<TAB>stage" for each stage, and before its end "<TAB>end code".
+constexpr int kStageDescriptor = 3;
+constexpr const char* kEnd = "end ";
 
 struct ChildEnd {
   int status = 0;              // of waitpid
+  std::optional<int> code;     // that it told itself
   bool interrupted = false;    // because this process passed an interrupt on
   std::string decoder, stage;  // under way when it ended; no decoder: a stage of all
 };
@@ -64,10 +69,34 @@ std::pair<pid_t, int> start(std::vector<std::string> arguments) {
   return {child, ends[0]};
 }
 
+/// Takes whole lines of what a child told from the front of `text`.
+void read_lines(std::string& text, ChildEnd& end) {
+  for (size_t whole; (whole = text.find('\n')) != std::string::npos; text.erase(0, whole + 1)) {
+    const std::string line = text.substr(0, whole);
+    const size_t tab = std::min(line.find('\t'), line.size());
+    const std::string stage = line.substr(std::min(tab + 1, line.size()));
+    if (tab == 0 && stage.starts_with(kEnd)) {
+      end.code = std::atoi(stage.c_str() + std::strlen(kEnd));
+      continue;
+    }
+    end.decoder = line.substr(0, tab);
+    end.stage = stage;
+  }
+}
+
+/// Whether the child has ended, at once or (`wait`) when it does.
+bool has_ended(pid_t child, ChildEnd& end, bool wait) {
+  pid_t got = 0;
+  while ((got = waitpid(child, &end.status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
+  }
+  return got != 0;
+}
+
 /// Reads stages until the child ends; an interrupt is passed on to it.
 ChildEnd wait_for(pid_t child, int stages) {
   ChildEnd end;
   std::string text;
+  bool ended = false;
   for (char buffer[4096];;) {
     try {
       if (!end.interrupted) check_interrupt();
@@ -76,37 +105,35 @@ ChildEnd wait_for(pid_t child, int stages) {
       end.interrupted = true;
     }
     pollfd ready{stages, POLLIN, 0};
-    if (poll(&ready, 1, /*milliseconds=*/200) <= 0) continue;
+    if (poll(&ready, 1, /*milliseconds=*/200) <= 0) {
+      // A process that a plug-in has left behind may hold the other end of the pipe.
+      if ((ended = has_ended(child, end, /*wait=*/false))) break;
+      continue;
+    }
     const ssize_t count = read(stages, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     text.append(buffer, static_cast<size_t>(count));
-    const size_t last = text.rfind('\n', text.size() - 2);
-    if (text.ends_with('\n') && last != std::string::npos) text.erase(0, last + 1);
+    read_lines(text, end);
   }
   close(stages);
-  while (waitpid(child, &end.status, 0) < 0 && errno == EINTR) {
-  }
-  const size_t whole = text.rfind('\n');
-  if (whole == std::string::npos) return end;
-  const size_t begin = whole == 0 ? 0 : text.rfind('\n', whole - 1) + 1;
-  const std::string line = text.substr(begin, whole - begin);
-  const size_t tab = line.find('\t');
-  end.decoder = line.substr(0, tab);
-  end.stage = line.substr(tab + 1);
+  if (!ended) has_ended(child, end, /*wait=*/true);
   return end;
 }
 
-/// Why a child did not come to its end; empty when it did.
-std::string reason(int status) {
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
+/// Why a child did not come to its end; empty when it did. `limit`: of a case, in seconds.
+std::string reason(const ChildEnd& end, double limit) {
+  if (end.code == kDeviceLost) return "the GPU cannot be used any more";
+  if (end.code == kCaseOverdue)
+    return fmt::format("did not come back: protocol.case_limit_seconds is {:g}", limit);
+  if (end.code == kOk) return "";
+  if (end.code) return fmt::format("its process ended with code {}", *end.code);
+  if (WIFSIGNALED(end.status)) {
+    const int signal = WTERMSIG(end.status);
     return fmt::format("its process was ended by signal {} ({}){}", signal, strsignal(signal),
                        signal == SIGKILL ? ": the kernel does that when memory runs out" : "");
   }
-  const int code = WEXITSTATUS(status);
-  if (code == kDeviceLost) return "the GPU cannot be used any more";
-  return code == kOk ? "" : fmt::format("its process ended with code {}", code);
+  return fmt::format("its process was ended from within (exit code {})", WEXITSTATUS(end.status));
 }
 
 class Parent {
@@ -119,10 +146,9 @@ class Parent {
     for (;;) {
       const auto [child, stages] = start(arguments(task));
       const ChildEnd end = wait_for(child, stages);
-      const int code = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : -1;
-      if (end.interrupted || code == kInterrupted) return false;
-      if (code == kUsage) throw UserError(config_.file.string(), "cannot be run", "see above");
-      const std::string why = reason(end.status);
+      if (end.interrupted || end.code == kInterrupted) return false;
+      if (end.code == kUsage) throw UserError(config_.file.string(), "cannot be run", "see above");
+      const std::string why = reason(end, config_.protocol.case_limit_seconds);
       if (why.empty()) return true;
       for (auto& [id, ended] : task.ended) ended.recorded = true;
       const size_t before = task.ended.size();
@@ -130,7 +156,7 @@ class Parent {
         const std::string& id = config_.decoders[decoder.spec].id;
         if (!end.decoder.empty() && id != end.decoder) continue;
         task.ended.try_emplace(id, ChildTask::Ended{end.stage.empty() ? "prepare" : end.stage, why,
-                                                    code == kDeviceLost && id == end.decoder});
+                                                    end.code == kDeviceLost && id == end.decoder});
       }
       if (task.ended.size() == before)
         throw std::runtime_error("a child process without any case to run: " + why);
@@ -184,11 +210,18 @@ void report_stage(const Arm* arm, const char* stage) {
   [[maybe_unused]] const ssize_t sent = write(kStageDescriptor, line.data(), line.size());
 }
 
+void end_child(int code) {
+  set_under_way({});
+  const std::string line = fmt::format("\t{}{}\n", kEnd, code);
+  [[maybe_unused]] const ssize_t sent = write(kStageDescriptor, line.data(), line.size());
+  std::_Exit(code);
+}
+
 void require_device(c10::Device device) {
   try {
     synchronize(device);
   } catch (const std::exception&) {
-    std::_Exit(kDeviceLost);  // destructors would need the device
+    end_child(kDeviceLost);  // destructors would need the device
   }
 }
 

@@ -16,8 +16,9 @@ namespace rtfx {
 
 struct Arm;
 
-/// Exit code of a child that has recorded a failure and cannot use its GPU any more.
-constexpr int kDeviceLost = 3;
+/// Exit codes of a child: it has recorded a failure and cannot use its GPU any more; a case does
+/// not come back within its limit.
+constexpr int kDeviceLost = 3, kCaseOverdue = 4;
 
 /// What the parent tells a child on its command line.
 struct ChildTask {
@@ -43,6 +44,9 @@ int run_isolated(const Config& config, Journal::Mode mode);
 
 /// In a child: tells the parent what this process is at.
 void report_stage(const Arm* arm, const char* stage);
+
+/// In a child: its end, without destructors. The parent believes no end that was not told so.
+[[noreturn]] void end_child(int code);
 
 /// In a child, after it has recorded a failure: an error of a CUDA kernel stays with the process,
 /// so that it ends here with kDeviceLost. Waits for the device.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/gpu/sync_debug.h"
+#include "algorithms/result_check.h"
 #include "harness/machine/device.h"
 
 namespace rtfx {
@@ -43,13 +44,16 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug) {
+  const ResultRules rules(decoder.describe(), model.config);
   Hypotheses hypotheses;
   clock.measure(Region::decode, times, [&] {
     const auto work = [&] { hypotheses = decoder.decode(batch); };
     sync_debug ? forbid_undeclared_syncs(work) : work();
   });
+  check_layout(hypotheses, batch, rules);
   Decoded decoded;
   clock.measure(Region::d2h, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
+  check_values(decoded.hypotheses, batch, rules);
   clock.measure(Region::detokenize, times, [&] {
     for (const Hypothesis& h : decoded.hypotheses)
       decoded.texts.push_back(model.tokenizer->text(h.tokens));

@@ -26,6 +26,7 @@ struct Decoded {
   std::vector<std::string> texts;
 };
 
+/// The result is checked between the regions: a decoder that breaks its contract is a WrongResult.
 /// `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h).
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug);

@@ -14,6 +14,7 @@
 
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
+#include "harness/machine/cpu_share.h"
 #include "harness/machine/device.h"
 #include "harness/revision.h"
 
@@ -122,6 +123,10 @@ std::string version_text() {
 json provenance_record(const Workspace& workspace, at::Device device, const std::string& started) {
   const Config& config = workspace.config();
   const json cuda = cuda_versions(device);
+  json cpu = cpu_share();
+  cpu.update({{"model", device_name(at::kCPU)},
+              {"cores", std::thread::hardware_concurrency()},
+              {"threads", at::get_num_threads()}});
   utsname host{};
   uname(&host);
   json record = {{"kind", "provenance"},
@@ -143,10 +148,7 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
                  {"cuda_driver", cuda["driver"]},
                  {"cudnn", cuda["cudnn"]},
                  {"device", device_record(device)},
-                 {"cpu",
-                  {{"model", device_name(at::kCPU)},
-                   {"cores", std::thread::hardware_concurrency()},
-                   {"threads", at::get_num_threads()}}},
+                 {"cpu", cpu},
                  {"host_os", fmt::format("{} {}", host.sysname, host.release)},
                  {"tf32", at::globalContext().allowTF32CuBLAS()},
                  {"models", models_record(workspace)},

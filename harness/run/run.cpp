@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "harness/machine/conditions.h"
+#include "harness/machine/cpu_share.h"
 #include "harness/machine/interrupt.h"
 #include "harness/results/stopping.h"
 #include "harness/results/summaries.h"
@@ -83,7 +84,7 @@ class Runner {
       require_device(session_.device());
     };
     CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
-    if (task_.is_child()) runner.watch_stages(report_stage);
+    if (task_.is_child()) runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
     const auto begin = Clock::now();
     std::map<std::string, std::set<int64_t>> done;
     bool complete = true, ended = true;
@@ -234,13 +235,16 @@ class Runner {
   ConditionSampler sampler_;
 };
 
-/// The shard's configuration: a folder of its own, and a GPU of its own unless one is named.
+/// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its
+/// part of the CPUs unless a number of threads is.
 Config of_shard(Config config, const Shard& shard) {
   config.output = shard.folder(config.output);
   const int64_t gpus = c10::cuda::device_count();
   const bool any_gpu = config.device == "cuda" || (config.device == "auto" && gpus > 0);
   if (!shard.whole() && any_gpu)
     config.device = fmt::format("cuda:{}", gpus == 1 ? 0 : shard.local_index);
+  if (!shard.whole() && config.threads == 0 && !process_environment()("OMP_NUM_THREADS"))
+    config.threads = fair_threads(shard.local_count);
   return config;
 }
 

@@ -19,6 +19,11 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
+/// 4 of "4(x2),3": tasks of the first node, which has the most.
+int64_t first_number(const std::string& text) {
+  return parse_integer(text.substr(0, text.find_first_of("(,"))).value_or(1);
+}
+
 int64_t read_integer(const Environment& environment, const std::string& name) {
   const auto text = environment(name);
   const auto value = text ? parse_integer(*text) : std::nullopt;
@@ -62,7 +67,7 @@ Shard parse_shard(const std::string& text, const Environment& environment) {
     if (!index || !count || *index >= *count)
       throw UserError("--shard " + text, "no shard", "i/n with 0 <= i < n, or auto");
     shard.index = shard.local_index = *index;
-    shard.count = *count;
+    shard.count = shard.local_count = *count;
     shard.launcher_listens = false;
     return shard;
   }
@@ -70,10 +75,13 @@ Shard parse_shard(const std::string& text, const Environment& environment) {
     shard.index = read_integer(environment, "RANK");
     shard.count = read_integer(environment, "WORLD_SIZE");
     shard.local_index = read_integer(environment, "LOCAL_RANK");
+    if (environment("LOCAL_WORLD_SIZE"))
+      shard.local_count = read_integer(environment, "LOCAL_WORLD_SIZE");
   } else if (environment("SLURM_PROCID")) {
     shard.index = read_integer(environment, "SLURM_PROCID");
     shard.count = read_integer(environment, "SLURM_NTASKS");
     shard.local_index = read_integer(environment, "SLURM_LOCALID");
+    shard.local_count = first_number(environment("SLURM_TASKS_PER_NODE").value_or("1"));
     const bool nodes = environment("SLURM_NNODES").value_or("1") != "1";
     if (nodes && !environment("MASTER_ADDR")) {
       throw UserError(
@@ -84,6 +92,7 @@ Shard parse_shard(const std::string& text, const Environment& environment) {
     throw UserError("--shard auto", "neither torchrun's RANK nor Slurm's SLURM_PROCID is set",
                     "start it with torchrun or srun, or give --shard i/n");
   }
+  shard.local_count = std::max<int64_t>(1, shard.local_count);
   if (shard.index >= shard.count) {
     throw UserError("--shard auto", fmt::format("shard {} of {}", shard.index, shard.count),
                     "start it with torchrun or srun, or give --shard i/n");

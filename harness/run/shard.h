@@ -14,6 +14,7 @@ namespace rtfx {
 struct Shard {
   int64_t index = 0, count = 1;
   int64_t local_index = 0;         // among the processes of this machine: its GPU
+  int64_t local_count = 1;         // of them: they share the CPUs
   std::string host = "127.0.0.1";  // where shard 0 can be reached,
   int64_t port = 29531;            // and at which TCP port
   bool launcher_listens = false;   // torchrun's agent keeps a store there already
@@ -30,8 +31,9 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 Environment process_environment();
 
 /// `text`: "i/n" with 0 <= i < n, or "auto": from the variables of torchrun (RANK, WORLD_SIZE,
-/// LOCAL_RANK) or Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID). MASTER_ADDR and MASTER_PORT
-/// say where shard 0 is. Throws UserError.
+/// LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID,
+/// SLURM_TASKS_PER_NODE). MASTER_ADDR and MASTER_PORT say where shard 0 is; all shards of "i/n" are
+/// taken to be on one machine. Throws UserError.
 Shard parse_shard(const std::string& text, const Environment& environment);
 
 /// The utterances of a shard, ascending. All are sorted by duration and dealt in snake order

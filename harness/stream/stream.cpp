@@ -102,14 +102,16 @@ class StreamRunner {
         progress.advance(static_cast<int64_t>(options_.streams.size()));
         continue;
       }
+      runner.enter(&arm, "stream");
       try {
-        run_arm(group, arm, batches, encoded, runner.model().config, progress);
+        run_arm(group, arm, batches, encoded, runner.model(), progress);
       } catch (const Interrupted&) {
         throw;
-      } catch (const std::exception& e) {
+      } catch (...) {
         arm.failed = true;
-        on_failure(arm, "stream", describe_failure(e));
+        on_failure(arm, "stream", describe_failure());
       }
+      runner.leave();
     }
   }
 
@@ -135,7 +137,7 @@ class StreamRunner {
   }
 
   void run_arm(const CaseGroup& group, Arm& arm, const std::vector<std::vector<size_t>>& batches,
-               const std::vector<EncodedBatch>& encoded, const ModelConfig& model,
+               const std::vector<EncodedBatch>& encoded, const AcousticModel& model,
                Progress& progress) {
     const LoadedDataset& dataset = workspace_.datasets()[group.dataset];
     auto& decoder = dynamic_cast<StreamingDecoder&>(*arm.decoder);
@@ -143,13 +145,17 @@ class StreamRunner {
     std::vector<Hypothesis> whole(dataset.seconds.size());
     for (size_t b = 0; b < batches.size(); ++b) {
       const at::Tensor lp = decoder.emissions(encoded[b]);
-      const auto hypotheses = arm.decoder->decode(encoded[b]).to_host();
+      RegionTimes times;
+      const auto hypotheses = decode_batch(*arm.decoder, model, encoded[b], RegionClock(device_),
+                                           times, /*sync_debug=*/false)
+                                  .hypotheses;
       for (size_t row = 0; row < batches[b].size(); ++row) {
         const size_t i = batches[b][row];
         const int64_t frames = encoded[b].lengths_host[row];
         whole[i] = hypotheses[row];
-        utterances[i] = {lp[static_cast<int64_t>(row)].narrow(0, 0, frames),
-                         request_ends(options_, frames, model.frame_seconds(), dataset.seconds[i])};
+        utterances[i] = {
+            lp[static_cast<int64_t>(row)].narrow(0, 0, frames),
+            request_ends(options_, frames, model.config.frame_seconds(), dataset.seconds[i])};
       }
     }
     arm.result_key = result_key(workspace_, group, arm.plan, arm.decoder->options(), device_);

@@ -41,6 +41,33 @@ def test_a_crash_costs_one_record(run_config, tmp_path, number, decodes):
     assert "FAILED" in result.stdout
 
 
+@pytest.mark.parametrize("fault", ["exit", "_exit", "quick_exit", "abort"])
+def test_an_end_without_a_result_costs_one_record(run_config, tmp_path, fault):
+    """Also with exit code 0."""
+    result = run_config(**with_fault(fault=fault, decodes=1))
+    assert result.returncode == 1, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    for decoder in ("frame_looping", "label_looping"):
+        assert rounds_of(records, decoder) == list(range(ROUNDS))
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "faulty" and failure["stage"] == "decode"
+    ended = "signal 6" if fault == "abort" else "its process was ended from within"
+    assert ended in failure["message"]
+
+
+def test_a_case_that_hangs_costs_one_record(run_config, tmp_path):
+    changes = with_fault(fault="hang", decodes=1)
+    changes["protocol"] = PROTOCOL | {"case_limit_seconds": 3}
+    result = run_config(**changes)
+    assert result.returncode == 1, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    for decoder in ("frame_looping", "label_looping"):
+        assert rounds_of(records, decoder) == list(range(ROUNDS))
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "faulty" and failure["stage"] == "decode"
+    assert "did not come back: protocol.case_limit_seconds is 3" in failure["message"]
+
+
 def test_without_isolation_it_ends_the_run(run_config, tmp_path):
     result = run_config(**with_fault() | {"isolate": False})
     assert result.returncode == -signal.SIGKILL

@@ -176,3 +176,13 @@ def test_a_whole_run_is_not_overwritten(rtfx, config, whole):
     for mode in ([], ["--resume"], ["--force"]):
         result = rtfx("run", config(**SHARDED), "--output", whole, "--shard", "0/2", *mode)
         assert result.returncode == 2 and "holds an earlier run" in result.stderr
+
+
+def test_shards_of_a_machine_divide_its_cpus(start, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    ends = by_hand(start, 2, "--set", "threads=0", "--set", "protocol.measured_rounds=1")
+    assert [code for *_, code in ends] == [0, 0], ends
+    cpus = len(os.sched_getaffinity(0))
+    for i in range(2):
+        records = strict_records(tmp_path / f"run/shards/{i}-of-2/journal.jsonl")
+        assert 1 <= records[0]["cpu"]["threads"] <= max(1, cpus // 2)

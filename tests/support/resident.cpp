@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "harness/cli/commands.h"
+#include "harness/machine/sudden_end.h"
 
 namespace {
 
@@ -87,6 +88,7 @@ int serve(int socket) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  rtfx::name_crashes();
   if (argc == 3 && std::string(argv[1]) == "--serve") return serve(std::stoi(argv[2]));
   return rtfx::run_command_line(argc, argv);
 }

@@ -1,4 +1,4 @@
-// Phases where a device's memory is: kernels on a GPU, one thread on a CPU.
+// Phases where a device's memory is: kernels on a GPU, blocks by the threads of a CPU.
 #pragma once
 
 #include <c10/cuda/CUDAGuard.h>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/gpu/parallel.h"
 #include "algorithms/gpu/shared_memory.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/fused_beam/kernels.h"
@@ -27,9 +28,11 @@ class RunPhases {
       PhaseKernel<Phase>::launch(phase, c10::cuda::getCurrentCUDAStream().stream());
       return;
     }
-    std::vector<std::byte> shared(static_cast<size_t>(phase.shared_bytes()));
-    SerialBlock block;
-    for (int32_t i = 0; i < phase.blocks(); ++i) phase(block, i, shared.data());
+    parallel_ranges(phase.blocks(), [&](int64_t begin, int64_t end) {
+      std::vector<std::byte> shared(static_cast<size_t>(phase.shared_bytes()));
+      SerialBlock block;
+      for (int64_t i = begin; i < end; ++i) phase(block, static_cast<int32_t>(i), shared.data());
+    });
   }
 
  private:

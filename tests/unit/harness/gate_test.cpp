@@ -130,6 +130,31 @@ TEST_F(GateTest, SameCodeIsNeverRegressed) {
   EXPECT_GE(passed, 60);  // and most gates do conclude
 }
 
+TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
+  const auto with_cpu = [&](uint64_t seed, const json& cpu) {
+    ResultSet set = results(seed);
+    for (CaseResult& c : set.cases) c.provenance["cpu"] = cpu;
+    return set;
+  };
+  const json cpu = {{"threads", 4},
+                    {"wait_policy", "passive"},
+                    {"load_average", 0.1},
+                    {"affinity", {{"cpus", 4}, {"list", "0-3"}}},
+                    {"group_limits", {{"cpus", nullptr}, {"memory_bytes", nullptr}}}};
+  const auto rows = [&](const char* pointer, const json& value) {
+    json other = cpu;
+    other[json::json_pointer(pointer)] = value;
+    return gate(with_cpu(1, cpu), with_cpu(2, other));
+  };
+  EXPECT_EQ(of(rows("/load_average", 3.0), "results"), Verdict::pass);
+  EXPECT_EQ(of(rows("/affinity/list", "4-7"), "results"), Verdict::pass);
+  EXPECT_EQ(of(rows("/wait_policy", "active"), "case"), Verdict::invalid);
+  EXPECT_EQ(of(rows("/affinity/cpus", 2), "case"), Verdict::invalid);
+  EXPECT_EQ(of(rows("/group_limits/cpus", 1.5), "case"), Verdict::invalid);
+  // A journal of an earlier release does not say.
+  EXPECT_EQ(of(gate(with_cpu(1, {{"threads", 4}}), with_cpu(2, cpu)), "results"), Verdict::pass);
+}
+
 TEST_F(GateTest, ControlsGiveTheNoiseFloorAndNoRows) {
   const auto rows = gate(results(1), results(2));
   for (const GateRow& row : rows) {

@@ -23,6 +23,7 @@ TEST(Shard, ByHand) {
   const Shard shard = parse_shard("2/4", variables({{"RANK", "0"}, {"MASTER_PORT", "1234"}}));
   EXPECT_EQ(shard.label(), "2-of-4");
   EXPECT_EQ(shard.local_index, 2);
+  EXPECT_EQ(shard.local_count, 4);
   EXPECT_EQ(shard.host, "127.0.0.1");
   EXPECT_EQ(shard.port, 1234);
   EXPECT_FALSE(shard.whole());
@@ -35,11 +36,13 @@ TEST(Shard, FromTorchrun) {
   const Shard shard = parse_shard("auto", variables({{"RANK", "5"},
                                                      {"WORLD_SIZE", "8"},
                                                      {"LOCAL_RANK", "1"},
+                                                     {"LOCAL_WORLD_SIZE", "4"},
                                                      {"MASTER_ADDR", "node1"},
                                                      {"MASTER_PORT", "29500"},
                                                      {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
   EXPECT_EQ(shard.label(), "5-of-8");
   EXPECT_EQ(shard.local_index, 1);
+  EXPECT_EQ(shard.local_count, 4);
   EXPECT_EQ(shard.host, "node1");
   EXPECT_EQ(shard.port, 29500);
   EXPECT_TRUE(shard.launcher_listens);
@@ -52,6 +55,9 @@ TEST(Shard, FromSlurm) {
   EXPECT_EQ(shard.label(), "3-of-4");
   EXPECT_EQ(shard.local_index, 1);
   EXPECT_FALSE(shard.launcher_listens);
+  EXPECT_EQ(shard.local_count, 1);
+  slurm["SLURM_TASKS_PER_NODE"] = "3(x2),1";
+  EXPECT_EQ(parse_shard("auto", variables(slurm)).local_count, 3);
   slurm["SLURM_NNODES"] = "2";
   EXPECT_THROW(parse_shard("auto", variables(slurm)), UserError);
   slurm["MASTER_ADDR"] = "node1";

@@ -1,0 +1,30 @@
+// Whether a decoder returned what hypotheses.h promises. The harness asks before it reads a result.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/wrong_result.h"
+#include "models/checkpoint/config.h"
+
+namespace rtfx {
+
+/// What the results of a decoder may hold.
+struct ResultRules {
+  ResultRules(const Description& decoder, const ModelConfig& model);
+
+  int64_t vocabulary;              // tokens are below it; blank is not
+  std::vector<int64_t> durations;  // that tokens may have; empty: results have no durations
+};
+
+/// Shapes, dtypes, strides and devices, which to_host() relies on. Reads no value, and so does not
+/// wait for the device. Throws WrongResult.
+void check_layout(const Hypotheses& result, const EncodedBatch& batch, const ResultRules& rules);
+
+/// Tokens, frames, durations and scores on the host, those of n-best lists too. Rows that are
+/// marked as NaN are left out: they are an error already. Throws WrongResult.
+void check_values(const std::vector<Hypothesis>& rows, const EncodedBatch& batch,
+                  const ResultRules& rules);
+
+}  // namespace rtfx

@@ -1,0 +1,86 @@
+// Greedy RNN-T and TDT, one utterance after the other, as the papers' pseudocode has it:
+//
+//   for each frame t:  repeat  k = argmax joint(E_t, predictor(y));  emit k unless blank
+//                      until k is blank or max_symbols tokens were emitted at t
+//
+// TDT goes on by the predicted duration instead of by one frame. Waits for the device twice for
+// each evaluation of the joint network.
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "algorithms/batched_hypotheses.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/registry.h"
+#include "algorithms/shared/transducer/transducer.h"
+
+namespace {
+
+using namespace rtfx;
+
+struct Options {
+  int64_t max_symbols = 10;
+};
+const OptionTable<Options> kOptions{{
+    option("max_symbols", &Options::max_symbols, "tokens per frame", 1, 1000),
+}};
+
+class PlainGreedy : public Decoder {
+ public:
+  explicit PlainGreedy(const Options& options) : options_(options) {}
+
+  Description describe() const override {
+    return {
+        "plain_greedy", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
+  }
+  nlohmann::json options() const override { return kOptions.resolved(options_); }
+  Counters counters() const override { return {{"host_reads", reads_.count()}}; }
+
+  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
+    require_model_kind(describe(), *model);
+    transducer_.emplace(std::move(model), Transducer::Options());
+  }
+
+  Hypotheses decode(const EncodedBatch& batch) override {
+    reads_.reset();
+    if (batch.lengths_host.empty()) return Hypotheses::empty(0, batch.frames.device());
+    std::vector<Hypotheses> rows;
+    for (size_t b = 0; b < batch.lengths_host.size(); ++b) rows.push_back(search(batch, b));
+    return concatenate(rows);
+  }
+
+ private:
+  Hypotheses search(const EncodedBatch& batch, size_t b) {
+    const auto row = static_cast<int64_t>(b);
+    const at::Tensor frames = batch.frames.narrow(0, row, 1),
+                     length = batch.lengths.narrow(0, row, 1);
+    BatchedHypotheses result(frames, length, transducer_->is_tdt(), batch.lengths_host[b]);
+    const at::Tensor encoded = transducer_->encode(frames);
+    Transducer::Prediction prediction = transducer_->start(1);
+    for (int64_t t = 0, symbols = 0; t < batch.lengths_host[b];) {
+      const Decision decision = transducer_->decide(encoded.select(1, t), prediction.output);
+      int64_t step = reads_.integer(decision.durations);  // frames to advance
+      if (!reads_.any(decision.is_blank)) {
+        result.append(decision.is_blank.logical_not(), decision.labels, at::full_like(length, t),
+                      decision.durations, decision.scores);
+        prediction = transducer_->predict(decision.labels, prediction.state);
+        if (step == 0 && ++symbols == options_.max_symbols) step = 1;
+      }
+      if (step > 0) symbols = 0;
+      t += step;
+    }
+    return result.result();
+  }
+
+  Options options_;
+  std::optional<Transducer> transducer_;
+  HostReads reads_;
+};
+
+const RegisterDecoder registered{
+    {"plain_greedy", "greedy RNN-T and TDT, an utterance at a time", kOptions.info(),
+     [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<PlainGreedy>(kOptions.fill(options, where));
+     }}};
+
+}  // namespace

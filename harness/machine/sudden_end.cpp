@@ -1,0 +1,130 @@
+#include "harness/machine/sudden_end.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/exit_code.h"
+
+namespace rtfx {
+namespace {
+
+/// Text that a signal handler can read at any moment.
+class FixedText {
+ public:
+  void set(std::string_view text) {
+    size_ = 0;
+    std::copy_n(text.begin(), std::min(text.size(), room_.size()), room_.begin());
+    size_ = std::min(text.size(), room_.size());
+  }
+  std::string_view view() const { return {room_.data(), size_}; }
+
+ private:
+  std::array<char, 1024> room_{};
+  volatile size_t size_ = 0;
+};
+
+FixedText under_way, remedy;
+pid_t owner = 0;  // a process that was forked since is not ours to judge
+
+/// Calls only what a signal handler may.
+void report(std::string_view why) {
+  const auto print = [](std::string_view text) {
+    [[maybe_unused]] const ssize_t sent = ::write(STDERR_FILENO, text.data(), text.size());
+  };
+  if (::isatty(STDERR_FILENO) == 1) print("\r\033[K");  // a line of progress may stand there
+  print("rtfx: error: ");
+  print(under_way.view());
+  print(": ");
+  print(why);
+  if (!remedy.view().empty()) print("; ");
+  print(remedy.view());
+  print("\n");
+}
+
+bool is_under_way() { return !under_way.view().empty() && ::getpid() == owner; }
+
+[[noreturn]] void end_process(int code) {
+  ::syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+
+void refuse_exit() {
+  if (!is_under_way()) return;
+  std::fflush(nullptr);
+  end_suddenly("the program was ended by exit()");
+}
+
+extern "C" void on_crash(int signal) {
+  if (is_under_way()) {
+    report(signal == SIGABRT   ? "the program aborted (signal 6)"
+           : signal == SIGSEGV ? "the program crashed (signal 11, a wrong address)"
+           : signal == SIGFPE  ? "the program crashed (signal 8, arithmetic)"
+                               : "the program crashed (signal 4, no such instruction)");
+  }
+  std::raise(signal);  // by its default action, once this has returned
+}
+
+/// Weights and graphs are mapped files: reading behind the end of one that was shortened meanwhile
+/// raises SIGBUS.
+extern "C" void on_lost_file(int) {
+  constexpr std::string_view kText =
+      "rtfx: error: a model or graph file was shortened while it was in use; replace files by "
+      "moving new ones over them\n";
+  [[maybe_unused]] const ssize_t sent = ::write(STDERR_FILENO, kText.data(), kText.size());
+  end_process(kFailed);
+}
+
+}  // namespace
+
+void name_crashes() {
+  std::signal(SIGBUS, on_lost_file);
+#ifndef __SANITIZE_ADDRESS__
+  static std::array<char, 1 << 14> own_stack;  // the other one may be what overflowed
+  stack_t stack{};
+  stack.ss_sp = own_stack.data();
+  stack.ss_size = own_stack.size();
+  ::sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_handler = on_crash;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) ::sigaction(signal, &action, nullptr);
+#endif
+}
+
+void set_under_way(std::string_view what, std::string_view what_to_do) {
+  if (owner == 0) {
+    std::atexit(refuse_exit);
+    std::at_quick_exit(refuse_exit);
+  }
+  owner = ::getpid();
+  under_way.set(what);
+  remedy.set(what_to_do);
+}
+
+UnderWayScope::UnderWayScope() : what_(under_way.view()), remedy_(remedy.view()) {}
+
+UnderWayScope::~UnderWayScope() { set_under_way(what_, remedy_); }
+
+void end_suddenly(std::string_view why) {
+  report(why);
+  end_process(kFailed);
+}
+
+}  // namespace rtfx
+
+/// The one of the C library runs no handler. What a plug-in, or a library, calls by this name is
+/// looked up in the program first.
+extern "C" [[noreturn]] void _exit(int code) {  // NOLINT(bugprone-reserved-identifier)
+  if (rtfx::is_under_way()) {
+    rtfx::report("the program was ended by _exit()");
+    code = rtfx::kFailed;
+  }
+  rtfx::end_process(code);
+}
+extern "C" [[noreturn]] void _Exit(int code) noexcept { ::_exit(code); }  // NOLINT

@@ -1,0 +1,36 @@
+// Ends of the program that nothing can catch: a plug-in calls exit(), a crash, a call that never
+// comes back. They still say what was under way, and the exit code is not 0.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rtfx {
+
+/// From now on, a crash names what is under way before the signal ends the process (not in builds
+/// with sanitizers, which have handlers of their own), and a mapped file that was shortened is an
+/// error.
+void name_crashes();
+
+/// "case x, decode", and what the user can do about a sudden end of it. Until the next call, an
+/// exit() or _exit() that is not end_suddenly() becomes one. Empty: nothing is under way, and an
+/// exit is in order.
+void set_under_way(std::string_view what, std::string_view remedy = {});
+
+/// At its end, what was under way at its begin is so again.
+class UnderWayScope {
+ public:
+  UnderWayScope();
+  ~UnderWayScope();
+  UnderWayScope(const UnderWayScope&) = delete;
+  UnderWayScope& operator=(const UnderWayScope&) = delete;
+
+ private:
+  std::string what_, remedy_;
+};
+
+/// "rtfx: error: what is under way: why; remedy" on standard error, and the end with kFailed. Runs
+/// no destructor; any thread may call it.
+[[noreturn]] void end_suddenly(std::string_view why);
+
+}  // namespace rtfx

@@ -1,0 +1,140 @@
+"""What a plug-in may do to the program: it costs one case, and the program never says that all is
+well. In child processes: test_isolation.py."""
+
+import json
+
+import pytest
+from conftest import AUDIO, PROGRAM, runs_of, small_config, strict_records
+
+PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
+
+WRONG = {
+    "fewer_rows": "`nan` is [1], not [2]",
+    "no_rows": "`nan` is [0], not [2]",
+    "more_rows": "`nan` is [3], not [2]",
+    "length": "row 1: its length is 1073741824, there is room for 4 tokens",
+    "negative_length": "row 1: its length is -1",
+    "nan_score": "row 1: its score is nan",
+    "infinite_score": "row 1: its score is inf",
+    "list_score": "row 1: n-best list: its score is nan",
+    "frame_before": "row 1: token 0 is at frame -100 of ",
+    "frame_behind": "row 1: token 1 is at frame 1073741824 of ",
+    "decreasing": "row 1: token 1 is at frame 2, the one before at 3",
+    "durations": "`durations` is there, though the model or its head has none",
+    "blank": "row 1: token 1 is 1024, allowed are 0 to 1023",
+    "token": "row 1: token 1 is -7",
+    "dtype": "`tokens` is Long, not Int",
+    "shape": "`frames` is [2, 2], not [2, 4]",
+    "strides": "`tokens` has gaps between its slots",
+    "undefined": "`scores` is not there",
+    "device": "`lengths` is on meta, the batch on cpu",
+}
+THROWN = {
+    "throw_int": "an exception of type int, which is no std::exception",
+    "throw_error": "of its own",
+    "throw_c10": "shape '[3]' is invalid for input of size 2",
+}
+
+
+def faulty(fault, **options):
+    return {"id": fault, "name": "faulty", "options": {"fault": fault, **options}}
+
+
+@pytest.fixture(scope="module")
+def records(rtfx, tmp_path_factory):
+    """One run of two good decoders and every fault that a process survives."""
+    folder = tmp_path_factory.mktemp("contract")
+    decoders = [faulty(name) for name in [*WRONG, *THROWN]]
+    config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
+                          decoders=["frame_looping", *decoders, "label_looping"])  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", folder / "config.json", "--output", folder / "run")
+    assert result.returncode == 1, result.stderr
+    return strict_records(folder / "run/journal.jsonl")
+
+
+@pytest.mark.parametrize("fault", [*WRONG, *THROWN])
+def test_a_fault_is_a_failure_of_its_case(records, fault):
+    (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
+    assert failure["stage"] == "decode" and failure["case"].split("/")[2] == fault
+    if fault in WRONG:
+        assert failure["message"].startswith("the decoder's result is wrong: ")
+        if "row" in WRONG[fault]:
+            assert "(utterance '" in failure["message"]
+    assert (WRONG | THROWN)[fault] in failure["message"]
+
+
+def test_the_others_are_done(records):
+    done = [r["decoder"]["id"] for r in runs_of(records)]
+    assert sorted(done) == ["frame_looping", "label_looping"]
+
+
+@pytest.mark.parametrize("fault", ["length", "blank", "throw_int"])
+def test_transcribe_refuses_it_too(transcribe, fault):
+    result = transcribe("--plugins", PLUGIN, "--decoder", "faulty",
+                        "--options", f'{{"fault": "{fault}"}}', AUDIO / "qs01.flac")  # fmt: skip
+    assert result.returncode == 1 and result.stdout == ""
+    expected = (WRONG | THROWN)[fault].replace("row 1", "row 0")
+    assert result.stderr.startswith("rtfx: error: ") and expected in result.stderr
+
+
+@pytest.mark.parametrize("fault", ["frame_behind", "throw_int"])
+def test_a_profile_refuses_it_too(rtfx, config, tmp_path, fault):
+    path = config(plugins=[str(PLUGIN)], decoders=[faulty(fault), "label_looping"])
+    result = rtfx("profile", path, "--output", tmp_path / "run")
+    assert result.returncode == 1
+    records = strict_records(tmp_path / "run/profile.jsonl")
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert (WRONG | THROWN)[fault] in failure["message"]
+    assert [r["decoder"]["id"] for r in records if r["kind"] == "profile"] == ["label_looping"]
+
+
+ENDS = {
+    "exit": "was ended by exit()",
+    "_exit": "was ended by _exit()",
+    "quick_exit": "was ended by exit()",
+}
+
+
+@pytest.mark.parametrize("fault", ENDS)
+def test_exit_ends_the_program_with_an_error(run_config, tmp_path, fault):
+    """Nothing that was recorded is lost, and nobody takes it for a finished run."""
+    result = run_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty(fault, decodes=1)],
+                        protocol={"warmup_rounds": 0, "measured_rounds": 3})  # fmt: skip
+    assert result.returncode == 1
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith(f"rtfx: error: quickstart-rnnt/two/{fault}/b2/fp32, decode: the program")
+    assert ENDS[fault] in line and "--resume" in line and "isolate" in line
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert len(runs_of(records)) == 2  # the round before
+
+
+def test_a_crash_names_its_case(run_config):
+    result = run_config(plugins=[str(PLUGIN)], decoders=[faulty("abort"), "frame_looping"])
+    assert result.returncode == -6
+    assert "quickstart-rnnt/two/abort/b2/fp32, decode: the program aborted" in result.stderr
+
+
+def test_a_case_over_its_limit_costs_that_case(run_config, tmp_path):
+    """The slow decoder comes back: the process goes on without it."""
+    protocol = {"warmup_rounds": 0, "measured_rounds": 6, "case_limit_seconds": 4}
+    result = run_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty("slow")],
+                        protocol=protocol)  # fmt: skip
+    assert result.returncode == 1, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    failures = [r for r in records if r["kind"] == "failure"]
+    assert [r["decoder"]["id"] for r in failures] == ["slow"]
+    assert "protocol.case_limit_seconds is 4" in failures[0]["message"]
+    done = [r["decoder"]["id"] for r in runs_of(records)]
+    assert done.count("frame_looping") == 6 and 0 < done.count("slow") < 6
+
+
+def test_a_case_that_hangs_ends_the_program_by_name(run_config, tmp_path):
+    result = run_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty("hang", decodes=1)],
+                        protocol={"warmup_rounds": 0, "measured_rounds": 2,
+                                  "case_limit_seconds": 3})  # fmt: skip
+    assert result.returncode == 1
+    line = result.stderr.splitlines()[-1]
+    assert "quickstart-rnnt/two/hang/b2/fp32, decode: does not come back" in line
+    assert "case_limit_seconds is 3" in line and "isolate=true" in line
+    assert len(runs_of(strict_records(tmp_path / "run/journal.jsonl"))) == 2

@@ -1,0 +1,90 @@
+#include "algorithms/result_check.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace rtfx {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+ModelConfig tdt_model() {
+  ModelConfig model;
+  model.has_ctc = model.has_transducer = true;
+  model.durations = {0, 1, 2, 4};
+  model.vocabulary = 9;
+  return model;
+}
+
+Description decoder_of(Head head) {
+  return {"d", head, Description::Exactness::exact, {}, "logit"};
+}
+
+EncodedBatch batch_of(const std::vector<int64_t>& lengths) {
+  const auto rows = static_cast<int64_t>(lengths.size());
+  return {at::zeros({rows, 6, 1}), at::tensor(lengths, at::kLong), lengths};
+}
+
+/// What is wrong with a row of five frames.
+std::string problem_of(const Hypothesis& row, Head head = Head::transducer) {
+  try {
+    check_values({row}, batch_of({5}), ResultRules(decoder_of(head), tdt_model()));
+  } catch (const WrongResult& e) {
+    EXPECT_EQ(e.row(), 0);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(ResultCheck, WhatTheContractAllows) {
+  EXPECT_EQ(problem_of({{}, {}, {}, -3.0F}), "");
+  EXPECT_EQ(problem_of({{0, 8, 8}, {0, 4, 4}, {4, 0, 1}, -3.0F}), "");
+  EXPECT_EQ(problem_of({{0, 8}, {0, 4}, {}, -3.0F}, Head::ctc), "");
+  EXPECT_EQ(problem_of({{99}, {-4}, {3}, kInfinity, /*nan=*/true}), "");
+}
+
+TEST(ResultCheck, DurationsAreTheModels) {
+  EXPECT_NE(
+      problem_of({{1}, {0}, {3}, 0.0F}).find("token 0 has the duration 3, the model's are 0, 1"),
+      std::string::npos);
+}
+
+TEST(ResultCheck, ARowWithoutFramesHasNoTokens) {
+  EXPECT_THROW(check_values({{{}, {}, {}, 0.0F}, {{1}, {0}, {}, 0.0F}}, batch_of({5, 0}),
+                            ResultRules(decoder_of(Head::ctc), tdt_model())),
+               WrongResult);
+}
+
+TEST(ResultCheck, ListsAreCheckedToo) {
+  Hypothesis row{{1}, {0}, {1}, -1.0F};
+  row.nbest = {row, {{1}, {5}, {1}, -2.0F}};
+  EXPECT_NE(problem_of(row).find("n-best list: token 0 is at frame 5 of 5"), std::string::npos);
+}
+
+TEST(ResultCheck, OfATdtModelTheTransducerHasDurations) {
+  const EncodedBatch batch = batch_of({5, 5});
+  const ResultRules transducer(decoder_of(Head::transducer), tdt_model());
+  const ResultRules ctc(decoder_of(Head::ctc), tdt_model());
+  for (const bool durations : {false, true}) {
+    const Hypotheses result = Hypotheses::one_block(2, 3, 4, durations, at::kCPU);
+    const ResultRules &right = durations ? transducer : ctc, &wrong = durations ? ctc : transducer;
+    EXPECT_NO_THROW(check_layout(result, batch, right));
+    EXPECT_THROW(check_layout(result, batch, wrong), WrongResult);
+  }
+  EXPECT_NO_THROW(check_layout(Hypotheses::empty(2, at::kCPU), batch, ctc));
+}
+
+TEST(ResultCheck, LengthsBeyondTheSlotsAreNotRead) {
+  Hypotheses result = Hypotheses::one_block(2, 1, 4, false, at::kCPU);
+  result.scores.zero_();
+  result.nan.zero_();
+  for (const int64_t length : {5, -1}) {
+    result.lengths.fill_(length);
+    EXPECT_THROW(result.to_host(), WrongResult);
+  }
+}
+
+}  // namespace
+}  // namespace rtfx
