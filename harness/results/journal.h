@@ -39,7 +39,8 @@ class Journal {
   int descriptor_ = -1;
 };
 
-/// All whole records. A torn last line is ignored; any other line that is not JSON is a UserError.
+/// All whole records. A torn last line is ignored; any other line that is not JSON, or that lacks
+/// what its kind has (record_check.h), is a UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
 
 /// Writes the file in one go; UserError when the disk is full or the folder is not writable.
