@@ -27,15 +27,17 @@ std::string place(std::string_view text, size_t offset) {
 
 }  // namespace
 
-json parse_json(std::string_view text, std::string_view where) {
+json parse_json(std::string_view text, std::string_view where, std::string_view remedy) {
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > kMostLevels)
-      throw UserError(where, fmt::format("is nested more than {} levels deep", kMostLevels));
+      throw UserError(where, fmt::format("is nested more than {} levels deep", kMostLevels),
+                      remedy);
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      throw UserError(where, fmt::format("holds the key '{}' twice", value.get<std::string>()));
+      throw UserError(where, fmt::format("holds the key '{}' twice", value.get<std::string>()),
+                      "leave one of them out");
     return true;
   };
   try {
@@ -45,9 +47,17 @@ json parse_json(std::string_view text, std::string_view where) {
     std::string reason = error.what();
     if (const size_t colon = reason.rfind(": "); colon != std::string::npos)
       reason.erase(0, colon + 2);
-    throw UserError(where, fmt::format("not JSON: {}: {}", place(text, error.byte - 1), reason));
-  } catch (const json::exception&) {  // 1e999
-    throw UserError(where, "holds a number that is too large");
+    throw UserError(where, fmt::format("not JSON: {}: {}", place(text, error.byte - 1), reason),
+                    remedy);
+  } catch (const json::exception& error) {  // 1e999
+    const std::string text_of = error.what();
+    const size_t quote = text_of.find('\'');
+    throw UserError(
+        where,
+        quote == std::string::npos
+            ? "holds a number that is too large"
+            : fmt::format("holds the number {}, which is too large", text_of.substr(quote)),
+        "numbers go up to 1e308");
   }
 }
 

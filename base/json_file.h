@@ -8,8 +8,10 @@
 namespace rtfx {
 
 /// The value that `text` holds. Throws UserError with `where`, line and column for what is no JSON,
-/// for more than 100 levels of nesting and for a key that an object holds twice.
-nlohmann::json parse_json(std::string_view text, std::string_view where);
+/// for more than 100 levels of nesting, for a number beyond a double and for a key that an object
+/// holds twice. `remedy` of all these.
+nlohmann::json parse_json(std::string_view text, std::string_view where,
+                          std::string_view remedy = "write plain JSON, without comments");
 
 /// The same of a whole file; also throws where it cannot be read or has more than 256 MiB.
 nlohmann::json read_json_file(const std::filesystem::path& path);

@@ -14,7 +14,11 @@ JsonView JsonView::child(const std::string& key, const nlohmann::json& value) co
 }
 
 void JsonView::fail(const std::string& allowed) const {
-  throw UserError(where_, fmt::format("{} is not allowed", value_->dump()), "allowed: " + allowed);
+  constexpr size_t kMost = 200;
+  // What a command line gives need not be UTF-8.
+  std::string text = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  throw UserError(where_, fmt::format("{} is not allowed", text), "allowed: " + allowed);
 }
 
 void JsonView::check_keys(const std::vector<std::string>& allowed, const char* kind) const {
@@ -59,7 +63,10 @@ bool JsonView::boolean() const {
 }
 
 int64_t JsonView::integer(int64_t low, int64_t high) const {
-  if (!value_->is_number_integer() || value_->get<int64_t>() < low || value_->get<int64_t>() > high)
+  const bool fits = value_->is_number_unsigned()
+                        ? value_->get<uint64_t>() <= std::numeric_limits<int64_t>::max()
+                        : value_->is_number_integer();
+  if (!fits || value_->get<int64_t>() < low || value_->get<int64_t>() > high)
     fail(range_text(low, high));
   return value_->get<int64_t>();
 }

@@ -12,6 +12,13 @@ namespace rtfx {
 namespace {
 
 constexpr size_t kBlock = 1 << 20;
+constexpr size_t kLongestLine = size_t{64} << 20;
+
+/// libarchive gives no text for some damaged files.
+std::string reason(archive* reader) {
+  const char* const text = archive_error_string(reader);
+  return text == nullptr ? "is damaged" : text;
+}
 
 }  // namespace
 
@@ -28,7 +35,7 @@ TextLines::TextLines(const std::filesystem::path& path)
   int status = archive_read_open_filename(reader_.get(), path.c_str(), kBlock);
   if (status == ARCHIVE_OK) status = archive_read_next_header(reader_.get(), &entry);
   if (status < ARCHIVE_WARN)
-    throw UserError(path.string(), archive_error_string(reader_.get()), "check the file");
+    throw UserError(path.string(), reason(reader_.get()), "copy or make the file again");
   empty_ = status == ARCHIVE_EOF;
 }
 
@@ -40,12 +47,19 @@ bool TextLines::fill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+  if (end_ == buffer_.size()) {
+    // A file of zeros that was packed small would fill the memory.
+    if (end_ >= kLongestLine)
+      throw UserError(fmt::format("{}:{}", path_.string(), number_ + 1),
+                      fmt::format("a line of more than {} MiB", kLongestLine >> 20),
+                      "give a text file, plain or gzip");
+    buffer_.resize(2 * buffer_.size());
+  }
   const la_ssize_t got =
       archive_read_data(reader_.get(), buffer_.data() + end_, buffer_.size() - end_);
   if (got < 0) {
-    throw UserError(fmt::format("{}:{}", path_.string(), number_ + 1),
-                    archive_error_string(reader_.get()), "copy or make the file again");
+    throw UserError(fmt::format("{}:{}", path_.string(), number_ + 1), reason(reader_.get()),
+                    "copy or make the file again");
   }
   end_ += static_cast<size_t>(got);
   return got > 0;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "datasets/utterance_list.h"
 
 namespace rtfx {
@@ -20,11 +21,7 @@ const char* const kExample = R"(write {"audio_filepath": "a.wav", "duration": 1.
 class Line {
  public:
   Line(std::string where, const std::string& text) : where_(std::move(where)) {
-    try {
-      object_ = json::parse(text);
-    } catch (const json::parse_error& error) {
-      throw UserError(where_, fmt::format("not JSON (at byte {})", error.byte), kExample);
-    }
+    object_ = parse_json(text, where_, kExample);
     if (!object_.is_object()) throw UserError(where_, "not a JSON object", kExample);
   }
 

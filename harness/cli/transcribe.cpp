@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/json_file.h"
 #include "datasets/audio.h"
 #include "datasets/audio_files.h"
 #include "harness/machine/device.h"
@@ -23,9 +24,9 @@ namespace {
 using nlohmann::json;
 
 json parse_options(const std::string& text) {
-  json options = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!options.is_object())
-    throw UserError("--options", text + " is not a JSON object", R"(for example '{"window": 8}')");
+  constexpr const char* kExample = R"(for example '{"window": 8}')";
+  json options = parse_json(text, "--options", kExample);
+  if (!options.is_object()) throw UserError("--options", text + " is not a JSON object", kExample);
   return options;
 }
 

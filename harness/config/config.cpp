@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
 #include <set>
 #include <sstream>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/json_view.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
@@ -180,6 +181,34 @@ class Reader {
   Config config_;
 };
 
+/// The member `key` of an object, or the element of a list; made where there is none yet. A list
+/// grows by one element at most.
+json* member(json& value, const std::string& key, const std::string& where) {
+  if (value.is_object() || (value.is_null() && key != "0")) return &value[key];
+  if (!value.is_array() && !value.is_null())
+    throw UserError(where,
+                    fmt::format("no such place in the configuration: what '{}' is to be a "
+                                "part of is a single value",
+                                key),
+                    "check the path");
+  size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  if (error != std::errc() || end != key.data() + key.size() || index > value.size()) {
+    throw UserError(
+        where,
+        fmt::format("no such place in the configuration: '{}' in a list of {}", key, value.size()),
+        fmt::format("give an index 0..{}", value.size()));
+  }
+  return &value[index];
+}
+
+/// JSON, or else a text, which need not be quoted.
+json override_value(const std::string& text, const std::string& where) {
+  const bool structured = text.starts_with('{') || text.starts_with('[');
+  if (structured || json::accept(text)) return parse_json(text, where);
+  return text;
+}
+
 /// Sets a.b.0.c in the document, making objects on the way.
 void apply_override(json& document, const std::string& text) {
   const size_t equals = text.find('=');
@@ -187,16 +216,10 @@ void apply_override(json& document, const std::string& text) {
     throw UserError("--set " + text, "not of the form a.b=value",
                     "for example --set protocol.measured_rounds=5");
   }
-  json value = json::parse(text.substr(equals + 1), nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) value = text.substr(equals + 1);
-  std::string pointer;
+  json* place = &document;
   std::istringstream keys(text.substr(0, equals));
-  for (std::string key; std::getline(keys, key, '.');) pointer += "/" + key;
-  try {
-    document[json::json_pointer(pointer)] = value;
-  } catch (const json::exception&) {
-    throw UserError("--set " + text, "no such place in the configuration", "check the path");
-  }
+  for (std::string key; std::getline(keys, key, '.');) place = member(*place, key, "--set " + text);
+  *place = override_value(text.substr(equals + 1), "--set " + text);
 }
 
 }  // namespace
@@ -245,16 +268,9 @@ Config parse_config(json document, const std::filesystem::path& file,
 json read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   if (std::filesystem::is_directory(file))
     throw UserError(file.string(), "is a directory", "give a JSON file");
-  std::ifstream in(file);
-  if (!in) throw UserError(file.string(), "cannot be read", "check the path");
-  try {
-    json document = json::parse(in);
-    for (const std::string& text : overrides) apply_override(document, text);
-    return document;
-  } catch (const json::parse_error& e) {
-    throw UserError(file.string(), fmt::format("not JSON: {}", e.what()),
-                    "plain JSON, no comments");
-  }
+  json document = read_json_file(file);
+  for (const std::string& text : overrides) apply_override(document, text);
+  return document;
 }
 
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {

@@ -47,8 +47,8 @@ at::Device parse_device(const std::string& name, const std::string& where) {
     index = -1;
   }
   if (index < 0)
-    throw UserError(where, fmt::format("unknown device '{}'", name),
-                    "allowed: auto, cpu, cuda, cuda:N");
+    throw unknown_name(where, "device", name,
+                       std::vector<std::string>{"auto", "cpu", "cuda", "cuda:N"});
   if (index >= count) {
     throw UserError(where, fmt::format("no device '{}': this machine has {} GPU(s)", name, count),
                     "use cpu, or check the driver with nvidia-smi");

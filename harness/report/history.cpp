@@ -31,7 +31,7 @@ bool is_journal(const std::filesystem::path& path) {
   std::getline(in, line);
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
   return first.is_object() && first.value("schema", json()) == 1 && first.contains("kind") &&
-         !first.value("profiled", false);
+         first.value("profiled", json()) != true;
 }
 
 /// SHA-256 of the model or dataset with this id; null where the provenance does not tell.

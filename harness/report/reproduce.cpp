@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "harness/report/python_script.h"
 #include "harness/run/run.h"
 #include "harness/stream/stream.h"
@@ -66,9 +67,9 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
 
   // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
   const bool is_run = std::filesystem::is_directory(journal);
-  std::ifstream in(table);
-  const auto paper = nlohmann::json::parse(in).at("paper");
-  for (const std::string figure : paper.value("figures", nlohmann::json::array())) {
+  const auto document = read_json_file(table);
+  for (const std::string figure :
+       document.value("/paper/figures"_json_pointer, nlohmann::json::array())) {
     const auto file =
         is_run ? journal / (figure + ".svg")
                : journal.parent_path() / fmt::format("{}_{}.svg", journal.stem().string(), figure);

@@ -12,11 +12,15 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/options.h"
 #include "base/output_file.h"
+#include "harness/results/record_check.h"
 
 namespace rtfx {
 namespace {
+
+constexpr const char* kRemedy = "the journal was edited or damaged";
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   cannot_write(path, error,
@@ -114,7 +118,7 @@ void take_present_names(nlohmann::json& record, const std::filesystem::path& pat
                 "of an earlier release: 'verdict' of a record is now called 'grade'");
   };
   if (record.contains("exactness")) rename(record["exactness"]);
-  if (record.value("kind", "") == "summary") rename(record);
+  if (record.value("kind", nlohmann::json()) == "summary") rename(record);
 }
 
 }  // namespace
@@ -125,14 +129,18 @@ std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
   int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object()) {
-      take_present_names(record, path);
-      records.push_back(std::move(record));
-    } else if (!lines.eof()) {
-      throw UserError(fmt::format("{}:{}", path.string(), number), "not a JSON object",
-                      "the journal was edited or damaged");
+    const std::string where = fmt::format("{}:{}", path.string(), number);
+    nlohmann::json record;
+    try {
+      record = parse_json(line, where, kRemedy);
+    } catch (const UserError&) {
+      if (lines.eof()) break;  // torn: it has no line break
+      throw;
     }
+    if (!record.is_object()) throw UserError(where, "not a JSON object", kRemedy);
+    take_present_names(record, path);
+    check_record(record, where);
+    records.push_back(std::move(record));
   }
   return records;
 }

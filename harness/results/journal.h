@@ -47,7 +47,8 @@ class Journal {
   Descriptor file_;
 };
 
-/// All whole records. A torn last line is ignored; any other line that is not JSON is a UserError.
+/// All whole records. A torn last line is ignored; any other line that is not JSON, or that lacks
+/// what its kind has (record_check.h), is a UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
 
 }  // namespace rtfx

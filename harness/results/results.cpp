@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "harness/results/journal.h"
+#include "harness/results/record_check.h"
 
 namespace rtfx {
 namespace {
@@ -111,6 +112,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
   if (!std::filesystem::exists(file)) return std::nullopt;
   std::vector<UtteranceText> texts;
   for (const json& line : read_journal(file)) {
+    check_hypothesis(line, file.string());
     UtteranceText& text = texts.emplace_back();
     text.id = line.at("id");
     text.text = line.at("text");

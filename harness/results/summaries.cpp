@@ -109,9 +109,8 @@ json regions_json(const CaseSummary& summary) {
   for (const auto& [name, region] : first.items()) {
     std::vector<double> seconds;
     for (const json& round : summary.rounds) {
-      const json value =
-          round.value(json::json_pointer("/regions/" + name + "/host_seconds"), json());
-      if (value.is_number()) seconds.push_back(value);
+      const json value = round.value("regions", json::object()).value(name, json::object());
+      if (value.value("host_seconds", json()).is_number()) seconds.push_back(value["host_seconds"]);
     }
     if (seconds.size() == summary.rounds.size()) regions[name] = summarize(seconds).mean;
   }

@@ -100,6 +100,48 @@ def test_not_json(rtfx, tmp_path):
     assert result.returncode == 2 and "broken.json" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("[" * 10_000 + "]" * 10_000, "nested more than 100 levels deep"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested more than 100 levels deep"),
+        ('{"question": "a", "question": "b"}', "holds the key 'question' twice"),
+        ('{"batch_sizes": [1e999]}', "holds the number '1e999', which is too large"),
+        ('{"question": "a",\n "models" []}', "line 2, column 11"),
+    ],
+    ids=["deep", "deeper", "twice", "large", "typo"],
+)
+def test_json_that_no_configuration_is(rtfx, tmp_path, text, problem):
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    result = rtfx("validate", path)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"rtfx: error: {path}: ") and problem in result.stderr
+    assert "; " in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "override, problem",
+    [
+        ("models.99999999=1", "'99999999' in a list of 1; give an index 0..1"),
+        ("models.first=1", "'first' in a list of 1"),
+        ("question.a=1", "'a' is to be a part of is a single value"),
+        ("protocol={'a'", "not JSON"),
+        ("models=" + "[" * 1000, "nested more than 100 levels deep"),
+        ("batch_sizes=1e999", '"1e999" is not allowed; allowed: an integer'),
+        ("protocol.seed=18446744073709551615", "18446744073709551615 is not allowed"),
+    ],
+)
+def test_override_that_leads_nowhere(complaint, override, problem):
+    assert problem in complaint("--set", override)
+
+
+def test_unknown_device_names_the_nearest(transcribe):
+    result = transcribe("--device", "cud", "any.wav")
+    assert result.returncode == 2
+    assert "did you mean 'cuda'? allowed: auto, cpu, cuda, cuda:N" in result.stderr
+
+
 @pytest.mark.parametrize("name", ["gone.json", "."])
 def test_missing_file_or_directory_in_its_place(rtfx, tmp_path, name):
     result = rtfx("run", tmp_path / name)

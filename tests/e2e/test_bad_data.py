@@ -35,6 +35,17 @@ def test_manifest_line_that_is_not_json(complaint):
     assert "manifest.jsonl:2" in complaint(GOOD, "not json")
 
 
+def test_manifest_line_that_is_nested_without_end(complaint):
+    deep = '{"audio_filepath": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    text = complaint(GOOD, deep)
+    assert "manifest.jsonl:2: is nested more than 100 levels deep" in text and len(text) < 400
+
+
+def test_manifest_number_that_is_too_large(complaint):
+    text = complaint('{"audio_filepath": "a.wav", "duration": 1e999}')
+    assert "manifest.jsonl:1: holds the number '1e999', which is too large" in text
+
+
 def test_manifest_line_that_lacks_a_field(complaint):
     text = complaint(GOOD, '{"duration": 1.0, "text": "a"}')
     assert "manifest.jsonl:2" in text and "audio_filepath" in text

@@ -131,7 +131,7 @@ def table_of(*all_cells):
 def test_rendering(tmp_path):
     own = synthetic.run(decoder="ours_alone", decode_seconds=0.25)
     journal_of(tmp_path, own, synthetic.run(decoder="null", decode_seconds=0.1) | {
-        "decoder": {"id": "null", "head": "none"}, "case": "null"})  # fmt: skip
+        "decoder": {"id": "null", "name": "null", "head": "none", "exactness": "exact"}})  # fmt: skip
     speed_up = cell("speedup.decode", over="frame_looping", published="2.7")
     torch_script = cell("rtfx.total", decoder=None, published="882.1", arm="+ TorchScript")
     speed = cell("rtfx.total", published="75.30", **{"class": "H"})

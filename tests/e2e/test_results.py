@@ -34,6 +34,32 @@ def test_compare_two_runs(rtfx, journals):
     assert "-0.00 points" not in result.stdout and "+0.00 points" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "change, problem",
+    [
+        (lambda r: r["metrics"].pop("rtfx.decode"), "'metrics/rtfx.decode' is missing; add it"),
+        (lambda r: r["metrics"].update({"rtfx.total": "x"}), "'metrics/rtfx.total' is \"x\"; it must"),
+        (lambda r: r["exactness"].update(grade="exakt"), "unknown grade 'exakt'; did you mean 'exact'"),
+        (lambda r: r.update(case="other"), "'case' is 'other'; it must begin 'quickstart-rnnt/"),
+        (lambda r: r.update(counters=None), None),  # which these do not read
+    ],
+    ids=["missing", "type", "grade", "name", "harmless"],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["compare", "summary", "gate", "export"])
+def test_a_record_that_lacks_something_is_named(rtfx, tmp_path, command, change, problem):
+    records = [synthetic.provenance(), synthetic.run()]
+    change(records[1])
+    synthetic.write(tmp_path / "run", records)
+    more = {"gate": ["--baseline", tmp_path / "run"], "export": ["--to", "csv"]}
+    result = rtfx(command, tmp_path / "run", *more.get(command, []))
+    if problem is None:
+        assert "journal.jsonl:2" not in result.stderr
+    else:
+        assert result.returncode == 2
+        assert f"journal.jsonl:2: {problem}" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
 def test_compare_decoders_of_a_run(rtfx, journals):
     """Rounds pair: what slows down both does not widen the interval."""
     result = rtfx("compare", journals[0])

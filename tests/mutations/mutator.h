@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -104,12 +103,5 @@ class Mutator {
   std::mt19937_64 random_;
   std::vector<std::pair<size_t, size_t>> structure_;
 };
-
-/// The most memory that this process has had, in MiB.
-inline double peak_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
 
 }  // namespace rtfx

@@ -118,9 +118,9 @@ void ArpaReader::read_section(int64_t n, const std::function<void(const ArpaEntr
       throw UserError(where(), fmt::format("'{}' is no log10 probability", fields.front()),
                       "it is a number that is not positive");
     }
-    if (!backoff || !std::isfinite(*backoff)) {
+    if (!backoff || !(std::abs(*backoff) <= kMostBackoff)) {
       throw UserError(where(), fmt::format("'{}' is no log10 back-off weight", fields.back()),
-                      "it is a finite number");
+                      fmt::format("it is a number of at most {:g}", kMostBackoff));
     }
     entry = {std::span(fields).subspan(1, static_cast<size_t>(n)), *probability, *backoff};
     visit(entry);

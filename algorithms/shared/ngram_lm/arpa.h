@@ -25,6 +25,9 @@ struct ArpaEntry {
 /// Every complaint is a UserError with file and line.
 class ArpaReader {
  public:
+  /// Of a back-off weight, without its sign: sums of ten stay finite.
+  static constexpr float kMostBackoff = 1e30F;
+
   /// Opens the file (plain or gzip) and reads \data\.
   explicit ArpaReader(const std::filesystem::path& path);
 

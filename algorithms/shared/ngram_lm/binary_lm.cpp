@@ -9,8 +9,10 @@
 #include <cstring>
 #include <fstream>
 
+#include "algorithms/shared/ngram_lm/soundness.h"
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/mapped_file.h"
 #include "base/sha256.h"
 
 namespace rtfx {
@@ -83,33 +85,36 @@ bool is_binary_lm(const std::filesystem::path& path) {
 
 NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
                        const std::string& source_sha256, int64_t memory_limit) {
+  const bool is_copy = !source_sha256.empty();
   const auto fail = [&](const std::string& problem, const std::string& remedy = kRemedy) {
-    throw UserError(path.string(), problem, remedy);
+    throw UserError(path.string(), problem, is_copy ? "" : remedy);
   };
-  std::ifstream in(path, std::ios::binary);
+  const auto file = MappedFile::open(path);
+  const std::string_view bytes = file->bytes();
   Header header;
-  if (!in.read(reinterpret_cast<char*>(&header), sizeof(header)) || header.magic != kMagic)
-    fail("is no binary language model");
+  std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
+  if (bytes.size() < sizeof(header) || header.magic != kMagic) fail("is no binary language model");
   if (header.version != kVersion) fail(fmt::format("is of version {}", header.version));
-  if (!source_sha256.empty() && header.source != digest(source_sha256))
-    fail("was made from another file");
+  if (is_copy && header.source != digest(source_sha256)) fail("was made from another file");
   if (header.vocabulary != vocabulary) {
     fail(fmt::format("was made for {} tokens, the acoustic model has {}", header.vocabulary,
                      vocabulary),
          "use a language model made with this model's tokenizer");
   }
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+  const auto size = static_cast<int64_t>(bytes.size());
   const int64_t largest = size / 4;  // keeps the sum below within bounds
-  if (header.arcs > largest || header.states > largest ||
+  if (header.arcs < 0 || header.states < 0 || header.arcs > largest || header.states > largest ||
       size != static_cast<int64_t>(sizeof(header)) + 4 * header.words()) {
     fail("is not of the size that its header says");
   }
   check_lm_size(path.string(), header.arcs, header.states, memory_limit);
   const at::Tensor words = at::empty({header.words()}, at::kInt);
-  in.read(static_cast<char*>(words.mutable_data_ptr()),
-          static_cast<std::streamsize>(words.nbytes()));
-  if (!in || digest(sha256(bytes_of(words))) != header.arrays) fail("is damaged");
-  return {unpack(words, header.arcs, header.states), vocabulary, header.order};
+  std::memcpy(words.mutable_data_ptr(), bytes.data() + sizeof(header), words.nbytes());
+  if (digest(sha256(bytes_of(words))) != header.arrays) fail("is damaged");
+  NgramArrays arrays = unpack(words, header.arcs, header.states);
+  const std::string problem = unsoundness(arrays, vocabulary, header.order);
+  if (!problem.empty()) fail(problem);
+  return {std::move(arrays), vocabulary, header.order};
 }
 
 void write_binary_lm(const NgramLm& lm, const std::filesystem::path& path,

@@ -15,8 +15,10 @@ std::filesystem::path binary_copy_of(const std::filesystem::path& arpa);
 bool is_binary_lm(const std::filesystem::path& path);
 
 /// Onto the CPU, with the weight of unknown tokens as it stands in the source. Throws UserError
-/// when the file is damaged, of another version, made for another vocabulary, of another source
-/// than that with this SHA-256 (unless empty), or larger than `memory_limit` (bytes; 0: none).
+/// when the file is damaged, of another version, made for another vocabulary, larger than
+/// `memory_limit` (bytes; 0: none), or unsound: an index out of bounds, a weight that is none, a
+/// back-off that goes round. A copy of an ARPA file must be of that with `source_sha256`; empty for
+/// a file that the user names.
 NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
                        const std::string& source_sha256, int64_t memory_limit);
 

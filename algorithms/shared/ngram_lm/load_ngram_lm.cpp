@@ -13,22 +13,29 @@
 namespace rtfx {
 namespace {
 
+void notice(const std::string& text) { fmt::print(stderr, "rtfx: notice: {}\n", text); }
+
 NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary,
                            int64_t memory_limit) {
   const std::filesystem::path copy = binary_copy_of(path);
   const std::string checksum = sha256_file(path);
-  if (is_binary_lm(copy)) {
+  std::string unusable;
+  std::error_code error;
+  if (std::filesystem::exists(copy, error)) {
     try {
       return read_binary_lm(copy, vocabulary, checksum, memory_limit);
-    } catch (const UserError&) {
-      // Of an earlier file, or damaged: what follows replaces it, or says what is wrong.
+    } catch (const UserError& e) {
+      unusable = e.what();
     }
   }
+  // First, for it may find the fault in the ARPA file: then the copy stays as it is.
   NgramLm lm = build_from_arpa(path, vocabulary, memory_limit);
+  if (!unusable.empty())
+    notice(fmt::format("the copy of {} is made again: {}", path.string(), unusable));
   try {
     write_binary_lm(lm, copy, checksum);
   } catch (const UserError& e) {
-    fmt::print(stderr, "rtfx: notice: {}\n", e.what());
+    notice(e.what());
   }
   return lm;
 }

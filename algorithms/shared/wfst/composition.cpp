@@ -10,7 +10,6 @@
 #include <fst/script/minimize.h>
 #include <fst/vector-fst.h>
 
-#include <memory>
 #include <stdexcept>
 
 namespace rtfx {
@@ -85,12 +84,6 @@ TransducerArcs determinize_and_minimize(const TransducerArcs& t) {
   fst::Decode(least, labels);
   fst::ArcSort(least, fst::ILabelCompare<StdArc>());
   return from_fst(*least);
-}
-
-TransducerArcs read_openfst(const std::string& path) {
-  const std::unique_ptr<const fst::Fst<StdArc>> f(fst::Fst<StdArc>::Read(path));
-  if (!f) throw std::runtime_error("no file of OpenFst with tropical weights");
-  return from_fst(StdFst(*f));
 }
 
 }  // namespace rtfx

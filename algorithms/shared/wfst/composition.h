@@ -4,8 +4,6 @@
 // C++17, as its source is: OpenFst 1.7.9, the one of Debian 12 and Ubuntu 24.04, is not C++20.
 #pragma once
 
-#include <string>
-
 #include "algorithms/shared/wfst/transducer_arcs.h"
 
 namespace rtfx {
@@ -18,9 +16,5 @@ TransducerArcs compose(const TransducerArcs& left, const TransducerArcs& right);
 /// and states that are equal so are merged. The result is sorted by input label.
 /// `t` must be functional and have the twins property: what disambiguation symbols are for.
 TransducerArcs determinize_and_minimize(const TransducerArcs& t);
-
-/// A file of OpenFst with tropical weights (StdArc), of type vector or const. Throws
-/// std::runtime_error where it cannot be read.
-TransducerArcs read_openfst(const std::string& path);
 
 }  // namespace rtfx

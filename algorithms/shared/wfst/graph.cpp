@@ -189,7 +189,8 @@ void WfstGraph::check(const std::string& where) {
     require(std::isfinite(a.cost), "has a cost that is not finite");
   }
   for (int32_t s = 0; s < g.states; ++s)
-    require(!std::isnan(g.final_cost[s]), "has a final cost that is NaN");
+    require(g.final_cost[s] > -std::numeric_limits<float>::infinity(),
+            "has a final cost that is none");  // neither is NaN
 
   // There is no cycle of non-emitting arcs if all states go when those that no such arc leads to
   // are taken away, again and again.

@@ -10,6 +10,7 @@
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/lexicon.h"
+#include "algorithms/shared/wfst/openfst_file.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text_lines.h"
@@ -109,7 +110,7 @@ namespace {
 
 /// words[i]: the word with id i + 1; ids without a word are "".
 std::vector<std::string> read_word_table(const std::filesystem::path& path) {
-  constexpr int32_t kMost = 1 << 28;
+  constexpr int32_t kMost = 1 << 22;  // more than any language writes down
   std::vector<std::string> words;
   TextLines lines(path);
   std::string_view line;
@@ -120,7 +121,7 @@ std::vector<std::string> read_word_table(const std::filesystem::path& path) {
     if (space != line.npos && std::from_chars(line.data() + space + 1, end, id).ptr != end) id = -1;
     if (id < 0 || id > kMost) {
       throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
-                      fmt::format("'{}' is no word and its id", line),
+                      fmt::format("'{}' is no word and its id, at most {}", line, kMost),
                       "give the table of the graph's output labels");
     }
     if (id == 0) continue;  // epsilon
@@ -134,14 +135,9 @@ std::vector<std::string> read_word_table(const std::filesystem::path& path) {
 
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
                        const std::filesystem::path& word_table) {
-  TransducerArcs tlg;
-  try {
-    tlg = read_openfst(openfst.string());
-  } catch (const std::runtime_error& error) {
-    throw UserError(openfst.string(), error.what(), "give a graph of OpenFst or Kaldi");
-  }
-  return WfstGraph::from(tlg, static_cast<int32_t>(tokenizer.size()), read_word_table(word_table),
-                         "imported", tokenizer_checksum(tokenizer), openfst.string());
+  return WfstGraph::from(read_openfst(openfst), static_cast<int32_t>(tokenizer.size()),
+                         read_word_table(word_table), "imported", tokenizer_checksum(tokenizer),
+                         openfst.string());
 }
 
 }  // namespace rtfx

@@ -7,6 +7,7 @@
 
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
+#include "tests/support/gzip.h"
 #include "tests/support/ngram_table.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -70,6 +71,7 @@ TEST_F(BadLanguageModel, WrongLines) {
   EXPECT_HAS(after("-0.1\td e", "0.1\td e"), "'0.1' is no log10 probability");
   EXPECT_HAS(after("-0.1\td e", "nan\td e"), "'nan' is no log10 probability");
   EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\tinf"), "'inf' is no log10 back-off weight");
+  EXPECT_HAS(after("-0.5\td\t-0.3", "-0.5\td\t3e38"), "'3e38' is no log10 back-off weight");
 }
 
 TEST_F(BadLanguageModel, TokensThatDoNotMatch) {
@@ -118,6 +120,14 @@ TEST_F(BadLanguageModel, FilesThatCannotBeRead) {
   // A gzip header, and nothing behind it.
   EXPECT_HAS(load(write("cut.arpa.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10))),
              "cut.arpa.gz");
+  // Cut in its last bytes, libarchive has nothing to say about it.
+  const std::string whole = gzip("\\data\\\nngram 1=1\n");
+  EXPECT_HAS(load(write("end.arpa.gz", whole.substr(0, whole.size() - 4))), "end.arpa.gz");
+}
+
+TEST_F(BadLanguageModel, ALineWithoutEndDoesNotFillTheMemory) {
+  const auto file = write("zeros.arpa.gz", gzip(std::string(65 << 20, '\0')));
+  EXPECT_HAS(user_error([&] { load_ngram_lm(file, 4, {}); }), "a line of more than 64 MiB");
 }
 
 }  // namespace

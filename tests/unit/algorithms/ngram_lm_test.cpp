@@ -171,6 +171,12 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   flipped[bytes.size() - 5] ^= 1;
   write("lm.arpa.ngpulm", flipped);
   EXPECT_HAS(complaint(), "damaged");
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
+  EXPECT_HAS(testing::internal::GetCapturedStderr(),
+             "lm.arpa is made again: " + copy.string() + ": is damaged\n");
+  EXPECT_EQ(complaint(), "(no UserError)");
+  write("lm.arpa.ngpulm", "");  // not even its first bytes
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.cache = true}), lm));
   EXPECT_EQ(complaint(), "(no UserError)");
 
@@ -186,6 +192,58 @@ TEST_F(NgramFiles, ADamagedBinaryCopyIsRefusedAndReplaced) {
   EXPECT_HAS(user_error([&] { load_ngram_lm(copy, 10, {}); }),
              "9 tokens, the acoustic model has 10");
   EXPECT_HAS(user_error([&] { load_ngram_lm(copy, 9, {.memory_limit = 100}); }), "MiB");
+}
+
+/// One value of the worked example's arrays is another, the checksum is right.
+struct Unsound {
+  const char* problem;
+  at::Tensor NgramArrays::*array;
+  std::vector<int64_t> place;
+  double value;
+};
+
+TEST_F(NgramFiles, AnUnsoundBinaryModelIsRefused) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // States: 0, 1 (<s>), 2 and 3 (tokens 0 and 1), and so on; arcs 0..3 are those of state 0.
+  const std::vector<Unsound> cases = {
+      {"state 1 has a context of an impossible length", &NgramArrays::context, {1}, 0},
+      {"state 3 has a context of an impossible length", &NgramArrays::context, {3}, 3},
+      {"state 2 backs off to a context that is not", &NgramArrays::backoff_to, {2}, 2},
+      {"state 2 backs off to a context that is not", &NgramArrays::backoff_to, {2}, 1 << 30},
+      {"state 0 backs off to a context that is not", &NgramArrays::backoff_to, {0}, 1},
+      {"state 1 has a back-off weight", &NgramArrays::backoff_weight, {1}, kInfinity},
+      {"state 0 has a back-off weight", &NgramArrays::backoff_weight, {0}, 1},
+      {"state 2 has a weight for its end", &NgramArrays::final_weight, {2}, kNan},
+      {"state 0 has not one arc for each token", &NgramArrays::state_arcs, {0, 1}, 3},
+      {"state 1 has arcs out of bounds", &NgramArrays::state_arcs, {1, 1}, 1000},
+      {"state 2 has arcs out of bounds", &NgramArrays::state_arcs, {2, 0}, -7},
+      {"state 0 has arcs whose tokens", &NgramArrays::arc_label, {1}, 0},
+      {"state 0 has arcs whose tokens", &NgramArrays::arc_label, {3}, 4},
+      {"state 0 has an arc to a state", &NgramArrays::arc_to, {1}, -1},
+      {"state 0 has an arc whose weight", &NgramArrays::arc_weight, {1}, kNan}};
+  for (const Unsound& bad : cases) {
+    NgramLm lm = load_ngram_lm(kTwoGram, 4, {});
+    at::Tensor cell = lm.arrays().*bad.array;
+    for (const int64_t i : bad.place) cell = cell[i];
+    cell.fill_(bad.value);
+    write_binary_lm(lm, path("bad.ngpulm"), "");
+    EXPECT_HAS(user_error([&] { load_ngram_lm(path("bad.ngpulm"), 4, {}); }), bad.problem);
+  }
+  const NgramLm lm = load_ngram_lm(kTwoGram, 4, {});
+  NgramArrays longer = lm.arrays();
+  for (auto array : {&NgramArrays::arc_to, &NgramArrays::arc_label, &NgramArrays::arc_weight})
+    longer.*array = at::cat({longer.*array, (longer.*array).narrow(0, 0, 1)});
+  write_binary_lm(NgramLm(longer, 4, 2), path("bad.ngpulm"), "");
+  EXPECT_HAS(user_error([&] { load_ngram_lm(path("bad.ngpulm"), 4, {}); }), "belongs to no state");
+}
+
+TEST_F(NgramFiles, AnOrderThatNoModelHasIsRefused) {
+  write_binary_lm(load_ngram_lm(kTwoGram, 4, {}), path("lm.ngpulm"), "");
+  std::fstream file(path("lm.ngpulm"), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(12).put(99);
+  file.close();
+  EXPECT_HAS(user_error([&] { load_ngram_lm(path("lm.ngpulm"), 4, {}); }), "order 99");
 }
 
 }  // namespace

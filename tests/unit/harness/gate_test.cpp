@@ -76,26 +76,31 @@ class GateTest : public test::TempFolder {
   }
 
   static json record(const std::string& decoder, int round, double decode) {
-    json fields = {{"kind", "run"},
-                   {"provenance_id", "p"},
-                   {"case", "m/d/" + decoder + "/b1/fp32"},
-                   {"result_key", decoder},
-                   {"round", round},
-                   {"model", {{"id", "m"}}},
-                   {"dataset", {{"id", "d"}}},
-                   {"decoder", {{"id", decoder}, {"exactness", "exact"}}},
-                   {"batch", {{"by", "count"}, {"size", 1}}},
-                   {"dtype", "fp32"},
-                   {"metrics",
-                    {{"rtfx.total", kAudio / (decode + 1)},
-                     {"rtfx.encode_decode", nullptr},
-                     {"rtfx.decode", kAudio / decode},
-                     {"share.decode", decode / (decode + 1)}}},
-                   {"wer", {{"normalizer", "none"}, {"version", 1}, {"wer", 0.1}}},
-                   {"exactness", nullptr},
-                   {"deterministic", true},
-                   {"hypotheses_sha256", "h"},
-                   {"tokens_sha256", "t"}};
+    json fields = {
+        {"kind", "run"},
+        {"provenance_id", "p"},
+        {"case", "m/d/" + decoder + "/b1/fp32"},
+        {"result_key", decoder},
+        {"round", round},
+        {"model", {{"id", "m"}}},
+        {"dataset", {{"id", "d"}, {"utterances", 10}, {"audio_seconds", kAudio}}},
+        {"decoder",
+         {{"id", decoder}, {"name", decoder}, {"head", "transducer"}, {"exactness", "exact"}}},
+        {"batch", {{"by", "count"}, {"size", 1}}},
+        {"dtype", "fp32"},
+        {"device", "cpu"},
+        {"regions", {{"decode", {{"host_seconds", decode}}}}},
+        {"total_seconds", decode + 1},
+        {"metrics",
+         {{"rtfx.total", kAudio / (decode + 1)},
+          {"rtfx.encode_decode", nullptr},
+          {"rtfx.decode", kAudio / decode},
+          {"share.decode", decode / (decode + 1)}}},
+        {"wer", {{"normalizer", "none"}, {"version", 1}, {"wer", 0.1}}},
+        {"exactness", nullptr},
+        {"deterministic", true},
+        {"hypotheses_sha256", "h"},
+        {"tokens_sha256", "t"}};
     if (decoder.ends_with(".aa")) fields["decoder"]["control_of"] = "frame";
     return fields;
   }

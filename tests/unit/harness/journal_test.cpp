@@ -45,7 +45,8 @@ TEST_F(JournalTest, TornLastLineIsIgnoredThenCutOff) {
 
 TEST_F(JournalTest, DamageInTheMiddleIsNamedWithItsLine) {
   write("run/journal.jsonl", "{\"a\":1}\n{\"b\":\n{\"c\":3}\n");
-  EXPECT_HAS(user_error([&] { read_journal(file()); }), "journal.jsonl:2: not a JSON object");
+  EXPECT_HAS(user_error([&] { read_journal(file()); }),
+             "journal.jsonl:2: not JSON: line 1, column 6");
 }
 
 TEST_F(JournalTest, EarlierRunsAreNeverOverwritten) {
