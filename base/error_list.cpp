@@ -1,5 +1,7 @@
 #include "base/error_list.h"
 
+#include <utility>
+
 namespace rtfx {
 namespace {
 
@@ -11,7 +13,8 @@ std::string lines_of(const std::vector<UserError>& errors) {
 
 }  // namespace
 
-UserErrors::UserErrors(std::vector<UserError> all) : UserError("", lines_of(all)), all_(all) {}
+UserErrors::UserErrors(std::vector<UserError> all)
+    : UserError("", lines_of(all)), all_(std::move(all)) {}
 
 void ErrorList::add(const UserError& error) {
   if (const auto* several = dynamic_cast<const UserErrors*>(&error)) {
