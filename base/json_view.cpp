@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/error_list.h"
 
 namespace rtfx {
 
@@ -23,11 +23,12 @@ void JsonView::fail(const std::string& allowed) const {
 
 void JsonView::check_keys(const std::vector<std::string>& allowed, const char* kind) const {
   if (!value_->is_object()) fail("a JSON object");
+  ErrorList errors;
   for (const auto& [key, value] : value_->items()) {
-    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
-      throw unknown_name(child(key, value).where(), kind, key, allowed);
-    }
+    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end())
+      errors.add(unknown_name(child(key, value).where(), kind, key, allowed));
   }
+  errors.throw_any();
 }
 
 std::optional<JsonView> JsonView::find(const std::string& key) const {

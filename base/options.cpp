@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace rtfx {
 namespace {
@@ -51,7 +52,7 @@ void silence_notices() {
 void notice_once(std::string_view where, const std::string& text) {
   const std::lock_guard lock(notices_mutex);
   if (notices_given.insert(text).second && !notices_silent)
-    fmt::print(stderr, "rtfx: {}: {}\n", where, text);
+    fmt::print(stderr, "rtfx: {}: {}\n", printable(where), printable(text));
 }
 
 json with_present_names(json object, std::string_view where,

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error_list.h"
 #include "base/json_view.h"
 
 namespace rtfx {
@@ -175,20 +176,26 @@ struct OptionTable {
     return object.is_null() ? Options() : fill(JsonView(object, std::string(where)));
   }
 
-  /// Leaves what is not given as it is.
+  /// Leaves what is not given as it is. Throws the errors of all fields, once those without have
+  /// been set.
   void fill_into(Options& options, const JsonView& given) const {
     std::vector<std::string> names;
     for (const auto& field : fields) names.push_back(field.name);
     const nlohmann::json present = with_present_names(given.value(), given.where(), info());
     const JsonView view(present, given.where());
-    view.check_keys(names, kind);
+    ErrorList errors;
+    errors.run([&] { view.check_keys(names, kind); });
     for (const auto& field : fields) {
-      if (const auto value = view.find(field.name)) {
-        field.set(options, *value);
-      } else if (field.is_required) {
-        view.at(field.name);
-      }
+      if (!view.value().is_object()) break;
+      errors.run([&] {
+        if (const auto value = view.find(field.name)) {
+          field.set(options, *value);
+        } else if (field.is_required) {
+          view.at(field.name);
+        }
+      });
     }
+    errors.throw_any();
   }
 
   nlohmann::json resolved(const Options& options) const {
@@ -259,7 +266,9 @@ template <class Value, class Read>
 auto list_reader(Read read) {
   return [read](const JsonView& v) {
     std::vector<Value> list;
-    for (const JsonView& one : v.elements()) list.push_back(read(one));
+    ErrorList errors;
+    for (const JsonView& one : v.elements()) errors.run([&] { list.push_back(read(one)); });
+    errors.throw_any();
     return list;
   };
 }

@@ -1,12 +1,11 @@
 """Word error rate and RTFx over the beam size, for each beam search with and without LM."""
 
 from journal import panels
-from matplotlib.ticker import NullLocator
-from options import arm, by_batch, option, rtfx, wer_percent
-from style import main, number_log_scale
+from options import arm, by_batch, option, rtfx_spread, wer_percent
+from style import log_scale, main, size_axis
 from sweep import draw_lines, lines_over
 
-MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx}
+MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx_spread}
 
 
 def draw(cases, width):
@@ -16,14 +15,10 @@ def draw(cases, width):
         for title, group in by_batch(panels(cases)).items()
     }
     figure, axes = draw_lines(groups, MEASURES, "beam size", width)
-    beams = sorted({option(case, "beam_size") for case in cases})
     for row in axes:
         for cell in row:
-            cell.set_xscale("log", base=2)
-            cell.set_xticks(beams, [f"{beam:g}" for beam in beams])
-            cell.xaxis.set_minor_locator(NullLocator())
-        row[1].set_yscale("log")
-        number_log_scale(row[1].yaxis)
+            size_axis(cell, [option(case, "beam_size") for case in cases])
+        log_scale(row[1], "y")
     return figure
 
 

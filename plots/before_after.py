@@ -6,12 +6,12 @@ all of a build's runs), and how far runs of the same build lie apart (A/A: the l
 A change that is within that ratio is none.
 """
 
-import argparse
 import math
 from itertools import combinations
-from pathlib import Path
 
+from escape import markdown
 from journal import read_journal
+from script import OneLineParser, file_of, run_script
 
 
 def seconds_per_second(path):
@@ -49,7 +49,7 @@ def table(before, after):
     if not found:
         raise SystemExit("before_after: the runs have no case in common")
     for case, ratio, noise in found:
-        lines.append(f"| {case} | {ratio:.3f} | {noise:.3f} | {judged(ratio, noise)} |")
+        lines.append(f"| {markdown(case)} | {ratio:.3f} | {noise:.3f} | {judged(ratio, noise)} |")
     mean = math.exp(sum(math.log(ratio) for _, ratio, _ in found) / len(found))
     noises = sorted(noise for *_, noise in found)
     lines.append(f"| geometric mean; median A/A | {mean:.3f} | {noises[len(noises) // 2]:.3f} | |")
@@ -57,9 +57,9 @@ def table(before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = OneLineParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="before, after, before, after, ...")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
     options = parser.parse_args()
     if len(options.runs) < 4 or len(options.runs) % 2:
         parser.error("give at least two runs of each build, in turns")
@@ -72,4 +72,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -90,6 +90,8 @@ def value_of(case, metric):
     """The metric of one case; None without a result. Speed-ups need two: speed_up()."""
     if case is None or case.failure or not case.rounds:
         return None
+    if not case.has_words and not metric.endswith(".total"):
+        return None
     if metric == "wer":
         wer = (case.last.get("wer") or {}).get("wer")
         return None if wer is None else 100 * wer

@@ -5,7 +5,7 @@ from math import cos, radians, sin
 from journal import panels
 from matplotlib.patches import Patch
 from options import by_batch
-from style import BLUE, GREY, NARROW, ORANGE, legend, main, new_figure, text_on
+from style import BLUE, GREY, HATCHED, HATCHES, NARROW, ORANGE, legend, main, new_figure, text_on
 
 PARTS = {
     "encoder": (BLUE, ["encoder"]),
@@ -37,9 +37,15 @@ def draw(cases, width):
         if title:
             cells[0].text(0, 1.3, title, transform=cells[0].transAxes, fontsize=9.5,
                           fontweight="bold")  # fmt: skip
-    handles = [Patch(color=colour) for colour, _ in PARTS.values()]
-    legend(figure, handles, list(PARTS), 0.7 * width)
+    sums = map(sum, zip(*map(seconds_of, cases)))
+    shown = {name: style_of(name) for name, seconds in zip(PARTS, sums) if seconds > 0}
+    legend(figure, [Patch(**style) for style in shown.values()], list(shown), 0.7 * width)
     return figure
+
+
+def style_of(part):
+    """Colour and hatching."""
+    return {"facecolor": PARTS[part][0], "hatch": HATCHES[list(PARTS).index(part)], **HATCHED}
 
 
 def draw_case(cell, case):
@@ -52,6 +58,8 @@ def draw_case(cell, case):
         counterclock=False,
         wedgeprops={"width": 0.5},
     )
+    for wedge, part in zip(rings[0], PARTS):
+        wedge.set(hatch=style_of(part)["hatch"], **HATCHED)
     for wedge, share, colour in zip(rings[0], seconds, colours):
         share /= sum(seconds)
         if share >= 0.08:

@@ -4,6 +4,8 @@ from journal import panels
 from style import (
     BAR,
     BLUE,
+    HATCHED,
+    HATCHES,
     ORANGE,
     SKY,
     VERMILION,
@@ -57,7 +59,8 @@ def draw_case(cell, row, case, handles):
         count = grades.get(grade, 0)
         if not count:
             continue
-        bars = cell.barh(row, count, 0.78, left=left, color=colour)
+        hatch = HATCHES[list(COLOURS).index(grade)]
+        bars = cell.barh(row, count, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
         handles.setdefault(grade, bars)
         if count >= 0.05 * total:
             cell.text(
@@ -68,6 +71,7 @@ def draw_case(cell, row, case, handles):
                 va="center",
                 fontsize=7.5,
                 color=text_on(colour),
+                bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
             )
         left += count
 

@@ -10,6 +10,8 @@ from matplotlib.lines import Line2D
 from style import (
     BAR,
     BLUE,
+    HATCHED,
+    HATCHES,
     SKY,
     VERMILION,
     duration,
@@ -80,8 +82,8 @@ def draw_case(cell, row, region, handles):
     starved = 100 * region.get("gpu.starved", 1 - region["gpu.busy_with_copies"])
     shares = [busy, with_copies - busy, 100 - with_copies - starved, starved]
     left = 0.0
-    for (label, colour), share in zip(PARTS.items(), shares):
-        bars = cell.barh(row, share, 0.78, left=left, color=colour)
+    for (label, colour), hatch, share in zip(PARTS.items(), HATCHES, shares):
+        bars = cell.barh(row, share, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
         if share >= 0.05:
             handles.setdefault(label, bars)
         if share >= 9:
@@ -93,6 +95,7 @@ def draw_case(cell, row, region, handles):
                 va="center",
                 fontsize=7.5,
                 color=text_on(colour),
+                bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
             )
         left += share
     if region["gpu.idle_launch"] is not None:

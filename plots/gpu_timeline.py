@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from journal import REGIONS
 from matplotlib.patches import Patch
-from region_share import COLOURS
+from region_share import part_style
 from style import FAINT, INK, NARROW, duration, legend, name_rows, new_figure, note_behind
 from timeline import busy_share, main
 
@@ -44,7 +44,7 @@ def draw(laps, width):
         cell.grid(False)
         cell.set_title(title)
     axes[-1, 0].set_xlabel("share of the pass (%); right: its length, profiler included")
-    handles = {name: Patch(color=COLOURS[name]) for name in REGIONS if name in shown}
+    handles = {name: Patch(**part_style(name)) for name in REGIONS if name in shown}
     if any(lap.has_device for lap in laps):
         handles["a kernel runs"] = Patch(color=INK)
     if any(lap.known_until < lap.end for lap in laps):
@@ -59,7 +59,7 @@ def draw_regions(cell, row, lap, shown):
             (100 * begin / lap.end, 100 * (end - begin) / lap.end) for begin, end in lap.spans(name)
         ]
         if spans:
-            cell.broken_barh(spans, (row - 0.42, 0.26), color=COLOURS[name], linewidth=0)
+            cell.broken_barh(spans, (row - 0.42, 0.26), **part_style(name))
             shown.add(name)
     note_behind(cell, row, duration(lap.end / 1e6))
 

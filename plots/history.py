@@ -3,8 +3,7 @@
 from journal import panels
 from matplotlib.ticker import MaxNLocator
 from options import by_batch
-from style import NARROW, SERIES, legend, new_figure
-from sweep import MARKERS
+from style import NARROW, legend, new_figure, series_style
 
 MEASURES = {
     "rtfx.total": "RTFx total (s of audio per s)",
@@ -66,7 +65,7 @@ def draw_line(cell, points, measure, times, i):
     # Lines of several decoders at one revision stand beside each other.
     xs = [order.index(point["started"]) + 0.06 * (i % 7 - 3) for point in points]
     values = [value_of(point, measure) for point in points]
-    style = {"color": SERIES[i % len(SERIES)], "marker": MARKERS[i % len(MARKERS)]}
+    style = series_style(i)
     (line,) = cell.plot(xs, [v for v, _, _ in values], markersize=3.5, linewidth=1.1, **style)
     cell.vlines(xs, [low for _, low, _ in values], [high for _, _, high in values],
                 color=style["color"], linewidth=0.8)  # fmt: skip

@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from escape import printable, printable_json
+
 # What means and grades are is the program's to say, so that no figure differs from its tables.
 PROGRAM = os.environ.get("RTFX_BIN", Path(__file__).parents[1] / "build/release/rtfx")
 
@@ -23,6 +25,7 @@ class Case:
     first_difference: dict | None = None
     deterministic: bool = True
     noisy: bool = False
+    marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3": to be read with the figures
     metrics: dict = field(default_factory=dict)  # {name: {"mean", "sd"}} over rounds
     regions: dict = field(default_factory=dict)  # {name: mean host seconds}
     is_stand_in_data: bool = False  # the set was absent, and its fallback decoded
@@ -105,10 +108,10 @@ def read_records(path):
         if not line:
             continue
         try:
-            records.append(json.loads(line))
+            records.append(printable_json(json.loads(line)))
         except json.JSONDecodeError as error:
             if number < len(lines):
-                raise SystemExit(f"{path}:{number}: not a JSON object ({error})") from None
+                raise SystemExit(f"{printable(path)}:{number}: not a JSON object ({error})") from None
     return records
 
 
@@ -118,15 +121,15 @@ def read_journal(path):
     if path.is_dir():
         path = path / "journal.jsonl"
     if not path.is_file():
-        raise SystemExit(f"{path}: no journal there; give the folder of a run")
+        raise SystemExit(f"{printable(path)}: no journal there; give the folder of a run")
     try:
         command = [PROGRAM, "summary", path]
         summary = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:
         raise SystemExit(f"{PROGRAM}: no such program; `make build`, or set RTFX_BIN") from None
     except subprocess.CalledProcessError as error:
-        raise SystemExit(f"{path}: {error.stderr.strip()}") from None
-    summary = json.loads(summary)
+        raise SystemExit(error.stderr.strip()) from None
+    summary = printable_json(json.loads(summary))
     cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
     provenances = summary["provenances"]
     stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}

@@ -36,6 +36,11 @@ def rtfx(case):
     return case.metric("rtfx.total")[0]
 
 
+def rtfx_spread(case):
+    """Mean and standard deviation over rounds."""
+    return case.metric("rtfx.total")
+
+
 def by_batch(groups):
     """panels() with the batch size in the title too."""
     return {

@@ -10,8 +10,10 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import escape
 from cells import METRICS, agreement, digits_of, find_case, our_value, same_settings
 from journal import read_journal
+from script import OneLineParser, file_of, run_script
 
 SYNTHETIC = "random encoder + stand-in decoder"
 STAND_IN = "stand-in data"
@@ -38,7 +40,7 @@ def our_weights(models):
     for m in models:
         size = f"{m['kind']}, {m['parameters'] / 1e6:.1f} M parameters"
         if m.get("weights") == "synthetic":
-            size += f": {SYNTHETIC}"
+            size += f": {SYNTHETIC} {Path(m['stand_in']).name}" if m.get("stand_in") else f": {SYNTHETIC}"
         texts.append(f"{m['id']} ({size})")
     return "; ".join(texts)
 
@@ -83,8 +85,7 @@ def remark_of(case, *first):
                 *first,
                 case.grade if case.grade != "baseline" else "",
                 "approximate" if case.is_approximate else "",
-                "OVERLOADED: the queue grew" if not case.last.get("stable", True) else "",
-                "NOISY" if case.noisy else "",
+                *case.marks,
                 SYNTHETIC if case.is_synthetic else "",
                 STAND_IN if case.is_stand_in_data else "",
             ],
@@ -195,14 +196,14 @@ def setting_rows(table, journal):
 
 def markdown(table, journal):
     def row(texts):
-        return f"| {' | '.join(text.replace('|', '/') for text in texts)} |"
+        return f"| {' | '.join(map(escape.markdown, texts))} |"
 
     paper = table["paper"]
     yield f"# {paper['title']}: ours beside the published figures"
     yield ""
-    yield f"{paper['reference']}. Journal: `{journal.path.name}`, {journal.provenance['started']}."
+    yield f"{paper['reference']}. Journal: {escape.markdown(journal.path.name)}, {journal.provenance['started']}."
     for text in stamps(journal):
-        yield from ("", f"**{text}**")
+        yield from ("", f"**{escape.markdown(text)}**")
     yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
     yield from map(row, setting_rows(table, journal))
     yield ""
@@ -213,28 +214,22 @@ def markdown(table, journal):
         yield from map(row, section.rows)
 
 
-def escaped(text):
-    for character in "&%_#$":
-        text = text.replace(character, "\\" + character)
-    return text.replace("–", "--")
-
-
 def latex(table, journal):
     """Tables for \\input into an article; needs no package."""
 
     def row(texts):
-        return " & ".join(map(escaped, texts)) + r" \\"
+        return " & ".join(map(escape.latex, texts)) + r" \\"
 
     paper = table["paper"]
-    yield f"% {paper['title']} ({paper['reference']}); journal {journal.path.name}"
+    yield f"% {paper['title']} ({paper['reference']}); journal {escape.printable(journal.path.name)}"
     for text in stamps(journal):
-        yield rf"\noindent\textbf{{{escaped(text)}}}\par"
+        yield rf"\noindent\textbf{{{escape.latex(text)}}}\par"
     yield from (r"\begin{tabular}{lp{0.35\textwidth}p{0.35\textwidth}}", r"\hline")
     yield from (row(["what differs", "ours", "paper"]), r"\hline")
     yield from map(row, setting_rows(table, journal))
     yield from (r"\hline", r"\end{tabular}")
     for section in sections(table, journal):
-        yield from ("", rf"\par\medskip\noindent\textbf{{{escaped(section.title)}}}\par")
+        yield from ("", rf"\par\medskip\noindent\textbf{{{escape.latex(section.title)}}}\par")
         yield from (r"\begin{tabular}{lllrrrrl}", r"\hline", row(HEADS), r"\hline")
         yield from map(row, section.rows)
         yield from (r"\hline", r"\end{tabular}")
@@ -251,13 +246,13 @@ def read_table(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("table", type=Path)
     parser.add_argument("journal", type=Path)
     parser.add_argument("--latex", action="store_true", help="write FILE.tex beside FILE.md")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
     arguments = parser.parse_args()
     table, journal = read_table(arguments.table), read_journal(arguments.journal)
     if not journal.provenance:
@@ -268,12 +263,12 @@ def main():
     text = "\n".join(markdown(table, journal)) + "\n"
     print(text)
     output.write_text(text, encoding="utf-8")
-    print(f"table: {output}")
+    print(f"table: {escape.printable(output)}")
     if arguments.latex:
         output = output.with_suffix(".tex")
         output.write_text("\n".join(latex(table, journal)) + "\n", encoding="utf-8")
-        print(f"table: {output}")
+        print(f"table: {escape.printable(output)}")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -1,11 +1,14 @@
 """Where the time goes: the share of each region in a pass, for every case."""
 
+from statistics import stdev
+
 from journal import REGIONS, panels
 from style import (
     BAR,
     BLUE,
     GREEN,
     GREY,
+    HATCHED,
     ORANGE,
     PURPLE,
     SKY,
@@ -18,6 +21,13 @@ from style import (
 )
 
 COLOURS = dict(zip(REGIONS, [GREY, SKY, BLUE, ORANGE, GREEN, PURPLE]))
+
+HATCHING = dict(zip(REGIONS, ["xxxx", "....", "", "////", "||||", "----"]))  # encoder: none
+
+
+def part_style(region):
+    """Colour and hatching of a region."""
+    return {"color": COLOURS[region], "hatch": HATCHING[region], **HATCHED}
 
 
 def draw(cases, width):
@@ -45,8 +55,9 @@ def draw_case(cell, row, case, handles):
     left = 0.0
     for region, value in seconds.items():
         share = 100 * value / total
-        bars = cell.barh(row, share, 0.78, left=left, color=COLOURS[region])
-        handles.setdefault(region, bars)
+        bars = cell.barh(row, share, 0.78, left=left, **part_style(region))
+        if share >= 0.05:
+            handles.setdefault(region, bars)
         if share >= 9:
             cell.text(
                 left + share / 2,
@@ -56,9 +67,12 @@ def draw_case(cell, row, case, handles):
                 va="center",
                 fontsize=7.5,
                 color=text_on(COLOURS[region]),
+                bbox={"facecolor": COLOURS[region], "edgecolor": "none", "pad": 1},
             )
         left += share
-    note_behind(cell, row, f"{total:.3g} s")
+    seconds = [round["total_seconds"] for round in case.rounds]
+    spread = f" ± {stdev(seconds):.1g}" if len(seconds) > 1 else ""
+    note_behind(cell, row, f"{total:.3g}{spread} s")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Standard input holds what the program says beside the journal (harness/report/re
 both sides where they differ, changes since a baseline run, and the history of earlier runs.
 """
 
-import argparse
 import html
 import json
 import sys
@@ -20,15 +19,17 @@ import markupsafe
 import region_share
 import rtfx_by_decoder
 import trade_off
+from escape import printable, printable_json
 from journal import read_journal
 from page_provenance import about, baseline_of
 from page_words import grouped
+from script import OneLineParser, file_of, run_script
 from style import NARROW, WIDE, inline_svg
 from timeline import read_trace
 
 FIGURES = [
     ("rtfx", "How fast?", rtfx_by_decoder.draw,
-     "RTFx: seconds of audio per second of work, mean over the measured rounds; the thin line is "
+     "RTFx: seconds of audio per second of work, mean over the measured rounds; the line is "
      "one standard deviation each way. Total: from samples to text. Decode: the decoder alone."),
     ("trade", "What does accuracy cost?", trade_off.draw,
      "Word error rate against total RTFx: to the right is faster, lower is better. The line joins "
@@ -103,12 +104,11 @@ def row_of(case):
     return {
         "case": case,
         "total": figure_of(case, "rtfx.total"),
-        "decode": figure_of(case, "rtfx.decode") if case.has_words else None,
+        "decode": figure_of(case, "rtfx.decode"),
         "wer": words_of(case),
         "boosted": boosted_of(case),
         "grade": "failed" if case.failure else case.grade,
         "style": "poor" if case.failure else GRADE_CLASS.get(case.grade, "plain"),
-        "noisy": case.noisy,
     }
 
 
@@ -124,28 +124,46 @@ def exactness_sentence(cases):
     )
 
 
-def speed_sentences(cases):
-    """For each model, the decoder that gains most on its baseline under equal conditions."""
+def interval_of(ratio):
+    if ratio["high"] is None:
+        return "one round: no interval"
+    return f"95 %: {ratio['low']:.2f} to {ratio['high']:.2f}"
+
+
+def speed_sentences(cases, speed_ups):
+    """For each model, the decoder that gains most on its baseline under equal conditions, with the
+    interval over rounds; `speed_ups` of the facts."""
+    named = {case.name: case for case in cases}
     best = {}
-    for case in cases:
-        baseline_id = case.worst_run and case.worst_run["exactness"]["baseline"]
-        if case.is_baseline or case.is_approximate or not baseline_id:
+    for gain in speed_ups:
+        case = named[gain["case"]]
+        if case.is_approximate or case.is_baseline:
             continue
-        twins = [
-            c
-            for c in cases
-            if c.decoder == baseline_id
-            and c.model == case.model
-            and (c.dataset, c.batch, c.dtype) == (case.dataset, case.batch, case.dtype)
-        ]
-        ours, theirs = (c.metric("rtfx.decode")[0] for c in (case, twins[0])) if twins else (0, 0)
-        if ours and theirs and ours / theirs > best.get(case.model, (0,))[0]:
-            best[case.model] = (ours / theirs, case, baseline_id)
-    for model, (ratio, case, baseline_id) in best.items():
+        known = best.get(case.model)
+        if known is None or gain["ratio"]["estimate"] > known["ratio"]["estimate"]:
+            best[case.model] = gain
+    for model, gain in best.items():
+        case = named[gain["case"]]
+        marks = "".join(f", {mark}" for mark in gain["marks"])
         yield (
-            f"{model}: {case.decoder} decodes {ratio:.2f} times as fast as {baseline_id} "
-            f"(batch {case.batch}, {case.dtype})."
+            f"{model}: {case.decoder} decodes {gain['ratio']['estimate']:.2f} times as fast as "
+            f"{gain['baseline']} (batch {case.batch}, {case.dtype}; {interval_of(gain['ratio'])}"
+            f"{marks})."
         )
+
+
+def noise_sentences(cases, cv_max):
+    """First what makes all that follows doubtful."""
+    noisy = sum(case.noisy for case in cases)
+    if not noisy:
+        return [], []
+    text = (
+        f"{noisy} of {len(cases)} cases vary by more than {100 * cv_max:g} % (sd of the total "
+        "RTFx): NOISY in the table."
+    )
+    if noisy * 2 <= len(cases):
+        return [], [text]
+    return [f"Most figures of this run are doubtful: {text} Measure again on a quiet machine."], []
 
 
 def by_model(cases):
@@ -210,13 +228,9 @@ def render(journal, profile, facts):
     provenance = journal.provenance
     cv_max = provenance.get("config", {}).get("protocol", {}).get("cv_max", 0.05)
     rows = [row_of(case) for case in cases]
-    sentences = [*speed_sentences(cases), exactness_sentence(cases)]
-    noisy = sum(row["noisy"] for row in rows)
-    if noisy:
-        sentences.append(
-            f"{noisy} of {len(rows)} cases vary by more than {100 * cv_max:g} % "
-            "(sd of the total RTFx): NOISY in the table."
-        )
+    warnings, remarks = noise_sentences(cases, cv_max)
+    speeds = speed_sentences(cases, facts["speed_ups"])
+    sentences = [*speeds, exactness_sentence(cases), *remarks]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -227,6 +241,7 @@ def render(journal, profile, facts):
     environment.filters["breakable"] = breakable
     return environment.get_template("report.html.j2").render(
         provenance=provenance,
+        warnings=warnings,
         sentences=sentences,
         rows=rows,
         figures=dict(figures(cases, profile, facts)),
@@ -241,20 +256,20 @@ def render(journal, profile, facts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = OneLineParser(description=__doc__.splitlines()[0])
     parser.add_argument("journal", type=Path)
     parser.add_argument("--profile", type=Path, help="profile.jsonl or its folder")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=file_of("html", "htm"), help="file.html")
     arguments = parser.parse_args()
     journal = read_journal(arguments.journal)
     profile = arguments.profile or journal.path.parent
     if not profile.exists():
-        raise SystemExit(f"{profile}: no profile there")
+        raise SystemExit(f"{printable(profile)}: no profile there")
     name = "report.html" if journal.path.stem == "journal" else f"{journal.path.stem}.html"
     output = arguments.output or journal.path.with_name(name)
-    output.write_text(render(journal, profile, json.load(sys.stdin)), encoding="utf-8")
-    print(f"report: {output}")
+    output.write_text(render(journal, profile, printable_json(json.load(sys.stdin))), encoding="utf-8")
+    print(f"report: {printable(output)}")
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -15,7 +15,9 @@ import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from escape import markdown
 from journal import read_journal, read_records
+from script import OneLineParser, file_of, run_script
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Row:
 
     def cells(self, batches):
         times = [f"{1e3 * self.seconds[b]:.1f}" if b in self.seconds else "–" for b in batches]
-        return [self.name, *times, span(self.wers)]
+        return [markdown(self.name), *times, span(self.wers)]
 
 
 def span(values):
@@ -93,7 +95,7 @@ def table(key, rows, rival, pairs):
     model, dtype, audio = key
     batches = sorted({batch for row in rows for batch in row.seconds})
     lines = [
-        f"## {model}, {dtype}: {audio} s of audio",
+        f"## {markdown(model)}, {markdown(dtype)}: {audio} s of audio",
         "",
         "| decoding and d2h, ms | " + " | ".join(f"batch {batch}" for batch in batches) + " | WER % |",
         "|---|" + "--:|" * (len(batches) + 1),
@@ -101,17 +103,17 @@ def table(key, rows, rival, pairs):
     for row in rows:
         lines.append("| " + " | ".join(row.cells(batches)) + " |")
     for what, values in summary(rows, batches, rival, pairs):
-        lines.append(f"| **{what}** | " + " | ".join(f"**{text}**" for text in values) + " | |")
+        lines.append(f"| **{markdown(what)}** | " + " | ".join(f"**{text}**" for text in values) + " | |")
     return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = OneLineParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("journals", nargs="+", type=Path)
     parser.add_argument("--rival", nargs="+", type=Path, required=True)
     parser.add_argument("--pairs", nargs="+", default=[], metavar="OURS=THEIRS")
     parser.add_argument("--name", default="NeMo", help="the rival's name")
-    parser.add_argument("-o", "--output", type=Path, help="Markdown file")
+    parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
     arguments = parser.parse_args()
 
     pairs = [tuple(pair.split("=", 1)) for pair in arguments.pairs]
@@ -135,4 +137,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -1,14 +1,13 @@
 """RTFx over the batch size: in total and of decoding alone, a line for each decoder."""
 
 from journal import panels
-from matplotlib.ticker import NullLocator
-from options import rtfx
-from style import main, number_log_scale
+from options import rtfx_spread
+from style import log_scale, main, size_axis
 from sweep import draw_lines
 
 MEASURES = {
-    "RTFx total (s of audio per s)": rtfx,
-    "RTFx decode (s of audio per s)": lambda case: case.metric("rtfx.decode")[0],
+    "RTFx total (s of audio per s)": rtfx_spread,
+    "RTFx decode (s of audio per s)": lambda case: case.metric("rtfx.decode"),
 }
 
 
@@ -20,7 +19,7 @@ def lines(cases):
     """{decoder: [(batch size, case), ...] by size}."""
     found = {}
     for case in sorted(cases, key=size):
-        if case.has_words and all(value(case) for value in MEASURES.values()):
+        if case.has_words and all(value(case)[0] for value in MEASURES.values()):
             found.setdefault(case.decoder, []).append((size(case), case))
     return found
 
@@ -29,13 +28,9 @@ def draw(cases, width):
     cases = [case for case in cases if case.last["batch"]["by"] == "count"]
     groups = {title: lines(group) for title, group in panels(cases).items()}
     figure, axes = draw_lines(groups, MEASURES, "batch size (utterances)", width)
-    sizes = sorted({size(case) for case in cases})
     for cell in (cell for row in axes for cell in row):
-        cell.set_xscale("log", base=2)
-        cell.set_xticks(sizes, [f"{value:g}" for value in sizes])
-        cell.set_yscale("log")
-        number_log_scale(cell.yaxis)
-        cell.xaxis.set_minor_locator(NullLocator())
+        size_axis(cell, map(size, cases))
+        log_scale(cell, "y")
     return figure
 
 

@@ -1,8 +1,7 @@
 """RTFx by decoder: in total and of decoding alone, for each model and batch size."""
 
 from journal import panels
-from matplotlib.ticker import LogLocator, NullLocator
-from style import BAR, NARROW, SERIES, legend, main, name_rows, new_figure, short_number
+from style import BAR, FAINT, NARROW, legend, log_scale, main, name_rows, new_figure, series_style
 
 METRICS = {"rtfx.total": "RTFx total", "rtfx.decode": "RTFx decode"}
 
@@ -13,7 +12,6 @@ def draw(cases, width):
         return None
     groups = panels(cases)
     batches = list(dict.fromkeys(case.batch for case in cases))
-    colours = {batch: SERIES[i % len(SERIES)] for i, batch in enumerate(batches)}
     decoders = {t: list(dict.fromkeys(c.decoder for c in group)) for t, group in groups.items()}
     heights = [max(0.5, BAR * len(group)) for group in groups.values()]
     stacked = width <= NARROW
@@ -26,10 +24,12 @@ def draw(cases, width):
     for row, (title, group) in zip(cells, groups.items()):
         for cell, (metric, label) in zip(row, METRICS.items()):
             for batch in batches:
-                bars = draw_batch(cell, group, decoders[title], batches, batch, metric, colours)
-                if bars:
-                    handles.setdefault(batch, bars)
+                points = draw_batch(cell, group, decoders[title], batches, batch, metric)
+                if points:
+                    handles.setdefault(batch, points)
             name_rows(cell, decoders[title])
+            for row_end in range(len(decoders[title]) - 1):
+                cell.axhline(row_end + 0.5, color=FAINT, linewidth=0.5)
             if cell is not row[0] and not stacked:
                 cell.set_yticklabels([])
             scale(cell, group, metric)
@@ -40,47 +40,40 @@ def draw(cases, width):
     return figure
 
 
-def draw_batch(cell, group, decoders, batches, batch, metric, colours):
+def draw_batch(cell, group, decoders, batches, batch, metric):
+    """A point for each mean, with one standard deviation each way: on a logarithmic axis a bar
+    would have no beginning."""
     chosen = [case for case in group if case.batch == batch and case.metric(metric)[0]]
     if not chosen:
         return None
-    height = 0.8 / len(batches)
-    offset = (batches.index(batch) - (len(batches) - 1) / 2) * height
+    i = batches.index(batch)
+    offset = (i - (len(batches) - 1) / 2) * 0.8 / len(batches)
     rows = [decoders.index(case.decoder) + offset for case in chosen]
     means, deviations = zip(*(case.metric(metric) for case in chosen))
-    bars = cell.barh(
-        rows,
-        means,
-        height * 0.9,
-        color=colours[batch],
-        xerr=deviations,
-        error_kw={"elinewidth": 0.8, "ecolor": "#777777"},
-    )
+    below = [min(deviation, 0.9 * mean) for mean, deviation in zip(means, deviations)]
+    style = {"markersize": 4.5, "elinewidth": 0.9, **series_style(i)}
+    points = cell.errorbar(means, rows, xerr=[below, deviations], linestyle="", **style)
     for row, mean, deviation in zip(rows, means, deviations):
         text = f"{mean:.0f}" if mean >= 100 else f"{mean:.1f}"
         cell.annotate(
             text,
             (mean + deviation, row),
-            xytext=(3, 0),
+            xytext=(5, 0),
             textcoords="offset points",
             va="center",
             fontsize=7.5,
         )
-    return bars
+    return points
 
 
 def scale(cell, group, metric):
-    """Logarithmic where the fastest is over eight times the slowest: small bars would vanish."""
+    """Logarithmic where the fastest is over eight times the slowest, else from 0."""
     pairs = [case.metric(metric) for case in group if case.metric(metric)[0]]
     if not pairs:
         return
     low, high = min(mean for mean, _ in pairs), max(mean + deviation for mean, deviation in pairs)
     if high > 8 * low:
-        cell.set_xscale("log")
-        cell.set_xlim(low / 2, high * 2.2)
-        cell.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-        cell.xaxis.set_major_formatter(short_number)
-        cell.xaxis.set_minor_locator(NullLocator())
+        log_scale(cell, "x", low / 2, high * 3)
     else:
         cell.set_xlim(0, high * 1.2)
 

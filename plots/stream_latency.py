@@ -3,13 +3,13 @@
 from journal import panels
 from style import (
     GREY,
-    SERIES,
     entry_width,
     legend,
+    log_scale,
     main,
     new_figure,
-    number_log_scale,
-    short_number,
+    size_axis,
+    spread_line,
 )
 
 LATENCIES = {"stream.total_ms.p50": ":", "stream.total_ms": "-", "stream.total_ms.p99": "--"}
@@ -41,38 +41,39 @@ def draw(cases, width):
     for (latency, work), (title, found) in zip(axes, groups.items()):
         latency.set_title(title)
         for name, own in found.items():
-            colour = SERIES[names.index(name) % len(SERIES)]
-            draw_latency(latency, own, colour, handles, name)
-            counts = [streams(case) for case in own]
-            work.plot(counts, [case.metric("stream.compute_ms")[0] for case in own], "o-",
-                      color=colour, markersize=4, linewidth=1.4)  # fmt: skip
-            work.plot(counts, [case.metric("stream.queue_ms")[0] for case in own], "o:",
-                      color=colour, markersize=4, linewidth=1.4)  # fmt: skip
+            i = names.index(name)
+            draw_latency(latency, own, i, handles, name)
+            for metric, line in (("stream.compute_ms", "-"), ("stream.queue_ms", ":")):
+                draw_metric(work, own, metric, i, line)
         latency.set_ylabel("latency of a request (ms)")
         work.set_ylabel("work (line), queue (dots) (ms)")
         for cell in (latency, work):
             cell.set_xlabel("streams")
-            cell.set_xscale("log", base=2)
-            cell.xaxis.set_major_formatter(short_number)
-            cell.set_yscale("log")
-            number_log_scale(cell.yaxis)
+            size_axis(cell, [streams(case) for own in found.values() for case in own])
+            log_scale(cell, "y")
             cell.grid(axis="y")
     legend(figure, list(handles.values()), list(handles), width, entry_width(handles))
     return figure
 
 
-def draw_latency(axes, own, colour, handles, name):
-    counts = [streams(case) for case in own]
+def draw_metric(axes, own, metric, i, line):
+    """None where no case has the metric."""
+    pairs = [case.metric(metric) for case in own]
+    if all(mean is None for mean, _ in pairs):
+        return None
+    return spread_line(axes, [streams(case) for case in own], *zip(*pairs), i, linestyle=line)
+
+
+def draw_latency(axes, own, i, handles, name):
     for metric, style in LATENCIES.items():
-        values = [case.metric(metric)[0] for case in own]
-        (line,) = axes.plot(counts, values, style, color=colour, linewidth=1.4)
-        handles[f"{name}, {NAMES[style]}"] = line
+        if line := draw_metric(axes, own, metric, i, style):
+            handles[f"{name}, {NAMES[style]}"] = line
     expected = [(streams(c), c.metric(EXPECTED)[0]) for c in own if c.metric(EXPECTED)[0]]
     if expected:
         (line,) = axes.plot(*zip(*expected), "x", color=GREY, markersize=5)
         handles["M/D/1"] = line
     for case in own:
-        if not case.last["stable"]:
+        if "OVERLOADED" in case.marks:
             axes.annotate("overloaded", (streams(case), case.metric("stream.total_ms")[0]),
                           fontsize=7, ha="right", va="bottom")  # fmt: skip
 

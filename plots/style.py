@@ -1,21 +1,25 @@
 """What all figures share: colours, fonts, sizes, and how they are written."""
 
-import argparse
 import io
+import math
 import re
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
+from escape import printable  # noqa: E402
 from journal import read_journal  # noqa: E402
-from matplotlib.ticker import LogLocator, NullLocator  # noqa: E402
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
+from script import OneLineParser, figure_file, inches, run_script  # noqa: E402
 
 # Okabe and Ito's palette, told apart with any colour vision.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
 ORANGE, VERMILION, PURPLE, GREY = "#E69F00", "#D55E00", "#CC79A7", "#999999"
 SERIES = [BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY]
+MARKERS = "os^Dv<>PXph*"  # with the colour, so that series are told apart in grey too
+HATCHES = ["", "////", "....", "xxxx", "||||", "----"]  # the same for parts of a bar
+HATCHED = {"edgecolor": "#FFFFFF66", "linewidth": 0}
 
 # Stand for the page's own colours in a figure inside a page, which may be light or dark.
 INK, FAINT = "#101112", "#B9BABB"
@@ -45,6 +49,7 @@ def new_figure(rows, columns, width, heights):
             "axes.axisbelow": True,
             "grid.color": FAINT,
             "grid.linewidth": 0.5,
+            "text.parse_math": False,  # a name may hold dollars
             "svg.fonttype": "none",
             "pdf.fonttype": 42,
         }
@@ -68,15 +73,48 @@ def name_rows(axes, names):
 
 
 def short_number(value, _=None):
-    """A formatter of ticks: 10000 is 10k."""
+    """A formatter of ticks: 10000 is 10k, 1000000 is 1M."""
+    if value >= 1e6:
+        return f"{value / 1e6:g}M"
     return f"{value / 1000:g}k" if value >= 10000 else f"{value:g}"
 
 
-def number_log_scale(axis):
-    """Ticks of a logarithmic axis at 1, 2, 5, 10, ..., written out."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+LEAST_TICKS, MOST_TICKS = 3, {"x": 6, "y": 9}  # of a logarithmic axis
+STEPS = [(1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), [1 + tenth / 10 for tenth in range(90)]]
+
+
+def log_ticks(low, high, most=9):
+    """Round numbers from `low` to `high`, as few as tell where a point lies: decades, or finer."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in STEPS:
+        ticks = [step * 10.0**decade for decade in decades for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) >= LEAST_TICKS:
+            return ticks[:: math.ceil(len(ticks) / most)]
+    ticks = MaxNLocator(LEAST_TICKS + 1).tick_values(low, high)
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def log_scale(cell, axis, low=None, high=None):
+    """Makes the "x" or "y" axis of what has been drawn logarithmic, with its ticks written out."""
+    getattr(cell, f"set_{axis}scale")("log")
+    if low is not None:
+        getattr(cell, f"set_{axis}lim")(low, high)
+    most = MOST_TICKS[axis]
+    axis = getattr(cell, f"{axis}axis")
+    axis.set_major_locator(FixedLocator(log_ticks(*sorted(axis.get_view_interval()), most)))
     axis.set_major_formatter(short_number)
     axis.set_minor_locator(NullLocator())
+
+
+def size_axis(cell, sizes):
+    """A horizontal axis over the sizes of batches, beams and the like: a tick for each, by powers
+    of two."""
+    sizes = sorted(set(sizes))
+    if len(sizes) > 1:
+        cell.set_xscale("log", base=2)
+    cell.set_xticks(sizes, [f"{value:g}" for value in sizes])
+    cell.xaxis.set_minor_locator(NullLocator())
 
 
 def text_on(colour):
@@ -85,8 +123,25 @@ def text_on(colour):
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
 
 
+def series_style(i):
+    """Colour and marker of the i-th series."""
+    return {"color": SERIES[i % len(SERIES)], "marker": MARKERS[i % len(MARKERS)]}
+
+
+def spread_line(cell, xs, means, deviations, i, **style):
+    """A line through means, with a bar of one standard deviation each way; None: no value."""
+    known = [(x, m, d or 0.0) for x, m, d in zip(xs, means, deviations) if m is not None]
+    xs, means, deviations = ([point[k] for point in known] for k in range(3))
+    # On a logarithmic axis the lower end must be above 0.
+    below = [min(d, 0.95 * m) if m > 0 else d for m, d in zip(means, deviations)]
+    style = {"markersize": 4, "linewidth": 1.4, "elinewidth": 0.8, **series_style(i), **style}
+    return cell.errorbar(xs, means, yerr=[below, deviations], **style)
+
+
 def legend(figure, handles, labels, width, entry=1.25):
     """`width`: inches to fill with entries of `entry` inches each."""
+    if not handles:
+        return
     columns = max(1, min(len(labels), int(width / entry)))
     figure.legend(handles, labels, loc="outside upper left", ncols=columns, frameon=False)
 
@@ -136,21 +191,30 @@ def note_behind(cell, row, text):
 
 
 def save(figure, path):
-    figure.savefig(path, facecolor="white", dpi=160)
+    try:
+        figure.savefig(path, facecolor="white", dpi=160)
+    except OSError as error:
+        raise SystemExit(f"{printable(path)}: {error.strerror}") from None
 
 
 def main(description, draw, read=read_journal, shown=lambda journal: journal.cases):
     """The command line of a figure's script."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = OneLineParser(description=description)
     parser.add_argument("run", help="folder of a run, or a journal")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="file.svg, .pdf or .png")
-    parser.add_argument("--width", type=float, default=WIDE, help="inches")
+    parser.add_argument(
+        "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
+    )
+    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
     arguments = parser.parse_args()
+    run_script(lambda: draw_file(arguments, draw, read, shown))
+
+
+def draw_file(arguments, draw, read, shown):
     journal = read(arguments.run)
     cases = shown(journal)
     figure = draw(cases, arguments.width)
     if figure is None:
-        raise SystemExit(f"{journal.path}: no record that this figure shows")
+        raise SystemExit(f"{printable(journal.path)}: no record that this figure shows")
     save(figure, arguments.output)
     keys = sorted({case.last["result_key"] for case in cases if case.rounds})
-    print(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}")
+    print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}"))

@@ -3,9 +3,8 @@
 import math
 
 from options import option, wer_percent
-from style import SERIES, entry_width, legend, new_figure
+from style import entry_width, legend, new_figure, spread_line
 
-MARKERS = "os^Dv<>PXph*"
 COLUMNS = 2
 
 
@@ -23,7 +22,8 @@ def lines_over(cases, keys, label):
 
 
 def draw_lines(groups, measures, xlabel, width):
-    """groups: {title: lines_over(...)}; measures: {label of the axis: value(case), None: no point}.
+    """groups: {title: lines_over(...)}; measures: {label of the axis: value(case), None: no point; a mean with its standard
+    deviation, (None, None): no point}.
     The figure and its axes, a row for each group and a column for each measure that any case has,
     on paper two side by side; None without a line."""
     groups = {title: lines for title, lines in groups.items() if lines}
@@ -33,7 +33,7 @@ def draw_lines(groups, measures, xlabel, width):
     measures = {
         label: value
         for label, value in measures.items()
-        if any(value(case) is not None for case in drawn)
+        if any(pair_of(value(case))[0] is not None for case in drawn)
     }
     names = list(dict.fromkeys(name for lines in groups.values() for name in lines))
     rows = len(groups) * math.ceil(len(measures) / COLUMNS)
@@ -43,15 +43,11 @@ def draw_lines(groups, measures, xlabel, width):
     for row, (title, lines) in zip(axes, groups.items()):
         for cell, (label, value) in zip(row, measures.items()):
             for name, points in lines.items():
-                i = names.index(name)
-                values = [value(case) for _, case in points]
-                (handles[name],) = cell.plot(
-                    [x for x, _ in points],
-                    [math.nan if y is None else y for y in values],
-                    color=SERIES[i % len(SERIES)],
-                    marker=MARKERS[i % len(MARKERS)],
-                    markersize=4,
-                    linewidth=1.4,
+                pairs = [pair_of(value(case)) for _, case in points]
+                if all(mean is None for mean, _ in pairs):
+                    continue
+                handles[name] = spread_line(
+                    cell, [x for x, _ in points], *zip(*pairs), names.index(name)
                 )
             cell.set_xlabel(xlabel)
             cell.set_ylabel(label)
@@ -59,5 +55,11 @@ def draw_lines(groups, measures, xlabel, width):
         for cell in row[len(measures) :]:
             cell.remove()
         row[0].set_title(title)
+    names = [name for name in names if name in handles]
     legend(figure, [handles[name] for name in names], names, width, entry_width(names))
     return figure, axes[:, : len(measures)]
+
+
+def pair_of(value):
+    """A mean and its deviation; what has no rounds has none."""
+    return value if isinstance(value, tuple) else (value, 0.0)

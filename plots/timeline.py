@@ -1,10 +1,11 @@
 """Reads trace.json, the timeline that `rtfx profile` writes beside profile.jsonl."""
 
-import argparse
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from escape import printable, printable_json
+from script import OneLineParser, figure_file, inches, run_script
 from style import WIDE, save
 
 REGION_TRACK, CALL_TRACKS, KERNEL_TRACKS = 1, range(10, 1000), range(1000, 2000)
@@ -40,8 +41,10 @@ def read_trace(path):
     if path.is_dir():
         path = path / "trace.json"
     if not path.is_file():
-        raise SystemExit(f"{path}: no timeline there; `rtfx profile CONFIG` writes one")
-    trace = json.loads(path.read_text(encoding="utf-8"))
+        raise SystemExit(f"{printable(path)}: no timeline there; `rtfx profile CONFIG` writes one")
+    trace = printable_json(json.loads(path.read_text(encoding="utf-8")))
+    if not isinstance(trace, dict) or not {"traceEvents", "otherData"} <= trace.keys():
+        raise SystemExit(f"{printable(path)}: not a timeline of `rtfx profile`")
     laps = {}
     for event in trace["traceEvents"]:
         if event["ph"] == "M" and event["name"] == "process_name":
@@ -90,17 +93,24 @@ def busy_share(spans, edges):
 
 def main(description, draw, **numbers):
     """The command line of a figure's script. `numbers`: further arguments of draw, by default."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = OneLineParser(description=description)
     parser.add_argument("trace", help="trace.json, or the folder of a profile")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="file.svg, .pdf or .png")
-    parser.add_argument("--width", type=float, default=WIDE, help="inches")
+    parser.add_argument(
+        "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
+    )
+    parser.add_argument("--width", type=inches, default=WIDE, help="inches (default: %(default)s)")
     parser.add_argument("--case", default="", help="only cases with this in their name")
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=float, default=value, help=f"default: {value:g}")
     arguments = parser.parse_args()
+    run_script(lambda: draw_file(arguments, draw, numbers))
+
+
+def draw_file(arguments, draw, numbers):
     laps = [lap for lap in read_trace(arguments.trace) if arguments.case in lap.case]
     figure = draw(laps, arguments.width, **{name: getattr(arguments, name) for name in numbers})
     if figure is None:
-        raise SystemExit(f"{arguments.trace}: no case that this figure shows")
+        raise SystemExit(f"{printable(arguments.trace)}: no case that this figure shows")
     save(figure, arguments.output)
-    print(f"{arguments.output}: from {arguments.trace}, {', '.join(lap.case for lap in laps)}")
+    shown = ", ".join(lap.case for lap in laps)
+    print(printable(f"{arguments.output}: from {arguments.trace}, {shown}"))

@@ -3,10 +3,8 @@ beats in both."""
 
 from journal import panels
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
-from options import arm, by_batch, option, rtfx, wer_percent
-from style import GREY, NARROW, SERIES, legend, main, new_figure, short_number
-from sweep import MARKERS
+from options import arm, by_batch, option, rtfx, rtfx_spread, wer_percent
+from style import GREY, NARROW, legend, log_scale, main, new_figure, series_style
 
 
 def best_of_both(points):
@@ -24,8 +22,7 @@ def draw(cases, width):
         return None
     groups = by_batch(panels(cases))
     names = list(dict.fromkeys(arm(case) for case in cases))
-    colours = {name: SERIES[i % len(SERIES)] for i, name in enumerate(names)}
-    markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(names)}
+    styles = {name: series_style(i) for i, name in enumerate(names)}
     columns = 2 if width > NARROW and len(groups) > 1 else 1
     rows = -(-len(groups) // columns)
     figure, axes = new_figure(rows, columns, width, [2.4 / columns**0.4] * rows)
@@ -36,27 +33,20 @@ def draw(cases, width):
         edge = best_of_both(points)
         cell.plot([p[0] for p in edge], [p[1] for p in edge], color=GREY, linewidth=1, zorder=1)
         for x, y, case in points:
-            name = arm(case)
-            cell.scatter(x, y, s=30, color=colours[name], marker=markers[name], zorder=2)
+            deviation = rtfx_spread(case)[1] or 0.0
+            cell.errorbar(x, y, xerr=[[min(deviation, 0.9 * x)], [deviation]], linestyle="",
+                          markersize=5.5, elinewidth=0.8, zorder=2, **styles[arm(case)])  # fmt: skip
             if option(case, "beam_size") and len(points) < 40:
                 cell.annotate(f"{option(case, 'beam_size'):g}", (x, y), xytext=(4, 3),
                               textcoords="offset points", fontsize=7)  # fmt: skip
-        cell.set_xscale("log")
-        low, high = cell.get_xlim()
-        narrow = high < 10 * low
-        cell.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if narrow else (1, 2, 5)))
-        cell.xaxis.set_major_formatter(short_number)
-        cell.xaxis.set_minor_locator(NullLocator())
+        log_scale(cell, "x")
         cell.set_ylabel("word error rate (%)")
         cell.grid(axis="y")
         cell.set_title(title)
     beams = any(option(case, "beam_size") for case in cases)
     numbers = "; numbers: beam size" if beams else ""
     figure.supxlabel(f"RTFx total (s of audio per s){numbers}", fontsize=9)
-    handles = [
-        Line2D([], [], color=colours[n], marker=markers[n], linestyle="", markersize=5)
-        for n in names
-    ]
+    handles = [Line2D([], [], linestyle="", markersize=5, **styles[name]) for name in names]
     legend(figure, handles, names, 0.7 * width)
     return figure
 

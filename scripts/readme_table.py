@@ -12,12 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
+from escape import markdown  # noqa: E402
 from journal import read_journal  # noqa: E402
 
 
 def number(case, metric):
     mean, deviation = case.metric(metric)
-    if mean is None or not (case.has_words or metric == "rtfx.total"):
+    if mean is None:
         return "–"
     digits = 1 if mean < 100 else 0
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
@@ -35,11 +36,11 @@ def table(journal, wanted):
         if any(str(getattr(case, key)) != value for key, value in wanted):
             continue
         grade = "FAILED" if case.failure else case.grade or "–"
-        grade = grade.replace("baseline", "(baseline)") + (
-            " ~" * (case.is_approximate and case.has_words)
-        )
+        grade = grade.replace("baseline", "(baseline)")
+        approximate = ["~"] if case.is_approximate and case.grade else []
+        grade = " ".join([grade, *approximate, *case.marks])
         yield (
-            f"| {case.model} | {case.decoder} | {case.batch} | {case.dtype} "
+            f"| {markdown(case.model)} | {markdown(case.decoder)} | {case.batch} | {case.dtype} "
             f"| {number(case, 'rtfx.total')} | {number(case, 'rtfx.decode')} "
             f"| {word_errors(case)} | {grade} |"
         )
@@ -47,7 +48,7 @@ def table(journal, wanted):
     revision = about["rtfx"]["revision"][:12]
     yield ""
     yield (
-        f"{about['device']['name']}, {about['cpu']['threads']} threads, "
+        f"{markdown(about['device']['name'])}, {about['cpu']['threads']} threads, "
         f"rtfx {about['rtfx']['version']} ({revision}), {about['started'][:10]}."
     )
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/output_file.h"
+#include "base/printable.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/results/journal.h"
@@ -79,7 +80,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   write_file(folder / "emissions.npy",
              npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));
   write_file(folder / "utterances.jsonl", lines);
-  fmt::print("{}: {} utterances, {:.1f} s, {} frames of {} columns\n", folder.string(),
+  fmt::print("{}: {} utterances, {:.1f} s, {} frames of {} columns\n", printable(folder.string()),
              emissions.size(), dataset.audio_seconds, frames, model->config.vocabulary + 1);
   return kOk;
 }

@@ -8,6 +8,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/printable.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/sentencepiece.h"
 #include "models/tokenizers/tokenizer_json.h"
@@ -22,7 +23,7 @@ void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
   const GraphView& view = graph.view();
   fmt::print(
       "{}: topology {}, {} words, {} states, {} emitting and {} non-emitting arcs, {:.1f} MiB\n",
-      file.string(), graph.topology(), graph.words(), view.states, view.emitting_arcs,
+      printable(file.string()), graph.topology(), graph.words(), view.states, view.emitting_arcs,
       view.arc_count - view.emitting_arcs, static_cast<double>(graph.bytes()) / kMiB);
 }
 

@@ -8,6 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "base/exit_code.h"
+#include "base/printable.h"
 #include "models/load_checkpoint.h"
 
 namespace rtfx {
@@ -124,7 +125,9 @@ std::string list(const json& values) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-void line(const char* name, const std::string& text) { fmt::print("  {:<12} {}\n", name, text); }
+void line(const char* name, const std::string& text) {
+  fmt::print("  {:<12} {}\n", name, printable(text));
+}
 
 std::string encoder_line(const json& e) {
   return fmt::format("{} layers, width {}, {} heads, kernel {} ({}), {} {}x, {:g} ms a frame",
@@ -147,7 +150,7 @@ std::string context_line(const json& e) {
 }
 
 void print_lines(const std::string& file, const json& m) {
-  fmt::print("{}\n", file);
+  fmt::print("{}\n", printable(file));
   line("format", m["format"]);
   line("class", m["class"]);
   line("kind", list(m["kinds"]));

@@ -5,7 +5,8 @@
 
 namespace rtfx {
 
-/// `what`: "decoders" or "config".
+/// `what`: "decoders", "config", the name of a decoder, or a key of the configuration, with its
+/// members. Throws UserError for anything else.
 void print_list(const std::string& what, bool as_json);
 
 }  // namespace rtfx

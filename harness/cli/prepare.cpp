@@ -10,9 +10,12 @@
 #include "base/error.h"
 #include "base/json_view.h"
 #include "base/output_file.h"
+#include "base/printable.h"
 #include "base/text_lines.h"
 #include "datasets/dataset.h"
 #include "harness/cli/graph_command.h"
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -48,7 +51,7 @@ class Preparer {
     if (fs::exists(to)) return;
     if (to.has_parent_path()) fs::create_directories(to.parent_path());
     make_file(to);
-    fmt::print(stderr, "rtfx: notice: made {}\n", to.string());
+    fmt::print(stderr, "rtfx: notice: made {}\n", printable(to.string()));
   }
 
   /// The file that `key` names, which `to` is made from.
@@ -81,7 +84,11 @@ class Preparer {
     if (!model.value().is_object()) return path(model);
     const fs::path own = path(model.at("path"));
     const auto fallback = model.find("fallback");
-    return fallback && !fs::exists(own) ? path(fallback->at("decoder")) : own;
+    if (!fallback || fs::exists(own)) return own;
+    ModelSource::Fallback source;
+    for (const JsonView& decoder : fallback->at("decoder").elements())
+      source.decoders.push_back(path(decoder).string());
+    return source.decoder();
   }
 
   void make_words(const JsonView& entry, const fs::path& to) const {

@@ -18,6 +18,7 @@ namespace rtfx {
 namespace {
 
 constexpr const char* kRunHelp = "a run's folder, or a journal";
+constexpr const char* kRun = "RUN";
 
 /// "rtfx.decode=0.05"
 Tolerances parse_tolerances(const std::vector<std::string>& texts) {
@@ -55,84 +56,124 @@ int run_gate(const std::string& baseline, const std::string& current,
   return static_cast<int>(verdict);
 }
 
-}  // namespace
-
-struct ResultCommands::Arguments {
-  std::string a, b, baseline, format, output, scorer;
-  std::vector<std::string> tolerances;
-  bool allow_inconclusive = false, smaller = false;
-};
-
-ResultCommands::~ResultCommands() = default;
-
-ResultCommands::ResultCommands(CLI::App& app, int& code)
-    : arguments_(std::make_unique<Arguments>()) {
-  Arguments& args = *arguments_;
-
-  auto* compare = app.add_subcommand(
+void add_compare(CLI::App& app) {
+  struct Arguments {
+    std::string a, b;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
       "compare", "effect sizes with intervals: two runs, or the decoders of one run");
-  compare->add_option("a", args.a, kRunHelp)->required();
-  compare->add_option("b", args.b, "the run to compare it with; without one, decoders of A");
-  compare->callback([&args] {
-    if (args.b.empty()) return print_speed_ups(read_results(args.a));
-    print_comparison(read_results(args.a), read_results(args.b));
+  command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
+  command->add_option("b", args->b, "the run to compare it with; without one, decoders of A")
+      ->type_name(kRun);
+  command->callback([args] {
+    if (args->b.empty()) return print_speed_ups(read_results(args->a));
+    print_comparison(read_results(args->a), read_results(args->b));
   });
+}
 
-  auto* gate_command = app.add_subcommand(
+void add_gate(CLI::App& app, int& code) {
+  struct Arguments {
+    std::string current, baseline;
+    std::vector<std::string> tolerances;
+    bool allow_inconclusive = false;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
       "gate",
       "verdict against a baseline by exit code: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, "
       "12 INVALID, 13 CORRECTNESS");
-  gate_command->add_option("current", args.a, kRunHelp)->required();
-  gate_command->add_option("--baseline", args.baseline, kRunHelp)->required();
-  gate_command->add_option("--tolerance", args.tolerances,
-                           "metric=share: by how much it may get worse, such as rtfx.decode=0.05");
-  gate_command->add_flag("--allow-inconclusive", args.allow_inconclusive,
-                         "exit with 0 where the verdict is INCONCLUSIVE");
-  gate_command->callback([&args, &code] {
-    code = run_gate(args.baseline, args.a, args.tolerances, args.allow_inconclusive);
+  command->add_option("current", args->current, kRunHelp)->required()->type_name(kRun);
+  command->add_option("--baseline", args->baseline, kRunHelp)->required()->type_name(kRun);
+  command
+      ->add_option("--tolerance", args->tolerances,
+                   "metric=share: by how much it may get worse, such as rtfx.decode=0.05")
+      ->type_name("METRIC=SHARE");
+  command->add_flag("--allow-inconclusive", args->allow_inconclusive,
+                    "exit with 0 where the verdict is INCONCLUSIVE");
+  command->callback([args, &code] {
+    code = run_gate(args->baseline, args->current, args->tolerances, args->allow_inconclusive);
   });
+}
 
-  auto* export_command =
-      app.add_subcommand("export", "a run's results in the format of another tool");
-  export_command->add_option("run", args.a, kRunHelp)->required();
-  export_command
-      ->add_option("--to", args.format, fmt::format("{}", fmt::join(export_formats(), ", ")))
-      ->required();
-  export_command->add_option("-o,--output", args.output, "file (default: standard output)");
-  export_command->add_flag("--smaller-is-better", args.smaller,
-                           "github-action: the metrics of which less is better");
-  export_command->callback([&args] {
+void add_export(CLI::App& app) {
+  struct Arguments {
+    std::string run, format, output;
+    bool smaller = false;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("export", "a run's results in the format of another tool");
+  command->add_option("run", args->run, kRunHelp)->required()->type_name(kRun);
+  command->add_option("--to", args->format, fmt::format("{}", fmt::join(export_formats(), ", ")))
+      ->required()
+      ->type_name("FORMAT");
+  command->add_option("-o,--output", args->output, "file (default: standard output)")
+      ->type_name("FILE");
+  command->add_flag("--smaller-is-better", args->smaller,
+                    "github-action: the metrics of which less is better");
+  command->callback([args] {
     const std::string text =
-        export_results(read_results(args.a).require_cases(), args.format, args.smaller);
-    if (args.output.empty()) {
+        export_results(read_results(args->run).require_cases(), args->format, args->smaller);
+    if (args->output.empty()) {
       fmt::print("{}", text);
     } else {
-      write_file(args.output, text);
+      write_file(args->output, text);
     }
   });
+}
 
-  auto* summary = app.add_subcommand(
-      "summary", "means, grades and flags of a run's cases as JSON: what figures and pages show");
-  summary->add_option("run", args.a, kRunHelp)->required();
-  summary->callback(
-      [&args] { fmt::print("{}", to_line(summaries_json(read_journal(journal_of(args.a))))); });
+void add_summary(CLI::App& app) {
+  const auto run = std::make_shared<std::string>();
+  auto* command = app.add_subcommand(
+      "summary", "means, grades and marks of a run's cases as JSON: what figures and pages show");
+  command->add_option("run", *run, kRunHelp)->required()->type_name(kRun);
+  command->callback(
+      [run] { fmt::print("{}", to_line(summaries_json(read_journal(journal_of(*run))))); });
+}
 
-  auto* diff = app.add_subcommand("diff-runs",
-                                  "what changed between two runs' environments and configurations");
-  diff->add_option("a", args.a, kRunHelp)->required();
-  diff->add_option("b", args.b, kRunHelp)->required();
-  diff->callback([&args] {
+void add_diff_runs(CLI::App& app) {
+  struct Arguments {
+    std::string a, b;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "diff-runs", "what changed between two runs' environments and configurations");
+  command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
+  command->add_option("b", args->b, kRunHelp)->required()->type_name(kRun);
+  command->callback([args] {
     print_provenance_changes(
-        provenance_changes(read_results(args.a).provenance, read_results(args.b).provenance));
+        provenance_changes(read_results(args->a).provenance, read_results(args->b).provenance));
   });
+}
 
-  auto* rescore_command = app.add_subcommand(
+void add_rescore(CLI::App& app) {
+  struct Arguments {
+    std::string run, scorer, output;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
       "rescore", "word error rates of stored hypotheses by another scorer, without decoding");
-  rescore_command->add_option("run", args.a, "a run's folder, with its hypotheses")->required();
-  rescore_command->add_option("--scorer", args.scorer, "basic_english or none")->required();
-  rescore_command->add_option("--output", args.output,
-                              "folder for a journal with the new word error rates");
-  rescore_command->callback([&args] { rescore(args.a, args.scorer, args.output); });
+  command->add_option("run", args->run, "a run's folder, with its hypotheses")
+      ->required()
+      ->type_name(kRun);
+  command->add_option("--scorer", args->scorer, "basic_english or none")
+      ->required()
+      ->type_name("SCORER");
+  command
+      ->add_option("--output", args->output, "folder for a journal with the new word error rates")
+      ->type_name("FOLDER");
+  command->callback([args] { rescore(args->run, args->scorer, args->output); });
+}
+
+}  // namespace
+
+void add_result_commands(CLI::App& app, int& code) {
+  add_compare(app);
+  add_gate(app, code);
+  add_export(app);
+  add_summary(app);
+  add_diff_runs(app);
+  add_rescore(app);
 }
 
 }  // namespace rtfx

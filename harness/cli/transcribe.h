@@ -22,8 +22,10 @@ struct TranscribeOptions {
   bool json = false;
 };
 
-/// Prints one line per file to stdout in the order given. A file that cannot be read gives one line
-/// on stderr, the others go on; returns an ExitCode. Throws UserError for anything else.
+/// Prints one line per file to stdout in the order given, and on stderr what was done and how fast.
+/// A file that cannot be read, or needs more memory than is there, gives one line on stderr, as
+/// does each file of a batch that fails; the others go on. Returns an ExitCode. Throws UserError
+/// for anything else.
 int transcribe(const TranscribeOptions& options);
 
 }  // namespace rtfx

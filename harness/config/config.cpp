@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <set>
-#include <sstream>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
+#include "base/error_list.h"
 #include "base/json_file.h"
 #include "base/json_view.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
+#include "harness/config/overrides.h"
 
 namespace rtfx {
 namespace {
@@ -28,7 +29,8 @@ void for_each_path(Config& config, const Change& change) {
   for (std::string& plugin : config.plugins) visit(plugin);
   for (ModelSource& model : config.models) {
     visit(model.path);
-    if (model.fallback) visit(model.fallback->decoder);
+    if (!model.fallback) continue;
+    for (std::string& path : model.fallback->decoders) visit(path);
   }
   for (DatasetSource& dataset : config.datasets) {
     for (std::string* path : {&dataset.manifest, &dataset.fallback, &dataset.librispeech})
@@ -41,7 +43,8 @@ void for_each_path(Config& config, const Change& change) {
 class Reader {
  public:
   Reader(const JsonView& root, const std::filesystem::path& file)
-      : root_(root), folder_(file.parent_path()), config_(config_keys().fill(root)) {
+      : root_(root), folder_(file.parent_path()) {
+    errors_.run([&] { config_keys().fill_into(config_, root_); });
     if (config_.name.empty()) config_.name = file.stem().string();
     if (config_.output.empty()) config_.output = std::filesystem::path("runs") / config_.name;
   }
@@ -50,20 +53,30 @@ class Reader {
     for_each_path(config_, [&](const std::filesystem::path& path) {
       return (folder_ / path).lexically_normal().string();
     });
-    for (const std::string& plugin : config_.plugins) load_plugin(plugin);
-    name_models();
+    // What a key that could not be read would have said is not missed further down.
+    for (const std::string& plugin : config_.plugins) errors_.run([&] { load_plugin(plugin); });
+    errors_.run([&] { name_models(); });
     check_datasets();
-    expand_decoders();
-    find_baseline();
-    make_batch_rules();
+    const bool all_decoders = read_well("decoders") && expand_decoders();
+    if (all_decoders) errors_.run([&] { find_baseline(); });
+    errors_.run([&] { make_batch_rules(); });
     std::set<std::string> dtypes;
     for (size_t i = 0; root_.find("dtypes") && i < config_.dtypes.size(); ++i)
-      unique(dtypes, config_.dtypes[i], element("dtypes", i));
-    if (config_.protocol.aa_control) add_control();
+      errors_.run([&] { unique(dtypes, config_.dtypes[i], element("dtypes", i)); });
+    if (config_.protocol.aa_control && all_decoders) errors_.run([&] { add_control(); });
+    errors_.throw_any();
     return config_;
   }
 
  private:
+  /// Whether no error is about the key.
+  bool read_well(const char* key) const {
+    const std::string where = fmt::format("{}/{}", root_.where(), key);
+    return root_.value().is_object() && root_.find(key) &&
+           std::ranges::none_of(errors_.all(),
+                                [&](const UserError& e) { return e.where().starts_with(where); });
+  }
+
   JsonView element(const char* list, size_t i) const { return root_.at(list).elements()[i]; }
 
   static void unique(std::set<std::string>& seen, const std::string& id, const JsonView& where) {
@@ -88,45 +101,53 @@ class Reader {
     return (model.has_filename() ? model : model.parent_path()).filename().string();
   }
 
-  void check_datasets() const {
+  void check_datasets() {
     std::set<std::string> seen;
     for (size_t i = 0; i < config_.datasets.size(); ++i) {
-      const DatasetSource& d = config_.datasets[i];
-      const JsonView view = element("datasets", i);
-      if (d.manifest.empty() + d.librispeech.empty() + d.files.empty() != 2)
-        view.fail("an object with exactly one of manifest, librispeech, files");
-      if (!d.fallback.empty() && d.manifest.empty())
-        view.at("fallback").fail("no fallback, or one for a manifest");
-      unique(seen, d.id, view);
+      errors_.run([&] {
+        const DatasetSource& d = config_.datasets[i];
+        const JsonView view = element("datasets", i);
+        if (d.manifest.empty() + d.librispeech.empty() + d.files.empty() != 2)
+          view.fail("an object with exactly one of manifest, librispeech, files");
+        if (!d.fallback.empty() && d.manifest.empty())
+          view.at("fallback").fail("no fallback, or one for a manifest");
+        unique(seen, d.id, view);
+      });
     }
   }
 
   /// Lists of option values become a decoder each; all are made once, to find errors early.
-  void expand_decoders() {
+  /// Whether there are none.
+  bool expand_decoders() {
     std::set<std::string> seen;
     std::vector<DecoderSpec> all;
-    for (size_t i = 0; i < config_.decoders.size(); ++i) {
-      DecoderSpec spec = config_.decoders[i];
-      const JsonView view = element("decoders", i);
-      spec.where = view.where();
-      if (spec.id.empty()) spec.id = spec.name;
-      const auto& entry =
-          find_decoder(spec.name, view.value().is_object() ? view.at("name").where() : spec.where);
-      const std::string where = spec.where + "/options";
-      spec.options = with_present_names(std::move(spec.options), where, entry.options);
-      for (OptionValues& values : expand_lists(spec.options, where)) {
-        DecoderSpec one = spec;
-        one.id += values.suffix;
-        one.options = std::move(values.options);
-        for_each_file(one.name, one.options, [&](json& option) {
-          option = (folder_ / option.get<std::string>()).lexically_normal().string();
-        });
-        make_decoder(one.name, one.options, where);
-        unique(seen, one.id, view);
-        all.push_back(std::move(one));
-      }
-    }
+    bool well = true;
+    for (size_t i = 0; i < config_.decoders.size(); ++i)
+      well = errors_.run([&] { expand_decoder(i, seen, all); }) && well;
     config_.decoders = std::move(all);
+    return well;
+  }
+
+  void expand_decoder(size_t i, std::set<std::string>& seen, std::vector<DecoderSpec>& all) const {
+    DecoderSpec spec = config_.decoders[i];
+    const JsonView view = element("decoders", i);
+    spec.where = view.where();
+    if (spec.id.empty()) spec.id = spec.name;
+    const auto& entry =
+        find_decoder(spec.name, view.value().is_object() ? view.at("name").where() : spec.where);
+    const std::string where = spec.where + "/options";
+    spec.options = with_present_names(std::move(spec.options), where, entry.options);
+    for (OptionValues& values : expand_lists(spec.options, where)) {
+      DecoderSpec one = spec;
+      one.id += values.suffix;
+      one.options = std::move(values.options);
+      for_each_file(one.name, one.options, [&](json& option) {
+        option = (folder_ / option.get<std::string>()).lexically_normal().string();
+      });
+      make_decoder(one.name, one.options, where);
+      unique(seen, one.id, view);
+      all.push_back(std::move(one));
+    }
   }
 
   void find_baseline() {
@@ -134,16 +155,20 @@ class Reader {
     for (const DecoderSpec& spec : config_.decoders) ids.push_back(spec.id);
     if (!config_.baseline.empty() && !std::ranges::count(ids, config_.baseline))
       throw unknown_name(root_.where() + "/baseline", "decoder id", config_.baseline, ids);
+    std::optional<Head> chosen;
+    std::string first;  // transducer decoder
     for (const DecoderSpec& spec : config_.decoders) {
-      const auto decoder = make_decoder(spec.name, spec.options, spec.where);
-      const bool transducer = decoder->describe().head == Head::transducer;
-      if (config_.baseline.empty() && transducer) config_.baseline = spec.id;
-      if (config_.baseline == spec.id && !transducer) {
-        throw UserError(root_.where() + "/baseline",
-                        fmt::format("'{}' is no transducer decoder", spec.id),
-                        "CTC decoders are compared with the first of their kind by themselves");
-      }
+      const Head head = make_decoder(spec.name, spec.options, spec.where)->describe().head;
+      if (first.empty() && head == Head::transducer) first = spec.id;
+      if (spec.id == config_.baseline) chosen = head;
     }
+    if (config_.baseline.empty()) config_.baseline = first;
+    if (!chosen || chosen == Head::transducer || (chosen == Head::ctc && first.empty())) return;
+    throw UserError(root_.where() + "/baseline",
+                    chosen == Head::none
+                        ? fmt::format("'{}' gives no words to compare with", config_.baseline)
+                        : fmt::format("'{}' is no transducer decoder", config_.baseline),
+                    "CTC decoders are compared with the first of their kind by themselves");
   }
 
   void make_batch_rules() {
@@ -156,7 +181,10 @@ class Reader {
     };
     add("batch_sizes", false, config_.batch_sizes);
     add("batch_seconds", true, config_.batch_seconds);
-    if (config_.batches.empty()) {
+    const auto given = [&](const char* key) {
+      return root_.value().is_object() && root_.value().contains(key);
+    };
+    if (!given("batch_sizes") && !given("batch_seconds")) {
       throw UserError(root_.where(), "neither batch_sizes nor batch_seconds is given",
                       "add for example \"batch_sizes\": [1, 16]");
     }
@@ -168,7 +196,7 @@ class Reader {
                                        [&](const auto& d) { return d.id == config_.baseline; });
     if (original == config_.decoders.end()) {
       throw UserError(root_.where() + "/protocol/aa_control", "there is no transducer decoder",
-                      "the control repeats the baseline; leave it out");
+                      "the control repeats the baseline: name one, or leave the control out");
     }
     DecoderSpec control = *original;
     control.control_of = control.id;
@@ -179,50 +207,31 @@ class Reader {
   JsonView root_;
   std::filesystem::path folder_;
   Config config_;
+  ErrorList errors_;
 };
 
-/// The member `key` of an object, or the element of a list; made where there is none yet. A list
-/// grows by one element at most.
-json* member(json& value, const std::string& key, const std::string& where) {
-  if (value.is_object() || (value.is_null() && key != "0")) return &value[key];
-  if (!value.is_array() && !value.is_null())
-    throw UserError(where,
-                    fmt::format("no such place in the configuration: what '{}' is to be a "
-                                "part of is a single value",
-                                key),
-                    "check the path");
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
-  if (error != std::errc() || end != key.data() + key.size() || index > value.size()) {
-    throw UserError(
-        where,
-        fmt::format("no such place in the configuration: '{}' in a list of {}", key, value.size()),
-        fmt::format("give an index 0..{}", value.size()));
+/// Whatever `work` complains about, with the overrides that brought it.
+template <class Work>
+auto naming_overrides(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                      const Work& work) {
+  try {
+    return work();
+  } catch (const UserError& e) {
+    ErrorList found, named;
+    found.add(e);
+    for (const UserError& one : found.all()) named.add(with_its_override(one, file, overrides));
+    named.throw_any();
+    throw;
   }
-  return &value[index];
-}
-
-/// JSON, or else a text, which need not be quoted.
-json override_value(const std::string& text, const std::string& where) {
-  const bool structured = text.starts_with('{') || text.starts_with('[');
-  if (structured || json::accept(text)) return parse_json(text, where);
-  return text;
-}
-
-/// Sets a.b.0.c in the document, making objects on the way.
-void apply_override(json& document, const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw UserError("--set " + text, "not of the form a.b=value",
-                    "for example --set protocol.measured_rounds=5");
-  }
-  json* place = &document;
-  std::istringstream keys(text.substr(0, equals));
-  for (std::string key; std::getline(keys, key, '.');) place = member(*place, key, "--set " + text);
-  *place = override_value(text.substr(equals + 1), "--set " + text);
 }
 
 }  // namespace
+
+std::filesystem::path ModelSource::Fallback::decoder() const {
+  const auto there = [](const std::string& path) { return std::filesystem::exists(path); };
+  const auto found = std::ranges::find_if(decoders, there);
+  return found == decoders.end() ? decoders.front() : *found;
+}
 
 std::string BatchRule::label() const { return fmt::format("{}{:g}", by_seconds ? "s" : "b", size); }
 
@@ -258,8 +267,12 @@ std::string Config::hash() const {
 
 Config parse_config(json document, const std::filesystem::path& file,
                     const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) apply_override(document, text);
-  Config config = Reader(JsonView(document, file.string() + "#"), file).read();
+  ErrorList errors;
+  apply_overrides(document, file, overrides, errors);
+  errors.throw_any();
+  Config config = naming_overrides(file, overrides, [&] {
+    return Reader(JsonView(document, file.string() + "#"), file).read();
+  });
   config.file = file;
   config.overrides = overrides;
   return config;
@@ -269,7 +282,9 @@ json read_document(const std::filesystem::path& file, const std::vector<std::str
   if (std::filesystem::is_directory(file))
     throw UserError(file.string(), "is a directory", "give a JSON file");
   json document = read_json_file(file);
-  for (const std::string& text : overrides) apply_override(document, text);
+  ErrorList errors;
+  apply_overrides(document, file, overrides, errors);
+  errors.throw_any();
   return document;
 }
 

@@ -19,8 +19,11 @@ struct ModelSource {
   /// For a checkpoint that may be absent: what is timed and decoded in its place
   /// (models/synthetic.h).
   struct Fallback {
-    std::string encoder;            // name of an architecture
-    std::filesystem::path decoder;  // the stand-in checkpoint
+    std::string encoder;                // name of an architecture
+    std::vector<std::string> decoders;  // stand-in checkpoints: the first that is there counts
+
+    /// The first where none is there.
+    std::filesystem::path decoder() const;
   };
 
   std::string id;
@@ -69,7 +72,7 @@ struct Config {
   std::string name;
   std::string question;
   std::string device = "auto";
-  int64_t threads = 0;  // 0: all cores
+  int64_t threads = 0;  // 0: all that the process may use
   std::vector<ModelSource> models;
   std::vector<DatasetSource> datasets;
   std::vector<DecoderSpec> decoders;

@@ -21,7 +21,9 @@ const OptionTable<ModelSource>& model_keys() {
       {option("encoder", &Fallback::encoder, "architecture of a random encoder that is timed",
               architecture_names())
            .required(),
-       text_option("decoder", &Fallback::decoder, "checkpoint that decodes", "a path").required()},
+       list_option("decoder", &Fallback::decoders,
+                   "checkpoint that decodes: the first of these that is there", "a path", read_text)
+           .required()},
       kKey};
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")
@@ -165,8 +167,9 @@ const OptionTable<Config>& config_keys() {
                    })
            .required(),
        text_option("baseline", &Config::baseline,
-                   "id of the decoder that the others are compared with")
-           .by_default("the first transducer decoder"),
+                   "id of the decoder that the others are compared with; of CTC alone where there "
+                   "is no other kind")
+           .by_default("the first of its kind"),
        list_option("batch_sizes", &Config::batch_sizes,
                    "utterances in a batch; this or batch_seconds must be given",
                    JsonView::range_text(int64_t{1}, 65536),

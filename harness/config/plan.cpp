@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
-#include "base/error.h"
+#include "base/error_list.h"
 
 namespace rtfx {
 namespace {
@@ -35,6 +35,7 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
                                          const std::vector<Description>& descriptions, size_t model,
                                          const ModelKinds& kinds) {
   std::vector<PlannedDecoder> list;
+  ErrorList errors;
   std::string ctc_reference, transducer_reference;
   for (size_t i = 0; i < config.decoders.size(); ++i) {
     const DecoderSpec& spec = config.decoders[i];
@@ -43,19 +44,21 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
                         std::any_of(kinds.begin(), kinds.end(), named);
     if (!wanted) continue;
     if (!serves(descriptions[i], kinds)) {
-      throw UserError(spec.where,
-                      fmt::format("decoder '{}' cannot decode model '{}' of kind {}", spec.id,
-                                  config.models[model].id, fmt::join(kinds, " + ")),
-                      fmt::format("restrict it with \"models\": [\"{}\"]",
-                                  fmt::join(descriptions[i].model_kinds, "\", \"")));
+      errors.add({spec.where,
+                  fmt::format("decoder '{}' cannot decode model '{}' of kind {}", spec.id,
+                              config.models[model].id, fmt::join(kinds, " + ")),
+                  fmt::format("restrict it with \"models\": [\"{}\"]",
+                              fmt::join(descriptions[i].model_kinds, "\", \""))});
+      continue;
     }
-    if (descriptions[i].head == Head::ctc && ctc_reference.empty()) ctc_reference = spec.id;
-    if (descriptions[i].head == Head::transducer &&
-        (transducer_reference.empty() || spec.id == config.baseline)) {
-      transducer_reference = spec.id;
-    }
+    const auto take = [&](std::string& reference) {
+      if (reference.empty() || spec.id == config.baseline) reference = spec.id;
+    };
+    if (descriptions[i].head == Head::ctc) take(ctc_reference);
+    if (descriptions[i].head == Head::transducer) take(transducer_reference);
     list.push_back({i, "", ""});
   }
+  errors.throw_any();
   for (PlannedDecoder& decoder : list) {
     const Head head = descriptions[decoder.spec].head;
     decoder.compared_to = head == Head::ctc          ? ctc_reference
@@ -69,18 +72,22 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
 
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
   std::vector<Description> descriptions;
+  ErrorList errors;
   for (const DecoderSpec& spec : config.decoders) {
-    check_restriction(spec, config);
+    errors.run([&] { check_restriction(spec, config); });
     descriptions.push_back(
         make_decoder(spec.name, spec.options, spec.where + "/options")->describe());
   }
   std::vector<CaseGroup> plan;
   for (size_t m = 0; m < config.models.size(); ++m) {
-    const auto decoders = decoders_for(config, descriptions, m, kinds[m]);
-    if (decoders.empty()) {
-      throw UserError("decoders", fmt::format("none is for model '{}'", config.models[m].id),
-                      "check their \"models\"");
-    }
+    std::vector<PlannedDecoder> decoders;
+    errors.run([&] {
+      decoders = decoders_for(config, descriptions, m, kinds[m]);
+      if (decoders.empty()) {
+        throw UserError("decoders", fmt::format("none is for model '{}'", config.models[m].id),
+                        "check their \"models\"");
+      }
+    });
     for (size_t d = 0; d < config.datasets.size(); ++d) {
       for (const std::string& dtype : config.dtypes) {
         for (size_t b = 0; b < config.batches.size(); ++b) {
@@ -95,6 +102,7 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
       }
     }
   }
+  errors.throw_any();
   return plan;
 }
 

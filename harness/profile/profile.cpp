@@ -9,6 +9,7 @@
 
 #include "algorithms/gpu/graph.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "harness/profile/cupti_collector.h"
 #include "harness/profile/profile_report.h"
 #include "harness/profile/range_log.h"
@@ -110,12 +111,12 @@ class Profiler {
   /// Table, files, and how to get the same in Nsight Systems.
   void print_end() const {
     print_profile(session_.records());
-    fmt::print("\nrecords: {}\n", session_.journal().path().string());
+    fmt::print("\nrecords: {}\n", printable(session_.journal().path().string()));
     if (options_.trace_limit > 0) {
       const auto path = session_.config().output / "trace.json";
       trace_.write(path);
-      fmt::print("timeline: {} ({} events{}; open it in ui.perfetto.dev)\n", path.string(),
-                 trace_.events(),
+      fmt::print("timeline: {} ({} events{}; open it in ui.perfetto.dev)\n",
+                 printable(path.string()), trace_.events(),
                  trace_.left_out() == 0
                      ? ""
                      : fmt::format(", {} late ones left out: --trace-limit", trace_.left_out()));

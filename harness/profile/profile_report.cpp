@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "harness/run/regions.h"
 
 namespace rtfx {
@@ -86,7 +87,7 @@ void print_kernels(const json& regions) {
 
 void print_case(const json& record) {
   const auto laps = record["laps"].get<int64_t>();
-  fmt::print("\n{} on {}, {}{}\n", record["case"].get<std::string>(),
+  fmt::print("\n{} on {}, {}{}\n", printable(record["case"].get<std::string>()),
              record["device"].get<std::string>(),
              laps == 1 ? "one lap" : fmt::format("{} laps added up", laps),
              record["valid"].get<bool>() ? "" : "  INVALID");
@@ -95,7 +96,7 @@ void print_case(const json& record) {
   with_gpu ? print_gpu_rows(regions) : print_wall_rows(regions);
   print_kernels(regions);
   for (const json& remark : record["remarks"])
-    fmt::print("  note: {}\n", remark.get<std::string>());
+    fmt::print("  note: {}\n", printable(remark.get<std::string>()));
 }
 
 }  // namespace
@@ -148,8 +149,9 @@ void print_profile(const std::vector<json>& records) {
       print_case(record);
       with_gpu = with_gpu || record["gpu_figures"] == "cupti";
     } else if (record.value("kind", "") == "failure") {
-      fmt::print("\n{} FAILED: {}: {}\n", record["case"].get<std::string>(),
-                 record["stage"].get<std::string>(), record["message"].get<std::string>());
+      fmt::print("\n{} FAILED: {}: {}\n", printable(record["case"].get<std::string>()),
+                 record["stage"].get<std::string>(),
+                 printable(record["message"].get<std::string>()));
     }
   }
   if (!with_gpu) return;

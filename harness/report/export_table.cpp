@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/printable.h"
+#include "harness/report/escape.h"
 #include "harness/report/export.h"
 #include "harness/results/metrics.h"
 
@@ -25,12 +27,14 @@ std::string batch_text(const CaseResult& c) {
                      batch.at("by") == "seconds" ? " s" : "");
 }
 
-std::string grade_text(const CaseResult& c) {
-  if (c.summary.failure) return "failed";
-  if (c.summary.grade.empty()) return "";
-  const bool approximate = c.summary.last.at("decoder").at("exactness") == "approximate";
-  return c.summary.grade + (approximate ? " ~" : "") +
-         (c.summary.deterministic ? "" : " nondeterministic");
+std::string marks_text(const CaseResult& c) {
+  return fmt::format("{}", fmt::join(c.summary.marks(), " "));
+}
+
+/// "exact", "tie ~ NOISY".
+std::string judgement(const CaseResult& c) {
+  const std::string grade = c.summary.grade_text(), marks = marks_text(c);
+  return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;
 }
 
 /// What says which case a row is.
@@ -53,13 +57,6 @@ Table identity_table() {
 
 std::string joined(const Row& row, const std::string& separator) {
   return fmt::format("{}", fmt::join(row, separator));
-}
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
 }
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
@@ -87,7 +84,7 @@ Table readable(const ResultSet& results) {
     for (const Metric& metric : metrics()) {
       if (metric.tolerance) row.push_back(rounded(metric, metric_values(metric, c.rounds)));
     }
-    row.push_back(grade_text(c));
+    row.push_back(judgement(c));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -125,28 +122,10 @@ std::string caption(const ResultSet& results, const std::string& constants) {
          fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
 }
 
-std::string escaped(const std::string& text, const std::string& special,
-                    const std::string& plus_minus) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.compare(i, 2, "±") == 0) {
-      out += plus_minus;
-      ++i;
-    } else if (text[i] == '~' && plus_minus != "±") {
-      out += "\\textasciitilde{}";
-    } else if (text[i] == '\\' && plus_minus != "±") {
-      out += "\\textbackslash{}";
-    } else {
-      if (special.find(text[i]) != std::string::npos) out += '\\';
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-Row escaped(const Row& row, const std::string& special, const std::string& plus_minus) {
+template <class Escape>
+Row escaped(const Row& row, const Escape& escape) {
   Row out;
-  for (const std::string& text : row) out.push_back(escaped(text, special, plus_minus));
+  for (const std::string& text : row) out.push_back(escape(text));
   return out;
 }
 
@@ -155,7 +134,7 @@ Row escaped(const Row& row, const std::string& special, const std::string& plus_
 std::string export_csv(const ResultSet& results) {
   Row head = identity_table().head;
   head.insert(head.begin(), "case");
-  for (const char* name : {"rounds", "grade", "failure"}) head.emplace_back(name);
+  for (const char* name : {"rounds", "grade", "marks", "failure"}) head.emplace_back(name);
   for (const Metric& metric : metrics()) {
     for (const char* part : {"", ".sd", ".low", ".high"})
       head.push_back(metric.key + std::string(part));
@@ -165,8 +144,10 @@ std::string export_csv(const ResultSet& results) {
     Row row = identity(c);
     row.insert(row.begin(), c.name());
     row.push_back(std::to_string(c.rounds.size()));
-    row.push_back(grade_text(c));
+    row.push_back(c.summary.grade_text());
+    row.push_back(marks_text(c));
     row.push_back(c.summary.failure.value_or(""));
+    row = escaped(row, csv_text);
     for (const Metric& metric : metrics()) {
       const auto values = metric_values(metric, c.rounds);
       const auto interval = metric_interval(metric, c);
@@ -175,7 +156,6 @@ std::string export_csv(const ResultSet& results) {
       row.push_back(interval ? number(interval->low) : "");
       row.push_back(interval ? number(interval->high) : "");
     }
-    for (std::string& field : row) field = csv_field(field);
     text += joined(row, ",") + "\n";
   }
   return text;
@@ -184,24 +164,24 @@ std::string export_csv(const ResultSet& results) {
 std::string export_markdown(const ResultSet& results) {
   Table table = readable(results);
   const std::string constants = take_constants(table);
-  std::string text = "| " + joined(escaped(table.head, "|_*", "±"), " | ") + " |\n|";
+  std::string text = "| " + joined(escaped(table.head, markdown_text), " | ") + " |\n|";
   for (const bool right : table.is_number) text += right ? "--:|" : "---|";
   text += "\n";
-  for (const Row& row : table.rows) text += "| " + joined(escaped(row, "|_*", "±"), " | ") + " |\n";
-  return text + "\n" + escaped(caption(results, constants), "_*", "±") + "\n";
+  for (const Row& row : table.rows)
+    text += "| " + joined(escaped(row, markdown_text), " | ") + " |\n";
+  return text + "\n" + markdown_text(caption(results, constants)) + "\n";
 }
 
 std::string export_latex(const ResultSet& results) {
   Table table = readable(results);
   const std::string constants = take_constants(table);
-  const std::string special = "&%$#_{}";
   std::string columns;
   for (const bool right : table.is_number) columns += right ? 'r' : 'l';
-  std::string text = "% " + caption(results, constants) + "\n% Needs the package booktabs.\n";
+  std::string text =
+      "% " + printable(caption(results, constants)) + "\n% Needs the package booktabs.\n";
   text += "\\begin{tabular}{" + columns + "}\n\\toprule\n";
-  text += joined(escaped(table.head, special, "$\\pm$"), " & ") + " \\\\\n\\midrule\n";
-  for (const Row& row : table.rows)
-    text += joined(escaped(row, special, "$\\pm$"), " & ") + " \\\\\n";
+  text += joined(escaped(table.head, latex_text), " & ") + " \\\\\n\\midrule\n";
+  for (const Row& row : table.rows) text += joined(escaped(row, latex_text), " & ") + " \\\\\n";
   return text + "\\bottomrule\n\\end{tabular}\n";
 }
 

@@ -1,6 +1,5 @@
 #include "harness/report/report.h"
 
-#include "harness/config/config.h"
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
 #include "harness/report/report_facts.h"
@@ -19,12 +18,12 @@ constexpr size_t kMostUtterances = 5;  // whose words are shown for each case
 
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
-  print_table(read_journal(run.journal),
-              run.provenance.value("/config/protocol/cv_max"_json_pointer, Protocol().cv_max));
+  print_table(read_journal(run.journal));
   if (options.table_only) return;
   run.require_cases();
   const json facts = {
       {"differences", differences(run, kMostUtterances)},
+      {"speed_ups", speed_ups(run)},
       {"baseline", options.baseline.empty()
                        ? json()
                        : changes_since(read_results(options.baseline).require_cases(), run)},

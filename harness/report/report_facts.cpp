@@ -1,5 +1,6 @@
 #include "harness/report/report_facts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -24,9 +25,9 @@ json aligned(const std::vector<std::string>& baseline, const std::vector<std::st
   return pairs;
 }
 
-/// The case of the decoder that `result` is compared with.
+/// The case of the decoder that `result` is compared with; null where there is none.
 const CaseResult* baseline_of(const ResultSet& run, const CaseResult& result) {
-  const std::string id = result.summary.last.at("exactness").at("baseline");
+  const std::string id = result.summary.last.value("/exactness/baseline"_json_pointer, "");
   for (const CaseResult& other : run.cases) {
     if (other.decoder() == id && other.group() == result.group()) return &other;
   }
@@ -103,6 +104,30 @@ json differences(const ResultSet& run, size_t most_utterances) {
   for (const CaseResult& result : run.cases) {
     if (!result.rounds.empty() && result.summary.first_difference.is_object())
       list.push_back(difference(run, result, most_utterances));
+  }
+  return list;
+}
+
+json speed_ups(const ResultSet& run) {
+  const Metric& metric = find_metric("rtfx.decode", "");
+  json list = json::array();
+  for (const CaseResult& result : run.cases) {
+    if (result.rounds.empty() || !result.summary.last.value("exactness", json()).is_object())
+      continue;
+    const CaseResult* baseline = baseline_of(run, result);
+    if (baseline == nullptr || baseline == &result) continue;
+    const auto theirs = metric_values(metric, baseline->rounds);
+    const auto ours = metric_values(metric, result.rounds);
+    if (theirs.empty() || ours.empty()) continue;
+    json marks = result.summary.marks();
+    for (const std::string& mark : baseline->summary.marks())
+      if (std::find(marks.begin(), marks.end(), mark) == marks.end()) marks.push_back(mark);
+    const Interval ratio =
+        ours.size() == theirs.size() ? paired_ratio(theirs, ours) : unpaired_ratio(theirs, ours);
+    list.push_back({{"case", result.name()},
+                    {"baseline", baseline->decoder()},
+                    {"ratio", to_json(ratio)},
+                    {"marks", marks}});
   }
   return list;
 }

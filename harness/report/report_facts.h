@@ -18,6 +18,11 @@ nlohmann::json to_json(const Interval& interval);
 /// first difference alone.
 nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 
+/// How much faster each case decodes than that of its baseline decoder: [{"case", "baseline" (the
+/// decoder), "ratio": {"estimate", "low", "high"} of the RTFx, with the 95 % interval over paired
+/// rounds, "marks": those of both}].
+nlohmann::json speed_ups(const ResultSet& run);
+
 /// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
 ///  "cases": [{"case", metric: {"before", "now", "change"}}] that both hold, "failed" (in one of
 ///  both), "only_before", "only_now": case names}. The change of RTFx is a ratio, that of the WER a

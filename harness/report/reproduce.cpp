@@ -13,7 +13,6 @@
 #include "harness/stream/stream.h"
 
 namespace rtfx {
-namespace {
 
 std::vector<std::string> table_names() {
   std::vector<std::string> names;
@@ -23,6 +22,8 @@ std::vector<std::string> table_names() {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+namespace {
 
 /// The general complaint about a missing manifest would not say how this one is made.
 void check_data(const Config& config) {
@@ -60,19 +61,24 @@ int run_table(const Config& config, Journal::Mode mode) {
 }
 
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
-                  bool latex) {
-  std::vector<std::string> arguments = {table.string(), journal.string()};
+                  const std::filesystem::path& output, bool latex) {
+  const bool is_run = std::filesystem::is_directory(journal);
+  const std::filesystem::path folder = !output.empty() ? output
+                                       : is_run        ? journal
+                                                       : journal.parent_path();
+  if (!output.empty()) std::filesystem::create_directories(output);
+  const bool is_journal = is_run || journal.stem() == "journal";
+  const auto markdown = folder / (is_journal ? "table.md" : journal.stem().string() + ".md");
+  std::vector<std::string> arguments = {table.string(), journal.string(), "-o", markdown.string()};
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
 
   // Figures stand beside the table: NAME.svg, or JOURNAL_NAME.svg for a journal of another name.
-  const bool is_run = std::filesystem::is_directory(journal);
   const auto document = read_json_file(table);
   for (const std::string figure :
        document.value("/paper/figures"_json_pointer, nlohmann::json::array())) {
-    const auto file =
-        is_run ? journal / (figure + ".svg")
-               : journal.parent_path() / fmt::format("{}_{}.svg", journal.stem().string(), figure);
+    const auto file = folder / (is_run ? figure + ".svg"
+                                       : fmt::format("{}_{}.svg", journal.stem().string(), figure));
     run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
   }
 }

@@ -16,6 +16,9 @@
 
 namespace rtfx {
 
+/// In alphabetical order.
+std::vector<std::string> table_names();
+
 /// Prints name and question of every table.
 void print_tables();
 
@@ -26,9 +29,10 @@ std::filesystem::path table_file(const std::string& name);
 /// anything runs, for data or models that are not there.
 int run_table(const Config& config, Journal::Mode mode);
 
-/// Prints the table of a journal, or of a run's folder, and writes it beside the journal as
-/// Markdown and, if wanted, LaTeX, and the figures that the table names as SVG.
+/// Prints the table of a journal, or of a run's folder, and writes it as Markdown and, if wanted,
+/// LaTeX, and the figures that the table names as SVG: into the folder `output`, which is made, or
+/// beside the journal where it is empty.
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
-                  bool latex);
+                  const std::filesystem::path& output, bool latex);
 
 }  // namespace rtfx

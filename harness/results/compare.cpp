@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "harness/results/metrics.h"
 #include "harness/results/provenance_diff.h"
 #include "harness/scoring/normalize.h"
@@ -34,21 +36,34 @@ std::string points(const Interval& d) {
                      100 * d.high);
 }
 
-void print_metric(const Metric& metric, const std::vector<double>& a, const std::vector<double>& b,
-                  const std::string& change) {
-  fmt::print("  {:<20} {:>12} {:>12}  {}\n", metric.key, figure(metric, summarize(a).mean),
-             figure(metric, summarize(b).mean), change);
+/// The heads of the two columns of figures, which are as wide as these need.
+struct Sides {
+  std::string left, right;
+
+  void print(const std::string& what, const std::string& a, const std::string& b,
+             const std::string& change) const {
+    constexpr size_t kLeast = 12;
+    fmt::print("  {:<20} {:>{}} {:>{}}  {}\n", what, a, std::max(kLeast, left.size()), b,
+               std::max(kLeast, right.size()), change);
+  }
+  void print_head() const { print("", left, right, "change [95 % interval]"); }
+};
+
+void print_metric(const Sides& sides, const Metric& metric, const std::vector<double>& a,
+                  const std::vector<double>& b, const std::string& change) {
+  sides.print(metric.key, figure(metric, summarize(a).mean), figure(metric, summarize(b).mean),
+              change);
 }
 
 /// `paired`: the rounds of both were measured side by side.
-void print_case(const ResultSet& a, const CaseResult& x, const ResultSet& b, const CaseResult& y,
-                bool paired) {
+void print_case(const Sides& sides, const ResultSet& a, const CaseResult& x, const ResultSet& b,
+                const CaseResult& y, bool paired) {
   for (const Metric& metric : metrics()) {
     const auto left = metric_values(metric, x.rounds), right = metric_values(metric, y.rounds);
     if (left.empty() || right.empty()) continue;
     if (metric.change == Metric::Change::ratio) {
       const bool pair = paired && left.size() == right.size();
-      print_metric(metric, left, right,
+      print_metric(sides, metric, left, right,
                    ratio(pair ? paired_ratio(left, right) : unpaired_ratio(left, right)));
       continue;
     }
@@ -57,14 +72,14 @@ void print_case(const ResultSet& a, const CaseResult& x, const ResultSet& b, con
     if (std::string(metric.key) == "wer") {
       if (const auto interval = wer_difference(a, x, b, y)) change = points(*interval);
     }
-    print_metric(metric, left, right, change);
+    print_metric(sides, metric, left, right, change);
   }
 }
 
 void print_noise_floors(const ResultSet& results) {
   for (const CaseResult& c : results.cases) {
     if (c.control_of().empty()) continue;
-    fmt::print("Noise floor of {} (A/A control):", c.group());
+    fmt::print("Noise floor of {} (A/A control):", printable(c.group()));
     for (const Metric& metric : metrics()) {
       if (metric.change != Metric::Change::ratio) continue;
       const auto floor = measured_noise_floor(results, c.group(), metric.key);
@@ -74,8 +89,11 @@ void print_noise_floors(const ResultSet& results) {
   }
 }
 
-void print_head(const char* left, const char* right) {
-  fmt::print("  {:<20} {:>12} {:>12}  change [95 % interval]\n", "", left, right);
+/// "model/dataset/decoder/b16/fp32  NOISY"
+std::string title(const CaseResult& c) {
+  std::string text = printable(c.name());
+  for (const std::string& mark : c.summary.marks()) text += "  " + mark;
+  return text;
 }
 
 }  // namespace
@@ -111,21 +129,24 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
   for (const CaseResult& y : b.cases) {
     const CaseResult* x = a.find(y.name());
     if (x == nullptr) {
-      alone += fmt::format("only in {}: {}\n", b.journal.string(), y.name());
+      alone += fmt::format("only in {}: {}\n", printable(b.journal.string()), printable(y.name()));
       continue;
     }
     ++common;
-    fmt::print("\n{}\n", y.name());
+    fmt::print("\n{}\n", title(y));
+    for (const std::string& mark : x->summary.marks()) fmt::print("  A: {}\n", mark);
     if (x->summary.failure || y.summary.failure) {
-      fmt::print("  failed: {}\n", y.summary.failure.value_or(x->summary.failure.value_or("")));
+      fmt::print("  failed: {}\n",
+                 printable(y.summary.failure.value_or(x->summary.failure.value_or(""))));
       continue;
     }
-    print_head("A", "B");
-    print_case(a, *x, b, y, /*paired=*/false);
+    const Sides sides{"A", "B"};
+    sides.print_head();
+    print_case(sides, a, *x, b, y, /*paired=*/false);
   }
   for (const CaseResult& x : a.cases) {
     if (b.find(x.name()) == nullptr)
-      alone += fmt::format("only in {}: {}\n", a.journal.string(), x.name());
+      alone += fmt::format("only in {}: {}\n", printable(a.journal.string()), printable(x.name()));
   }
   fmt::print("\n{}", alone);
   print_noise_floors(a);
@@ -146,9 +167,10 @@ void print_speed_ups(const ResultSet& results) {
     for (const CaseResult& base : results.cases) {
       if (base.group() != c.group() || base.decoder() != baseline || &base == &c) continue;
       if (base.rounds.empty()) continue;
-      fmt::print("\n{}{}\n", c.name(), c.control_of().empty() ? "" : "  (A/A control)");
-      print_head(base.decoder().substr(0, 12).c_str(), c.decoder().substr(0, 12).c_str());
-      print_case(results, base, results, c, /*paired=*/true);
+      fmt::print("\n{}{}\n", title(c), c.control_of().empty() ? "" : "  (A/A control)");
+      const Sides sides{printable(base.decoder()), printable(c.decoder())};
+      sides.print_head();
+      print_case(sides, results, base, results, c, /*paired=*/true);
     }
   }
   fmt::print("\n");
@@ -158,7 +180,7 @@ void print_speed_ups(const ResultSet& results) {
 void print_gate(const std::vector<GateRow>& rows) {
   std::string current;
   for (const GateRow& row : rows) {
-    if (row.case_name != current) fmt::print("\n{}\n", current = row.case_name);
+    if (row.case_name != current) fmt::print("\n{}\n", printable(current = row.case_name));
     std::string figures;
     if (row.baseline && row.current) {
       const Metric& metric = find_metric(row.what, row.case_name);
@@ -169,7 +191,7 @@ void print_gate(const std::vector<GateRow>& rows) {
     if (row.tolerance) figures += fmt::format("  tolerance {:.2g} %", 100 * *row.tolerance);
     if (row.floor) figures += fmt::format(", noise {:.2g} %", 100 * *row.floor);
     fmt::print("  {:<12} {:<12} {}{}{}\n", to_string(row.verdict), row.what, figures,
-               figures.empty() || row.reason.empty() ? "" : "  ", row.reason);
+               figures.empty() || row.reason.empty() ? "" : "  ", printable(row.reason));
   }
 }
 

@@ -12,8 +12,9 @@ using nlohmann::json;
 constexpr auto kRatio = Metric::Change::ratio;
 constexpr auto kDifference = Metric::Change::difference;
 
-/// Null where the round has no such value.
+/// Null where the round has no such value, or none that may be shown.
 json value_of(const std::string& key, const json& round) {
+  if (!is_shown(round, key)) return nullptr;
   if (key == "wer") return round.at("wer").at("wer");
   if (key == "boosted.recall") return round.value("/boosted/recall"_json_pointer, json());
   if (key == "boosted.precision") return round.value("/boosted/precision"_json_pointer, json());

@@ -27,7 +27,7 @@ const std::vector<Metric>& metrics();
 /// Throws UserError at `where` for an unknown key.
 const Metric& find_metric(std::string_view key, std::string_view where);
 
-/// Its value in each of the rounds that have one.
+/// Its value in each of the rounds that have one and may show it (is_shown()).
 std::vector<double> metric_values(const Metric& metric, const std::vector<nlohmann::json>& rounds);
 
 /// The mean over all rounds; none for a failure and where no round has a value. The interval, for

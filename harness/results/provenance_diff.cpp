@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/printable.h"
+
 namespace rtfx {
 namespace {
 
@@ -46,7 +48,8 @@ std::vector<ProvenanceChange> provenance_changes(const json& from, const json& t
 void print_provenance_changes(const std::vector<ProvenanceChange>& changes) {
   if (changes.empty()) fmt::print("The provenance of both is the same.\n");
   for (const ProvenanceChange& change : changes)
-    fmt::print("{}: {} -> {}\n", change.key.substr(1), change.from.dump(), change.to.dump());
+    fmt::print("{}: {} -> {}\n", printable(change.key.substr(1)), printable(change.from.dump()),
+               printable(change.to.dump()));
 }
 
 }  // namespace rtfx

@@ -14,8 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kUsualCvMax = 0.05;  // for a journal without provenance
-
 std::string grade_in(const json& round) {
   const json exactness = round.value("exactness", json());
   return exactness.is_object() ? exactness.at("grade").get<std::string>() : "";
@@ -67,12 +65,15 @@ CaseSummary summarize_case(CaseRecords records) {
 std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
   std::vector<CaseRecords> cases;
   std::map<std::string, size_t> index;
+  double cv_max = CaseSummary().cv_max;
   for (const json& record : records) {
     if (record.value("profiled", false)) {
       throw UserError("records", "come from `rtfx profile`, whose times include the profiler's",
                       "give the journal of `rtfx run`");
     }
     const std::string kind = record.value("kind", "");
+    if (kind == "provenance")
+      cv_max = record.value("/config/protocol/cv_max"_json_pointer, CaseSummary().cv_max);
     if (kind != "run" && kind != "stream" && kind != "failure") continue;
     const auto [found, fresh] = index.emplace(record.at("case"), cases.size());
     if (fresh) cases.emplace_back();
@@ -81,7 +82,10 @@ std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
     if (kind != "failure") of_case.rounds[record.value("result_key", "")].push_back(record);
   }
   std::vector<CaseSummary> summaries;
-  for (CaseRecords& of_case : cases) summaries.push_back(summarize_case(std::move(of_case)));
+  for (CaseRecords& of_case : cases) {
+    summaries.push_back(summarize_case(std::move(of_case)));
+    summaries.back().cv_max = cv_max;
+  }
   return summaries;
 }
 
@@ -117,7 +121,7 @@ json regions_json(const CaseSummary& summary) {
   return regions;
 }
 
-json case_json(const CaseSummary& summary, double cv_max) {
+json case_json(const CaseSummary& summary) {
   const auto worst = worst_round(summary.rounds);
   return {{"name", summary.case_name()},
           {"last", summary.last},
@@ -127,25 +131,59 @@ json case_json(const CaseSummary& summary, double cv_max) {
           {"worst_round", worst ? json(*worst) : json()},
           {"first_difference", summary.first_difference},
           {"deterministic", summary.deterministic},
-          {"noisy", summary.noisy(cv_max)},
+          {"noisy", summary.noisy()},
+          {"marks", summary.marks()},
           {"metrics", metrics_json(summary)},
           {"regions", regions_json(summary)}};
 }
 
 }  // namespace
 
+bool is_shown(const json& record, std::string_view metric) {
+  static const json::json_pointer head("/decoder/head");
+  return record.value(head, json()) != "none" || metric == "rtfx.total" ||
+         metric == "rtfx.encode_decode";
+}
+
 std::vector<double> CaseSummary::values(const std::string& metric) const {
   std::vector<double> list;
   for (const json& round : rounds) {
+    if (!is_shown(round, metric)) continue;
     const json value = round.at("metrics").value(metric, json());
     if (value.is_number()) list.push_back(value);
   }
   return list;
 }
 
-bool CaseSummary::noisy(double cv_max) const {
+bool CaseSummary::noisy() const {
   const std::vector<double> totals = values("rtfx.total");
   return totals.size() > 1 && summarize(totals).cv() > cv_max;
+}
+
+json CaseSummary::word_errors() const {
+  const json errors = last.value("wer", json());
+  const bool known = !failure && is_shown(last, "wer") && errors.is_object();
+  return known && errors.value("wer", json()).is_number() ? errors : json();
+}
+
+std::vector<std::string> CaseSummary::marks() const {
+  std::vector<std::string> list;
+  if (!deterministic) list.emplace_back("NONDETERMINISTIC");
+  if (noisy()) list.emplace_back("NOISY");
+  size_t overloaded = 0, suspect = 0;
+  for (const json& round : rounds) {
+    overloaded += round.value("stable", true) ? 0 : 1;
+    suspect += round.value("suspect", json::array()).empty() ? 0 : 1;
+  }
+  if (overloaded > 0) list.emplace_back("OVERLOADED");
+  if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
+  return list;
+}
+
+std::string CaseSummary::grade_text() const {
+  if (failure) return "FAILED";
+  const bool approximate = last.value("/decoder/exactness"_json_pointer, json()) == "approximate";
+  return grade.empty() || !approximate ? grade : grade + " ~";
 }
 
 std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
@@ -154,7 +192,7 @@ std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
   return cases;
 }
 
-json summary_record(const CaseSummary& summary, double cv_max) {
+json summary_record(const CaseSummary& summary) {
   const auto figures = [&](const char* metric) -> json {
     const std::vector<double> values = summary.values(metric);
     if (values.empty()) return nullptr;
@@ -172,19 +210,16 @@ json summary_record(const CaseSummary& summary, double cv_max) {
           {"grade", summary.grade.empty() ? json() : json(summary.grade)},
           {"deterministic", summary.deterministic},
           {"cv", summarize(totals).cv()},
-          {"noisy", summary.noisy(cv_max)}};
+          {"noisy", summary.noisy()}};
 }
 
 json summaries_json(const std::vector<json>& records) {
   json all = {{"provenances", json::array()}, {"cases", json::array()}, {"streams", json::array()}};
-  double cv_max = kUsualCvMax;
   for (const json& record : records) {
-    if (record.value("kind", "") != "provenance") continue;
-    all["provenances"].push_back(record);
-    cv_max = record.value("/config/protocol/cv_max"_json_pointer, kUsualCvMax);
+    if (record.value("kind", "") == "provenance") all["provenances"].push_back(record);
   }
   for (const CaseSummary& summary : summarize_all(records))
-    all[is_stream(summary) ? "streams" : "cases"].push_back(case_json(summary, cv_max));
+    all[is_stream(summary) ? "streams" : "cases"].push_back(case_json(summary));
   return all;
 }
 

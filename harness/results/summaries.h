@@ -1,5 +1,5 @@
-// From records to one summary per case: every mean, grade and flag that a table, a page, a figure
-// or an export shows is made here.
+// From records to one summary per case: every mean, grade and mark that a table, a page, a figure
+// or an export shows is made here, and which of them may be shown is said here.
 //
 // The rounds under a case's newest result key count, all of them: those before a failure too, once
 // a later run of the same key has succeeded, since they measured the same thing. Rounds under
@@ -10,11 +10,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/results/statistics.h"
 
 namespace rtfx {
+
+/// Whether a figure of this record may be shown. Of a decoder that gives no words (`null`), neither
+/// the speed of decoding nor anything of its words or results is one. `metric`: a key of metrics().
+bool is_shown(const nlohmann::json& record, std::string_view metric);
 
 struct CaseSummary {
   nlohmann::json last;                 // the case's last record of kind run, stream or failure
@@ -23,12 +28,22 @@ struct CaseSummary {
   nlohmann::json first_difference;     // of the first round with that grade
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
+  double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
 
   std::string case_name() const { return last.at("case"); }
-  /// A metric of each round that has it, such as "rtfx.total".
+  /// A metric of each round that has it and may show it, such as "rtfx.total".
   std::vector<double> values(const std::string& metric) const;
   /// Whether rtfx.total varies by more than the share `cv_max` (sd / mean).
-  bool noisy(double cv_max) const;
+  bool noisy() const;
+  /// Substitutions, deletions, insertions and the rate of the last round; null where there is no
+  /// reference, or nothing that may be shown.
+  nlohmann::json word_errors() const;
+  /// What must be read with the figures: "NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/3"
+  /// (rounds that the machine disturbed, of all).
+  std::vector<std::string> marks() const;
+  /// "exact", "tie ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
+  /// nothing to compare to.
+  std::string grade_text() const;
 };
 
 /// By case in the order of first appearance, without those of `rtfx stream`. Throws UserError for
@@ -36,14 +51,14 @@ struct CaseSummary {
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
 /// Record of kind "summary".
-nlohmann::json summary_record(const CaseSummary& summary, double cv_max);
+nlohmann::json summary_record(const CaseSummary& summary);
 
 /// What `rtfx summary` prints and the scripts in plots/ read:
 ///   {"provenances": [...], "cases": [...], "streams": [...]}
 /// A case is {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
-/// "worst_round" (the index of the first round with the grade), "deterministic", "noisy",
-/// "metrics": {name: {"mean", "sd"}}, "regions": {name: mean seconds on the host}}. Noisy is a case
-/// by the cv_max of the last provenance. Throws UserError for records of a profile.
+/// "worst_round" (the index of the first round with the grade), "deterministic", "noisy", "marks",
+/// "metrics": {name: {"mean", "sd"}} of those that may be shown, "regions": {name: mean seconds on
+/// the host}}. Throws UserError for records of a profile.
 nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -2,12 +2,14 @@
 
 #include <fmt/color.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <set>
 
+#include "base/printable.h"
 #include "harness/results/summaries.h"
 #include "models/synthetic.h"
 
@@ -15,8 +17,6 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kLeastIdWidth = 30;  // of the column with the decoders' ids; long ones widen it
 
 bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
@@ -27,12 +27,10 @@ std::string figure(const std::vector<double>& values) {
   return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
 }
 
-/// Pads by characters; "±" is two bytes.
-std::string right(const std::string& text, size_t width) {
-  const auto characters = static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
-  return std::string(width > characters ? width - characters : 0, ' ') + text;
 }
 
 fmt::text_style grade_style(const std::string& grade) {
@@ -42,24 +40,26 @@ fmt::text_style grade_style(const std::string& grade) {
   return fmt::fg(fmt::terminal_color::red);
 }
 
-std::string grade_text(const CaseSummary& c) {
-  if (c.failure) return "FAILED";
-  if (c.grade.empty()) return "-";
-  const bool approximate = c.last["decoder"]["exactness"] == "approximate";
-  return c.grade + (approximate ? " ~" : "") + (c.deterministic ? "" : " NONDETERMINISTIC");
+/// "exact", "tie ~ NOISY"; "-" where there is nothing to say.
+std::string judgement(const CaseSummary& c) {
+  std::vector<std::string> words = c.marks();
+  if (!c.grade_text().empty()) words.insert(words.begin(), c.grade_text());
+  return words.empty() ? "-" : fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string group_of(const CaseSummary& c) {
   const json& dataset = c.last.at("dataset");
   const bool synthetic = c.last["model"].value("weights", "") == "synthetic";
-  return fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}",
-                     c.last["model"]["id"].get<std::string>(), dataset["id"].get<std::string>(),
-                     dataset["utterances"].get<int64_t>(), dataset["audio_seconds"].get<double>(),
-                     c.last["device"].get<std::string>(),
-                     synthetic ? fmt::format(": {}", kSyntheticLabel) : "");
+  return printable(fmt::format(
+      "{} on {} ({} utterances, {:.0f} s of audio, {}){}", c.last["model"]["id"].get<std::string>(),
+      dataset["id"].get<std::string>(), dataset["utterances"].get<int64_t>(),
+      dataset["audio_seconds"].get<double>(), c.last["device"].get<std::string>(),
+      synthetic ? fmt::format(": {}", kSyntheticLabel) : ""));
 }
 
-std::string id_of(const CaseSummary& c) { return c.last["decoder"]["id"]; }
+std::string id_of(const CaseSummary& c) {
+  return printable(c.last["decoder"]["id"].get<std::string>());
+}
 
 /// What only some decoders have, at the end of the row.
 std::string further_figures(const json& run) {
@@ -74,70 +74,125 @@ std::string further_figures(const json& run) {
   return text;
 }
 
-void print_row(const CaseSummary& c, size_t id_width, double cv_max, bool colours) {
+using Row = std::vector<std::string>;
+
+const Row& head() {
+  static const Row names = {"decoder",     "batch", "type",  "RTFx total",
+                            "RTFx decode", "WER %", "S/D/I", "grade"};
+  return names;
+}
+
+Row row_of(const CaseSummary& c) {
   const json& batch = c.last.at("batch");
-  const std::string batch_text =
-      fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : "");
-  const bool decodes = !c.failure && c.last["decoder"]["head"] != "none";
-  const json wer = decodes ? c.last["wer"]["wer"] : json();
-  const std::string grade = grade_text(c);
+  const json errors = c.word_errors();
+  Row row = {
+      id_of(c),
+      fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : ""),
+      c.last["dtype"].get<std::string>(),
+      figure(c.values("rtfx.total")),
+      figure(c.values("rtfx.decode")),
+      "-",
+      "-",
+      judgement(c)};
+  if (errors.is_object()) {
+    row[5] = fmt::format("{:.2f}", 100 * errors["wer"].get<double>());
+    row[6] = fmt::format("{}/{}/{}", errors["substitutions"].get<int64_t>(),
+                         errors["deletions"].get<int64_t>(), errors["insertions"].get<int64_t>());
+  }
+  return row;
+}
+
+using Widths = std::vector<size_t>;
+
+void widen(Widths& widths, const Row& row) {
+  for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
+}
+
+/// The decoder and the type to the left, figures to the right, and what follows as it is.
+std::string line_of(const Row& row, const Widths& widths, const std::string& last) {
+  std::string line;
+  for (size_t i = 0; i + 1 < row.size(); ++i) {
+    const std::string blanks(widths[i] - characters(row[i]), ' ');
+    line += "  " + (i == 0 || i == 2 ? row[i] + blanks : blanks + row[i]);
+  }
+  return line + "  " + last;
+}
+
+void print_row(const CaseSummary& c, const Widths& widths, bool colours) {
+  const Row row = row_of(c);
   const fmt::text_style style =
       colours ? grade_style(c.failure ? "failed" : c.grade) : fmt::text_style();
-  fmt::print("  {:<{}} {:>6}  {:<4} {} {} {:>7}  {}{}{}\n", id_of(c), id_width, batch_text,
-             c.last["dtype"].get<std::string>(), right(figure(c.values("rtfx.total")), 15),
-             right(decodes ? figure(c.values("rtfx.decode")) : "-", 17),
-             wer.is_number() ? fmt::format("{:.2f}", 100 * wer.get<double>()) : "-",
-             fmt::format(style, "{}", grade), c.noisy(cv_max) ? "  NOISY" : "",
+  fmt::print("{}{}\n", line_of(row, widths, fmt::format(style, "{}", row.back())),
              c.failure ? "" : further_figures(c.last));
+}
+
+/// A line for each kind of mark that there is.
+std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
+  static const std::vector<std::pair<std::string, std::string>> meanings = {
+      {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
+      {"NOISY", "the rounds differ by more than protocol.cv_max: measure again"},
+      {"suspect",
+       "rounds, of all, in which the machine was throttled or a thread waited for a CPU"}};
+  std::string text;
+  for (const auto& [mark, meaning] : meanings) {
+    const bool used = std::ranges::any_of(cases, [&](const CaseSummary& c) {
+      return std::ranges::any_of(c.marks(), [&](const auto& m) { return m.starts_with(mark); });
+    });
+    if (used) text += fmt::format("{}: {}.\n", mark, meaning);
+  }
+  return text;
 }
 
 void print_details(const std::vector<CaseSummary>& cases) {
   for (const CaseSummary& c : cases) {
     if (c.failure) {
-      fmt::print("\n{} failed: {}\n", c.case_name(), *c.failure);
+      fmt::print("\n{} failed: {}\n", printable(c.case_name()), printable(*c.failure));
     } else if (c.first_difference.is_object()) {
       const json& d = c.first_difference;
       const std::string margin =
           d["margin"].is_number() ? fmt::format(", margin {:.3g}", d["margin"].get<double>()) : "";
       fmt::print(
           "\n{}: first difference in {} at frame {} ({:.2f} s{})\n    {:<12} {}\n    {:<12} {}\n",
-          c.case_name(), d["utterance"].get<std::string>(), d["frame"].get<int64_t>(),
-          d["seconds"].get<double>(), margin, "baseline:", d["baseline_words"].get<std::string>(),
-          "here:", d["words"].get<std::string>());
+          printable(c.case_name()), printable(d["utterance"].get<std::string>()),
+          d["frame"].get<int64_t>(), d["seconds"].get<double>(), margin,
+          "baseline:", printable(d["baseline_words"].get<std::string>()),
+          "here:", printable(d["words"].get<std::string>()));
     }
   }
 }
 
 }  // namespace
 
-void print_table(const std::vector<json>& records, double cv_max) {
+void print_table(const std::vector<json>& records) {
   const std::vector<CaseSummary> cases = summarize_cases(records);
   if (cases.empty()) return;
   const bool colours = use_colours();
-  size_t id_width = kLeastIdWidth;
+  Widths widths(head().size());
+  widen(widths, head());
   std::vector<std::string> groups;
   std::set<std::string> baselines;
   for (const CaseSummary& c : cases) {
-    id_width = std::max(id_width, id_of(c).size());
+    widen(widths, row_of(c));
     if (std::find(groups.begin(), groups.end(), group_of(c)) == groups.end())
       groups.push_back(group_of(c));
-    if (!c.failure && c.grade == "baseline") baselines.insert(c.last["decoder"]["id"]);
+    if (!c.failure && c.grade == "baseline") baselines.insert(id_of(c));
   }
   for (const std::string& group : groups) {
-    fmt::print("\n{}\n  {:<{}} {:>6}  {:<4} {:>15} {:>17} {:>7}  {}\n", group, "decoder", id_width,
-               "batch", "type", "RTFx total", "RTFx decode", "WER %", "grade");
+    fmt::print("\n{}\n{}\n", group, line_of(head(), widths, head().back()));
     for (const CaseSummary& c : cases) {
-      if (group_of(c) == group) print_row(c, id_width, cv_max, colours);
+      if (group_of(c) == group) print_row(c, widths, colours);
     }
   }
   std::string names;
   for (const std::string& name : baselines) names += (names.empty() ? "" : ", ") + name;
   fmt::print(
       "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to\n"
-      "text, decode: the decoder alone. Baseline: {}.\n"
+      "text, decode: the decoder alone. S/D/I: words substituted, deleted, inserted. Baseline: "
+      "{}.\n"
       "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
-      "text (same words) > wer (same WER) > different. ~: declared approximate.\n",
-      names.empty() ? "none" : names);
+      "text (same words) > wer (same WER) > different. ~: declared approximate.\n"
+      "{}",
+      names.empty() ? "none" : names, meaning_of_marks(cases));
   const auto any_has = [&](const char* field) {
     return std::any_of(cases.begin(), cases.end(),
                        [&](const CaseSummary& c) { return c.last.contains(field); });

@@ -6,8 +6,8 @@
 
 namespace rtfx {
 
-/// Prints one line per case to stdout, grouped by model and dataset, at most 100 columns; colours
+/// Prints one line per case to stdout, grouped by model and dataset, whole ids; colours
 /// only on a terminal and without NO_COLOR.
-void print_table(const std::vector<nlohmann::json>& records, double cv_max);
+void print_table(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -11,6 +11,7 @@
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
+#include "harness/run/encoder_memory_check.h"
 
 namespace rtfx {
 namespace {
@@ -117,6 +118,7 @@ void CaseGroupRunner::prepare() {
   enter(nullptr, "prepare");
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
+    require_memory();
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (...) {
     fail_stage(describe_failure());
@@ -143,6 +145,17 @@ void CaseGroupRunner::prepare() {
       fail_stage(describe_failure());
     }
     leave();
+  }
+}
+
+void CaseGroupRunner::require_memory() const {
+  const int64_t free = free_memory(device_);
+  for (const auto& batch : batches_) {
+    const size_t longest =
+        *std::ranges::max_element(batch, {}, [&](size_t i) { return dataset_.audio[i].size(); });
+    require_encoder_memory(*model_, static_cast<int64_t>(batch.size()),
+                           static_cast<int64_t>(dataset_.audio[longest].size()), free,
+                           dataset_.dataset.utterances[longest].id);
   }
 }
 

@@ -89,6 +89,8 @@ class CaseGroupRunner {
   const AcousticModel& model() const { return *model_; }
 
  private:
+  /// Throws UserError where a batch cannot fit.
+  void require_memory() const;
   void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                  std::vector<RoundResult>& results);
   void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,

@@ -201,7 +201,7 @@ int run_isolated(const Config& config, Journal::Mode mode) {
   for (size_t i = 0; i < plan.size() && whole; ++i)
     whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
   const std::vector<json> records = read_journal(journal.path());
-  print_table(records, config.protocol.cv_max);
+  print_table(records);
   return whole ? outcome(records, config) : kInterrupted;
 }
 

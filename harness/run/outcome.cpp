@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "harness/results/summaries.h"
 #include "harness/scoring/exactness.h"
 
@@ -32,7 +33,7 @@ static std::vector<std::string> failed_cases(const std::vector<json>& records) {
 int outcome(const std::vector<json>& records, const Config& config) {
   const auto below = below_required(records, config.required);
   for (const std::string& name : below)
-    fmt::print(stderr, "rtfx: below the required exactness: {}\n", name);
+    fmt::print(stderr, "rtfx: below the required exactness: {}\n", printable(name));
   return !below.empty() ? kCorrectness : !failed_cases(records).empty() ? kFailed : kOk;
 }
 

@@ -15,7 +15,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void label(const std::string& text);
+  void label(const std::string& label);
   void advance(int64_t steps = 1);
 
  private:

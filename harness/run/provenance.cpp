@@ -66,7 +66,7 @@ json models_record(const Workspace& workspace) {
                     {"sha256", c.sha256()},
                     {"weights", c.weights_origin()},
                     {"encoder", c.stand_in ? json(c.architecture) : json()},
-                    {"stand_in", c.stand_in ? json(source.fallback->decoder.string()) : json()},
+                    {"stand_in", c.stand_in ? json(source.fallback->decoder().string()) : json()},
                     {"parameters", c.parameters},
                     {"notices", c.notices}});
   }

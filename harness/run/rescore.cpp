@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/run/record.h"
@@ -40,7 +41,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     if (!texts || c.rounds.empty()) continue;
     const json field = wer_field(edits_of(*texts, normalizer), normalizer);
     const json& before = c.rounds.front().at("wer");
-    fmt::print("{}\n  {} {}: {}   {} {}: {}\n", c.name(),
+    fmt::print("{}\n  {} {}: {}   {} {}: {}\n", printable(c.name()),
                before.at("normalizer").get<std::string>(), before.at("version").dump(),
                percent(before.at("wer")), normalizer.name, normalizer.version,
                percent(field.at("wer")));

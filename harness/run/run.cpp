@@ -220,7 +220,7 @@ class Runner {
   void append_summary(const std::string& case_name, Stop stop) {
     for (const CaseSummary& summary : summarize_cases(session_.records())) {
       if (summary.case_name() == case_name && !summary.rounds.empty()) {
-        json record = summary_record(summary, protocol_.cv_max);
+        json record = summary_record(summary);
         record["stopped_by"] = to_string(stop);
         session_.append(std::move(record));
       }
@@ -293,7 +293,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (task.is_child()) return whole ? kOk : kInterrupted;
   if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);
-  if (shard.index == 0) print_table(records, config.protocol.cv_max);
+  if (shard.index == 0) print_table(records);
   return whole ? outcome(records, config) : kInterrupted;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "harness/machine/interrupt.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
@@ -39,12 +40,13 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
 void Session::print_notices() const {
   for (size_t i = 0; i < workspace_.checkpoints().size(); ++i) {
     for (const std::string& notice : workspace_.checkpoints()[i].notices)
-      fmt::print(stderr, "rtfx: notice: {}: {}\n", config().models[i].path.string(), notice);
+      fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(config().models[i].path.string()),
+                 printable(notice));
   }
   constexpr size_t kShown = 5;
   for (const LoadedDataset& dataset : workspace_.datasets()) {
     for (size_t i = 0; i < std::min(kShown, dataset.notices.size()); ++i)
-      fmt::print(stderr, "rtfx: notice: {}\n", dataset.notices[i]);
+      fmt::print(stderr, "rtfx: notice: {}\n", printable(dataset.notices[i]));
     if (dataset.notices.size() > kShown) {
       fmt::print(stderr, "rtfx: notice: ... and {} more like these\n",
                  dataset.notices.size() - kShown);

@@ -1,10 +1,11 @@
 #include "harness/run/workspace.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 
-#include "base/error.h"
+#include "base/error_list.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
@@ -31,10 +32,12 @@ void read_utterance(const Utterance& utterance, const Normalizer& normalizer,
 Checkpoint load_model(const ModelSource& source) {
   if (!source.fallback || std::filesystem::exists(source.path))
     return load_checkpoint(source.path, source.att_context_size);
-  const auto& [encoder, decoder] = *source.fallback;
+  const std::string& encoder = source.fallback->encoder;
+  const std::filesystem::path decoder = source.fallback->decoder();
   if (!std::filesystem::exists(decoder)) {
     throw UserError(source.path.string(),
-                    fmt::format("no such file, and neither is its fallback {}", decoder.string()),
+                    fmt::format("no such file, and neither is its fallback {}",
+                                fmt::join(source.fallback->decoders, " or ")),
                     "put one of them there, or name another with --set models.N.path or "
                     "models.N.fallback.decoder");
   }
@@ -52,16 +55,19 @@ Checkpoint load_model(const ModelSource& source) {
 
 Workspace::Workspace(const Config& config)
     : config_(config), normalizer_(&find_normalizer(config.scorer, "scorer")) {
-  for (const ModelSource& source : config_.models) checkpoints_.push_back(load_model(source));
+  ErrorList errors;
+  for (const ModelSource& source : config_.models)
+    errors.run([&] { checkpoints_.push_back(load_model(source)); });
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
-    loaded.dataset = load_dataset(source);
+    errors.run([&] { loaded.dataset = load_dataset(source); });
     if (!loaded.dataset.stand_in.empty()) {
       loaded.notices.push_back(
           fmt::format("{}: no such file; {} instead", source.manifest, loaded.dataset.stand_in));
     }
     datasets_.push_back(std::move(loaded));
   }
+  errors.throw_any();
   for (DecoderSpec& spec : config_.decoders) {
     for_each_file(spec.name, spec.options, [&](nlohmann::json& file) {
       const auto [entry, is_new] = decoder_files_.try_emplace(file.get<std::string>());

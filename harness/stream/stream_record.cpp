@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/exit_code.h"
+#include "base/printable.h"
 #include "harness/stream/queueing.h"
 
 namespace rtfx {
@@ -54,23 +55,29 @@ bool same_result(const WfstPath& streamed, const Hypothesis& whole) {
 }
 
 void print_stream_table(const std::vector<json>& records) {
-  fmt::print("{:<24} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", "streams",
-             "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
+  size_t width = 24;  // of the decoders' ids
+  for (const json& record : records) {
+    if (record.value("kind", "") == "stream")
+      width = std::max(width, printable(record["decoder"]["id"].get<std::string>()).size());
+  }
+  fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", width,
+             "streams", "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
   for (const json& record : records) {
     const std::string kind = record.value("kind", "");
     if (kind == "failure")
-      fmt::print("{}: {} failed: {}\n", record["case"].get<std::string>(),
-                 record["stage"].get<std::string>(), record["message"].get<std::string>());
+      fmt::print("{}: {} failed: {}\n", printable(record["case"].get<std::string>()),
+                 record["stage"].get<std::string>(),
+                 printable(record["message"].get<std::string>()));
     if (kind != "stream") continue;
     const json& m = record["metrics"];
     const auto different = record["streamed"]["different"].get<int64_t>();
-    fmt::print("{:<24} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}\n",
-               record["decoder"]["id"].get<std::string>(), record["batch"]["size"].get<int64_t>(),
-               cell(m, "stream.mean_batch", 1), cell(m, "stream.compute_ms", 2),
-               cell(m, "stream.queue_ms", 2), cell(m, "stream.total_ms", 2),
-               cell(m, "stream.total_ms.p50", 2), cell(m, "stream.total_ms.p99", 2),
-               cell(m, "stream.md1_total_ms", 2), cell(m, "stream.rtfx", 1),
-               record["stable"].get<bool>() ? "" : "  OVERLOADED",
+    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}\n",
+               printable(record["decoder"]["id"].get<std::string>()), width,
+               record["batch"]["size"].get<int64_t>(), cell(m, "stream.mean_batch", 1),
+               cell(m, "stream.compute_ms", 2), cell(m, "stream.queue_ms", 2),
+               cell(m, "stream.total_ms", 2), cell(m, "stream.total_ms.p50", 2),
+               cell(m, "stream.total_ms.p99", 2), cell(m, "stream.md1_total_ms", 2),
+               cell(m, "stream.rtfx", 1), record["stable"].get<bool>() ? "" : "  OVERLOADED",
                different == 0 ? "" : fmt::format("  {} DIFFERENT", different));
   }
   fmt::print(
@@ -85,7 +92,8 @@ int stream_outcome(const std::vector<json>& records) {
     if (kind == "failure" && code == kOk) code = kFailed;
     if (kind == "stream" && record["streamed"]["different"].get<int64_t>() > 0) {
       fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
-                 record["case"].get<std::string>(), record["streamed"]["first_difference"].dump());
+                 printable(record["case"].get<std::string>()),
+                 record["streamed"]["first_difference"].dump());
       code = kCorrectness;
     }
   }

@@ -21,6 +21,24 @@ def test_unknown_key_names_pointer_and_nearest(complaint):
     assert "/batchsizes" in text and "'batch_sizes'" in text
 
 
+def test_all_errors_at_once(rtfx, config):
+    path = config(batchsizes=[1], dtypes=["fp23"], models=["gone.nemo"], decoders=["frame_loping"])
+    result = rtfx("validate", path, "--set", "protocol.measured_rounds=0")
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert all(line.startswith("rtfx: error: ") for line in lines) and len(lines) == 4
+    for place in ("/batchsizes: ", "/dtypes/0: ", "/decoders/0: "):
+        assert sum(place in line for line in lines) == 1
+    assert sum("error: --set protocol.measured_rounds=0: " in line for line in lines) == 1
+
+
+def test_all_absent_files_at_once(rtfx, config):
+    path = config(models=["gone.nemo", "away.nemo"], datasets=[{"id": "d", "manifest": "no.jsonl"}])
+    result = rtfx("validate", path)
+    assert result.returncode == 2
+    assert [name in result.stderr for name in ("gone.nemo", "away.nemo", "no.jsonl")] == [True] * 3
+
+
 def test_unknown_nested_key(complaint):
     text = complaint(protocol={"warmup": 1})
     assert "/protocol/warmup" in text and "warmup_rounds" in text

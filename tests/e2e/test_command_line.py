@@ -1,9 +1,10 @@
 """Subcommands and exit codes: 0 ok, 1 a case or file failed, 2 usage or configuration."""
 
 import json
+import re
 
 import pytest
-from conftest import AUDIO, MODELS
+from conftest import AUDIO, MODELS, runs_of, strict_records
 
 
 def test_help_names_every_subcommand(rtfx):
@@ -70,7 +71,62 @@ def test_validate_multiplies_lists_of_options(rtfx, config):
 
 def test_set_overrides_a_value(rtfx, config):
     result = rtfx("validate", config(), "--set", "protocol.measured_rounds=7")
-    assert result.returncode == 0 and '"measured_rounds": 7' in result.stdout
+    assert result.returncode == 0 and "0 + 7 rounds each" in result.stdout
+
+
+def test_validate_as_json(rtfx, config):
+    plan = json.loads(rtfx("validate", "--json", config(decoders=["frame_looping", "null"])).stdout)
+    assert plan["config"]["protocol"]["measured_rounds"] == 1
+    assert [case["against"] for case in plan["cases"]] == ["frame_looping", None]
+    assert plan["estimate"]["low_seconds"] < plan["estimate"]["high_seconds"]
+
+
+def test_the_estimate_holds(rtfx, config, tmp_path):
+    """Bounds before a run, which its time is within; after it, what it took."""
+    path, run = config(), tmp_path / "run"
+    before = json.loads(rtfx("validate", path, "--json", "--output", run).stdout)["estimate"]
+    text = rtfx("validate", path, "--output", run).stdout
+    assert re.search(r"^time +between .* and .*: encoders of this size at", text, re.MULTILINE)
+    assert "1 pass of a dataset" in text and "2 utterances" in text
+    result = rtfx("run", path, "--output", run)
+    assert result.returncode == 0, result.stderr
+    rounds = runs_of(strict_records(run / "journal.jsonl"))
+    seconds = max(record["total_seconds"] for record in rounds)
+    assert before["low_seconds"] < seconds < before["high_seconds"]
+    after = json.loads(rtfx("validate", path, "--json", "--output", run).stdout)["estimate"]
+    assert after["low_seconds"] == after["high_seconds"] == pytest.approx(seconds, rel=0.5)
+    assert f"as {run}/journal.jsonl measured" in after["basis"]
+    other = rtfx("validate", path, "--json", "--output", run, "--set", "datasets.0.limit=1").stdout
+    assert "measured" not in json.loads(other)["estimate"]["basis"]
+
+
+def test_a_run_ends_with_what_to_do_next(rtfx, config, tmp_path):
+    run = tmp_path / "run it"
+    result = rtfx("run", config(), "--output", run)
+    assert result.stdout.endswith(f"\njournal: {run}/journal.jsonl\nnext: rtfx report '{run}'\n")
+
+
+def test_the_table_has_all_edits_and_whole_ids(rtfx, config, tmp_path):
+    ids = ["x" * 60 + end for end in "ab"]
+    decoders = [{"id": id, "name": "label_looping"} for id in ids]
+    result = rtfx("run", config(decoders=decoders), "--output", tmp_path / "run")
+    wer = runs_of(strict_records(tmp_path / "run/journal.jsonl"))[0]["wer"]
+    counts = "/".join(str(wer[kind]) for kind in ("substitutions", "deletions", "insertions"))
+    assert sum(counts in line.split() for line in result.stdout.splitlines()) == 2
+    assert all(re.search(rf"^  {id} ", result.stdout, re.MULTILINE) for id in ids)
+    heads = [line for line in rtfx("compare", tmp_path / "run").stdout.splitlines() if "change [" in line]
+    assert heads and all(id in heads[0] for id in ids)
+
+
+def test_paths_of_set_are_relative_to_the_working_folder(rtfx, config, tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "m.nemo").symlink_to(MODELS / "quickstart-tdt.nemo")
+    path = config()
+    result = rtfx("validate", path, "--set", "models.0=m.nemo", cwd=here)
+    assert result.returncode == 0 and "model    m: tdt + ctc" in result.stdout, result.stderr
+    result = rtfx("validate", path, "--set", "models.0=here/m.nemo", cwd=here)
+    assert result.returncode == 2 and "no such file" in result.stderr
 
 
 def test_paths_are_relative_to_the_configuration(rtfx, tmp_path, config):

@@ -7,6 +7,8 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import synthetic_journal as synthetic
@@ -117,6 +119,79 @@ def test_csv_is_rectangular(export):
     assert len(rows) == 1 + 5 and len({len(row) for row in rows}) == 1
     assert rows[-1][0] == "quickstart-rnnt/quickstart/a,b_c/b16/fp32"
     assert 'no "room" & 100 % full' in rows[-1][rows[0].index("failure")]
+
+
+MARKED = "NONDETERMINISTIC NOISY suspect 1/2"
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory):
+    """A decoder without words, whose speed and word errors are none, and one with every mark."""
+    null = synthetic.run(decoder="null", decode_seconds=1e-4, exactness=None)
+    null["decoder"]["head"], null["exactness"] = "none", None
+    null["wer"] |= {"wer": 1.0, "deletions": 290}
+    records = [synthetic.provenance(), null, null | {"round": 1}]
+    for round in range(2):
+        record = synthetic.run(round=round, decode_seconds=1.0 + round, grade="tie")
+        record |= {"deterministic": not round, "suspect": ["cpu_wait"] * round}
+        records.append(record)
+    folder = tmp_path_factory.mktemp("marked")
+    synthetic.write(folder, records)
+    return folder
+
+
+@pytest.mark.parametrize("format", ["markdown", "latex", "csv"])
+def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
+    text = rtfx("export", marked, "--to", format).stdout
+    null, other = (
+        next(line for line in text.splitlines() if name in line.replace("\\", ""))
+        for name in ("null", "label_looping")
+    )
+    assert "70." in null and "1200000" not in null and "100" not in null
+    assert MARKED in other and MARKED not in null and "tie" in other
+
+
+def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
+    gbench = strict(rtfx("export", marked, "--to", "gbench").stdout)["benchmarks"]
+    labels = {row["name"].split("/")[2]: row.get("label") for row in gbench}
+    assert labels == {"null": None, "label_looping": MARKED}
+    null = [row for row in gbench if "/null/" in row["name"]]
+    assert all("items_per_second" in row and "rtfx_decode" not in row for row in null)
+    assert all("wer" not in row and row["cpu_time"] == row["real_time"] for row in null)
+    bmf = strict(rtfx("export", marked, "--to", "bmf").stdout)
+    assert {name.split("/")[2]: set(of) for name, of in bmf.items()}["null"] == {
+        "rtfx-total",
+        "rtfx-encode_decode",
+    }
+    bigger = strict(rtfx("export", marked, "--to", "github-action").stdout)
+    assert [e["name"].split()[1] for e in bigger if "/null/" in e["name"]] == ["rtfx.total"]
+    for entry in bigger:
+        marks = entry["extra"].splitlines()[4:]
+        assert marks == (MARKED.replace(" ", "\n", 2).splitlines() if "/null/" not in entry["name"] else [])
+    arguments = ["--to", "github-action", "--smaller-is-better"]
+    smaller = strict(rtfx("export", marked, *arguments).stdout)
+    assert not [entry for entry in smaller if "/null/" in entry["name"]]
+
+
+def test_the_terminal_and_the_page_show_the_same(rtfx, marked, tmp_path):
+    table = rtfx("report", marked, "-o", tmp_path / "page.html").stdout
+    assert f"tie {MARKED}" in table and "suspect: rounds, of all," in table
+    row = next(line for line in table.splitlines() if line.startswith("  null"))
+    assert row.split()[3:] == ["70.0", "±", "0.0", "-", "-", "-", "-"] or "70." in row
+    assert row.split()[-3:] == ["-", "-", "-"]
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f">{mark}</span>" in page for mark in ("NONDETERMINISTIC", "NOISY", "suspect 1/2"))
+    assert "100.00" not in page
+
+
+def test_the_readme_table_keeps_marks(program, marked, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- table:synthetic -->\n<!-- /table -->\n")
+    command = [sys.executable, ROOT / "scripts/readme_table.py", marked, readme]
+    subprocess.run(command, check=True, env={"RTFX_BIN": str(program)})
+    rows = {line.split(" | ")[1]: line for line in readme.read_text().splitlines() if " | " in line}
+    assert rows["label_looping"].endswith(f"tie {MARKED} |")
+    assert rows["null"].endswith("| – | – | – |")
 
 
 def test_output_file(rtfx, export, tmp_path):

@@ -87,6 +87,35 @@ def test_speed_up_is_the_ratio_of_means(typical):
     assert "quickstart-tdt: window decodes 4.00 times as fast as frame_looping" in typical[0]
 
 
+def compared(*speeds):
+    """Rounds of a baseline that takes 2 s, and of a decoder with these times."""
+    for round, seconds in enumerate(speeds):
+        yield synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0)
+        yield synthetic.run(round=round, decode_seconds=seconds)
+
+
+def test_the_headline_carries_its_interval(tmp_path):
+    """2 s / 0.5, 0.52 and 0.48 s: exp(mean log) is 4.002, the t-interval of three rounds ± 4.3 sd."""
+    text, _ = page_of(tmp_path, [synthetic.provenance(), *compared(0.5, 0.52, 0.48)])
+    headline = "label_looping decodes 4.00 times as fast as frame_looping (batch 16, fp32; 95 %: "
+    assert f"{headline}3.62 to 4.42)." in text
+    text, _ = page_of(tmp_path, [synthetic.provenance(), *compared(0.5)])
+    assert "fp32; one round: no interval)." in text
+
+
+def test_the_headline_says_when_most_cases_are_noisy(tmp_path):
+    noisy = [*compared(0.5, 4.0)]
+    text, page = page_of(tmp_path, [synthetic.provenance(), *noisy])
+    assert "Most figures" not in text and "1 of 2 cases vary by more than 5 %" in text
+    assert ", NOISY)." in text
+    records = [synthetic.provenance(), *noisy]
+    for round, seconds in enumerate((1.0, 9.0)):
+        records.append(synthetic.run(round=round, decoder="window", decode_seconds=seconds))
+    text, page = page_of(tmp_path, records)
+    first = page.texts["li"][1]
+    assert first.startswith("Most figures of this run are doubtful: 2 of 3 cases vary")
+
+
 def test_texts_are_escaped(tmp_path):
     question = "Is <script>alert(1)</script> & co. harmless?"
     text, page = page_of(tmp_path, [synthetic.provenance(question=question), synthetic.run()])

@@ -1,6 +1,7 @@
 """`rtfx reproduce`: the list of tables, a run without checkpoints, and errors."""
 
 import json
+import shutil
 
 import pytest
 from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
@@ -88,7 +89,7 @@ def test_records_say_what_was_timed(finished):
     assert (model["weights"], model["encoder"]) == ("synthetic", "tiny")
     assert model["stand_in"].endswith("quickstart-rnnt.nemo")
     fallback = records[0]["config"]["models"][0]["fallback"]
-    assert fallback == {"encoder": "tiny", "decoder": model["stand_in"]}
+    assert fallback == {"encoder": "tiny", "decoder": [model["stand_in"]]}
     assert {record["model"]["weights"] for record in runs_of(records)} == {"synthetic"}
     assert LABEL in finished[1].stderr
 
@@ -132,6 +133,42 @@ def test_from_renders_without_running(finished, rtfx):
     result = rtfx("reproduce", "label_looping_table1", "--from", finished[0])
     assert result.returncode == 0, result.stderr
     assert table.read_text() == text and journal.read_bytes() == records
+
+
+def test_from_renders_into_the_folder_of_output(finished, rtfx, tmp_path):
+    """The committed table beside a journal stays as it is."""
+    committed = tmp_path / "reports"
+    committed.mkdir()
+    shutil.copy(finished[0] / "journal.jsonl", committed / "mine.jsonl")
+    (committed / "mine.md").write_text("committed")
+    arguments = ["--from", committed / "mine.jsonl", "--output", tmp_path / "new/folder", "--latex"]
+    result = rtfx("reproduce", "label_looping_table1", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert sorted(path.name for path in committed.iterdir()) == ["mine.jsonl", "mine.md"]
+    assert (committed / "mine.md").read_text() == "committed"
+    rendered = sorted(path.name for path in (tmp_path / "new/folder").iterdir())
+    assert rendered == ["mine.md", "mine.tex", "mine_rtfx_by_batch.svg"]
+
+
+def test_the_first_stand_in_that_is_there_is_taken_and_named(rtfx, tmp_path):
+    there = MODELS / "quickstart-rnnt.nemo"
+    settings = small(tmp_path) | {"batch_sizes": [2], "protocol.measured_rounds": 1}
+    for model in range(2):
+        settings[f"models.{model}.fallback.decoder"] = [str(tmp_path / "standin.nemo"), str(there)]
+    result = reproduce(rtfx, tmp_path, "--quick", 2, settings=settings)
+    assert result.returncode == 0, result.stderr
+    assert f"encoder 'tiny' of random weights, frames and words of {there}" in result.stderr
+    models = strict_records(tmp_path / "run/journal.jsonl")[0]["models"]
+    assert {model["stand_in"] for model in models} == {str(there)}
+    assert "stand-in decoder quickstart-rnnt.nemo)" in (tmp_path / "run/table.md").read_text()
+
+
+def test_a_fresh_clone_has_a_stand_in_for_every_table():
+    for path in TABLES:
+        for model in json.loads(path.read_text())["models"]:
+            last = model["fallback"]["decoder"][-1]
+            assert (path.parent / last).resolve().is_relative_to(MODELS)
+            assert (path.parent / last).is_file()
 
 
 def test_from_a_journal_that_is_not_there(rtfx, tmp_path):

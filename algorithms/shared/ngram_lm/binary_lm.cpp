@@ -11,8 +11,8 @@
 
 #include "algorithms/shared/ngram_lm/soundness.h"
 #include "base/error.h"
-#include "base/output_file.h"
 #include "base/mapped_file.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 
 namespace rtfx {

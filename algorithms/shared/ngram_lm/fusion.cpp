@@ -10,6 +10,7 @@
 
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -112,7 +113,7 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
       fmt::print(stderr,
                  "rtfx: notice: {}: {} of the model's {} tokens are unknown to it; was it made "
                  "with another tokenizer?\n",
-                 path.string(), unknown, vocabulary);
+                 printable(path.string()), unknown, vocabulary);
     }
     lm = std::make_shared<const NgramLm>(to_device(read, model.device, path.string()));
   }

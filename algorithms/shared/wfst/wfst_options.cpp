@@ -4,6 +4,7 @@
 
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -47,7 +48,7 @@ WordBoosting load_boosting(const WfstOptions& options, const WfstGraph& graph) {
   boosting.costs = word_costs(graph, boosts, &unknown);
   if (unknown > 0) {
     fmt::print(stderr, "rtfx: notice: {}: {} of {} words are not in the graph\n",
-               options.boost->path.string(), unknown, boosts.size());
+               printable(options.boost->path.string()), unknown, boosts.size());
   }
   return boosting;
 }

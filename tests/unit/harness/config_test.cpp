@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "algorithms/registry.h"
+#include "base/error_list.h"
 #include "harness/config/plan.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -88,6 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"baseline_head",
                   R"({"decoders": ["frame_looping", "ctc_greedy"], "baseline": "ctc_greedy"})",
                   {"dir/c.json#/baseline:", "no transducer decoder"}},
+        BadConfig{"baseline_without_words",
+                  R"({"decoders": ["ctc_greedy", "null"], "baseline": "null"})",
+                  {"dir/c.json#/baseline:", "no words to compare with"}},
         BadConfig{
             "fallback_key",
             R"({"models": [{"path": "m.nemo", "fallback": {"encoder": "tiny", "decode": "s"}}]})",
@@ -100,6 +106,67 @@ INSTANTIATE_TEST_SUITE_P(
                   R"({"datasets": [{"id": "d", "manifest": "a", "files": ["b"]}]})",
                   {"dir/c.json#/datasets/0:", "exactly one of manifest, librispeech, files"}}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Config, AllErrorsAreToldAtOnce) {
+  json document = valid();
+  document["batch_size"] = 4;
+  document["dtypes"] = {"fp32", "fp23", "fp61"};
+  document["protocol"] = {{"measured_rounds", 0}, {"seeds", 1}};
+  document["decoders"] = {"label_loping", "frame_loping"};
+  document["datasets"] = {{{"id", "d"}}};
+  try {
+    parse(document);
+    FAIL() << "accepted";
+  } catch (const UserErrors& e) {
+    std::set<std::string> places;
+    for (const UserError& one : e.all()) places.insert(one.where().substr(one.where().find('#')));
+    EXPECT_EQ(places, (std::set<std::string>{"#/batch_size", "#/dtypes/1", "#/dtypes/2",
+                                             "#/protocol/measured_rounds", "#/protocol/seeds",
+                                             "#/decoders/0", "#/decoders/1", "#/datasets/0"}));
+  }
+}
+
+TEST(Config, AnErrorOfAnOverrideNamesIt) {
+  const auto message = [](const std::vector<std::string>& overrides) -> std::string {
+    try {
+      parse(valid(), overrides);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_TRUE(message({"protocol.measured_rounds=0"})
+                  .starts_with("--set protocol.measured_rounds=0: dir/c.json#/protocol/"));
+  EXPECT_TRUE(
+      message({"decoders=[\"frame_loping\"]"})
+          .starts_with("--set decoders=[\"frame_loping\"]: dir/c.json#/decoders/0: unknown"));
+  EXPECT_TRUE(message({"protocol.measured_rounds=1", "sorted=1"}).starts_with("--set sorted=1: "));
+}
+
+TEST(Config, PathsOfOverridesAreRelativeToTheWorkingFolder) {
+  const Config config =
+      parse(valid(), {"datasets.0.manifest=mine/d.jsonl", "models=[\"/abs/a.nemo\", \"b.nemo\"]"});
+  EXPECT_EQ(config.datasets[0].manifest, "mine/d.jsonl");
+  EXPECT_EQ(config.models[0].path, "/abs/a.nemo");
+  EXPECT_EQ(config.models[1].path, "b.nemo");
+  const Config upwards = parse_config(valid(), "../dir/c.json", {"datasets.0.manifest=d.jsonl"});
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(std::filesystem::absolute(upwards.datasets[0].manifest).lexically_normal(),
+            here / "d.jsonl");
+  EXPECT_EQ(parse(valid()).datasets[0].manifest, "dir/d.jsonl");
+}
+
+TEST(Config, ACtcDecoderMayBeTheBaselineOfCtcAlone) {
+  json document = valid();
+  document["decoders"] = {{{"id", "one"}, {"name", "ctc_greedy"}},
+                          {{"id", "two"}, {"name", "ctc_greedy"}}};
+  document["baseline"] = "two";
+  const Config config = parse(document);
+  EXPECT_EQ(config.baseline, "two");
+  const std::vector<ModelKinds> kinds(2, ModelKinds{"ctc"});
+  for (const PlannedDecoder& decoder : make_plan(config, kinds)[0].decoders)
+    EXPECT_EQ(decoder.compared_to, "two");
+}
 
 TEST(Config, FillsDefaultsAndResolvesPathsAgainstItsFolder) {
   const Config config = parse(valid());
@@ -118,7 +185,7 @@ TEST(Config, FallbackOfAModelIsPartOfWhatIsResolvedAndHashed) {
       R"([{"path": "m/a.nemo", "fallback": {"encoder": "tiny", "decoder": "m/small.nemo"}}])");
   const Config config = parse(document);
   EXPECT_EQ(config.models[0].id, "a");
-  EXPECT_EQ(config.models[0].fallback->decoder, "dir/m/small.nemo");
+  EXPECT_EQ(config.models[0].fallback->decoder(), "dir/m/small.nemo");
   EXPECT_EQ(config.resolved()["models"][0]["fallback"]["encoder"], "tiny");
   EXPECT_EQ(parse_config(document, "/elsewhere/c.json").hash(), config.hash());
   EXPECT_NE(parse(document, {"models.0.fallback.encoder=parakeet-0.6b"}).hash(), config.hash());

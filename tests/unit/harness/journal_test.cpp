@@ -120,8 +120,42 @@ TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
   EXPECT_EQ(cases[0].first_difference, "tie");
   EXPECT_EQ(cases[0].values("rtfx.total"), (std::vector<double>{10, 12, 11}));
   EXPECT_TRUE(cases[0].values("rtfx.decode").empty());
-  EXPECT_TRUE(cases[0].noisy(0.05));
-  EXPECT_FALSE(cases[0].noisy(0.1));
+  EXPECT_TRUE(cases[0].noisy());
+}
+
+json protocol_record(double cv_max) {
+  return {{"kind", "provenance"}, {"config", {{"protocol", {{"cv_max", cv_max}}}}}};
+}
+
+TEST(Summaries, NoisyIsByTheLastProvenance) {
+  const std::vector<json> records = {protocol_record(0.01), protocol_record(0.1),
+                                     run_record("c", 0, 10, "tie"), run_record("c", 1, 11, "tie")};
+  EXPECT_FALSE(summarize_cases(records)[0].noisy());
+  EXPECT_TRUE(summarize_cases({records[0], records[2], records[3]})[0].noisy());
+}
+
+TEST(Summaries, MarksSayWhatTheFiguresHide) {
+  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 20, "tie")};
+  records[0]["deterministic"] = false;
+  records[1]["suspect"] = {"cpu_wait"};
+  records[1]["stable"] = false;
+  const std::vector<std::string> all = {"NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/2"};
+  EXPECT_EQ(summarize_cases(records)[0].marks(), all);
+  EXPECT_TRUE(summarize_cases({run_record("c", 0, 10, "tie")})[0].marks().empty());
+}
+
+TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {
+  json record = run_record("c", 0, 10, "tie");
+  record["metrics"]["rtfx.decode"] = 741579;
+  record["wer"] = {{"wer", 1.0}};
+  EXPECT_EQ(summarize_cases({record})[0].values("rtfx.decode").size(), 1U);
+  EXPECT_EQ(summarize_cases({record})[0].word_errors()["wer"], 1.0);
+  record["decoder"] = {{"head", "none"}};
+  const CaseSummary summary = summarize_cases({record})[0];
+  EXPECT_EQ(summary.values("rtfx.total").size(), 1U);
+  EXPECT_TRUE(summary.values("rtfx.decode").empty());
+  EXPECT_TRUE(summary.word_errors().is_null());
+  EXPECT_FALSE(summaries_json({record})["cases"][0]["metrics"].contains("rtfx.decode"));
 }
 
 TEST(Summaries, OnlyTheNewestKeyOfACaseCounts) {

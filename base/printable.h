@@ -1,0 +1,15 @@
+// Text that others wrote, made fit for a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rtfx {
+
+/// `text` on one line, without anything that a terminal obeys: control characters and those that
+/// change the direction of text as escapes ("\x1b", "\n", "\u202e"), bytes that are no UTF-8 as
+/// "\xff". All else, backslashes included, as it is. Ids, texts, file names and messages come from
+/// configurations, journals, models and file systems, so whatever prints them calls this.
+std::string printable(std::string_view text);
+
+}  // namespace rtfx

@@ -1,0 +1,168 @@
+#include "harness/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "algorithms/registry.h"
+#include "base/error_list.h"
+#include "models/load_checkpoint.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kDecoderFlag = "--decoder";
+
+/// What stands between commas outside of brackets.
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+json value_of(const std::string& text) {
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? json(text) : value;
+}
+
+/// Takes "[window=1,8]" from the front of `text`.
+void take_option(std::string& text, json& options, const std::string& where) {
+  const size_t equals = text.find('='), end = text.find(']');
+  if (text.front() != '[' || end == std::string::npos || equals > end) {
+    throw UserError(where, "what follows the name is not of the form [option=value]",
+                    "for example 'label_looping[window=1,8]'");
+  }
+  std::string pointer = "/" + text.substr(1, equals - 1);
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  json values = json::array();
+  for (const std::string& value : split(text.substr(equals + 1, end - equals - 1)))
+    values.push_back(value_of(value));
+  options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
+  text.erase(0, end + 1);
+}
+
+json decoder_of(const std::string& text) {
+  const std::string where = fmt::format("{} {}", kDecoderFlag, text);
+  const size_t bracket = std::min(text.find('['), text.size());
+  const std::string name = text.substr(0, bracket);
+  find_decoder(name, where);
+  json decoder = {{"name", name}, {"options", json::object()}};
+  std::string rest = text.substr(bracket);
+  while (!rest.empty()) take_option(rest, decoder["options"], where);
+  if (decoder["options"].empty()) return name;
+  return decoder;
+}
+
+bool is_transcript(const fs::path& path) { return path.string().ends_with(".trans.txt"); }
+
+bool is_librispeech(const fs::path& folder) {
+  const fs::recursive_directory_iterator files(folder), end;
+  return std::any_of(files, end, [](const auto& entry) { return is_transcript(entry.path()); });
+}
+
+std::string name_of(const fs::path& path) {
+  const fs::path named = path.has_filename() ? path : path.parent_path();
+  return fs::is_directory(path) ? named.filename().string() : named.stem().string();
+}
+
+/// Each manifest and each folder is a dataset; audio files are one together.
+json datasets_of(const BenchOptions& options) {
+  json sets = json::array(), files = json::array();
+  std::set<std::string> ids;
+  const auto add = [&](const std::string& name, json set) {
+    std::string id = name;
+    for (int n = 2; !ids.insert(id).second; ++n) id = fmt::format("{}-{}", name, n);
+    set["id"] = id;
+    if (options.limit > 0) set["limit"] = options.limit;
+    sets.push_back(std::move(set));
+  };
+  for (const std::string& data : options.data) {
+    const fs::path path = data;
+    if (!fs::exists(path))
+      throw UserError("--data " + data, "no such file or folder", "check the path");
+    if (fs::is_directory(path)) {
+      const bool speech = is_librispeech(path);
+      add(name_of(path), speech ? json{{"librispeech", data}} : json{{"files", {data}}});
+    } else if (path.extension() == ".json" || path.extension() == ".jsonl") {
+      add(path.stem() == "manifest" && path.has_parent_path() ? name_of(path.parent_path())
+                                                              : name_of(path),
+          {{"manifest", data}});
+    } else {
+      files.push_back(data);
+    }
+  }
+  if (!files.empty()) add("files", {{"files", files}});
+  return sets;
+}
+
+/// The baseline of each head that a model has, and what is fastest without a GPU's kernels.
+json usual_decoders(const BenchOptions& options) {
+  bool ctc = false, transducer = false;
+  for (const std::string& model : options.models) {
+    for (const std::string& kind : load_checkpoint(model, {}).config.kinds())
+      (kind == "ctc" ? ctc : transducer) = true;
+  }
+  json decoders = json::array();
+  const auto add = [&](const char* name, const std::vector<std::string>& kinds) {
+    decoders.push_back({{"name", name}, {"models", kinds}});
+  };
+  if (transducer) add("frame_looping", {"rnnt", "tdt"});
+  if (transducer) add("label_looping", {"rnnt", "tdt"});
+  if (ctc) add("ctc_greedy", {"ctc"});
+  return decoders;
+}
+
+}  // namespace
+
+json bench_decoders(const std::string& text) {
+  json decoders = json::array();
+  for (const std::string& one : split(text)) decoders.push_back(decoder_of(one));
+  return decoders;
+}
+
+json bench_document(const BenchOptions& options) {
+  ErrorList errors;
+  json document = {
+      {"name", "bench"},
+      {"question", "Which decoder is fastest, and are their results the same?"},
+      {"device", options.device},
+      {"threads", options.threads},
+      {"models", options.models},
+      {"batch_sizes", options.batches},
+      {"dtypes", options.dtypes},
+      {"output", options.output},
+      {"protocol", {{"warmup_rounds", options.warmup}, {"measured_rounds", options.rounds}}}};
+  errors.run([&] { document["datasets"] = datasets_of(options); });
+  json decoders = json::array();
+  for (const std::string& text : options.decoders) {
+    errors.run([&] {
+      for (json& decoder : bench_decoders(text)) decoders.push_back(std::move(decoder));
+    });
+  }
+  for (const std::string& model : options.models) {
+    if (!fs::exists(model))
+      errors.add({"--model " + model, "no such file or folder", "check the path"});
+  }
+  errors.throw_any();
+  document["decoders"] = options.decoders.empty() ? usual_decoders(options) : decoders;
+  return document;
+}
+
+Config bench_config(const BenchOptions& options) {
+  return parse_config(bench_document(options), "rtfx bench");
+}
+
+}  // namespace rtfx

@@ -1,0 +1,232 @@
+// Completion scripts for bash, zsh and fish. Each has a table of all commands in it, so that
+// pressing Tab does not start the program, which takes half a second.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+
+#include "harness/cli/command_help.h"
+
+namespace rtfx {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string joined(const Words& words, const char* separator = " ") {
+  return fmt::format("{}", fmt::join(words, separator));
+}
+
+std::string single_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+/// The first line, for menus.
+std::string short_help(const std::string& help) { return help.substr(0, help.find('\n')); }
+
+/// Calls `visit` with "" for the program, "graph", "graph build", ... and the command.
+void each_command(const CommandHelp& command, const std::string& path,
+                  const std::function<void(const std::string&, const CommandHelp&)>& visit) {
+  visit(path, command);
+  for (const CommandHelp& one : command.commands)
+    each_command(one, path.empty() ? one.name : path + " " + one.name, visit);
+}
+
+Words option_names(const CommandHelp& command) {
+  Words names;
+  for (const OptionHelp& option : command.options) {
+    if (!option.positional) names.insert(names.end(), option.names.begin(), option.names.end());
+  }
+  return names;
+}
+
+Words command_names(const CommandHelp& command) {
+  Words names;
+  for (const CommandHelp& one : command.commands) names.push_back(one.name);
+  return names;
+}
+
+/// What stands where no option does: commands, or the words of positionals.
+Words positional_words(const CommandHelp& command) {
+  Words words = command_names(command);
+  for (const OptionHelp& option : command.options) {
+    if (option.positional) words.insert(words.end(), option.words.begin(), option.words.end());
+  }
+  return words;
+}
+
+/// Lines of `case` for each command's path: the words before the one to complete tell it.
+std::string path_cases(const CommandHelp& program) {
+  std::string text;
+  each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
+    for (const CommandHelp& one : command.commands) {
+      const std::string deeper = path.empty() ? one.name : path + " " + one.name;
+      text += fmt::format("      '{}|{}') command='{}' ;;\n", path, one.name, deeper);
+    }
+  });
+  return text;
+}
+
+/// Lines of `case` for each option that takes a value: `line` of its words, empty for a file.
+std::string value_cases(const CommandHelp& program,
+                        const std::function<std::string(const Words&)>& line) {
+  std::string text;
+  each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
+    for (const OptionHelp& option : command.options) {
+      if (option.positional || option.value.empty()) continue;
+      Words keys;
+      for (const std::string& name : option.names)
+        keys.push_back(fmt::format("'{}|{}'", path, name));
+      text += fmt::format("    {}) {} ;;\n", joined(keys, "|"), line(option.words));
+    }
+  });
+  return text;
+}
+
+}  // namespace
+
+std::string bash_completion(const CommandHelp& program) {
+  std::string options, words;
+  each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
+    options += fmt::format("      '{}') words='{}' ;;\n", path, joined(option_names(command)));
+    const Words names = positional_words(command);
+    if (!names.empty()) words += fmt::format("      '{}') words='{}' ;;\n", path, joined(names));
+  });
+  const std::string values = value_cases(program, [](const Words& list) {
+    return list.empty() ? std::string("return") : fmt::format("words='{}' taken=1", joined(list));
+  });
+  // Where nothing is suggested, -o default completes files.
+  return fmt::format(R"(# Completion of rtfx for bash, made by `rtfx completion bash`.
+_rtfx() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
+  local command='' words='' taken='' before='' i
+  COMPREPLY=()
+  if [[ $current == '=' ]]; then
+    current=''
+  elif [[ $previous == '=' ]]; then
+    previous=${{COMP_WORDS[COMP_CWORD - 2]}}
+  fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "$command|${{COMP_WORDS[i]}}" in
+{}    esac
+  done
+  case "$command|$previous" in
+{}  esac
+  if [[ -n $taken ]]; then
+    if [[ $current == *,* ]]; then
+      before=${{current%,*}},
+      current=${{current##*,}}
+    fi
+  elif [[ $current == -* ]]; then
+    case $command in
+{}    esac
+  else
+    case $command in
+{}    esac
+  fi
+  COMPREPLY=($(compgen -P "$before" -W "$words" -- "$current"))
+}}
+complete -o default -F _rtfx rtfx
+)",
+                     path_cases(program), values, options, words);
+}
+
+std::string zsh_completion(const CommandHelp& program) {
+  const auto described = [](const std::string& name, const std::string& help) {
+    std::string text;
+    for (const char c : name) text += c == ':' ? "\\:" : std::string(1, c);
+    return single_quoted(text + ":" + short_help(help));
+  };
+  std::string options, words;
+  each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
+    Words names, commands;
+    for (const OptionHelp& option : command.options) {
+      for (const std::string& name : option.names)
+        if (!option.positional) names.push_back(described(name, option.help));
+    }
+    options += fmt::format("      '{}') list=({}) ;;\n", path, joined(names));
+    for (const CommandHelp& one : command.commands)
+      commands.push_back(described(one.name, one.help));
+    for (const OptionHelp& option : command.options) {
+      for (const std::string& word : option.words)
+        if (option.positional) commands.push_back(single_quoted(word));
+    }
+    if (!commands.empty()) words += fmt::format("    '{}') list=({}) ;;\n", path, joined(commands));
+  });
+  const std::string values = value_cases(program, [](const Words& list) {
+    return list.empty() ? std::string("_files; return")
+                        : fmt::format("compset -P '*,'; compadd -- {}; return", joined(list));
+  });
+  return fmt::format(R"(#compdef rtfx
+# Completion of rtfx for zsh, made by `rtfx completion zsh`: a file named _rtfx in a folder of $fpath.
+_rtfx() {{
+  local command='' word
+  local -a list
+  for word in "${{(@)words[2,CURRENT - 1]}}"; do
+    case "$command|$word" in
+{}    esac
+  done
+  case "$command|${{words[CURRENT - 1]}}" in
+{}  esac
+  if [[ ${{words[CURRENT]}} == -* ]]; then
+    case $command in
+{}    esac
+    _describe -o 'option' list
+    return
+  fi
+  case $command in
+{}  esac
+  if (( $#list )); then
+    _describe 'word' list
+  else
+    _files
+  fi
+}}
+if [[ $funcstack[1] == _rtfx ]]; then
+  _rtfx "$@"
+else
+  compdef _rtfx rtfx
+fi
+)",
+                     path_cases(program), values, options, words);
+}
+
+std::string fish_completion(const CommandHelp& program) {
+  std::string text = "# Completion of rtfx for fish, made by `rtfx completion fish`.\n";
+  each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
+    std::string condition;
+    size_t begin = 0;
+    while (!path.empty() && begin <= path.size()) {
+      const size_t end = std::min(path.find(' ', begin), path.size());
+      condition += (begin == 0 ? "" : "; and ") + std::string("__fish_seen_subcommand_from ") +
+                   path.substr(begin, end - begin);
+      begin = end + 1;
+    }
+    if (path.empty()) condition = "__fish_use_subcommand";
+    if (!path.empty() && !command.commands.empty())
+      condition += "; and not __fish_seen_subcommand_from " + joined(command_names(command));
+    const std::string line = fmt::format("complete -c rtfx -n {}", single_quoted(condition));
+    for (const CommandHelp& one : command.commands) {
+      text +=
+          fmt::format("{} -f -a {} -d {}\n", line, one.name, single_quoted(short_help(one.help)));
+    }
+    for (const OptionHelp& option : command.options) {
+      std::string entry = line;
+      if (!option.positional) {
+        for (const std::string& name : option.names)
+          entry += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+        if (!option.value.empty()) entry += option.words.empty() ? " -r" : " -x";
+      } else if (option.words.empty()) {
+        continue;  // files, as everywhere
+      } else {
+        entry += " -f";
+      }
+      if (!option.words.empty()) entry += " -a " + single_quoted(joined(option.words));
+      text += fmt::format("{} -d {}\n", entry, single_quoted(short_help(option.help)));
+    }
+  });
+  return text;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,57 @@
+#include "harness/cli/config_arguments.h"
+
+#include <fmt/format.h>
+
+#include "harness/cli/prepare.h"
+
+namespace rtfx {
+
+using nlohmann::json;
+
+void ConfigArguments::add_to(CLI::App& app) {
+  app.add_option("config", file, "JSON configuration")->required()->type_name("FILE");
+  add_overrides_to(app);
+}
+
+void ConfigArguments::add_overrides_to(CLI::App& app) {
+  app.add_option("--set", overrides,
+                 "override: a.b.0.c=value, the value as JSON or plain text; paths are relative to "
+                 "the working folder")
+      ->type_name("KEY=VALUE");
+  app.add_option("--device", device, "auto, cpu, cuda or cuda:N (default: the configuration's)")
+      ->type_name("DEVICE");
+  app.add_option("--threads", threads,
+                 "CPU threads; 0: all that the process may use (default: the configuration's)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--output", output, "folder of the journal (default: runs/<name>)")
+      ->type_name("FOLDER");
+  app.add_flag("--sync-debug", sync_debug,
+               "fail where a decoder waits for the device without declaring it");
+}
+
+std::vector<std::string> ConfigArguments::all_overrides() const {
+  std::vector<std::string> all = overrides;
+  if (!device.empty()) all.push_back("device=" + json(device).dump());
+  if (!output.empty()) all.push_back("output=" + json(output).dump());
+  if (threads) all.push_back(fmt::format("threads={}", *threads));
+  if (sync_debug) all.emplace_back("sync_debug=true");
+  return all;
+}
+
+Config ConfigArguments::load() const {
+  const std::vector<std::string> all = all_overrides();
+  prepare_files(read_document(file, all), file);
+  return load_config(file, all);
+}
+
+void JournalMode::add_to(CLI::App& app) {
+  auto* resume_flag = app.add_flag("--resume", resume, "continue the journal in the output folder");
+  app.add_flag("--force", force, "start anew; an earlier journal is kept as journal.jsonl.N")
+      ->excludes(resume_flag);
+}
+
+Journal::Mode JournalMode::mode() const {
+  return resume ? Journal::Mode::resume : force ? Journal::Mode::force : Journal::Mode::fresh;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,202 @@
+#include "harness/cli/run_commands.h"
+
+#include <fmt/format.h>
+
+#include "base/options.h"
+#include "base/printable.h"
+#include "harness/cli/bench.h"
+#include "harness/cli/config_arguments.h"
+#include "harness/cli/emissions.h"
+#include "harness/cli/print_plan.h"
+#include "harness/profile/profile.h"
+#include "harness/run/run.h"
+#include "harness/stream/stream.h"
+
+namespace rtfx {
+namespace {
+
+/// As a shell takes it.
+std::string for_shell(const std::string& argument) {
+  if (!argument.empty() &&
+      argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "_-./=:@%+,") == std::string::npos)
+    return argument;
+  std::string text = "'";
+  for (const char c : argument) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return printable(text + "'");
+}
+
+/// Where the results are, and what to do with them. `again`: the command that was given.
+void print_next(const Config& config, int code, const std::string& again) {
+  const std::string next = code == kInterrupted
+                               ? fmt::format("{} --resume", again)
+                               : fmt::format("rtfx report {}", for_shell(config.output.string()));
+  fmt::print("\njournal: {}\nnext: {}\n", printable((config.output / "journal.jsonl").string()),
+             next);
+}
+
+void add_run(CLI::App& app, int& code) {
+  struct Arguments {
+    ConfigArguments config;
+    JournalMode mode;
+    std::string shard;
+    ChildTask child;
+    std::vector<std::string> ended_decoders;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand("run", "run a configuration: journal, table");
+  args->config.add_to(*command);
+  args->mode.add_to(*command);
+  command
+      ->add_option("--shard", args->shard,
+                   "i/n: this process takes the i-th of n parts of the utterances; auto: as "
+                   "torchrun or Slurm say")
+      ->type_name("I/N");
+  // Hidden options: a run with `isolate` gives them to its child processes.
+  command->add_option("--child", args->child.group)->group("");
+  command->add_option("--ended", args->ended_decoders)->group("");
+  command->callback([args, &code] {
+    for (const std::string& value : args->ended_decoders) args->child.add_ended(value);
+    if (args->child.is_child()) silence_notices();
+    const Shard shard =
+        args->shard.empty() ? Shard() : parse_shard(args->shard, process_environment());
+    const Config config = args->config.load();
+    code = rtfx::run(config, args->mode.mode(), shard, args->child);
+    if (args->child.is_child() || shard.index != 0) return;
+    print_next(config, code, "rtfx run " + for_shell(args->config.file));
+  });
+}
+
+void add_bench(CLI::App& app, int& code) {
+  const auto args = std::make_shared<BenchOptions>();
+  auto* command =
+      app.add_subcommand("bench",
+                         "compare decoders without a configuration file; lists multiply\n"
+                         "For example rtfx bench --model m.nemo --data recordings/ --decoder "
+                         "frame_looping,label_looping --batch 1,32");
+  command->add_option("--model", args->models, "checkpoints: .nemo, or folders of Hugging Face")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--data", args->data,
+                   "manifests (.json, .jsonl), LibriSpeech folders, audio files or folders of them")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--decoder", args->decoders,
+                   "names (`rtfx list`), with options in brackets: label_looping[window=1,8] is "
+                   "two (default: the baseline and the fastest of the model's kind)")
+      ->type_name("DECODER");
+  command->add_option("--batch", args->batches, "utterances in a batch")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->add_option("--dtype", args->dtypes, "fp32, bf16, fp16")
+      ->delimiter(',')
+      ->type_name("DTYPE");
+  command->add_option("--rounds", args->rounds, "measured passes")->check(CLI::PositiveNumber);
+  command->add_option("--warmup", args->warmup, "passes before them")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--limit", args->limit, "only the first N utterances of each set; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--device", args->device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
+  command->add_option("--threads", args->threads, "CPU threads; 0: all that the process may use")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--output", args->output,
+                   "folder of the journal; an earlier one there is kept as journal.jsonl.N")
+      ->type_name("FOLDER");
+  command->add_flag("--print-config", args->print_config,
+                    "print the configuration that this stands for, and run nothing");
+  command->callback([args, &code] {
+    if (args->print_config) {
+      fmt::print("{}\n", bench_document(*args).dump(2));
+      return;
+    }
+    const Config config = bench_config(*args);
+    code = rtfx::run(config, Journal::Mode::force);
+    if (code != kInterrupted) print_next(config, code, "");
+  });
+}
+
+void add_validate(CLI::App& app) {
+  struct Arguments {
+    ConfigArguments config;
+    bool as_json = false;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "validate",
+      "check a configuration, print its plan and about how long it takes; needs no GPU");
+  args->config.add_to(*command);
+  command->add_flag("--json", args->as_json, "the configuration with all defaults, and its plan");
+  command->callback([args] { print_plan(args->config.load(), args->as_json); });
+}
+
+void add_stream(CLI::App& app, int& code) {
+  struct Arguments {
+    ConfigArguments config;
+    JournalMode mode;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "stream", "streams in real time, served in batches: latency by their number");
+  args->config.add_to(*command);
+  args->mode.add_to(*command);
+  command->callback([args, &code] { code = rtfx::stream(args->config.load(), args->mode.mode()); });
+}
+
+void add_emissions(CLI::App& app, int& code) {
+  const auto args = std::make_shared<ConfigArguments>();
+  auto* command = app.add_subcommand(
+      "emissions", "write CTC log-probabilities for other programs (emissions.npy)");
+  args->add_to(*command);
+  command->callback([args, &code] {
+    const Config config = args->load();
+    code = write_emissions(config, config.output);
+  });
+}
+
+void add_profile(CLI::App& app, int& code) {
+  struct Arguments {
+    ConfigArguments config;
+    ProfileOptions options;
+    bool no_cupti = false;
+    std::string graph_trace = "node";
+  };
+  const auto args = std::make_shared<Arguments>();
+  ProfileOptions& options = args->options;
+  auto* command =
+      app.add_subcommand("profile", "where the GPU waits: busy and idle share, kernels, timeline");
+  args->config.add_to(*command);
+  command->add_option("--laps", options.laps, "passes after the warm-up round")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--top", options.top, "kernels listed of each region")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--trace-limit", options.trace_limit, "events in trace.json; 0: no such file")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--graph-trace", args->graph_trace,
+                   "what is recorded of a CUDA graph: every kernel, or its run as a whole, which "
+                   "slows it down less")
+      ->check(CLI::IsMember({"node", "graph"}));
+  command->add_flag("--no-cupti", args->no_cupti,
+                    "wall times and NVTX ranges only, as under another profiler");
+  command->callback([args, &code] {
+    args->options.cupti = !args->no_cupti;
+    args->options.graphs = args->graph_trace == "graph" ? GraphTrace::graph : GraphTrace::node;
+    code = rtfx::profile(args->config.load(), args->options);
+  });
+}
+
+}  // namespace
+
+void add_run_commands(CLI::App& app, int& code) {
+  add_run(app, code);
+  add_bench(app, code);
+  add_validate(app);
+  add_stream(app, code);
+  add_emissions(app, code);
+  add_profile(app, code);
+}
+
+}  // namespace rtfx

@@ -1,0 +1,147 @@
+#include "harness/run/estimate.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "harness/config/batches.h"
+#include "harness/results/journal.h"
+#include "harness/results/summaries.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kFrames = 12.5;        // of the encoder, for a second of audio
+constexpr double kOperations = 2;       // of a parameter, for a frame: multiply and add
+constexpr double kBatchSeconds = 0.03;  // at most, for launches and copies of a batch
+
+/// Operations per second of an encoder, as measured ones lie between: small models and batches at
+/// the lower end. A thread of a CPU, and a GPU.
+struct Speed {
+  double low, high;
+};
+constexpr Speed kThread{0.8e9, 80e9}, kGpu{0.3e12, 200e12};
+
+int64_t rounds_of(const Protocol& protocol, bool most) {
+  const bool extra = most && protocol.precision > 0;
+  return protocol.warmup_rounds + protocol.measured_rounds + (extra ? protocol.extra_rounds : 0);
+}
+
+bool on_gpu(const Config& config) {
+  return config.device.starts_with("cuda") ||
+         (config.device == "auto" && c10::cuda::device_count() > 0);
+}
+
+double mean_of(const CaseSummary& summary, const char* pointer) {
+  double sum = 0;
+  for (const json& round : summary.rounds)
+    sum += round.at(json::json_pointer(pointer)).get<double>();
+  return sum / static_cast<double>(summary.rounds.size());
+}
+
+/// What a case takes in a round beyond the encoder's pass, which it shares.
+double own_seconds(const CaseSummary& summary) {
+  double seconds = 0;
+  for (const char* region : {"decode", "d2h", "detokenize"})
+    seconds += mean_of(summary, fmt::format("/regions/{}/host_seconds", region).c_str());
+  return seconds;
+}
+
+/// Seconds of a round of the group, where the journal has all of its cases.
+std::optional<double> measured_round(const Workspace& workspace, const CaseGroup& group,
+                                     const std::map<std::string, CaseSummary>& known) {
+  const size_t utterances = workspace.datasets()[group.dataset].dataset.utterances.size();
+  double seconds = 0;
+  for (const PlannedDecoder& decoder : group.decoders) {
+    const auto found = known.find(decoder.case_name);
+    if (found == known.end() || found->second.rounds.empty()) return std::nullopt;
+    const CaseSummary& summary = found->second;
+    if (summary.last.at("dataset").at("utterances") != utterances) return std::nullopt;
+    const bool gpu = summary.last.at("device").get<std::string>().starts_with("cuda");
+    if (gpu != on_gpu(workspace.config())) return std::nullopt;
+    if (seconds == 0) seconds = mean_of(summary, "/total_seconds") - own_seconds(summary);
+    seconds += own_seconds(summary);
+  }
+  return seconds;
+}
+
+std::optional<double> measured(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
+  const Config& config = workspace.config();
+  const auto journal = config.output / "journal.jsonl";
+  if (!std::filesystem::exists(journal)) return std::nullopt;
+  std::map<std::string, CaseSummary> known;
+  for (CaseSummary& summary : summarize_cases(read_journal(journal)))
+    known.emplace(summary.case_name(), std::move(summary));
+  double seconds = 0;
+  for (const CaseGroup& group : plan) {
+    const auto round = measured_round(workspace, group, known);
+    if (!round) return std::nullopt;
+    seconds += *round * static_cast<double>(rounds_of(config.protocol, false));
+  }
+  return seconds;
+}
+
+}  // namespace
+
+Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
+  const Config& config = workspace.config();
+  const auto least = static_cast<double>(rounds_of(config.protocol, false));
+  const auto most = static_cast<double>(rounds_of(config.protocol, true));
+  const double threads = config.threads > 0 ? static_cast<double>(config.threads)
+                                            : std::thread::hardware_concurrency();
+  const bool gpu = on_gpu(config);
+  const Speed speed = gpu ? kGpu : Speed{kThread.low * threads, kThread.high * threads};
+  Estimate all;
+  size_t unknown = 0;
+  for (const CaseGroup& group : plan) {
+    std::vector<double> seconds;
+    for (const Utterance& utterance : workspace.datasets()[group.dataset].dataset.utterances) {
+      seconds.push_back(utterance.seconds);
+      unknown += utterance.seconds <= 0 ? 1 : 0;
+    }
+    const auto batches = make_batches(seconds, config.sort, config.batches[group.batch], 1);
+    double padded = 0;
+    for (const auto& batch : batches) {
+      double longest = 0;
+      for (const size_t i : batch) longest = std::max(longest, seconds[i]);
+      padded += longest * static_cast<double>(batch.size());
+    }
+    const double work = kOperations * kFrames * padded *
+                        static_cast<double>(workspace.checkpoints()[group.model].parameters);
+    all.low += least * work / speed.high;
+    all.high += most * (static_cast<double>(1 + group.decoders.size()) * work / speed.low +
+                        kBatchSeconds * static_cast<double>(batches.size()));
+    all.audio_seconds += least * padded;
+    all.passes += static_cast<int64_t>(least);
+  }
+  if (const auto seconds = measured(workspace, plan)) {
+    all.low = all.high = *seconds;
+    all.basis =
+        fmt::format("as {} measured these cases", (config.output / "journal.jsonl").string());
+    return all;
+  }
+  all.basis = fmt::format(
+      "encoders of this size at {:.3g} to {:.3g} billion operations a second ({}); each decoder as "
+      "much again at most, which searches on a CPU exceed",
+      speed.low / 1e9, speed.high / 1e9,
+      gpu ? std::string("a GPU") : fmt::format("{:g} threads", threads));
+  if (unknown > 0) all.basis += "; utterances whose length no header tells are left out";
+  return all;
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 1) return "1 s";
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  const auto minutes = static_cast<int64_t>(std::lround(seconds / 60));
+  if (minutes < 90) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+}  // namespace rtfx

@@ -1,0 +1,73 @@
+"""rtfx bench: decoders compared without a configuration file."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS, runs_of, strict_records
+
+MODEL = MODELS / "quickstart-rnnt.nemo"
+DATA = AUDIO / "manifest.jsonl"
+
+
+@pytest.fixture
+def bench(rtfx, tmp_path):
+    def run(*arguments, model=MODEL, data=(DATA,)):
+        return rtfx("bench", "--model", model, "--data", *data, "--device", "cpu", "--threads", 1,
+                    "--output", tmp_path / "bench", *arguments)  # fmt: skip
+
+    return run
+
+
+def test_lists_multiply(bench, tmp_path):
+    arguments = ["--decoder", "frame_looping,label_looping[window=1,4]", "--batch", "1,2",
+                 "--limit", 2, "--rounds", 1, "--warmup", 0]  # fmt: skip
+    result = bench(*arguments)
+    assert result.returncode == 0, result.stderr
+    journal = tmp_path / "bench/journal.jsonl"
+    cases = {record["case"].split("/", 1)[1] for record in runs_of(strict_records(journal))}
+    assert cases == {
+        f"quickstart/{decoder}/b{batch}/fp32"
+        for decoder in ("frame_looping", "label_looping[window=1]", "label_looping[window=4]")
+        for batch in (1, 2)
+    }
+    assert "RTFx total" in result.stdout and "bitwise" in result.stdout
+    assert f"journal: {journal}\nnext: rtfx report {tmp_path}/bench\n" in result.stdout
+
+    assert bench(*arguments).returncode == 0  # the earlier journal stays
+    assert (tmp_path / "bench/journal.jsonl.1").is_file()
+
+
+def test_the_configuration_that_it_stands_for(rtfx, bench, tmp_path):
+    result = bench("--print-config", "--decoder", "ctc_greedy", "--rounds", 2, "--limit", 1)
+    assert result.returncode == 0 and not (tmp_path / "bench").exists()
+    document = json.loads(result.stdout)
+    assert document["decoders"] == ["ctc_greedy"] and document["protocol"]["measured_rounds"] == 2
+    (tmp_path / "mine.json").write_text(result.stdout)
+    assert rtfx("validate", tmp_path / "mine.json").returncode == 0
+
+
+def test_data_and_decoders_by_themselves(bench, tmp_path):
+    for name in ("a", "b"):
+        folder = tmp_path / name / "clips"
+        folder.mkdir(parents=True)
+        (folder / "one.flac").symlink_to(AUDIO / "qs10.flac")
+    files = [tmp_path / "a/clips", tmp_path / "b/clips", AUDIO / "qs06.flac", AUDIO / "qs10.flac"]
+    result = bench("--print-config", data=files)
+    document = json.loads(result.stdout)
+    assert [entry["id"] for entry in document["datasets"]] == ["clips", "clips-2", "files"]
+    assert len(document["datasets"][2]["files"]) == 2
+    assert [d["name"] for d in document["decoders"]] == ["frame_looping", "label_looping", "ctc_greedy"]
+
+
+def test_all_errors_name_their_flags(bench, tmp_path):
+    result = bench("--decoder", "label_loping,null[x", data=[tmp_path / "gone"], model="gone.nemo")
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 3, result.stderr
+    assert any("--data" in line and "no such file" in line for line in lines)
+    assert any("--model gone.nemo" in line for line in lines)
+    assert any("--decoder label_loping" in line and "'label_looping'" in line for line in lines)
+    result = bench("--decoder", "label_looping[window=65]")
+    assert result.returncode == 2 and "1..64" in result.stderr
+    result = bench("--decoder", "label_looping[window")
+    assert result.returncode == 2 and "[option=value]" in result.stderr

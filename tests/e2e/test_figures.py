@@ -1,0 +1,207 @@
+"""What holds for every figure: ticks, error bars, legends, shapes; and its script's complaints."""
+
+import subprocess
+import sys
+
+import beam_sweep
+import decoder_share
+import exactness
+import pytest
+import region_share
+import rtfx_by_batch
+import rtfx_by_decoder
+import stream_latency
+import synthetic_journal as synthetic
+import trade_off
+from conftest import ROOT
+from journal import read_journal
+from matplotlib import pyplot
+from matplotlib.collections import LineCollection
+from style import NARROW, WIDE, log_ticks
+
+FIGURES = [
+    "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
+    "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "trade_off",
+]  # fmt: skip
+NO_PROGRAMS = {"cells", "escape", "history", "journal", "options", "page_provenance", "page_words",
+               "script", "style", "sweep", "timeline"}  # fmt: skip
+TABLES = {"before_after", "paper_table", "rival_table", "report"}
+
+
+def test_every_script_is_looked_at():
+    scripts = {path.stem for path in (ROOT / "plots").glob("*.py")}
+    assert scripts == set(FIGURES) | NO_PROGRAMS | TABLES
+
+
+def beams():
+    """A beam search at three beams and a greedy decoder, two rounds each, one batch size."""
+    for round in range(2):
+        for beam in (2, 4, 8):
+            record = synthetic.run(
+                decoder=f"beam{beam}", decode_seconds=beam * (1 + 0.1 * round), round=round
+            )
+            record["decoder"] |= {"name": "alsd_pp", "options": {"beam_size": beam}}
+            record["wer"] |= {"substitutions": 70 - beam}
+            yield record
+        yield synthetic.run(round=round, decode_seconds=0.2 * (1 + 0.1 * round))
+
+
+def streams():
+    for round in range(2):
+        for count in (10, 100, 400):
+            record = synthetic.run(decoder="ctc_wfst", batch=count, round=round)
+            times = {"stream.total_ms": 9 + count / 40 + round, "stream.compute_ms": 8, "stream.queue_ms": 1}
+            times |= {f"stream.total_ms.{part}": times["stream.total_ms"] for part in ("p50", "p99")}
+            yield record | {"kind": "stream", "stable": count < 400, "metrics": times | {"stream.rtfx": 5}}
+
+
+DRAWN = {
+    beam_sweep: beams,
+    trade_off: beams,
+    rtfx_by_batch: synthetic.typical,
+    rtfx_by_decoder: synthetic.typical,
+    region_share: synthetic.typical,
+    decoder_share: synthetic.typical,
+    exactness: synthetic.typical,
+    stream_latency: streams,
+}
+
+
+@pytest.fixture(params=[WIDE, NARROW], ids=["wide", "narrow"])
+def drawn(request, tmp_path):
+    def draw(module, records=None):
+        records = [r for r in records or DRAWN[module]() if r["kind"] != "provenance"]
+        journal = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *records]))
+        figure = module.draw(journal.streams or journal.cases, request.param)
+        figure.canvas.draw()
+        return figure
+
+    yield draw
+    pyplot.close("all")
+
+
+def ticks_of(axis):
+    low, high = sorted(axis.get_view_interval())
+    return [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+
+
+def one_of_each(records):
+    """Those of the first decoder and batch size alone."""
+    runs = [record for record in records if record["kind"] in ("run", "stream")]
+    return [record for record in runs if record["case"] == runs[0]["case"]]
+
+
+@pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("some", [list, one_of_each], ids=["all", "one case"])
+def test_no_logarithmic_axis_has_a_single_tick_or_bars(drawn, module, some):
+    if some is one_of_each and module in (beam_sweep, exactness):
+        pytest.skip("shows nothing of a single case")
+    figure = drawn(module, some(DRAWN[module]()))
+    for cell in figure.axes:
+        for axis in (cell.xaxis, cell.yaxis):
+            if axis.get_scale() != "log":
+                continue
+            assert len(ticks_of(axis)) >= 2
+            assert not cell.patches
+            assert all("$" not in label.get_text() for label in axis.get_ticklabels())
+        for bar in cell.patches:
+            if hasattr(bar, "get_width"):
+                assert cell.get_xlim()[0] == 0
+
+
+@pytest.mark.parametrize("low, high", [(21, 48), (3, 3.4), (0.8, 1.3), (1, 1e6), (99, 101), (1e-4, 2)])
+def test_logarithmic_ticks(low, high):
+    ticks = log_ticks(low, high)
+    assert 2 <= len(ticks) <= 9 and all(low <= tick <= high for tick in ticks)
+
+
+@pytest.mark.parametrize("module", DRAWN, ids=lambda module: module.__name__)
+def test_every_entry_of_a_legend_is_in_the_figure(drawn, module):
+    records = list(DRAWN[module]())
+    for record in records:  # nothing of the decoder's is in the text
+        if record["kind"] == "run":
+            record["regions"]["detokenize"]["host_seconds"] = 0
+    figure = drawn(module, records)
+    for shown in figure.legends:
+        labels = [text.get_text() for text in shown.get_texts()]
+        assert labels and all(labels) and len(set(labels)) == len(labels)
+        assert "detokenize" not in labels
+    if module is trade_off:
+        assert len(figure.legends[0].get_texts()) == 2
+
+
+@pytest.mark.parametrize("module", [beam_sweep, trade_off, rtfx_by_batch, rtfx_by_decoder, stream_latency])
+def test_rounds_have_error_bars(drawn, module):
+    figure = drawn(module)
+    bars = [c for cell in figure.axes for c in cell.collections if isinstance(c, LineCollection)]
+    lengths = [abs(s[1] - s[0]).max() for bar in bars for s in bar.get_segments() if len(s) == 2]
+    assert sum(length > 0 for length in lengths) >= 3
+
+
+@pytest.mark.parametrize("module", [rtfx_by_batch, rtfx_by_decoder, trade_off, stream_latency])
+def test_series_differ_in_shape_and_colour(drawn, module):
+    figure = drawn(module)
+    looks = set()
+    for cell in figure.axes:
+        for line in cell.get_lines():
+            if line.get_marker() not in ("None", "", "x"):
+                looks.add((str(line.get_color()), line.get_marker()))
+    assert len({colour for colour, _ in looks}) == len({shape for _, shape in looks}) == len(looks)
+
+
+@pytest.mark.parametrize("module", [region_share, exactness])
+def test_parts_of_bars_differ_in_hatching(drawn, module):
+    figure = drawn(module)
+    looks = {(bar.get_facecolor(), bar.get_hatch()) for cell in figure.axes for bar in cell.patches}
+    assert len(looks) > 1 and len({hatch for _, hatch in looks}) == len(looks)
+
+
+def complaint(name, *arguments, stdin=""):
+    command = [sys.executable, ROOT / f"plots/{name}.py", *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, input=stdin)
+    assert result.returncode != 0 and result.stderr.count("\n") == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+RUN_FILES = {"gpu_idle": "profile.jsonl", "gpu_timeline": "trace.json", "loop_timeline": "trace.json"}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_scripts_complain_in_one_line(name, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    assert str(run) in complaint(name, run, "-o", tmp_path / "f.svg")
+    file = run / RUN_FILES.get(name, "journal.jsonl")
+    file.write_text("")
+    complaint(name, run, "-o", tmp_path / "f.svg")
+    file.write_text('{"a": 1}\n')
+    complaint(name, run, "-o", tmp_path / "f.svg")
+    file.write_bytes(b"\xff\xfe\x00garbage\n\n")
+    complaint(name, run, "-o", tmp_path / "f.svg")
+    assert "file.svg or file.pdf or file.png" in complaint(name, run, "-o", tmp_path / "f.xyz")
+    complaint(name, run, "-o", tmp_path / "f.svg", "--width", 0)
+    assert not list(tmp_path.glob("f.*"))
+
+
+def test_a_figure_for_a_folder_that_is_not_there(tmp_path):
+    run = synthetic.write(tmp_path, synthetic.typical()).parent
+    place = tmp_path / "gone/f.svg"
+    assert f"{place}: No such file" in complaint("rtfx_by_decoder", run, "-o", place)
+
+
+def test_tables_complain_in_one_line(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    table, rival = ROOT / "configs/tables/label_looping_table1.json", tmp_path / "rival.jsonl"
+    rival.write_text("")
+    calls = {"before_after": [run] * 4, "paper_table": [table, run], "report": [run],
+             "rival_table": [run, "--rival", rival]}  # fmt: skip
+    for name, arguments in calls.items():
+        complaint(name, *arguments, "-o", tmp_path / "f.xyz")
+        complaint(name, *arguments, stdin="{}")
+    synthetic.write(run, [])
+    for name, arguments in calls.items():
+        complaint(name, *arguments, stdin="{}")
+
+

@@ -1,0 +1,90 @@
+"""`rtfx transcribe` over files of which some are bad, and outputs that cannot be written."""
+
+import fcntl
+import json
+import os
+import re
+import struct
+import subprocess
+
+from conftest import AUDIO, runs_of, strict_records
+
+CLIP = AUDIO / "qs10.flac"
+
+
+def silence(path, hours):
+    """A WAV file, 16 kHz, 16 bits, of zeros that take no space on the disk."""
+    size = int(hours * 3600 * 16000) * 2
+    with path.open("wb") as file:
+        file.write(struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + size, b"WAVE", b"fmt ", 16, 1, 1,
+                               16000, 32000, 2, 16, b"data", size))
+        file.truncate(44 + size)
+    return path
+
+
+def test_a_bad_file_costs_no_other(transcribe, tmp_path):
+    loop = tmp_path / "loop.wav"
+    loop.symlink_to(loop)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    bad = [silence(tmp_path / "long.wav", hours=30), loop, tmp_path / "gone.wav", empty]
+    result = transcribe(*bad[:2], CLIP, *bad[2:], "--batch-size", 3)
+    assert result.returncode == 1
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1 and lines[0].startswith(f"{CLIP}: ") and len(lines[0]) > len(str(CLIP)) + 9
+    errors = [line for line in result.stderr.splitlines() if line.startswith("rtfx: error: ")]
+    assert len(errors) == 4
+    for file in bad:
+        assert sum(str(file) in line for line in errors) == 1, result.stderr
+    (long,) = (line for line in errors if "long.wav" in line)
+    assert re.search(r"108000 s of audio needs at least [\d.]+ GiB, of which [\d.]+ are free; cut", long)
+    assert re.search(r"^rtfx: 1 of 4 files, [\d.]+ s of audio in [\d.]+ s, reading included: RTFx [\d.]+$",
+                     result.stderr, re.M)
+
+
+def test_a_batch_too_large_for_memory_is_a_failure_of_its_case(run_config, tmp_path):
+    """The others of the run are measured."""
+    long = silence(tmp_path / "long.wav", hours=1.5)
+    manifest = tmp_path / "long.jsonl"
+    manifest.write_text(json.dumps({"audio_filepath": str(long), "duration": 5400, "text": "a"}) + "\n")
+    short = tmp_path / "short.jsonl"
+    short.write_text(json.dumps({"audio_filepath": str(CLIP), "duration": 5.1, "text": "a"}) + "\n")
+    result = run_config(datasets=[{"id": "long", "manifest": str(manifest)},
+                                           {"id": "short", "manifest": str(short)}])
+    assert result.returncode == 1
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    failures = [r for r in records if r["kind"] == "failure"]
+    assert failures and all("/long/" in r["case"] for r in failures)
+    assert "5400 s of audio needs at least" in failures[0]["message"]
+    assert {r["case"].split("/")[1] for r in runs_of(records)} == {"short"}
+
+
+def test_two_processes_do_not_write_one_journal(rtfx, config, tmp_path):
+    folder = tmp_path / "run"
+    assert rtfx("run", config(), "--output", folder).returncode == 0
+    before = (folder / "journal.jsonl").read_bytes()
+    with (folder / "journal.jsonl").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for mode in ("--resume", "--force"):
+            result = rtfx("run", config(), "--output", folder, mode)
+            assert result.returncode == 2
+            assert "journal.jsonl: is being written by another process of rtfx" in result.stderr
+    assert (folder / "journal.jsonl").read_bytes() == before
+    assert not (folder / "journal.jsonl.1").exists()
+
+
+def test_a_full_standard_output_is_an_error(program):
+    for command in (["list"], ["list", "config"]):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([program, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert result.returncode == 1
+        assert "standard output: cannot be written: No space left on device" in result.stderr
+
+
+def test_files_are_not_written_over_devices(rtfx, run_config, tmp_path):
+    assert run_config().returncode == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    result = rtfx("export", tmp_path / "run", "--to", "csv", "--output", pipe)
+    assert result.returncode == 2 and "is a device or pipe" in result.stderr
+    assert pipe.is_fifo()

@@ -1,0 +1,40 @@
+#include "models/encoder/encoder_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace rtfx {
+namespace {
+
+constexpr double kGB = 1e9;
+
+EncoderConfig quickstart() {
+  EncoderConfig config;
+  config.layers = 8;
+  config.width = 144;
+  config.heads = 4;
+  return config;
+}
+
+double gigabytes(const EncoderConfig& config, int64_t rows, double minutes, int64_t element) {
+  const auto mel_frames = static_cast<int64_t>(minutes * 60 * 100);
+  return static_cast<double>(encoder_bytes(config, 80, rows, mel_frames, element)) / kGB;
+}
+
+// What `rtfx transcribe` took at most beyond the 0.51 GB of a 1 s recording (resident memory, CPU,
+// LibTorch 2.11), with the quickstart model.
+TEST(EncoderMemory, IsWhatWasMeasured) {
+  EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 4), 7.14, 0.1 * 7.14);
+  EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 2), 3.66, 0.1 * 3.66);
+  EXPECT_NEAR(gigabytes(quickstart(), 1, 8, 4), 2.27, 0.2 * 2.27);
+}
+
+TEST(EncoderMemory, GrowsWithRowsAndNotWithTheSquareOfALimitedContext) {
+  EXPECT_DOUBLE_EQ(gigabytes(quickstart(), 3, 16, 4), 3 * gigabytes(quickstart(), 1, 16, 4));
+  EncoderConfig limited = quickstart();
+  limited.left_context = limited.right_context = 128;
+  EXPECT_NEAR(gigabytes(limited, 1, 60, 4), 15 * gigabytes(limited, 1, 4, 4), 0.1);
+  EXPECT_GT(gigabytes(quickstart(), 1, 60, 4), 10 * gigabytes(limited, 1, 60, 4));
+}
+
+}  // namespace
+}  // namespace rtfx
