@@ -4,9 +4,11 @@
 #   CONFIG=FILE    what `make bench` runs
 #   CHECKPOINT=FILE  what `make microbench` loads
 #   PREFIX=DIR     where `make install` puts the program
+#   SECONDS=N      how long `make fuzz` runs each target
 CONFIG ?= configs/quickstart.json
 CHECKPOINT ?= data/shape_0.6b.nemo
 PREFIX ?= /usr/local
+SECONDS ?= 60
 export LIBTORCH
 # Threads that wait for each other by spinning take ten times as long on a machine that has other
 # work too; waiting in the kernel costs next to nothing on an idle one.
@@ -16,7 +18,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup program build bench check test microbench dist install format tidy clean
+.PHONY: help setup program build bench check test microbench fuzz dist install format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,6 +45,10 @@ test: build  ## all tests, and the checks of format and style
 microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
 	@scripts/setup.sh --microbench
 	@scripts/microbench.sh $(CHECKPOINT)
+
+fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECONDS
+	@scripts/setup.sh --fuzz
+	@scripts/fuzz.sh $(SECONDS)
 
 dist: program  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh

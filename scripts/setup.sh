@@ -2,7 +2,7 @@
 # Installs what is missing: system packages through apt, Python packages into .venv.
 # Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch. --browser: also Chromium,
 # in which a test looks at the HTML page; Ubuntu has it as a snap only, so there the test is skipped.
-# --microbench: also Google Benchmark.
+# --microbench: also Google Benchmark. --fuzz: also clang with libFuzzer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ if [[ ${1:-} == --browser ]] && grep -q '^ID=debian' /etc/os-release; then
 fi
 
 [[ ${1:-} != --microbench ]] || packages+=(libbenchmark-dev)
+[[ ${1:-} != --fuzz ]] || packages+=(clang libclang-rt-dev)
 
 is_installed() { [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 

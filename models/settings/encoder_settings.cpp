@@ -10,7 +10,7 @@
 namespace rtfx {
 namespace {
 
-const std::string kPath = "encoder.";
+const std::string kEncoder = "encoder.";
 const std::string kLayer = "encoder.layers.0.";
 constexpr int64_t kMostFactor = 256;
 constexpr size_t kMostContexts = 1000;
@@ -29,7 +29,7 @@ class EncoderReader {
     read_contexts();
     if (source_.has("encoder.out_proj.weight")) {
       e_.output_width =
-          source_.decide(kPath + "feat_out", source_.extent("encoder.out_proj.weight", 2, 0));
+          source_.decide(kEncoder + "feat_out", source_.extent("encoder.out_proj.weight", 2, 0));
     }
     read_reduction();
     return e_;
@@ -37,18 +37,18 @@ class EncoderReader {
 
  private:
   bool flag(const std::string& key, bool otherwise) const {
-    return yaml_.boolean(kPath + key).value_or(otherwise);
+    return yaml_.boolean(kEncoder + key).value_or(otherwise);
   }
 
   void read_sizes() {
     e_.layers =
-        source_.decide(kPath + "n_layers", source_.count("encoder.layers.", ".norm_out.weight"));
+        source_.decide(kEncoder + "n_layers", source_.count("encoder.layers.", ".norm_out.weight"));
     const std::string linear = kLayer + "feed_forward1.linear1.weight";
-    e_.width = source_.decide(kPath + "d_model", source_.extent(linear, 2, 1));
+    e_.width = source_.decide(kEncoder + "d_model", source_.extent(linear, 2, 1));
     e_.feed_forward_expansion =
-        source_.decide(kPath + "ff_expansion_factor", source_.extent(linear, 2, 0) / e_.width);
+        source_.decide(kEncoder + "ff_expansion_factor", source_.extent(linear, 2, 0) / e_.width);
     e_.use_bias = source_.has(kLayer + "feed_forward1.linear1.bias");
-    if (const auto stated = yaml_.boolean(kPath + "use_bias"); stated && *stated != e_.use_bias) {
+    if (const auto stated = yaml_.boolean(kEncoder + "use_bias"); stated && *stated != e_.use_bias) {
       source_.notices.push_back(
           fmt::format("encoder.use_bias: the YAML says {}, the tensors {}", *stated, e_.use_bias));
     }
@@ -58,7 +58,7 @@ class EncoderReader {
   void read_front_end() {
     // NeMo 2.5 and later fails on its own vggnet, striding_conv1d and dw_striding_conv1d: its masks
     // know two-dimensional convolutions only.
-    yaml_.require(kPath + "subsampling", {"dw_striding", "striding", "stacking", "stacking_norm"});
+    yaml_.require(kEncoder + "subsampling", {"dw_striding", "striding", "stacking", "stacking_norm"});
     if (source_.has("encoder.pre_encode.weight") ||
         source_.has("encoder.pre_encode.proj_out.weight")) {
       return read_stacking();
@@ -75,7 +75,7 @@ class EncoderReader {
         source_.refuse("the encoder sub-samples too much",
                        fmt::format("at most {} times is possible", kMostFactor));
     }
-    source_.decide(kPath + "subsampling_factor", e_.subsampling_factor);
+    source_.decide(kEncoder + "subsampling_factor", e_.subsampling_factor);
   }
 
   void read_stacking() {
@@ -88,14 +88,14 @@ class EncoderReader {
       source_.refuse(fmt::format("stacks of {} numbers, {} mel bins", stacked, mel_bins_),
                      "the checkpoint and its YAML do not belong together");
     }
-    e_.subsampling_factor = source_.decide(kPath + "subsampling_factor", stacked / mel_bins_);
+    e_.subsampling_factor = source_.decide(kEncoder + "subsampling_factor", stacked / mel_bins_);
   }
 
   void read_convolution() {
     using Norm = EncoderConfig::ConvolutionNorm;
-    e_.conv_kernel = source_.decide(kPath + "conv_kernel_size",
+    e_.conv_kernel = source_.decide(kEncoder + "conv_kernel_size",
                                     source_.extent(kLayer + "conv.depthwise_conv.weight", 3, 2));
-    const std::string norm = yaml_.text(kPath + "conv_norm_type").value_or("batch_norm");
+    const std::string norm = yaml_.text(kEncoder + "conv_norm_type").value_or("batch_norm");
     const std::string group = "group_norm";
     if (norm == "batch_norm") {
       e_.conv_norm = Norm::batch;
@@ -121,7 +121,7 @@ class EncoderReader {
   }
 
   void read_convolution_context() {
-    const std::string path = kPath + "conv_context_size";
+    const std::string path = kEncoder + "conv_context_size";
     if (e_.conv_kernel % 2 == 0)
       source_.refuse(fmt::format("conv_kernel_size is {}", e_.conv_kernel), "it must be odd");
     e_.conv_right_context = (e_.conv_kernel - 1) / 2;
@@ -142,31 +142,31 @@ class EncoderReader {
 
   void read_attention() {
     using Positions = EncoderConfig::Positions;
-    const std::string path = kPath + "self_attention_model";
+    const std::string path = kEncoder + "self_attention_model";
     yaml_.require(path, {"rel_pos", "rel_pos_local_attn", "abs_pos"});
     const std::string model = yaml_.text(path).value_or("rel_pos");
     e_.positions = model == "abs_pos"              ? Positions::absolute
                    : model == "rel_pos_local_attn" ? Positions::local
                                                    : Positions::relative;
     if (e_.positions == Positions::absolute) {
-      e_.heads = source_.integer(kPath + "n_heads", 4, 1, e_.width);
+      e_.heads = source_.integer(kEncoder + "n_heads", 4, 1, e_.width);
     } else {
       e_.heads =
-          source_.decide(kPath + "n_heads", source_.extent(kLayer + "self_attn.pos_bias_u", 2, 0));
+          source_.decide(kEncoder + "n_heads", source_.extent(kLayer + "self_attn.pos_bias_u", 2, 0));
     }
     if (e_.width % e_.heads != 0) {
       source_.refuse(fmt::format("{} heads do not divide a width of {}", e_.heads, e_.width),
                      "the checkpoint is damaged");
     }
     if (e_.positions != Positions::local) return;
-    e_.global_tokens = source_.integer(kPath + "global_tokens", 0, 0, kMostTokens);
-    e_.global_tokens_spacing = source_.integer(kPath + "global_tokens_spacing", 1, 1, kMostTokens);
+    e_.global_tokens = source_.integer(kEncoder + "global_tokens", 0, 0, kMostTokens);
+    e_.global_tokens_spacing = source_.integer(kEncoder + "global_tokens_spacing", 1, 1, kMostTokens);
     e_.global_attn_separate = flag("global_attn_separate", false);
   }
 
   void read_contexts() {
     using Style = EncoderConfig::ContextStyle;
-    const std::string style = kPath + "att_context_style", sizes = kPath + "att_context_size";
+    const std::string style = kEncoder + "att_context_style", sizes = kEncoder + "att_context_size";
     yaml_.require(style, {"regular", "chunked_limited", "chunked_limited_with_rc"});
     const std::string name = yaml_.text(style).value_or("regular");
     const bool local = e_.positions == EncoderConfig::Positions::local;
@@ -189,7 +189,7 @@ class EncoderReader {
   /// model was trained with: one of each of the three lists.
   std::vector<std::vector<int64_t>> trained_contexts() const {
     std::vector<std::vector<int64_t>> all = {{-1, -1, -1}};
-    const auto lists = yaml_.integer_lists(kPath + "att_chunk_context_size");
+    const auto lists = yaml_.integer_lists(kEncoder + "att_chunk_context_size");
     if (!lists || lists->size() != 3) return all;
     for (const int64_t left : (*lists)[0]) {
       for (const int64_t chunk : (*lists)[1]) {
@@ -205,10 +205,10 @@ class EncoderReader {
   void read_reduction() {
     using Reduction = EncoderConfig::Reduction;
     using Norm = EncoderConfig::ConvolutionNorm;
-    const std::string path = kPath + "reduction";
+    const std::string path = kEncoder + "reduction";
     yaml_.require(path, {"pooling", "striding"});
     e_.reduction_factor =
-        yaml_.has(path) ? source_.integer(kPath + "reduction_factor", 1, 1, kMostFactor) : 1;
+        yaml_.has(path) ? source_.integer(kEncoder + "reduction_factor", 1, 1, kMostFactor) : 1;
     if (e_.reduction_factor == 1) return;
     if ((e_.reduction_factor & (e_.reduction_factor - 1)) != 0)
       source_.refuse(fmt::format("{}_factor is {}", path, e_.reduction_factor),
@@ -217,7 +217,7 @@ class EncoderReader {
       source_.refuse(path + " with a norm over time in the convolutions",
                      "rtfx supports one or the other");
     e_.reduction = yaml_.text(path) == "pooling" ? Reduction::pooling : Reduction::striding;
-    e_.reduction_position = source_.integer(kPath + "reduction_position", -1, -1, e_.layers - 1);
+    e_.reduction_position = source_.integer(kEncoder + "reduction_position", -1, -1, e_.layers - 1);
     if (e_.reduction == Reduction::striding && e_.reduction_position < 0 && e_.output_width > 0)
       source_.refuse(path + ": striding behind encoder.feat_out", "NeMo cannot run that either");
   }

@@ -9,7 +9,7 @@
 namespace rtfx {
 namespace {
 
-const std::string kPath = "preprocessor.";
+const std::string kPreprocessor = "preprocessor.";
 const std::string kBank = "preprocessor.featurizer.fb";
 const std::string kWindow = "preprocessor.featurizer.window";
 
@@ -23,15 +23,15 @@ class FeatureReader {
 
   FeatureConfig read() {
     yaml_.require("sample_rate", {"16000"});
-    yaml_.require(kPath + "sample_rate", {"16000"});
-    yaml_.require(kPath + "frame_splicing", {"1"});
-    yaml_.require(kPath + "exact_pad", {"false", "False"});
+    yaml_.require(kPreprocessor + "sample_rate", {"16000"});
+    yaml_.require(kPreprocessor + "frame_splicing", {"1"});
+    yaml_.require(kPreprocessor + "exact_pad", {"false", "False"});
     read_sizes();
     read_window();
     read_filterbank();
     read_logarithm();
     read_normalization();
-    if (yaml_.states_null(kPath + "preemph")) f_.preemphasis = 0;
+    if (yaml_.states_null(kPreprocessor + "preemph")) f_.preemphasis = 0;
     f_.preemphasis = finite("preemph", f_.preemphasis);
     f_.magnitude_power = finite("mag_power", f_.magnitude_power);
     return f_;
@@ -39,21 +39,21 @@ class FeatureReader {
 
  private:
   double finite(const std::string& key, double otherwise) const {
-    const double value = yaml_.number(kPath + key).value_or(otherwise);
+    const double value = yaml_.number(kPreprocessor + key).value_or(otherwise);
     if (!std::isfinite(value))
-      source_.refuse(fmt::format("{}{} is {}", kPath, key, value), "give a number");
+      source_.refuse(fmt::format("{}{} is {}", kPreprocessor, key, value), "give a number");
     return value;
   }
 
   /// In samples where the YAML gives them, in seconds otherwise; a fraction of a sample is dropped.
   int64_t samples(const std::string& in_samples, const std::string& in_seconds, double otherwise) {
-    const auto given = yaml_.integer(kPath + in_samples);
+    const auto given = yaml_.integer(kPreprocessor + in_samples);
     const double count = given ? static_cast<double>(*given)
-                               : yaml_.number(kPath + in_seconds).value_or(otherwise) *
+                               : yaml_.number(kPreprocessor + in_seconds).value_or(otherwise) *
                                      static_cast<double>(f_.sample_rate);
     if (!(count >= 1 && count <= static_cast<double>(kMostSamples))) {
       source_.refuse(
-          fmt::format("{}{} is {} samples", kPath, given ? in_samples : in_seconds, count),
+          fmt::format("{}{} is {} samples", kPreprocessor, given ? in_samples : in_seconds, count),
           fmt::format("1 to {} are possible", kMostSamples));
     }
     return static_cast<int64_t>(count);
@@ -64,20 +64,20 @@ class FeatureReader {
     f_.hop = samples("n_window_stride", "window_stride", 0.01);
     int64_t power_of_two = 1;
     while (power_of_two < f_.window) power_of_two *= 2;
-    f_.n_fft = source_.integer(kPath + "n_fft", power_of_two, 2, kMostSamples);
+    f_.n_fft = source_.integer(kPreprocessor + "n_fft", power_of_two, 2, kMostSamples);
     if (f_.n_fft % 2 != 0 || f_.n_fft < f_.window) {
-      source_.refuse(fmt::format("{}n_fft is {}, the window {}", kPath, f_.n_fft, f_.window),
+      source_.refuse(fmt::format("{}n_fft is {}, the window {}", kPreprocessor, f_.n_fft, f_.window),
                      "it must be even and no shorter than the window");
     }
-    f_.mel_bins = source_.integer(kPath + "features", f_.mel_bins, 1, kMostBins);
+    f_.mel_bins = source_.integer(kPreprocessor + "features", f_.mel_bins, 1, kMostBins);
   }
 
   void read_window() {
     // NeMo makes no window of other words, and fails when it wants to use it.
-    yaml_.require(kPath + "window", {"hann", "hamming", "blackman", "bartlett", "none"});
-    f_.window_shape = yaml_.states_null(kPath + "window")
+    yaml_.require(kPreprocessor + "window", {"hann", "hamming", "blackman", "bartlett", "none"});
+    f_.window_shape = yaml_.states_null(kPreprocessor + "window")
                           ? "none"
-                          : yaml_.text(kPath + "window").value_or("hann");
+                          : yaml_.text(kPreprocessor + "window").value_or("hann");
     if (source_.has(kWindow) && source_.extent(kWindow, 1, 0) != f_.window) {
       source_.refuse(fmt::format("the window has {} samples, the YAML says {}",
                                  source_.extent(kWindow, 1, 0), f_.window),
@@ -88,13 +88,13 @@ class FeatureReader {
   void read_filterbank() {
     if (!source_.has(kBank)) {
       // The formula stands in for it with these settings only.
-      yaml_.require(kPath + "lowfreq", {"0", "0.0"});
-      yaml_.require(kPath + "highfreq", {"8000", "8000.0"});
-      yaml_.require(kPath + "mel_norm", {"slaney"});
+      yaml_.require(kPreprocessor + "lowfreq", {"0", "0.0"});
+      yaml_.require(kPreprocessor + "highfreq", {"8000", "8000.0"});
+      yaml_.require(kPreprocessor + "mel_norm", {"slaney"});
       return;
     }
     const int64_t axes = source_.tensor(kBank).dim();
-    f_.mel_bins = source_.decide(kPath + "features", source_.extent(kBank, axes, axes - 2));
+    f_.mel_bins = source_.decide(kPreprocessor + "features", source_.extent(kBank, axes, axes - 2));
     const int64_t bins = f_.n_fft / 2 + 1;
     if (f_.mel_bins > kMostBins || source_.extent(kBank, axes, axes - 1) != bins ||
         source_.tensor(kBank).numel() != f_.mel_bins * bins) {
@@ -105,10 +105,10 @@ class FeatureReader {
   }
 
   void read_logarithm() {
-    f_.log = yaml_.boolean(kPath + "log").value_or(true);
-    yaml_.require(kPath + "log_zero_guard_type", {"add", "clamp"});
-    f_.log_clamp = yaml_.text(kPath + "log_zero_guard_type").value_or("add") == "clamp";
-    const std::string guard = yaml_.text(kPath + "log_zero_guard_value").value_or("");
+    f_.log = yaml_.boolean(kPreprocessor + "log").value_or(true);
+    yaml_.require(kPreprocessor + "log_zero_guard_type", {"add", "clamp"});
+    f_.log_clamp = yaml_.text(kPreprocessor + "log_zero_guard_type").value_or("add") == "clamp";
+    const std::string guard = yaml_.text(kPreprocessor + "log_zero_guard_value").value_or("");
     if (guard == "tiny") {
       f_.log_guard = std::numeric_limits<float>::min();
     } else if (guard == "eps") {
@@ -121,7 +121,7 @@ class FeatureReader {
   /// Any word but two means none, as NeMo has it ("NA" in cache-aware models).
   void read_normalization() {
     using Normalization = FeatureConfig::Normalization;
-    const std::string path = kPath + "normalize";
+    const std::string path = kPreprocessor + "normalize";
     if (yaml_.has(path + ".fixed_mean") && yaml_.has(path + ".fixed_std")) {
       f_.normalization = Normalization::fixed;
       f_.fixed_mean = *yaml_.numbers(path + ".fixed_mean");

@@ -103,7 +103,7 @@ NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
   }
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t largest = size / 4;  // keeps the sum below within bounds
-  if (header.arcs < 0 || header.states < 0 || header.arcs > largest || header.states > largest ||
+  if (header.arcs <= 0 || header.states <= 0 || header.arcs > largest || header.states > largest ||
       size != static_cast<int64_t>(sizeof(header)) + 4 * header.words()) {
     fail("is not of the size that its header says");
   }

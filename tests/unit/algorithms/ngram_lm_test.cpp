@@ -246,5 +246,15 @@ TEST_F(NgramFiles, AnOrderThatNoModelHasIsRefused) {
   EXPECT_HAS(user_error([&] { load_ngram_lm(path("lm.ngpulm"), 4, {}); }), "order 99");
 }
 
+TEST_F(NgramFiles, AHeadWithoutArraysIsRefused) {
+  write_binary_lm(load_ngram_lm(kTwoGram, 4, {}), path("lm.ngpulm"), "");
+  constexpr size_t kHead = 168, kCounts = 24;
+  std::string bytes(kHead, '\0');
+  std::ifstream(path("lm.ngpulm"), std::ios::binary).read(bytes.data(), kHead);
+  bytes.replace(kCounts, 16, std::string(16, '\0'));
+  write("lm.ngpulm", bytes);
+  EXPECT_HAS(user_error([&] { load_ngram_lm(path("lm.ngpulm"), 4, {}); }), "size that its header");
+}
+
 }  // namespace
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/mutations/mutate.h"
 
 namespace rtfx {
 namespace {
@@ -115,6 +116,19 @@ TEST(Archive, TruncationAndForeignBytesAreErrors) {
   std::string header = archive;
   header[10] = 'z';  // its checksum is wrong now
   EXPECT_NE(complaint(header), "none");
+}
+
+/// 1 KiB whose header says 6 GiB: no memory is asked for before the bytes are there.
+TEST(Archive, AnAnnouncedSizeTakesNoMemory) {
+  std::string bytes = packed({{"model_weights.ckpt", "x"}}).substr(0, 1024);
+  bytes.replace(124, 11, "60000000000");  // octal
+  bytes.replace(148, 8, std::string(8, ' '));
+  unsigned sum = 0;
+  for (size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(bytes[i]);
+  bytes.replace(148, 8, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+  const PeakMemory peak;
+  EXPECT_NE(complaint(bytes).find("not a readable archive"), std::string::npos) << complaint(bytes);
+  EXPECT_LT(peak.mib(), 100);
 }
 
 }  // namespace

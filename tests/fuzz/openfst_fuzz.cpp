@@ -1,0 +1,9 @@
+// A graph of OpenFst.
+#include "algorithms/shared/wfst/graph.h"
+#include "algorithms/shared/wfst/openfst_file.h"
+#include "tests/fuzz/fuzz.h"
+
+RTFX_FUZZ_TARGET(bytes) {
+  const rtfx::MemoryFile file(bytes);
+  rtfx::WfstGraph::from(rtfx::read_openfst(file.path()), 2, {"A", "AB"}, "imported", "", "fuzz");
+}
