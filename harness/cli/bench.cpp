@@ -50,14 +50,19 @@ void take_option(std::string& text, json& options, const std::string& where) {
   json values = json::array();
   for (const std::string& value : split(text.substr(equals + 1, end - equals - 1)))
     values.push_back(value_of(value));
-  options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
+  try {
+    options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
+  } catch (const json::exception&) {
+    throw UserError(where, "an option is given as a value and as an object",
+                    "leave one of them out");
+  }
   text.erase(0, end + 1);
 }
 
 json decoder_of(const std::string& text) {
   const std::string where = fmt::format("{} {}", kDecoderFlag, text);
   const size_t bracket = std::min(text.find('['), text.size());
-  const std::string name = text.substr(0, bracket);
+  std::string name = text.substr(0, bracket);
   find_decoder(name, where);
   json decoder = {{"name", name}, {"options", json::object()}};
   std::string rest = text.substr(bracket);

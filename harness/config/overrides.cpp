@@ -106,15 +106,16 @@ void each_path(json& document, const VisitPath& visit) {
     for (const char* key : {"graph", "words", "lexicon", "lm"}) member(entry, pointer, key);
   });
   elements("decoders", [&](const std::string& pointer, json& decoder) {
-    if (!decoder.is_object() || !decoder.contains("options")) return;
-    const std::string name = decoder.value("/name"_json_pointer, "");
     const auto entries = decoder_entries();
-    if (std::none_of(entries.begin(), entries.end(), [&](auto* e) { return e->name == name; }))
-      return;
+    const bool is_known = decoder.is_object() && decoder.contains("options") &&
+                          std::any_of(entries.begin(), entries.end(), [&](const auto* entry) {
+                            return decoder.value("name", json()) == entry->name;
+                          });
+    if (!is_known) return;
     const json flat = decoder["options"].flatten();
-    for_each_file(name, decoder["options"], [&](json& path) {
+    for_each_file(decoder["name"], decoder["options"], [&](json& path) {
       for (const auto& [at, value] : flat.items()) {
-        if (value == path) return visit(pointer + "/options" + at, path);
+        if (value == path) return visit(fmt::format("{}/options{}", pointer, at), path);
       }
     });
   });

@@ -187,8 +187,8 @@ void print_table(const std::vector<json>& records) {
   for (const std::string& name : baselines) names += (names.empty() ? "" : ", ") + name;
   fmt::print(
       "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to\n"
-      "text, decode: the decoder alone. S/D/I: words substituted, deleted, inserted. Baseline: "
-      "{}.\n"
+      "text, decode: the decoder alone. S/D/I: words substituted, deleted, inserted.\n"
+      "Baseline: {}.\n"
       "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
       "text (same words) > wer (same WER) > different. ~: declared approximate.\n"
       "{}",

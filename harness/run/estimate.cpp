@@ -132,6 +132,10 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
       "much again at most, which searches on a CPU exceed",
       speed.low / 1e9, speed.high / 1e9,
       gpu ? std::string("a GPU") : fmt::format("{:g} threads", threads));
+  if (config.stream) {
+    all.basis += fmt::format("; `rtfx stream` takes {:g} s for each decoder and number of streams",
+                             config.stream->seconds);
+  }
   if (unknown > 0) all.basis += "; utterances whose length no header tells are left out";
   return all;
 }

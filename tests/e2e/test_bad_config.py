@@ -32,6 +32,12 @@ def test_all_errors_at_once(rtfx, config):
     assert sum("error: --set protocol.measured_rounds=0: " in line for line in lines) == 1
 
 
+@pytest.mark.parametrize("decoder", [{"name": 5, "options": {}}, 5, {"options": {}}, [[]]])
+def test_a_decoder_that_is_none_says_where(complaint, decoder):
+    text = complaint("--set", "protocol.seed=1", decoders=[decoder])
+    assert "/decoders/0" in text and "json.exception" not in text
+
+
 def test_all_absent_files_at_once(rtfx, config):
     path = config(models=["gone.nemo", "away.nemo"], datasets=[{"id": "d", "manifest": "no.jsonl"}])
     result = rtfx("validate", path)

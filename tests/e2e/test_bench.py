@@ -69,5 +69,7 @@ def test_all_errors_name_their_flags(bench, tmp_path):
     assert any("--decoder label_loping" in line and "'label_looping'" in line for line in lines)
     result = bench("--decoder", "label_looping[window=65]")
     assert result.returncode == 2 and "1..64" in result.stderr
+    result = bench("--decoder", "alsd_pp[lm=1][lm.alpha=2]")
+    assert result.returncode == 2 and "as a value and as an object" in result.stderr
     result = bench("--decoder", "label_looping[window")
     assert result.returncode == 2 and "[option=value]" in result.stderr
