@@ -48,7 +48,8 @@ class EncoderReader {
     e_.feed_forward_expansion =
         source_.decide(kEncoder + "ff_expansion_factor", source_.extent(linear, 2, 0) / e_.width);
     e_.use_bias = source_.has(kLayer + "feed_forward1.linear1.bias");
-    if (const auto stated = yaml_.boolean(kEncoder + "use_bias"); stated && *stated != e_.use_bias) {
+    if (const auto stated = yaml_.boolean(kEncoder + "use_bias");
+        stated && *stated != e_.use_bias) {
       source_.notices.push_back(
           fmt::format("encoder.use_bias: the YAML says {}, the tensors {}", *stated, e_.use_bias));
     }
@@ -58,7 +59,8 @@ class EncoderReader {
   void read_front_end() {
     // NeMo 2.5 and later fails on its own vggnet, striding_conv1d and dw_striding_conv1d: its masks
     // know two-dimensional convolutions only.
-    yaml_.require(kEncoder + "subsampling", {"dw_striding", "striding", "stacking", "stacking_norm"});
+    yaml_.require(kEncoder + "subsampling",
+                  {"dw_striding", "striding", "stacking", "stacking_norm"});
     if (source_.has("encoder.pre_encode.weight") ||
         source_.has("encoder.pre_encode.proj_out.weight")) {
       return read_stacking();
@@ -151,8 +153,8 @@ class EncoderReader {
     if (e_.positions == Positions::absolute) {
       e_.heads = source_.integer(kEncoder + "n_heads", 4, 1, e_.width);
     } else {
-      e_.heads =
-          source_.decide(kEncoder + "n_heads", source_.extent(kLayer + "self_attn.pos_bias_u", 2, 0));
+      e_.heads = source_.decide(kEncoder + "n_heads",
+                                source_.extent(kLayer + "self_attn.pos_bias_u", 2, 0));
     }
     if (e_.width % e_.heads != 0) {
       source_.refuse(fmt::format("{} heads do not divide a width of {}", e_.heads, e_.width),
@@ -160,7 +162,8 @@ class EncoderReader {
     }
     if (e_.positions != Positions::local) return;
     e_.global_tokens = source_.integer(kEncoder + "global_tokens", 0, 0, kMostTokens);
-    e_.global_tokens_spacing = source_.integer(kEncoder + "global_tokens_spacing", 1, 1, kMostTokens);
+    e_.global_tokens_spacing =
+        source_.integer(kEncoder + "global_tokens_spacing", 1, 1, kMostTokens);
     e_.global_attn_separate = flag("global_attn_separate", false);
   }
 

@@ -66,8 +66,9 @@ class FeatureReader {
     while (power_of_two < f_.window) power_of_two *= 2;
     f_.n_fft = source_.integer(kPreprocessor + "n_fft", power_of_two, 2, kMostSamples);
     if (f_.n_fft % 2 != 0 || f_.n_fft < f_.window) {
-      source_.refuse(fmt::format("{}n_fft is {}, the window {}", kPreprocessor, f_.n_fft, f_.window),
-                     "it must be even and no shorter than the window");
+      source_.refuse(
+          fmt::format("{}n_fft is {}, the window {}", kPreprocessor, f_.n_fft, f_.window),
+          "it must be even and no shorter than the window");
     }
     f_.mel_bins = source_.integer(kPreprocessor + "features", f_.mel_bins, 1, kMostBins);
   }

@@ -162,7 +162,7 @@ void show(const ResultSet& whole, const std::string& bytes) {
   const ResultSet damaged = read_results(file.path());
   const auto records = read_journal(file.path());
   summaries_json(records);
-  print_table(records, 0.05);
+  print_table(records);
   damaged.require_cases();
   for (const char* format : {"csv", "markdown", "latex", "gbench", "bmf", "github-action"})
     export_results(damaged, format, false);
