@@ -127,7 +127,7 @@ MARKED = "NONDETERMINISTIC NOISY suspect 1/2"
 @pytest.fixture(scope="module")
 def marked(tmp_path_factory):
     """A decoder without words, whose speed and word errors are none, and one with every mark."""
-    null = synthetic.run(decoder="null", decode_seconds=1e-4, exactness=None)
+    null = synthetic.run(decoder="null", decode_seconds=1e-4, exactness="approximate")
     null["decoder"]["head"], null["exactness"] = "none", None
     null["wer"] |= {"wer": 1.0, "deletions": 290}
     records = [synthetic.provenance(), null, null | {"round": 1}]

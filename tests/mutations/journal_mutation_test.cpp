@@ -95,7 +95,8 @@ json run_record(const std::string& decoder, int round) {
                           {"grade", "tie"},
                           {"grades", {{"bitwise", 1}, {"tie", 1}}},
                           {"first_difference", first}};
-  const json wer = {{"normalizer", "none"}, {"version", 1}, {"wer", 0.1}};
+  const json wer = {{"normalizer", "none"}, {"version", 1},   {"wer", 0.1},
+                    {"substitutions", 1},   {"deletions", 0}, {"insertions", 0}};
   record.update({{"started", "2026-01-02T03:04:05Z"},
                  {"round", round},
                  {"regions", {{"decode", {{"host_seconds", 0.25}}}}},

@@ -33,7 +33,7 @@ TEST(EncoderMemory, GrowsWithRowsAndNotWithTheSquareOfALimitedContext) {
   EncoderConfig limited = quickstart();
   limited.left_context = limited.right_context = 128;
   EXPECT_NEAR(gigabytes(limited, 1, 60, 4), 15 * gigabytes(limited, 1, 4, 4), 0.1);
-  EXPECT_GT(gigabytes(quickstart(), 1, 60, 4), 10 * gigabytes(limited, 1, 60, 4));
+  EXPECT_GT(gigabytes(quickstart(), 1, 60, 4), 5 * gigabytes(limited, 1, 60, 4));
 }
 
 }  // namespace
