@@ -22,8 +22,8 @@ constexpr double kFrames = 12.5;        // of the encoder, for a second of audio
 constexpr double kOperations = 2;       // of a parameter, for a frame: multiply and add
 constexpr double kBatchSeconds = 0.03;  // at most, for launches and copies of a batch
 
-/// Operations per second of an encoder, as measured ones lie between: small models and batches at
-/// the lower end. A thread of a CPU, and a GPU.
+/// Operations per second that encoders lie between, small models and batches at the lower end: a
+/// thread of a CPU, and a GPU. Assumed, and meant to be wide.
 struct Speed {
   double low, high;
 };
