@@ -186,7 +186,7 @@ struct CuptiCollector::State {
     while ((result = library.activity_get_next_record(buffer, bytes, &record)) == CUPTI_SUCCESS)
       keep(record);
     // The end of a buffer is MAX_LIMIT_REACHED; anything else leaves an unread rest. A forced flush
-    // brings records that are not complete, of which nothing is wanted.
+    // brings incomplete records, which are left out.
     if (bytes > 0 && !forced && result != CUPTI_ERROR_MAX_LIMIT_REACHED) ++dropped;
     size_t lost = 0;
     if (library.activity_get_num_dropped_records(nullptr, 0, &lost) == CUPTI_SUCCESS)

@@ -9,7 +9,7 @@
 namespace rtfx {
 
 struct ProfileOptions {
-  int64_t laps = 1;              // passes over the dataset that are looked at
+  int64_t laps = 1;              // passes over the dataset that are recorded
   int64_t top = 5;               // kernels listed of each region
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
   bool cupti = true;             // collect GPU figures ourselves

@@ -13,7 +13,8 @@ namespace rtfx {
 /// also where a graph's kernels are unknown. Never NaN.
 nlohmann::json region_json(const RegionFigures& figures, bool with_gpu);
 
-/// Names of the regions of a record in the order of the data's way, phases behind their region.
+/// Names of the regions of a record in the order in which data pass through them, phases behind
+/// their region.
 std::vector<std::string> ordered_regions(const nlohmann::json& regions);
 
 /// Table of records of kind "profile" and "failure", to stdout.

@@ -150,7 +150,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
   return row;
 }
 
-/// The rounds that speak for a case: the undisturbed ones, or all where those are few.
+/// The rounds by which a case is judged: the undisturbed ones, or all where those are few.
 std::vector<json> speaking_rounds(const CaseResult& c, bool& disturbed) {
   std::vector<json> clean = c.clean_rounds();
   if (clean.size() == c.rounds.size() || clean.size() >= kCleanRounds) return clean;

@@ -40,9 +40,9 @@ struct Judgement {
   std::string reason;
 };
 
-/// `gain`: new / old of something of which more is better. `floor`: the change that is not told
-/// from none. A tolerance below the floor is refused: all that can be told is an improvement, and a
-/// loss beyond the floor.
+/// `gain`: new / old of something of which more is better. `floor`: the largest change that
+/// noise alone makes. A tolerance below the floor is refused: then only an improvement, and a loss
+/// beyond the floor, can be told from noise.
 Judgement judge(const Interval& gain, double tolerance, double floor);
 
 /// Tolerances that replace those of the metrics, by key.

@@ -60,8 +60,8 @@ struct UtteranceText {
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result);
 
-/// The change that is not told from none in a metric of a group (harness/results/statistics.h),
-/// from the group's A/A control; none without a control.
+/// The largest change that noise alone makes in a metric of a group (noise_floor() in
+/// harness/results/statistics.h), from the group's A/A control; none without a control.
 std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
                                            const std::string& metric);
 

@@ -46,7 +46,7 @@ Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b
 /// logarithms, degrees of freedom rounded down. Positive values.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// The largest change that is not told from none: the farther end of an A/A ratio's interval, as a
+/// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a
 /// distance from 1.
 double noise_floor(const Interval& aa_ratio);
 
