@@ -38,7 +38,7 @@ target_precompile_headers(rtfx_torch_pch PRIVATE <ATen/ATen.h> <fmt/format.h> <n
 
 # rtfx_library(folder [TORCH] [TOGETHER] LINK ...): target rtfx_<folder> of every source below the folder.
 # TOGETHER compiles six sources at a time: half of the time of most is LibTorch's and the JSON
-# library's templates (the harness: 154 s of CPU time instead of 290). Names in the unnamed namespaces of
+# library's templates (the harness: 154 s of CPU time; one by one its sources took 306 s, summed). Names in the unnamed namespaces of
 # such a library must differ.
 # OBJECT libraries, because decoders register themselves from static initialisers that a linker
 # would leave out of an archive.
