@@ -11,8 +11,8 @@ namespace rtfx {
 /// rows of `mel_frames` mel frames, in elements of `element_bytes`: the scores of attention, which
 /// grow with the square of the length unless its context is limited, or the first convolution's
 /// channels. Weights and all else come on top: `rtfx transcribe` on the CPU took 1.03 to 1.15 times
-/// this beyond its own 0.5 GB for 16 minutes in float32 and bfloat16 and 8 in float32, and 1.5 times
-/// for 8 in bfloat16.
+/// this beyond its own 0.5 GB for 16 minutes in float32 and bfloat16 and 8 in float32, and 1.5
+/// times for 8 in bfloat16.
 int64_t encoder_bytes(const EncoderConfig& config, int64_t mel_bins, int64_t rows,
                       int64_t mel_frames, int64_t element_bytes);
 
