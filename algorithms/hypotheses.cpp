@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "algorithms/host_lists.h"
 #include "algorithms/log_zero.h"
 
@@ -44,6 +46,38 @@ Hypotheses Hypotheses::one_block(int64_t batch, int64_t entries, int64_t capacit
           first(list.scores),
           nan,
           list};
+}
+
+Hypotheses Hypotheses::from_lists(const std::vector<std::vector<Hypothesis>>& rows,
+                                  bool with_durations, int64_t entries, const at::Tensor& nan) {
+  size_t longest = 0;
+  for (const auto& ranked : rows)
+    for (const Hypothesis& h : ranked) longest = std::max(longest, h.tokens.size());
+  Hypotheses result = one_block(static_cast<int64_t>(rows.size()), entries,
+                                static_cast<int64_t>(longest), with_durations, at::kCPU);
+  NBest& list = result.nbest;
+  list.lengths.zero_();
+  list.scores.fill_(kLogZero);
+  for (size_t b = 0; b < rows.size(); ++b) {
+    for (size_t n = 0; n < rows[b].size(); ++n) {
+      const Hypothesis& h = rows[b][n];
+      const auto at_entry = [&](const at::Tensor& of) {
+        return of[static_cast<int64_t>(b)][static_cast<int64_t>(n)];
+      };
+      const auto put = [&](const at::Tensor& to, const std::vector<int32_t>& values) {
+        if (to.defined())
+          std::copy(values.begin(), values.end(), at_entry(to).mutable_data_ptr<int32_t>());
+      };
+      at_entry(list.lengths).fill_(static_cast<int32_t>(h.tokens.size()));
+      at_entry(list.scores).fill_(h.score);
+      put(list.tokens, h.tokens);
+      put(list.frames, h.frames);
+      put(list.durations, h.durations);
+    }
+  }
+  at::logical_or_out(result.nan, nan, result.scores.isfinite().logical_not());
+  if (entries == 1) result.nbest = {};
+  return result;
 }
 
 Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& function) const {

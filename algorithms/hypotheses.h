@@ -60,6 +60,12 @@ struct Hypotheses {
   static Hypotheses one_block(int64_t batch, int64_t entries, int64_t capacity, bool with_durations,
                               at::Device device);
 
+  /// Results on the host from a ranked list for each row, of at most `entries` hypotheses; a row
+  /// without any has the score -inf. nan [B] bool, on the host: rows that mean nothing, to which
+  /// those without a finite score are added. A list of one entry is no n-best list.
+  static Hypotheses from_lists(const std::vector<std::vector<Hypothesis>>& rows,
+                               bool with_durations, int64_t entries, const at::Tensor& nan);
+
   /// The same with `function` applied to each tensor that is defined.
   Hypotheses each(const std::function<at::Tensor(const at::Tensor&)>& function) const;
 

@@ -5,13 +5,64 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "models/heads/prediction_network.h"
 
 namespace rtfx {
 namespace {
 
 constexpr uint64_t kSeed = 1;
+constexpr double kNeverChosen = -1e4;  // a logit that fp16 can hold
+
+/// `rows` [V.., ...] with `more` rows of `value` after the first `tokens`.
+at::Tensor with_rows(const at::Tensor& rows, int64_t tokens, int64_t more, double value) {
+  std::vector<int64_t> sizes = rows.sizes().vec();
+  sizes[0] = more;
+  return at::cat({rows.narrow(0, 0, tokens), at::full(sizes, value, rows.options()),
+                  rows.narrow(0, tokens, rows.size(0) - tokens)});
+}
 
 }  // namespace
+
+Checkpoint with_vocabulary(Checkpoint checkpoint, int64_t tokens, const std::string& where) {
+  const int64_t own = checkpoint.config.vocabulary, more = tokens - own;
+  if (more < 0) {
+    throw UserError(where, fmt::format("has {} tokens, more than the {} asked for", own, tokens),
+                    "name a larger vocabulary");
+  }
+  for (auto& [name, tensor] : checkpoint.weights) {
+    const bool bias = name == "joint.joint_net.bias" || name == "ctc.bias";
+    if (bias || name == "joint.joint_net.weight" || name == "ctc.weight" ||
+        name == "decoder.prediction.embed.weight") {
+      tensor = with_rows(tensor, own, more, bias ? kNeverChosen : 0);
+    } else if (name.starts_with("decoder.prediction.embeds.")) {
+      tensor = with_rows(tensor, own, more, 0);
+    }
+  }
+  checkpoint.checksum = sha256(fmt::format("{} of {} tokens", checkpoint.sha256(), tokens));
+  checkpoint.config.vocabulary = tokens;
+  checkpoint.parameters = count_parameters(checkpoint.config);
+  return checkpoint;
+}
+
+Checkpoint with_stateless_prediction(Checkpoint checkpoint, const std::string& where) {
+  ModelConfig& config = checkpoint.config;
+  if (!config.has_transducer || config.prediction.kind != PredictionConfig::Kind::lstm)
+    throw UserError(where, "has no LSTM prediction network", "name a checkpoint that has one");
+  const PredictionNetwork lstm(config.prediction, config.vocabulary, checkpoint.weights, at::kCPU,
+                               at::kFloat);
+  const int64_t labels = config.vocabulary + 1;
+  const at::Tensor table =
+      lstm.step(at::arange(labels, at::kLong), lstm.initial_state(labels)).output;
+  std::erase_if(checkpoint.weights,
+                [](const auto& w) { return w.first.starts_with("decoder.prediction."); });
+  checkpoint.weights["decoder.prediction.embeds.0.weight"] = table;
+  config.prediction.kind = PredictionConfig::Kind::stateless;
+  config.prediction.context_size = 1;
+  config.prediction.layer_norm = false;
+  checkpoint.checksum = sha256(checkpoint.sha256() + " stateless");
+  checkpoint.parameters = count_parameters(config);
+  return checkpoint;
+}
 
 Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
                                 const std::string& where) {

@@ -29,6 +29,17 @@ constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
                                 const std::string& where);
 
+/// `checkpoint` as if its vocabulary had `tokens` tokens: those that it lacks cost what a token costs
+/// in the heads, and are never chosen; they have no text. Decoders find what they found before.
+/// Throws UserError where it has more tokens than that. `where` names it.
+Checkpoint with_vocabulary(Checkpoint checkpoint, int64_t tokens, const std::string& where);
+
+/// `checkpoint` with a stateless prediction network (Ghodsi et al. 2020) of one label of context in
+/// place of its LSTM: its table holds what the LSTM gives for each label from its zero state. Words
+/// are worse for it, though of a like number, which is what times depend on. Throws UserError where
+/// it has no LSTM.
+Checkpoint with_stateless_prediction(Checkpoint checkpoint, const std::string& where);
+
 /// Random weights for the encoder that `config` describes.
 StateDict random_encoder(const ModelConfig& config);
 

@@ -21,12 +21,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 class ByFileAndModel(LoadScopeScheduling):
     """The tests of a file share runs of the program and stay together; those of the golden files,
-    which take longest, by their model. Headers share nothing."""
+    which take longest, by their model."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        if file.endswith("test_headers.py"):
-            return nodeid
         model = re.search(r"(quickstart|standin)-(rnnt|tdt)", nodeid)
         return f"{file} {model[0]}" if model and "golden/" in file else file
 

@@ -21,6 +21,8 @@ struct ModelSource {
   struct Fallback {
     std::string encoder;                // name of an architecture
     std::vector<std::string> decoders;  // stand-in checkpoints: the first that is there counts
+    int64_t vocabulary = 0;             // tokens of that checkpoint; 0: as many as it has
+    std::string prediction = "own";     // of that checkpoint, or "stateless"
 
     /// The first where none is there.
     std::filesystem::path decoder() const;

@@ -23,7 +23,14 @@ const OptionTable<ModelSource>& model_keys() {
            .required(),
        list_option("decoder", &Fallback::decoders,
                    "checkpoint that decodes: the first of these that is there", "a path", read_text)
-           .required()},
+           .required(),
+       option("vocabulary", &Fallback::vocabulary,
+              "tokens of the decoding checkpoint, of which those that it lacks are never chosen "
+              "(0: its own)",
+              0, 1 << 20),
+       option("prediction", &Fallback::prediction,
+              "the prediction network of that checkpoint, or a stateless one made of it",
+              {"own", "stateless"})},
       kKey};
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")

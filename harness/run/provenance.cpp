@@ -142,7 +142,7 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
                    {"dirty", static_cast<bool>(RTFX_DIRTY)},
                    {"build_type", RTFX_BUILD_TYPE},
                    {"compiler", "GCC " __VERSION__},
-                   {"sanitizer", static_cast<bool>(RTFX_SANITIZER)}}},
+                   {"sanitizer", !std::string_view(RTFX_SANITIZERS).empty()}}},
                  {"libtorch", TORCH_VERSION},
                  {"cuda_runtime", cuda["runtime"]},
                  {"cuda_driver", cuda["driver"]},

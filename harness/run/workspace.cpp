@@ -41,8 +41,13 @@ Checkpoint load_model(const ModelSource& source) {
                     "put one of them there, or name another with --set models.N.path or "
                     "models.N.fallback.decoder");
   }
-  Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"),
-                                         load_checkpoint(decoder), decoder.string());
+  Checkpoint stand_in = load_checkpoint(decoder);
+  if (source.fallback->prediction == "stateless")
+    stand_in = with_stateless_prediction(std::move(stand_in), decoder.string());
+  if (const int64_t tokens = source.fallback->vocabulary; tokens > 0)
+    stand_in = with_vocabulary(std::move(stand_in), tokens, decoder.string());
+  Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"), std::move(stand_in),
+                                         decoder.string());
   made.notices.insert(
       made.notices.begin(),
       fmt::format("no such file; {} instead: encoder '{}' of random weights, frames "

@@ -4,8 +4,8 @@ import decoder_share
 import pytest
 import rtfx_by_batch
 import synthetic_journal as synthetic
+from forked_script import script
 from journal import read_journal
-from test_report import script
 
 
 def test_rtfx_by_batch(tmp_path):

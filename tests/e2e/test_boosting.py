@@ -4,7 +4,8 @@ import json
 
 import pytest
 from conftest import AUDIO, MODELS, runs_of, strict_records
-from test_report import Page, report, script
+from forked_script import script
+from test_report import Page, report
 
 # The small model hears "let" for "knit", which the language model takes for unlikely too.
 LEXICON = """\

@@ -1,13 +1,12 @@
 """Arithmetic of a published table's cells, its rendering, and the tables as transcribed."""
 
 import json
-import subprocess
-import sys
 
 import cells
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT
+from forked_script import script
 from journal import read_journal
 
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
@@ -118,8 +117,7 @@ def test_agreement_by_class(kind, metric, published, ours, expected):
 
 def render(folder, table, *arguments):
     (folder / "t.json").write_text(json.dumps(table))
-    command = [sys.executable, ROOT / "plots/paper_table.py", folder / "t.json", folder, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return script("plots/paper_table.py", folder / "t.json", folder, *arguments)
 
 
 def table_of(*all_cells):

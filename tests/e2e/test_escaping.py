@@ -4,12 +4,11 @@ import csv
 import io
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 import synthetic_journal as synthetic
-from conftest import ROOT, small_config
+from conftest import small_config
+from forked_script import script
 
 ESC = "\x1b]0;owned\x07"
 LATEX = "x\n\\input{/etc/passwd}\r%$a^b$"
@@ -141,14 +140,9 @@ def test_page(rtfx, folder, tmp_path):
     assert not OBEYED.search(result.stdout + result.stderr)
 
 
-def script(*arguments, program):
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={"RTFX_BIN": str(program)})
-
-
 def test_figures(program, folder, tmp_path):
     svg = tmp_path / "figure.svg"
-    result = script(ROOT / "plots/rtfx_by_decoder.py", folder, "-o", svg, program=program)
+    result = script("plots/rtfx_by_decoder.py", folder, "-o", svg, RTFX_BIN=str(program))
     assert result.returncode == 0, result.stderr
     assert not OBEYED.search(result.stdout)
     text = svg.read_text(encoding="utf-8")
@@ -157,12 +151,12 @@ def test_figures(program, folder, tmp_path):
 
 def test_markdown_of_the_scripts(program, folder, tmp_path):
     runs = [folder] * 4
-    text = script(ROOT / "plots/before_after.py", *runs, program=program).stdout
+    text = script("plots/before_after.py", *runs, RTFX_BIN=str(program)).stdout
     assert "owned" in text and "<" not in text and not OBEYED.search(text)
     readme = tmp_path / "README.md"
     name = "\\x1b]0;owned\\x07x\\n\\input{/etc/passwd}\\r%$a^b$" + HTML
     readme.write_text(f"<!-- table:{name} -->\nold\n<!-- /table -->\n")
-    result = script(ROOT / "scripts/readme_table.py", folder, readme, program=program)
+    result = script("scripts/readme_table.py", folder, readme, RTFX_BIN=str(program))
     assert result.returncode == 0, result.stderr
     body = readme.read_text().partition("-->")[2].rpartition("<!--")[0]
     assert "owned" in body and "<" not in body and not OBEYED.search(body)

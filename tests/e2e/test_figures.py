@@ -1,10 +1,5 @@
 """What holds for every figure: ticks, error bars, legends, shapes; and its script's complaints."""
 
-import os
-import runpy
-import sys
-import tempfile
-import traceback
 
 import beam_sweep
 import decoder_share
@@ -17,6 +12,7 @@ import stream_latency
 import synthetic_journal as synthetic
 import trade_off
 from conftest import ROOT
+from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
@@ -160,37 +156,11 @@ def test_parts_of_bars_differ_in_hatching(drawn, module):
 
 
 def complaint(name, *arguments, stdin=""):
-    """The line that a script in plots/ ends with. It runs in a copy of this process, which has imported
-    what takes longest."""
-    script = str(ROOT / f"plots/{name}.py")
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said:
-        given.write(stdin)
-        given.seek(0)
-        child = os.fork()
-        if child == 0:
-            os.dup2(given.fileno(), 0)
-            os.dup2(said.fileno(), 2)
-            sys.stdin, sys.stderr = open(0, closefd=False), open(2, "w", closefd=False)
-            sys.argv = [script, *map(str, arguments)]
-            code = 1
-            try:
-                runpy.run_path(script, run_name="__main__")
-                code = 0
-            except SystemExit as end:
-                code = end.code if isinstance(end.code, int) else end.code is not None
-                if isinstance(end.code, str):
-                    print(end.code, file=sys.stderr)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        said.seek(0)
-        text = said.read()
-    assert os.waitstatus_to_exitcode(status) > 0 and text.count("\n") == 1, text
-    assert "Traceback" not in text
-    return text
+    """The line that a script in plots/ ends with."""
+    result = script(f"plots/{name}.py", *arguments, stdin=stdin)
+    assert result.returncode > 0 and result.stderr.count("\n") == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
 
 
 RUN_FILES = {"gpu_idle": "profile.jsonl", "gpu_timeline": "trace.json", "loop_timeline": "trace.json"}

@@ -1,8 +1,10 @@
-"""Every header includes what it needs. libclang reads each alone; what takes longest (HEAVY) is read once, and
-given to those headers only that include it. Those of kernels (.cuh) need nvcc: not here."""
+"""Every header includes what it needs. libclang reads them in chains, where each includes the one before,
+which therefore helps it to nothing that it does not include itself; what takes longest (HEAVY) is read once, and given
+to those chains only whose headers include it. Those of kernels (.cuh) need nvcc: not here."""
 
 import functools
 import importlib.util
+import itertools
 import json
 import re
 import shlex
@@ -15,7 +17,7 @@ cindex = pytest.importorskip("clang.cindex", reason="`make setup` installs libcl
 
 HEAVY = ["ATen/core/Tensor.h", "nlohmann/json.hpp", "fmt/format.h"]
 FOLDERS = ["algorithms", "base", "datasets", "harness", "models"]
-HEADERS = {folder: sorted((ROOT / folder).rglob("*.h")) for folder in FOLDERS}
+ALL = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h"))
 
 
 @functools.cache
@@ -27,7 +29,7 @@ def includes(path):
 
 @pytest.fixture(scope="session")
 def parse(tmp_path_factory):
-    """parse(text, includes) -> errors. The folders are those that the program was compiled with."""
+    """parse(text, heavy) -> errors. The folders are those that the program was compiled with."""
     commands = PROGRAM.parent / "compile_commands.json"
     if not commands.is_file():
         pytest.skip(f"no {commands}")
@@ -54,22 +56,49 @@ def parse(tmp_path_factory):
         unit.save(str(file))
         return ["-include-pch", str(file)]
 
-    def errors_of(text, included=frozenset()):
-        heavy = tuple(name for name in HEAVY if name in included)
+    def errors_of(text, heavy=()):
         return run(text, precompiled(heavy) if heavy else [])[1]
 
     return errors_of
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_each_compiles_alone(parse, folder):
-    assert HEADERS[folder]
+def heavy(name):
+    """What of HEAVY a header includes."""
+    return tuple(large for large in HEAVY if large in includes(ROOT / name))
+
+
+def chains():
+    """Every header once, from those that include little to those that include much."""
+    left = {str(path.relative_to(ROOT)) for path in ALL}
+
+    def longest(names):
+        return max(names, key=lambda name: (len(includes(ROOT / name) & left), name))
+
+    while left:
+        chain, below = [], left
+        while below:
+            name = longest(below)
+            chain.insert(0, name)
+            left.remove(name)
+            below = {n for n in includes(ROOT / name) & left if heavy(n) == heavy(name)}
+        yield chain
+
+
+def test_each_compiles_alone(parse):
     wrong = {}
-    for path in HEADERS[folder]:
-        name = str(path.relative_to(ROOT))
-        if errors := parse(f'#include "{name}"\n', includes(path)):
-            wrong[name] = errors[0]
+    for chain in chains():
+        text = "".join(f'#include "{name}"\n' for name in chain)
+        if errors := parse(text, heavy(chain[0])):
+            wrong[chain[-1]] = errors[0]
     assert not wrong, "\n".join(f"{name}: {error}" for name, error in wrong.items())
+
+
+def test_every_header_stands_in_a_chain():
+    named = [name for chain in chains() for name in chain]
+    assert sorted(named) == sorted(str(p.relative_to(ROOT)) for p in ALL) and len(named) > 200
+    for chain in chains():
+        for before, name in itertools.pairwise(chain):
+            assert before in includes(ROOT / name)
 
 
 def test_what_is_missing_is_seen(parse):

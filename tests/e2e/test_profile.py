@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT, strict_records
+from forked_script import script
 
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
@@ -120,8 +119,7 @@ def test_bad_options(profile, arguments):
 def draw(folder, output, *records):
     lines = [json.dumps(record) + "\n" for record in records]
     (folder / "profile.jsonl").write_text("".join(lines))
-    command = [sys.executable, ROOT / "plots/gpu_idle.py", folder, "-o", output]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return script("plots/gpu_idle.py", folder, "-o", output)
 
 
 @pytest.mark.parametrize("ending, magic", [("svg", b"<?xml"), ("png", b"\x89PNG")])
@@ -143,6 +141,5 @@ def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
 def test_figures_of_runs_refuse_a_profile(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text(json.dumps(synthetic.profile()) + "\n")
-    command = [sys.executable, ROOT / "plots/region_share.py", tmp_path, "-o", tmp_path / "a.svg"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    result = script("plots/region_share.py", tmp_path, "-o", tmp_path / "a.svg")
     assert result.returncode == 1 and "rtfx profile" in result.stderr

@@ -1,17 +1,12 @@
 """The page, the figures and the tables that are made from a journal."""
 
 import subprocess
-import sys
 from html.parser import HTMLParser
 
 import pytest
 import synthetic_journal as synthetic
-from conftest import PROGRAM, ROOT
-
-
-def script(path, *arguments):
-    command = [sys.executable, ROOT / path, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+from conftest import PROGRAM
+from forked_script import script
 
 
 def report(*arguments):

@@ -1,19 +1,17 @@
 """plots/rival_table.py: ours beside a rival's times."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT
+from forked_script import script
 
 JOURNAL = ROOT / "reports/h200/greedy_forms_rnnt.jsonl"
 RIVAL = ROOT / "reports/h200/nemo_rnnt.jsonl"
 
 
 def table(*arguments):
-    command = [sys.executable, ROOT / "plots/rival_table.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return script("plots/rival_table.py", *arguments)
 
 
 def rival_record(**changes):

@@ -6,7 +6,7 @@ import sys
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT
-from test_report import script
+from forked_script import script
 
 
 def journal(folder):

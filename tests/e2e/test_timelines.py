@@ -4,7 +4,7 @@ import json
 
 import pytest
 import synthetic_journal as synthetic
-from test_report import script
+from forked_script import script
 from timeline import busy_share, read_trace
 
 CASES = [f"quickstart-rnnt/quickstart/{name}/b4/fp32" for name in ("frame_looping", "window")]

@@ -101,6 +101,8 @@ def test_nbest(program, model, capsys):
     files = {path.stem: path for path in sorted((SHARED / "audio").rglob("*.flac"))}
     expected = {path.stem: np.load(path) for path in sorted(folder.glob("*.npz"))}
     expected = {stem: arrays for stem, arrays in expected.items() if stem in files}
+    if model == "standin-rnnt":  # a third of this file's time, for an encoder that standin-tdt has too
+        expected = dict(list(expected.items())[::2])
     audio = tuple(files[stem] for stem in expected)
     decoders = {name: (decoder, options) for name, decoder, options in searches_of_nemo(model)}
     all_found = transcripts(checkpoint, searches(**decoders), audio)

@@ -16,20 +16,22 @@ GREEDY = searches("frame_looping", "label_looping", "ctc_greedy")
 SETS = ["an4", "mini_libri", "spoken", "quickstart"]
 
 
-def audio_files():
-    return {
-        path.name: path
+def audio_files(model):
+    """Every shared file; every second one for the stand-in whose encoder, which takes the time, is that of
+    standin-tdt."""
+    files = [
+        path
         for folder in SETS
         for path in sorted((SHARED / "audio" / folder).iterdir())
         if path.suffix in (".wav", ".flac")
-    }
+    ]
+    return {path.name: path for path in files[:: 2 if model == "standin-rnnt" else 1]}
 
 
 def results(model, decoder):
-    """Of every shared file."""
     checkpoint = SHARED / "models" / f"{model}.nemo"
     need(checkpoint, SHARED / "golden" / model, *(SHARED / "audio" / name for name in SETS))
-    return transcripts(checkpoint, GREEDY, tuple(audio_files().values()))[decoder]
+    return transcripts(checkpoint, GREEDY, tuple(audio_files(model).values()))[decoder]
 
 
 def reference_lines(model):
@@ -37,18 +39,18 @@ def reference_lines(model):
     need(path)
     lines = {line["file"]: line for line in map(json.loads, path.read_text().splitlines())}
     assert len(lines) == 223
-    return lines
+    return {name: line for name, line in lines.items() if name in audio_files(model)}
 
 
 def reference_arrays(model):
     """{file name: arrays}"""
-    names = {path.stem: name for name, path in audio_files().items()}
+    names = {path.stem: name for name, path in audio_files(model).items()}
     arrays = {
         names[path.stem]: np.load(path)
         for path in sorted((SHARED / "golden" / model).glob("*.npz"))
         if path.stem in names
     }
-    assert len(arrays) >= 24
+    assert len(arrays) >= 12
     return arrays
 
 

@@ -7,7 +7,7 @@
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
 #include "algorithms/gpu/sync_debug.h"
 #include "tests/support/greedy_cases.h"
-#include "tests/support/small_model.h"
+#include "tests/support/lstm_cases.h"
 
 namespace rtfx {
 namespace {
@@ -101,6 +101,10 @@ TEST_F(Gpu, EveryExactDecoderEqualsThePlainSearch) {
   }
 }
 
+TEST_F(Gpu, TheTorchScriptProgramEqualsFrameLooping) {
+  expect_equal_to_frame_looping("label_looping", {{"loop", "script"}}, device_);
+}
+
 TEST_F(Gpu, CtcCollapseEqualsTheCpu) {
   at::manual_seed(3);
   const at::Tensor logits = at::randint(0, 4, {7, 50, 12}).to(at::kFloat);
@@ -128,6 +132,8 @@ TEST_F(Gpu, NoDecoderWaitsUndeclared) {
     if (std::ranges::none_of(entry->options, is_file)) arms.push_back({entry->name, {}});
   for (const char* form : {"graph", "host"}) arms.push_back({"fused_looping", {{"loop", form}}});
   for (const char* form : {"host", "replay"}) arms.push_back({"step_replay", {{"loop", form}}});
+  arms.push_back({"label_looping", {{"loop", "script"}}});
+  arms.push_back({"frame_looping", {{"host_reads", "rows"}}});
   for (const Arm& arm : arms) {
     const auto decoder = make_decoder(arm.name, arm.options, "");
     decoder->prepare(model, {4, 30});

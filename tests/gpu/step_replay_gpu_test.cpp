@@ -4,7 +4,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/step_replay_cases.h"
+#include "tests/support/lstm_cases.h"
 
 namespace rtfx {
 namespace {
@@ -25,7 +25,7 @@ class StepReplayGpu : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(StepReplayGpu, EqualsFrameLoopingBatchAfterBatch) {
-  expect_equal_to_frame_looping(GetParam(), device_);
+  expect_equal_to_frame_looping("step_replay", {{"loop", GetParam()}}, device_);
 }
 
 TEST_P(StepReplayGpu, TransfersInPiecesOrAtOnce) { expect_transfers(GetParam(), device_); }

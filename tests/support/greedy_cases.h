@@ -58,6 +58,7 @@ inline std::vector<Arm> exact_arms() {
       {"frame_looping", {}},
       {"frame_looping", {{"batched", false}}},
       {"frame_looping", {{"cache_predictor", true}}},
+      {"frame_looping", {{"host_reads", "rows"}}},
       {"frame_looping",
        {{"project_encoder_once", true},
         {"project_prediction_once", true},

@@ -125,42 +125,6 @@ std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool sco
   return ranked;
 }
 
-namespace {
-
-/// Ranked hypotheses of each utterance as the results of a batch. `nan` [B] bool: marks of rows.
-Hypotheses pack(const std::vector<std::vector<Hypothesis>>& utterances, bool with_durations,
-                int64_t nbest, const at::Tensor& nan) {
-  const auto batch = static_cast<int64_t>(utterances.size());
-  size_t longest = 0;
-  for (const auto& ranked : utterances)
-    for (const Hypothesis& h : ranked) longest = std::max(longest, h.tokens.size());
-  Hypotheses result =
-      Hypotheses::one_block(batch, nbest, static_cast<int64_t>(longest), with_durations, at::kCPU);
-  NBest& list = result.nbest;
-  list.lengths.zero_();
-  list.scores.fill_(static_cast<float>(kImpossible));
-  for (int64_t b = 0; b < batch; ++b) {
-    const std::vector<Hypothesis>& ranked = utterances[static_cast<size_t>(b)];
-    for (size_t i = 0; i < ranked.size(); ++i) {
-      const auto n = static_cast<int64_t>(i);
-      const auto put = [&](const at::Tensor& to, const std::vector<int32_t>& values) {
-        if (to.defined())
-          std::copy(values.begin(), values.end(), to[b][n].mutable_data_ptr<int32_t>());
-      };
-      list.lengths[b][n] = static_cast<int32_t>(ranked[i].tokens.size());
-      list.scores[b][n] = ranked[i].score;
-      put(list.tokens, ranked[i].tokens);
-      put(list.frames, ranked[i].frames);
-      put(list.durations, ranked[i].durations);
-    }
-  }
-  at::logical_or_out(result.nan, nan, result.scores.isinf());
-  if (nbest == 1) result.nbest = {};
-  return result;
-}
-
-}  // namespace
-
 Hypotheses search_one_by_one(
     const Transducer& transducer, const EncodedBatch& batch, int64_t nbest, HostReads& host,
     const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search) {
@@ -176,7 +140,7 @@ Hypotheses search_one_by_one(
     results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
   }
   const at::Tensor nan = host.values(rows_with_nan(encoded, batch.lengths));
-  return pack(results, transducer.is_tdt(), nbest, nan);
+  return Hypotheses::from_lists(results, transducer.is_tdt(), nbest, nan);
 }
 
 }  // namespace rtfx

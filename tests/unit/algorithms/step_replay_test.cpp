@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/greedy/step_replay/mirror.h"
-#include "tests/support/step_replay_cases.h"
+#include "tests/support/lstm_cases.h"
 
 namespace rtfx {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 class StepReplayForms : public testing::TestWithParam<const char*> {};
 
 TEST_P(StepReplayForms, EqualFrameLoopingBatchAfterBatch) {
-  test::expect_equal_to_frame_looping(GetParam(), at::kCPU);
+  test::expect_equal_to_frame_looping("step_replay", {{"loop", GetParam()}}, at::kCPU);
 }
 
 TEST_P(StepReplayForms, TransferInPiecesOrAtOnce) { test::expect_transfers(GetParam(), at::kCPU); }

@@ -164,8 +164,8 @@ TEST(Config, ACtcDecoderMayBeTheBaselineOfCtcAlone) {
   const Config config = parse(document);
   EXPECT_EQ(config.baseline, "two");
   const std::vector<ModelKinds> kinds(2, ModelKinds{"ctc"});
-  for (const PlannedDecoder& decoder : make_plan(config, kinds)[0].decoders)
-    EXPECT_EQ(decoder.compared_to, "two");
+  const std::vector<CaseGroup> plan = make_plan(config, kinds);
+  for (const PlannedDecoder& decoder : plan[0].decoders) EXPECT_EQ(decoder.compared_to, "two");
 }
 
 TEST(Config, FillsDefaultsAndResolvesPathsAgainstItsFolder) {

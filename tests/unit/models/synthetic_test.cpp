@@ -108,5 +108,47 @@ TEST(SyntheticModel, RefusesFramesThatDoNotFit) {
   EXPECT_THROW(synthetic_checkpoint(find_architecture("tiny", ""), coarse, "c.nemo"), UserError);
 }
 
+TEST(WithVocabulary, AddsTokensThatAreNeverChosen) {
+  Checkpoint small;
+  small.config = test::small_config();
+  small.weights = random_state_dict(small.config, 3);
+  small.checksum = "s";
+  const Checkpoint large = with_vocabulary(small, 100, "");
+  EXPECT_EQ(large.config.vocabulary, 100);
+  EXPECT_NE(large.sha256(), small.sha256());
+  EXPECT_GT(large.parameters, count_parameters(small.config));
+  const auto one = AcousticModel::build(small, at::kCPU, at::kFloat);
+  const auto other = AcousticModel::build(large, at::kCPU, at::kFloat);
+  const auto columns = [](const at::Tensor& logits, int64_t tokens) {  // without the added tokens
+    return at::cat({logits.narrow(-1, 0, 20), logits.slice(-1, tokens)}, -1);
+  };
+  const at::Tensor hidden = at::randn({7, small.config.joint_width});
+  const at::Tensor zero = at::zeros_like(hidden);
+  const at::Tensor wide = other->joint->logits(hidden, zero);
+  EXPECT_EQ(wide.size(1), 100 + 1 + 5);
+  EXPECT_TRUE(at::allclose(columns(wide, 100), one->joint->logits(hidden, zero), 1e-5, 1e-5));
+  EXPECT_LT(wide.narrow(1, 20, 80).max().item<float>(), wide.narrow(1, 100, 1).min().item<float>());
+  const at::Tensor blank = at::tensor({20}, at::kLong), wide_blank = at::tensor({100}, at::kLong);
+  EXPECT_TRUE(at::equal(one->prediction->step(blank, one->prediction->initial_state(1)).output,
+                        other->prediction->step(wide_blank, other->prediction->initial_state(1)).output));
+  EXPECT_THROW(with_vocabulary(small, 19, ""), UserError);
+}
+
+TEST(WithStatelessPrediction, KnowsTheLastLabelAlone) {
+  Checkpoint lstm;
+  lstm.config = test::small_config();
+  lstm.weights = random_state_dict(lstm.config, 3);
+  lstm.checksum = "s";
+  const auto model = AcousticModel::build(lstm, at::kCPU, at::kFloat);
+  const auto made = AcousticModel::build(with_stateless_prediction(lstm, ""), at::kCPU, at::kFloat);
+  const at::Tensor labels = at::tensor({3, 20, 0}, at::kLong);
+  const auto from_zero = model->prediction->step(labels, model->prediction->initial_state(3));
+  auto step = made->prediction->step(at::tensor({1, 2, 4}, at::kLong),
+                                     made->prediction->initial_state(3));
+  step = made->prediction->step(labels, step.state);
+  EXPECT_TRUE(at::allclose(step.output, from_zero.output, 1e-5, 1e-6));
+  EXPECT_THROW(with_stateless_prediction(with_stateless_prediction(lstm, ""), ""), UserError);
+}
+
 }  // namespace
 }  // namespace rtfx

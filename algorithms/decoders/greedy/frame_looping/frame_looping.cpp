@@ -24,6 +24,10 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option(
         "legacy_budget", &FrameLooping::Options::legacy_budget,
         "TDT: skip a frame whenever max_symbols is reached, as NeMo did before its fix (inexact)"),
+    option("host_reads", &FrameLooping::Options::host_reads,
+           "what the host learns of an evaluation: one flag for all rows, or, as the published "
+           "baseline, the decision of each row",
+           {"flag", "rows"}),
     option("loop", &FrameLooping::Options::loop,
            "who drives the loops: the host, the host with replayed graphs, one graph",
            {"host", "replay", "graph"})
@@ -48,13 +52,16 @@ struct FrameLooping::Rows {
         state(transducer.initial_state(lengths.size(0))),
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
         fusion(lm, lengths.size(0)),
-        hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
+        hypotheses(encoded, lengths, transducer.is_tdt(), capacity),
+        lists(static_cast<size_t>(lengths.size(0)), std::vector<Hypothesis>(1)) {}
 
   at::Tensor encoded, lengths;
   PredictionState state;  // before `last` is consumed
   at::Tensor last;        // [B] last token, blank at the start
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
+  std::vector<std::vector<Hypothesis>> lists;  // with "host_reads": "rows", in place of those
+  int64_t frame = 0;                           // of all rows, RNN-T while the host drives the loop
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
 };
 
@@ -74,6 +81,9 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   require_model_kind(describe(), *model);
   if (options_.loop != "host" && !options_.batched)
     throw UserError("frame_looping", "graphs are recorded for batches", "set \"batched\": true");
+  if (options_.loop != "host" && options_.host_reads != "flag")
+    throw UserError("frame_looping", "only a host that drives the loop can read rows",
+                    R"(set "loop": "host")");
   lm_ = GreedyLm(options_.lm, *model);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.project_encoder_once,
@@ -110,6 +120,10 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   } else {
     loop_rnnt(*rows, batch.longest());
   }
+  if (options_.host_reads == "rows") {
+    const at::Tensor nan = driver_.reads().values(rows_with_nan(batch.frames, batch.lengths));
+    return Hypotheses::from_lists(rows->lists, transducer_->is_tdt(), /*entries=*/1, nan);
+  }
   Hypotheses result;
   loops.segment([&] { result = rows->hypotheses.result(); });
   return result;
@@ -127,16 +141,42 @@ Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
 
 void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
                         const at::Tensor& frames) {
-  rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
+  if (options_.host_reads == "rows") {
+    append_row_by_row(rows, mask, decision, frames);
+  } else {
+    rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
+  }
   rows.fusion.append(decision.labels, mask);
   rows.state.take(mask, rows.prediction->state);
   at::where_out(rows.last, mask, decision.labels, rows.last);
   rows.prediction.reset();
 }
 
+void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,
+                                     const at::Tensor& frames) {
+  HostReads& reads = driver_.reads();
+  for (size_t b = 0; b < rows.lists.size(); ++b) {
+    const auto row = static_cast<int64_t>(b);
+    if (!reads.any(mask[row])) continue;
+    Hypothesis& h = rows.lists[b].front();
+    const auto append = [&](std::vector<int32_t>& to, const at::Tensor& of) {
+      to.push_back(static_cast<int32_t>(reads.integer(of[row])));
+    };
+    append(h.tokens, decision.labels);
+    if (transducer_->is_tdt()) {
+      append(h.frames, frames);
+      append(h.durations, decision.durations);
+    } else {
+      h.frames.push_back(static_cast<int32_t>(rows.frame));
+    }
+    h.score += reads.values(decision.scores[row]).item<float>();
+  }
+}
+
 void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
   for (int64_t t = 0; t < longest; ++t) {
     const at::Tensor frame = at::full_like(rows.lengths, t);
+    rows.frame = t;
     const at::Tensor encoded = rows.encoded.select(1, t);
     at::Tensor active = rows.lengths > t;
     ++frames_visited_;

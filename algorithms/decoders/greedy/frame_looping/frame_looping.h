@@ -21,8 +21,11 @@
 namespace rtfx {
 
 /// Waits for the device once per evaluation (one evaluation = one joint call for all rows); not at
-/// all with "loop": "graph", which has no counts either. joint_calls of RNN-T: sum over t
-/// of min(max_symbols, 1 + most tokens any row emits at t).
+/// all with "loop": "graph", which has no counts either. With "host_reads": "rows" hypotheses grow
+/// on the host, and it waits besides once for each row and evaluation (does it emit?) and two times
+/// for each token (the token, its score; four for TDT, with its frame and duration): the cost of
+/// NeMo's loop over rows in Python, which both papers measured their gains against. joint_calls of
+/// RNN-T: sum over t of min(max_symbols, 1 + most tokens any row emits at t).
 class FrameLooping : public Decoder {
  public:
   struct Options {
@@ -35,8 +38,9 @@ class FrameLooping : public Decoder {
     bool legacy_budget =
         false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
                 // the symbol budget runs out, also after a non-zero duration
-    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
-    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+    std::string host_reads = "flag";  // "rows": the published baseline's, see below
+    std::string loop = "host";        // "host", "replay", "graph": see LoopForm
+    std::optional<LmOptions> lm;      // language model, see GreedyFusion
   };
 
   explicit FrameLooping(Options options) : options_(std::move(options)) {}
@@ -55,6 +59,8 @@ class FrameLooping : public Decoder {
   void loop_tdt(Rows& rows, Loops& loops);
   Decision evaluate(Rows& rows, const at::Tensor& encoded_rows);
   void emit(Rows& rows, const at::Tensor& mask, const Decision& decision, const at::Tensor& frames);
+  void append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,
+                         const at::Tensor& frames);
 
   Options options_;
   std::optional<Transducer> transducer_;

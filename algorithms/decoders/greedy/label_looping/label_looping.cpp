@@ -20,8 +20,9 @@ const OptionTable<LabelLooping::Options> kOptions{{
     option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
     option("loop", &LabelLooping::Options::loop,
-           "who drives the loops: the host, the host with replayed graphs, one graph",
-           {"host", "replay", "graph"})
+           "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
+           "replayed graphs, one graph",
+           {"host", "script", "replay", "graph"})
         .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
@@ -78,21 +79,45 @@ nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   lm_ = GreedyLm(options_.lm, *model);
-  transducer_.emplace(std::move(model),
-                      Transducer::Options{options_.project_encoder_once,
-                                          options_.project_prediction_once, options_.score_kind});
+  transducer_.emplace(
+      model, Transducer::Options{options_.project_encoder_once, options_.project_prediction_once,
+                                 options_.score_kind});
+  const auto encode = [this](const at::Tensor& frames) { return transducer_->encode(frames); };
+  if (options_.loop == "script") {
+    if (options_.window != 1 || lm_ || !options_.project_encoder_once ||
+        !options_.project_prediction_once) {
+      throw UserError("label_looping",
+                      R"("loop": "script" knows no window, language model or projection per call)",
+                      "leave those options out, or choose another loop");
+    }
+    script_.emplace(model, options_.max_symbols, options_.score_kind == "logprob");
+    driver_.prepare("host", "label_looping", limits, transducer_->encoded_frame(), encode,
+                    [this](const EncodedBatch& batch, Loops&) { return run_script(batch); });
+    return;
+  }
   options_.loop = driver_.prepare(
-      options_.loop, "label_looping", limits, transducer_->encoded_frame(),
-      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+      options_.loop, "label_looping", limits, transducer_->encoded_frame(), encode,
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
+Hypotheses LabelLooping::run_script(const EncodedBatch& batch) {
+  LabelLoopingScript::Result result = script_->run(batch);
+  outer_ = result.outer;
+  inner_ = result.inner;
+  joint_calls_ = outer_ + inner_;
+  joint_rows_ = joint_calls_ * batch.lengths.size(0);
+  pred_calls_ = outer_ + 1;
+  return std::move(result.hypotheses);
+}
+
 Counters LabelLooping::counters() const {
-  return driver_.counters({{"joint_calls", joint_calls_},
-                           {"joint_rows", joint_rows_},
-                           {"pred_calls", pred_calls_},
-                           {"outer_iters", outer_},
-                           {"inner_iters", inner_}});
+  Counters counts = driver_.counters({{"joint_calls", joint_calls_},
+                                      {"joint_rows", joint_rows_},
+                                      {"pred_calls", pred_calls_},
+                                      {"outer_iters", outer_},
+                                      {"inner_iters", inner_}});
+  if (script_) counts["host_reads"] = 1 + 2 * outer_ + inner_;  // its own, unseen by the driver
+  return counts;
 }
 
 Hypotheses LabelLooping::decode(const EncodedBatch& batch) {

@@ -16,6 +16,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoder.h"
+#include "algorithms/decoders/greedy/label_looping/script.h"
 #include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
@@ -34,7 +35,7 @@ class LabelLooping : public Decoder {
     bool project_prediction_once = true;  // joint.pred once per predictor step
     int64_t max_symbols = 10;             // tokens per frame
     std::string score_kind = "logit";
-    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
+    std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": script.h
     std::optional<LmOptions> lm;  // language model, see GreedyFusion
   };
 
@@ -50,6 +51,7 @@ class LabelLooping : public Decoder {
   struct Rows;  // the search state of a batch
   struct Found;
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Hypotheses run_script(const EncodedBatch& batch);
   void evaluate_joint(Rows& rows, Found& found, bool first);
   void step(Rows& rows, const Found& next);
   Decision decide_window(const Rows& rows, at::Tensor& skipped);
@@ -58,6 +60,7 @@ class LabelLooping : public Decoder {
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
   LoopDriver driver_;
+  std::optional<LabelLoopingScript> script_;  // "loop": "script"
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
 };
 

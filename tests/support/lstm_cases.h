@@ -1,5 +1,5 @@
-// The forms of step_replay on random LSTM models, where every layer's state must find its way to
-// the host and back: what must hold on a CPU and on a GPU.
+// Greedy decoders on random LSTM models, where every layer's state must find its way from step to
+// step (those of step_replay, to the host and back): what must hold on a CPU and on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,9 +28,10 @@ inline std::unique_ptr<Decoder> prepared(const std::string& name, nlohmann::json
   return decoder;
 }
 
-/// One decoder of `form` serves batches of 1, 8 and other numbers of rows one after the other, and
+/// One decoder serves batches of 1, 8 and other numbers of rows one after the other, and
 /// its results stay as they are while it decodes the next batch.
-inline void expect_equal_to_frame_looping(const std::string& form, at::Device device) {
+inline void expect_equal_to_frame_looping(const std::string& name, const nlohmann::json& options,
+                                          at::Device device) {
   std::mt19937 random(3);
   at::manual_seed(4);
   size_t tokens = 0;
@@ -38,7 +39,7 @@ inline void expect_equal_to_frame_looping(const std::string& form, at::Device de
     for (const bool tdt : {false, true}) {
       const auto model = lstm_model(layers, tdt, device);
       const auto reference = prepared("frame_looping", {}, model);
-      const auto decoder = prepared("step_replay", {{"loop", form}}, model);
+      const auto decoder = prepared(name, options, model);
       for (const int64_t rows : {1, 8, 3, 8, 1}) {
         const EncodedBatch batch =
             random_batch(random, rows, 20, model->config.encoder.width, device);
