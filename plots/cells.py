@@ -11,6 +11,7 @@ Metrics:
   speedup.total, speedup.decode   times faster than the decoder `over`, at the same settings;
                                   decode: (share / RTFx of `over`) / (share / RTFx of the arm)
   speedup.min_ms.total, .decode   the same from the least times
+  saved.decode                    percent of the decoding time of `over` that the arm does without
   stream.compute_ms, .queue_ms, .total_ms, each also .p50, .p99, .max; stream.rtfx
                                   of `rtfx stream`; there `batch` is the number of streams
 
@@ -31,6 +32,7 @@ METRICS = {
     "speedup.decode": "Speed-up, decoding alone",
     "speedup.min_ms.total": "Speed-up, total (least times)",
     "speedup.min_ms.decode": "Speed-up, decoding alone (least times)",
+    "saved.decode": "Share of the decoding time that is saved, %",
     "stream.compute_ms": "Streams: mean time of a request in work, ms",
     "stream.queue_ms": "Streams: mean time of a request in the queue, ms",
     "stream.total_ms": "Streams: mean latency, ms",
@@ -64,6 +66,13 @@ def batches_of(case):
     if case.last["batch"]["by"] != "count":
         return None
     return math.ceil(case.last["dataset"]["utterances"] / case.last["batch"]["size"])
+
+
+def one_small_batch(case):
+    """How many utterances there are where they do not fill a batch; else None."""
+    batch, utterances = case.last.get("batch", {}), case.last["dataset"].get("utterances")
+    small = batch.get("by") == "count" and utterances and utterances < batch["size"]
+    return utterances if small else None
 
 
 def least_ms(case, part):
@@ -117,12 +126,16 @@ def speed_up(baseline, arm, metric):
 
 def our_value(cases, cell):
     case = find_case(cases, cell)
-    if not cell["metric"].startswith("speedup."):
-        return value_of(case, cell["metric"])
+    metric = cell["metric"]
+    if not metric.startswith(("speedup.", "saved.")):
+        return value_of(case, metric)
     if case is None:
         return None
     baseline = find_case(cases, {"decoder": cell["over"]} | same_settings(case))
-    return speed_up(baseline, case, cell["metric"])
+    if metric.startswith("speedup."):
+        return speed_up(baseline, case, metric)
+    times = speed_up(baseline, case, metric.replace("saved.", "speedup."))
+    return times and 100 * (1 - 1 / times)
 
 
 def same_settings(case):

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import escape
-from cells import METRICS, agreement, digits_of, find_case, our_value, same_settings
+from cells import (
+    METRICS,
+    agreement,
+    digits_of,
+    find_case,
+    one_small_batch,
+    our_value,
+    same_settings,
+)
 from journal import read_journal
 from script import OneLineParser, file_of, run_script
 
@@ -86,6 +94,7 @@ def remark_of(case, *first):
                 case.grade if case.grade != "baseline" else "",
                 "approximate" if case.is_approximate else "",
                 *case.marks,
+                f"one batch of {small}" if (small := one_small_batch(case)) else "",
                 SYNTHETIC if case.is_synthetic else "",
                 STAND_IN if case.is_stand_in_data else "",
             ],
@@ -131,19 +140,25 @@ def note_on_source(cell):
 
 
 def own_rows(cases, cells, all_cells):
-    """Decoders that the paper does not have, under the settings of this metric's cells."""
+    """What the paper does not have: decoders under the settings of this metric's cells, and all
+    decoders at sizes of batch for which it has no figures."""
     settings = {}
     for cell in cells:
         if case := find_case(cases, cell):
             settings[tuple(same_settings(case).items())] = (cell, case)
+    sizes = {case.batch for _, case in settings.values()}
+    shown = set()
     for like, example in settings.values():
         known = {c.get("decoder") for c in all_cells if c.get("model") in (None, example.model)}
-        known.add(like.get("over"))
         for case in cases:
-            if case.decoder in known or same_settings(case) != same_settings(example):
+            batch = {"batch": case.batch} if case.batch not in sizes else {}
+            if same_settings(case) != same_settings(example) | batch or case.name in shown:
+                continue
+            if case.decoder == like.get("over") or (not batch and case.decoder in known):
                 continue
             if case.last["decoder"].get("head") != example.last["decoder"].get("head"):
                 continue
+            shown.add(case.name)
             cell = {"case": case.name, "metric": like["metric"]}
             if "over" in like:
                 cell["over"] = like["over"]

@@ -1,6 +1,7 @@
 #include "algorithms/gpu/host_read.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAEvent.h>
 
 #include "algorithms/gpu/sync_debug.h"
 
@@ -22,6 +23,12 @@ void HostReads::copy(const at::Tensor& from, const at::Tensor& to) {
   const AllowSync allow;
   ++count_;
   to.copy_(from);
+}
+
+void HostReads::wait(const c10::cuda::CUDAEvent& event) {
+  const AllowSync allow;
+  ++count_;
+  event.synchronize();
 }
 
 at::Tensor HostReads::values(const at::Tensor& values) {

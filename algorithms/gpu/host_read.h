@@ -5,10 +5,15 @@
 
 #include <cstdint>
 
+namespace c10::cuda {
+struct CUDAEvent;
+}
+
 namespace rtfx {
 
 /// Reads device data back and counts the reads. Every call copies once and waits for the current
-/// stream. In sync-debug mode (sync_debug.h) this is the one place where reading is allowed.
+/// stream, but for wait(). In sync-debug mode (sync_debug.h) this is the one place where reading is
+/// allowed.
 class HostReads {
  public:
   /// True if any element of `flags` (bool) is set.
@@ -20,6 +25,9 @@ class HostReads {
 
   /// All of `from` into `to`, a tensor of the same shape and type on the host.
   void copy(const at::Tensor& from, const at::Tensor& to);
+
+  /// For what was enqueued before the event, copies among it; not for the whole stream.
+  void wait(const c10::cuda::CUDAEvent& event);
 
   int64_t count() const { return count_; }
   void reset() { count_ = 0; }

@@ -57,6 +57,7 @@ def test_speed_ups_of_two_cases(cases):
         "speedup.decode": (base_share / base_rtfx) / (share / rtfx),
         "speedup.min_ms.decode": 4.0,
         "speedup.min_ms.total": (OTHER + 2) / (OTHER + 0.5),
+        "saved.decode": 100 * (1 - (share / rtfx) / (base_share / base_rtfx)),
     }
     for metric, value in expected.items():
         ours = cells.our_value(cases, cell(metric, over="frame_looping"))
@@ -148,6 +149,16 @@ def test_rendering(tmp_path):
     assert "75.30" in (tmp_path / "table.tex").read_text()
 
 
+def test_sizes_of_batch_that_the_paper_lacks_are_shown_and_those_not_full_are_marked(tmp_path):
+    large = synthetic.run(decode_seconds=0.25, batch=32)
+    journal_of(tmp_path, large)
+    text = render(tmp_path, table_of(cell("rtfx.decode"), cell("rtfx.total"))).stdout
+    rows = [line for line in text.splitlines() if "| label_looping |" in line]
+    assert ["| 16 |" in row for row in rows] == [True, False] * 2
+    assert all("not in the paper | label_looping | 32 |" in row for row in rows[1::2])
+    assert ["one batch of 24" in row for row in rows] == [False, True] * 2
+
+
 def test_marks_of_synthetic_and_quick_runs(tmp_path):
     run = synthetic.run(decoder="windowed")
     run["model"]["weights"] = "synthetic"
@@ -180,7 +191,8 @@ def test_every_cell_means_a_case_of_its_configuration(path):
         for decoder in filter(None, (c["decoder"], c.get("over"))):
             assert decoder in decoders and c["model"] in (decoders[decoder] or models), c
         assert c["metric"] in cells.METRICS and c["class"] in "WRHQ" and c["source"], c
-        assert float(c["published"]) > 0 and ("over" in c) == c["metric"].startswith("speedup."), c
+        assert float(c["published"]) > 0, c
+        assert ("over" in c) == c["metric"].startswith(("speedup.", "saved.")), c
     keys = [json.dumps({k: v for k, v in c.items() if k != "published"}) for c in table["cells"]]
     assert len(keys) == len(set(keys))
     assert len(table["dtypes"]) == 1

@@ -11,6 +11,20 @@
 namespace rtfx {
 namespace {
 
+/// Who drives the loop over frames.
+struct Form {
+  std::string loop = "persistent";
+  bool double_buffer = true;
+};
+
+std::vector<Form> forms_with_phases() {
+  return {{"host", false}, {"host", true}, {"replay", false}, {"replay", true}};
+}
+
+std::string name(const Form& form) {
+  return form.loop + (form.double_buffer ? ", double buffer" : "");
+}
+
 class CtcWfstGpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -18,7 +32,7 @@ class CtcWfstGpu : public testing::Test {
   }
 
   std::unique_ptr<CtcWfst> prepared(const WfstGraph& graph, double beam, int64_t max_active,
-                                    int64_t nbest = 1) const {
+                                    int64_t nbest = 1, const Form& form = {}) const {
     const auto path = std::filesystem::path(testing::TempDir()) / "ctc_wfst_gpu.tlg";
     graph.write(path);
     WfstOptions options;
@@ -27,6 +41,8 @@ class CtcWfstGpu : public testing::Test {
     options.beam = beam;
     options.max_active = max_active;
     options.nbest = nbest;
+    options.loop = form.loop;
+    options.double_buffer = form.double_buffer;
     auto decoder = std::make_unique<CtcWfst>(options);
     decoder->prepare(test::identity_model(graph.view().columns - 1, device_), {});
     return decoder;
@@ -91,6 +107,83 @@ TEST_F(CtcWfstGpu, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
   }
 }
 
+TEST_F(CtcWfstGpu, PhasesAsKernelsEqualThePlainSearchForAnyBatch) {
+  for (const Form& form : forms_with_phases()) {
+    SCOPED_TRACE(name(form));
+    for (const int32_t states : {1, 40, 3000}) {
+      const WfstGraph graph = test::random_graph(states, static_cast<uint32_t>(states));
+      for (const auto& [beam, max_active] :
+           std::vector<std::pair<float, int64_t>>{{2.5f, 1 << 20}, {1e6f, 100}}) {
+        const auto decoder = prepared(graph, beam, max_active, 1, form);
+        // More rows than workspaces are searched in groups; few rows leave workspaces without one.
+        for (const size_t rows : {1, 32, 600, 3})
+          expect_equal_to_plain(*decoder, graph, random_rows(rows, 25, 7), beam, max_active);
+        if (HasFailure()) return;
+      }
+    }
+    const WfstGraph uneven = test::uneven_graph(5000, 8200, 1024, 8200);
+    expect_equal_to_plain(*prepared(uneven, 2, 1 << 20, 1, form), uneven,
+                          random_rows(30, 6, 7, 1025), 2, 1 << 20);
+  }
+}
+
+TEST_F(CtcWfstGpu, PhasesAsKernelsAreTheSameFromRunToRun) {
+  const WfstGraph graph = test::random_graph(2000, 3);
+  for (const Form& form : forms_with_phases()) {
+    SCOPED_TRACE(name(form));
+    const auto decoder = prepared(graph, 3, 500, 1, form);
+    for (uint32_t i = 0; i < 30 && !HasFailure(); ++i)
+      expect_equal_to_plain(*decoder, graph, random_rows(64, 40, i), 3, 500);
+  }
+}
+
+TEST_F(CtcWfstGpu, PhasesAsKernelsGrowTheirHistory) {
+  const WfstGraph graph = test::random_graph(3000, 5);
+  Rows r = random_rows(64, 60, 6);
+  r.lengths.assign(r.lengths.size(), 60);
+  for (const Form& form : forms_with_phases()) {
+    SCOPED_TRACE(name(form));
+    const auto decoder = prepared(graph, 1e6, 1 << 20, 1, form);
+    expect_equal_to_plain(*decoder, graph, r, 1e6f, 1 << 20);
+    EXPECT_GT(decoder->counters().at("kept_tokens"), int64_t{1} << 22);
+  }
+}
+
+TEST_F(CtcWfstGpu, RecordsAFrameAgainForMoreWorkspacesOnly) {
+  const WfstGraph graph = test::random_graph(40, 2);
+  const auto decoder = prepared(graph, 3, 500, 1, {"replay", true});
+  for (const auto& [rows, captures] : std::vector<std::pair<size_t, int64_t>>{
+           {1, 1}, {16, 2}, {5, 2}, {16, 2}}) {  // prepared for one row
+    expect_equal_to_plain(*decoder, graph, random_rows(rows, 9, 3), 3, 500);
+    EXPECT_EQ(decoder->counters().at("graph_captures"), captures) << rows;
+  }
+}
+
+TEST_F(CtcWfstGpu, PhasesAsKernelsWaitForEachFrame) {
+  const WfstGraph graph = test::random_graph(50, 10);
+  EncodedBatch batch;
+  batch.lengths_host = {6, 4, 0};
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(device_);
+  batch.frames = at::randn({3, 6, 3}, at::TensorOptions(device_));
+  const auto expected = prepared(graph, 5, 1000)->decode(batch).to_host();
+  for (const Form& form : forms_with_phases()) {
+    SCOPED_TRACE(name(form));
+    const auto decoder = prepared(graph, 5, 1000, 1, form);
+    decoder->decode(batch);  // has the workspaces for three rows, and their graph, from here on
+    Hypotheses result;
+    forbid_undeclared_syncs([&] { result = decoder->decode(batch); });
+    // What lies before the first frame is a step too. Marks of the rows, and their ends.
+    EXPECT_EQ(decoder->counters().at("host_reads"), 2 + (form.double_buffer ? 7 + 1 : 7 * 2));
+    const auto rows = result.to_host();
+    ASSERT_EQ(rows.size(), expected.size());
+    for (size_t b = 0; b < rows.size(); ++b) {
+      EXPECT_EQ(rows[b].tokens, expected[b].tokens) << b;
+      EXPECT_EQ(rows[b].frames, expected[b].frames) << b;
+      EXPECT_EQ(rows[b].score, expected[b].score) << b;
+    }
+  }
+}
+
 TEST_F(CtcWfstGpu, IsTheSameFromRunToRun) {
   const WfstGraph graph = test::random_graph(2000, 3);
   const auto decoder = prepared(graph, 3, 500);
@@ -116,6 +209,8 @@ TEST_F(CtcWfstGpu, ARowThatNoPathGetsThroughHarmsNoOther) {
   std::fill_n(r.lp.begin() + 3 * 20 * 5 + 3 * 7, 3, -std::numeric_limits<float>::infinity());
   std::fill_n(r.lp.begin() + 3 * 20 * 6 + 3 * 9, 3, std::nanf(""));
   expect_equal_to_plain(*decoder, graph, r, 5, 1000);
+  for (const Form& form : forms_with_phases())
+    expect_equal_to_plain(*prepared(graph, 5, 1000, 1, form), graph, r, 5, 1000);
 }
 
 TEST_F(CtcWfstGpu, RowsHaveWordCostsOfTheirOwn) {
@@ -132,9 +227,10 @@ TEST_F(CtcWfstGpu, RowsHaveWordCostsOfTheirOwn) {
 }
 
 TEST_F(CtcWfstGpu, ListsEqualThoseOfThePlainSearch) {
-  for (const int32_t states : {5, 300}) {
+  for (const auto& [states, form] : std::vector<std::pair<int32_t, Form>>{
+           {5, {}}, {300, {}}, {300, {"host", false}}, {300, {"replay", true}}}) {
     const WfstGraph graph = test::random_graph(states, 11);
-    const auto decoder = prepared(graph, 6, 200, 10);
+    const auto decoder = prepared(graph, 6, 200, 10, form);
     const Rows r = random_rows(40, 25, 12);
     std::vector<std::vector<WfstPath>> lists;
     decoder->search(at::tensor(r.lp).reshape({40, r.frames, 3}).to(device_), r.lengths, {}, &lists);

@@ -8,8 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "algorithms/decoders/wfst/ctc_wfst/history_copies.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/phase_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/row_passing.h"
 #include "tests/support/threaded_block.h"
 
 namespace rtfx::test {
@@ -63,36 +65,37 @@ class HostWorkspaces {
     memory_ = {workspaces, view.states, best_.data(), state_.data(), cost_.data(), slot_.data()};
   }
 
-  /// Sets rows, ends and counters of the batch; returns how many traces were used.
+  /// All phases in one kernel. Sets rows, ends and counters of the batch; returns how many traces
+  /// were used.
   int64_t run(PassingBatch batch, const std::vector<PassingRow>& rows,
               std::vector<PassingEnd>& ends, unsigned long long* links_used = nullptr) {
-    unsigned long long used = 0;
-    int32_t next_row = 0;
-    ends.resize(rows.size());
-    batch.rows = rows.data();
-    batch.row_count = static_cast<int64_t>(rows.size());
-    batch.ends = ends.data();
-    batch.traces_used = &used;
-    batch.links_used = links_used;
-    batch.next_row = &next_row;
-    const auto workspaces = static_cast<size_t>(workspaces_);
-    std::vector<PassingShared<HostBlock::kMostThreads>> shared(workspaces);
-    std::vector<std::vector<float>> frames(workspaces, std::vector<float>(2 * graph_.columns));
-    std::deque<ThreadedBlock::Shared> blocks;
-    for (size_t workspace = 0; workspace < workspaces; ++workspace) blocks.emplace_back(threads_);
-    std::vector<std::jthread> running;
-    for (int32_t i = 0; i < workspaces_ * threads_; ++i) {
-      running.emplace_back([&, i] {
-        const auto workspace = static_cast<size_t>(i / threads_);
-        HostBlock block(blocks[workspace], i % threads_);
-        const PassingWorkspace own = memory_.workspace(i / threads_);
-        TokenPassing(block, graph_, own, batch, shared[workspace],
-                     workspace % 2 == 0 ? frames[workspace].data() : nullptr)
-            .run();
-      });
+    Counted counted(batch, rows, ends, links_used);
+    std::vector<std::vector<float>> frames(static_cast<size_t>(workspaces_),
+                                           std::vector<float>(2 * graph_.columns));
+    kernel([&](HostBlock& block, int32_t i, const PassingWorkspace& workspace, Shared& shared) {
+      float* own = i % 2 == 0 ? frames[static_cast<size_t>(i)].data() : nullptr;
+      RowPassing(block, graph_, workspace, batch, shared, own).run();
+    });
+    return static_cast<int64_t>(counted.traces_used);
+  }
+
+  /// The same with a kernel for each phase. `history` gets the traces as search_steps() collects
+  /// them.
+  int64_t run_phases(PassingBatch batch, const std::vector<PassingRow>& rows,
+                     std::vector<PassingEnd>& ends, bool double_buffer,
+                     std::vector<PassingTrace>& history, unsigned long long* links_used = nullptr) {
+    Counted counted(batch, rows, ends, links_used);
+    progress_.resize(static_cast<size_t>(workspaces_));
+    history.clear();
+    for (size_t first = 0; first < rows.size(); first += static_cast<size_t>(workspaces_)) {
+      Steps steps{*this, batch, static_cast<int64_t>(first), history};
+      int64_t frames = 0;
+      for (size_t n = first; n < std::min(rows.size(), first + progress_.size()); ++n)
+        frames = std::max<int64_t>(frames, rows[n].frames);
+      search_steps(steps, 1 + frames, double_buffer);
+      phase(batch, [](auto& passing, int32_t) { passing.finish(); });
     }
-    running.clear();  // waits
-    return static_cast<int64_t>(used);
+    return static_cast<int64_t>(counted.traces_used);
   }
 
   /// The workspaces are as they must be for the next batch.
@@ -101,6 +104,84 @@ class HostWorkspaces {
   }
 
  private:
+  using Shared = PassingShared<HostBlock::kMostThreads>;
+
+  /// Counters of a batch and where its rows end.
+  struct Counted {
+    Counted(PassingBatch& batch, const std::vector<PassingRow>& rows, std::vector<PassingEnd>& ends,
+            unsigned long long* links_used) {
+      ends.resize(rows.size());
+      batch.rows = rows.data();
+      batch.row_count = static_cast<int64_t>(rows.size());
+      batch.ends = ends.data();
+      batch.traces_used = &traces_used;
+      batch.links_used = links_used;
+      batch.next_row = &next_row;
+    }
+    unsigned long long traces_used = 0;
+    int32_t next_row = 0;
+  };
+
+  /// work(block, workspace's number, workspace, shared memory) by all threads of all blocks.
+  template <class Work>
+  void kernel(const Work& work) const {
+    const auto workspaces = static_cast<size_t>(workspaces_);
+    std::vector<Shared> shared(workspaces);
+    std::deque<ThreadedBlock::Shared> blocks;
+    for (size_t workspace = 0; workspace < workspaces; ++workspace) blocks.emplace_back(threads_);
+    std::vector<std::jthread> running;
+    for (int32_t i = 0; i < workspaces_ * threads_; ++i) {
+      running.emplace_back([&, i] {
+        const int32_t workspace = i / threads_;
+        HostBlock block(blocks[static_cast<size_t>(workspace)], i % threads_);
+        work(block, workspace, memory_.workspace(workspace),
+             shared[static_cast<size_t>(workspace)]);
+      });
+    }
+  }
+
+  /// work(PhasePassing, workspace's number) as a kernel.
+  template <class Work>
+  void phase(const PassingBatch& batch, const Work& work) {
+    kernel([&](HostBlock& block, int32_t i, const PassingWorkspace& workspace, Shared& shared) {
+      PhasePassing passing(block, graph_, workspace, batch, shared,
+                           progress_[static_cast<size_t>(i)]);
+      work(passing, i);
+    });
+  }
+
+  struct Steps {
+    HostWorkspaces& memory;
+    const PassingBatch& batch;
+    int64_t first_row;
+    std::vector<PassingTrace>& history;
+    unsigned long long used[2] = {};
+
+    template <PassingPhase kPhase>
+    void frame_phase() {
+      memory.phase(batch, [](auto& passing, int32_t) { passing.template frame_phase<kPhase>(); });
+    }
+    void search(int64_t step) {
+      if (step == 0) {
+        memory.phase(batch, [&](auto& passing, int32_t i) { passing.begin(first_row + i); });
+      } else {
+        frame_phase<PassingPhase::choose>();
+        frame_phase<PassingPhase::bound>();
+        frame_phase<PassingPhase::expand>();
+        frame_phase<PassingPhase::follow>();
+        frame_phase<PassingPhase::take>();
+        if (batch.lattice_beam >= 0) frame_phase<PassingPhase::link>();
+        frame_phase<PassingPhase::keep>();
+      }
+      used[step % 2] = *batch.traces_used;
+    }
+    void collect(int64_t step) {
+      const auto end = std::min(static_cast<int64_t>(used[step % 2]), batch.trace_capacity);
+      history.insert(history.end(), batch.traces + history.size(), batch.traces + end);
+    }
+    void wait() {}
+  };
+
   std::vector<int32_t> source_;
   std::vector<PassingState> states_;
   int32_t workspaces_, threads_;
@@ -109,7 +190,11 @@ class HostWorkspaces {
   std::vector<int32_t> state_, slot_;
   std::vector<float> cost_;
   PassingWorkspaces memory_;
+  std::vector<PassingProgress> progress_;
 };
+
+/// Who drives the loop over frames: one kernel, or phases of which the host collects the history.
+enum class PassingForm { one_kernel, phases, double_buffered_phases };
 
 struct HostPassing {
   std::vector<WfstPath> paths;
@@ -123,7 +208,8 @@ struct HostPassing {
 inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& lp, int64_t frames,
                                const std::vector<int64_t>& lengths, float beam, int64_t max_active,
                                int32_t workspaces, int32_t threads, int64_t trace_capacity,
-                               const std::vector<std::vector<float>>& word_costs = {}) {
+                               const std::vector<std::vector<float>>& word_costs = {},
+                               PassingForm form = PassingForm::one_kernel) {
   std::vector<PassingRow> rows;
   for (size_t b = 0; b < lengths.size(); ++b) {
     PassingRow row;
@@ -143,20 +229,31 @@ inline HostPassing pass_tokens(const GraphView& view, const std::vector<float>& 
   batch.max_active = max_active;
   batch.traces = traces.data();
   batch.trace_capacity = trace_capacity;
-  batch.path_arcs = arcs.data();
-  batch.path_capacity = path_capacity;
 
   HostPassing result;
   HostWorkspaces memory(view, workspaces, threads);
   std::vector<PassingEnd> ends;
-  result.traces_used = memory.run(batch, rows, ends);
+  std::vector<PassingTrace> history;
+  if (form == PassingForm::one_kernel) {
+    batch.path_arcs = arcs.data();
+    batch.path_capacity = path_capacity;
+    result.traces_used = memory.run(batch, rows, ends);
+  } else {
+    const bool double_buffer = form == PassingForm::double_buffered_phases;
+    result.traces_used = memory.run_phases(batch, rows, ends, double_buffer, history);
+  }
+  result.clean = memory.clean();
   for (size_t b = 0; b < rows.size(); ++b) {
+    result.status.push_back(ends[b].status);
+    if (form != PassingForm::one_kernel) {
+      result.paths.push_back(
+          passing_path(view, ends[b], true, path_arcs(history.data(), ends[b], true)));
+      continue;
+    }
     const auto own = static_cast<size_t>(ends[b].arcs);
     const int32_t* last = arcs.data() + (b + 1) * static_cast<size_t>(path_capacity);
     result.paths.push_back(passing_path(view, ends[b], true, {last - own, own}));
-    result.status.push_back(ends[b].status);
   }
-  result.clean = memory.clean();
   return result;
 }
 

@@ -9,8 +9,11 @@
 
 namespace rtfx {
 
-const OptionTable<WfstOptions>& wfst_options() {
-  static const OptionTable<WfstOptions> table{{
+namespace {
+
+/// Those of all searches, and some.
+OptionTable<WfstOptions> with(const std::vector<OptionField<WfstOptions>>& more) {
+  OptionTable<WfstOptions> table{{
       option("graph", &WfstOptions::graph, "decoding graph, made by `rtfx graph build`"),
       option("acoustic_scale", &WfstOptions::acoustic_scale,
              "factor of log-probabilities; the graph's costs stay as they are", 1e-3, 1e3),
@@ -23,6 +26,30 @@ const OptionTable<WfstOptions>& wfst_options() {
              "costs above the best path that the others of the list may have", 0, 1e6),
       option("boost", &WfstOptions::boost, "words that all utterances favour", boost_options()),
   }};
+  table.fields.insert(table.fields.end(), more.begin(), more.end());
+  return table;
+}
+
+}  // namespace
+
+const OptionTable<WfstOptions>& gpu_wfst_options() {
+  static const OptionTable<WfstOptions> table = with({
+      option("loop", &WfstOptions::loop,
+             "who drives the loop over frames: one kernel, the host with a kernel for each phase, "
+             "the host with these as a recorded graph",
+             {"persistent", "host", "replay"}),
+      option("double_buffer", &WfstOptions::double_buffer,
+             "with loop host or replay: search the next frame while the last one's tokens are "
+             "copied to the host"),
+  });
+  return table;
+}
+
+const OptionTable<WfstOptions>& cpu_wfst_options() {
+  static const OptionTable<WfstOptions> table = with({
+      option("threads", &WfstOptions::threads, "at most so many of the program's threads; 0: all",
+             0),
+  });
   return table;
 }
 

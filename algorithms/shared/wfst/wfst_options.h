@@ -22,8 +22,14 @@ struct WfstOptions {
   int64_t nbest = 1;        // word sequences to return; for more than 1 a lattice is kept
   double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
+  // On a GPU.
+  std::string loop = "persistent";
+  bool double_buffer = true;
+  // On the CPU.
+  int64_t threads = 0;
 };
-const OptionTable<WfstOptions>& wfst_options();
+const OptionTable<WfstOptions>& gpu_wfst_options();
+const OptionTable<WfstOptions>& cpu_wfst_options();
 
 /// Maps options.graph. Throws UserError where it was built for another tokenizer than the model's.
 WfstGraph load_graph(const WfstOptions& options, const AcousticModel& model);

@@ -10,8 +10,8 @@ namespace {
 
 test::StreamCase on_cpu(int32_t states) {
   return {test::random_graph(states, 1), 3, 40, at::kCPU, [](const test::StreamCase& c) {
-            return std::make_unique<CpuStreams>(c.graph, c.beam, c.max_active,
-                                                std::vector<float>());
+            return std::make_unique<CpuStreams>(c.graph, c.beam, c.max_active, std::vector<float>(),
+                                                2);
           }};
 }
 
@@ -24,7 +24,7 @@ TEST(CpuStreams, ComplainOfWrongPieces) { test::wrong_pieces(on_cpu(20)); }
 TEST(CpuStreams, TakeTheDecodersWordCostsUnlessGivenOthers) {
   const test::StreamCase c = on_cpu(60);
   const std::vector<float> costs = {0, 9, -1.5f};
-  CpuStreams search(c.graph, c.beam, c.max_active, costs);
+  CpuStreams search(c.graph, c.beam, c.max_active, costs, 1);
   const auto values = test::random_emissions(12, 3, 5);
   const int64_t boosted = search.open(std::nullopt), plain = search.open(std::vector<float>());
   for (const int64_t stream : {boosted, plain})

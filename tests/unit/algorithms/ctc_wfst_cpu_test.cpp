@@ -181,6 +181,19 @@ TEST_F(CtcWfstCpuTest, RefusesAGraphOfAnotherTokenizer) {
   EXPECT_TRUE(refused(graph_of(checksum, vocabulary - 1)));
 }
 
+TEST_F(CtcWfstCpuTest, HasTheThreadsOfItsOptionAndNoMoreThanLibTorch) {
+  const WfstGraph graph = test::two_token_graph(Topology::normal);
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  for (const auto& [asked, expected] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 3}, {1, 1}, {2, 2}, {16, 3}}) {
+    WfstOptions o = options(graph);
+    o.threads = asked;
+    EXPECT_EQ(CtcWfstCpu(o).threads(), expected);
+  }
+  at::set_num_threads(before);
+}
+
 TEST_F(CtcWfstCpuTest, MustBeGivenAGraph) {
   EXPECT_THROW(make_decoder("ctc_wfst_cpu", nlohmann::json::object(), "/decoders/0"), UserError);
   EXPECT_THROW(make_decoder("ctc_wfst", {{"graph", "missing.tlg"}}, "/decoders/0"), UserError);

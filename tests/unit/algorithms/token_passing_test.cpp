@@ -1,5 +1,5 @@
 // Token passing by threads of the CPU: equal to the plain search in every bit, whatever the number
-// of threads and blocks.
+// of threads and blocks, and with all phases in one kernel as with a kernel for each.
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 
 #include <fmt/format.h>
@@ -12,9 +12,17 @@
 namespace rtfx {
 namespace {
 
+using test::PassingForm;
+
 constexpr int64_t kRoom = 1 << 16;
 
-TEST(TokenPassing, KeysAreInTheOrderOfCostThenNumber) {
+class TokenPassing : public testing::TestWithParam<PassingForm> {};
+
+INSTANTIATE_TEST_SUITE_P(Forms, TokenPassing,
+                         testing::Values(PassingForm::one_kernel, PassingForm::phases,
+                                         PassingForm::double_buffered_phases));
+
+TEST(PassingKeys, AreInTheOrderOfCostThenNumber) {
   const std::vector<float> costs = {-1e30f, -2.5f, -1e-40f, 0.0f, 1e-40f, 1.0f, 1e30f};
   for (size_t i = 0; i < costs.size(); ++i) {
     EXPECT_EQ(cost_of(key_of(costs[i], 7)), costs[i]);
@@ -51,7 +59,7 @@ Case random_case(uint32_t seed) {
   return c;
 }
 
-TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
+TEST_P(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
   int64_t open = 0, dead = 0;
   for (uint32_t seed = 0; seed < 12; ++seed) {
     const Case c = random_case(seed);
@@ -62,7 +70,7 @@ TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
       for (const int32_t workspaces : {1, 2}) {
         const auto found =
             test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, beam, max_active,
-                              workspaces, threads, kRoom, {c.word_costs});
+                              workspaces, threads, kRoom, {c.word_costs}, GetParam());
         EXPECT_TRUE(found.clean);
         int64_t kept = 0;
         for (size_t b = 0; b < c.lengths.size(); ++b) {
@@ -82,7 +90,7 @@ TEST(TokenPassing, EqualsThePlainSearchWithAnyThreadsAndBlocks) {
   EXPECT_GT(dead, 0);
 }
 
-TEST(TokenPassing, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
+TEST_P(TokenPassing, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
   // A block of 4 threads holds 16 arcs of 4 tokens.
   for (const auto& [states, arcs] :
        std::vector<std::pair<int32_t, int32_t>>{{3, 1}, {5, 5}, {6, 16}, {40, 17}, {100, 300}}) {
@@ -92,8 +100,8 @@ TEST(TokenPassing, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
       ViterbiSearch plain(graph.view(), beam, 1 << 20);
       const WfstPath expected = plain.run(lp.data(), 8, 3);
       for (const int32_t threads : {1, 3, 4}) {
-        const auto found =
-            test::pass_tokens(graph.view(), lp, 8, {8}, beam, 1 << 20, 1, threads, kRoom);
+        const auto found = test::pass_tokens(graph.view(), lp, 8, {8}, beam, 1 << 20, 1, threads,
+                                             kRoom, {}, GetParam());
         test::expect_same_path(found.paths[0], expected,
                                fmt::format("{} states, {} threads", states, threads));
         EXPECT_EQ(found.traces_used, plain.counts().kept_tokens);
@@ -102,15 +110,15 @@ TEST(TokenPassing, StatesMayHaveMoreArcsThanABlockHoldsOrNone) {
   }
 }
 
-TEST(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
+TEST_P(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
   for (uint32_t seed = 0; seed < 2; ++seed) {
     const WfstGraph graph = test::random_graph(300, seed);
     const auto lp = test::random_emissions(30, 3, seed);
     for (const int64_t max_active : {1, 7, 100}) {
       ViterbiSearch plain(graph.view(), 1e6f, max_active);
       for (const int32_t threads : {2, 3}) {
-        const auto found =
-            test::pass_tokens(graph.view(), lp, 30, {30}, 1e6f, max_active, 1, threads, kRoom);
+        const auto found = test::pass_tokens(graph.view(), lp, 30, {30}, 1e6f, max_active, 1,
+                                             threads, kRoom, {}, GetParam());
         test::expect_same_path(found.paths[0], plain.run(lp.data(), 30, 3),
                                fmt::format("seed {}", seed));
       }
@@ -118,20 +126,20 @@ TEST(TokenPassing, MaxActiveIsTheSameRuleForManyTokensAndEqualCosts) {
   }
 }
 
-TEST(TokenPassing, RowsHaveWordCostsOfTheirOwn) {
+TEST_P(TokenPassing, RowsHaveWordCostsOfTheirOwn) {
   const WfstGraph graph = test::random_graph(60, 3);
   const auto lp = test::random_emissions(3 * 12, 3, 5);
   const std::vector<std::vector<float>> costs = {{0, 9, -1.5f}, {}, {0, -1.5f, 9}};
   ViterbiSearch plain(graph.view(), 20, 1 << 20);
-  const auto found =
-      test::pass_tokens(graph.view(), lp, 12, {12, 12, 12}, 20, 1 << 20, 2, 2, kRoom, costs);
+  const auto found = test::pass_tokens(graph.view(), lp, 12, {12, 12, 12}, 20, 1 << 20, 2, 2, kRoom,
+                                       costs, GetParam());
   for (size_t b = 0; b < 3; ++b)
     test::expect_same_path(found.paths[b], plain.run(lp.data() + b * 36, 12, 3, costs[b]),
                            fmt::format("row {}", b));
   EXPECT_NE(found.paths[0].words, found.paths[2].words);
 }
 
-TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
+TEST_P(TokenPassing, LatticesGiveThePlainSearchsLists) {
   constexpr float kLatticeBeam = 1.5f;
   size_t longest = 0;
   for (uint32_t seed = 0; seed < 6; ++seed) {
@@ -139,8 +147,6 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
     test::HostWorkspaces workspaces(c.graph.view(), 2, 3);
     std::vector<PassingTrace> traces(kRoom);
     std::vector<PassingLink> links(kRoom);
-    const int64_t path_capacity = longest_path(c.graph.view(), c.frames);
-    std::vector<int32_t> arcs(c.lengths.size() * static_cast<size_t>(path_capacity));
     PassingBatch batch;
     batch.beam = 4;
     batch.max_active = seed % 2 == 0 ? 5 : 1 << 20;
@@ -149,8 +155,6 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
     batch.lattice_beam = kLatticeBeam;
     batch.links = links.data();
     batch.link_capacity = kRoom;
-    batch.path_arcs = arcs.data();
-    batch.path_capacity = path_capacity;
     std::vector<PassingRow> rows;
     for (size_t b = 0; b < c.lengths.size(); ++b) {
       PassingRow row;
@@ -161,7 +165,13 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
     }
     std::vector<PassingEnd> ends;
     unsigned long long used = 0;
-    const int64_t traces_used = workspaces.run(batch, rows, ends, &used);
+    std::vector<PassingTrace> history;
+    const int64_t traces_used =
+        GetParam() == PassingForm::one_kernel
+            ? workspaces.run(batch, rows, ends, &used)
+            : workspaces.run_phases(batch, rows, ends,
+                                    GetParam() == PassingForm::double_buffered_phases, history,
+                                    &used);
     const auto all = passing_lattice({links.data(), static_cast<size_t>(used)}, traces_used,
                                      static_cast<int64_t>(rows.size()), kLatticeBeam);
     ViterbiSearch plain(c.graph.view(), batch.beam, batch.max_active);
@@ -179,17 +189,37 @@ TEST(TokenPassing, LatticesGiveThePlainSearchsLists) {
   EXPECT_GT(longest, 4U);
 }
 
-TEST(TokenPassing, SaysWhenTheTracesDoNotFitAndLeavesTheLanesClean) {
+// Who does what in search_steps(): "s": search, "c": collect, "w": wait.
+struct WrittenSteps {
+  std::string written;
+  void search(int64_t step) { written += fmt::format("s{} ", step); }
+  void collect(int64_t step) { written += fmt::format("c{} ", step); }
+  void wait() { written += "w "; }
+};
+
+TEST(SearchSteps, WithDoubleBuffersAStepIsUnderWayWhileTheLastIsCollected) {
+  const auto order = [](int64_t steps, bool double_buffer) {
+    WrittenSteps written;
+    search_steps(written, steps, double_buffer);
+    return written.written;
+  };
+  EXPECT_EQ(order(3, false), "s0 c0 w s1 c1 w s2 c2 w ");
+  EXPECT_EQ(order(3, true), "s0 s1 c0 s2 c1 c2 w ");
+  EXPECT_EQ(order(1, true), "s0 c0 w ");
+  EXPECT_EQ(order(0, true), "");
+}
+
+TEST_P(TokenPassing, SaysWhenTheTracesDoNotFitAndLeavesTheLanesClean) {
   const Case c = random_case(8);
-  const auto all =
-      test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1, 2, kRoom);
+  const auto all = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1, 2,
+                                     kRoom, {}, GetParam());
   const auto few = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1, 2,
-                                     all.traces_used - 1);
+                                     all.traces_used - 1, {}, GetParam());
   EXPECT_GT(few.traces_used, all.traces_used - 1);
   EXPECT_TRUE(few.clean);
   EXPECT_EQ(std::count(few.status.begin(), few.status.end(), PassingStatus::out_of_traces), 1);
   const auto enough = test::pass_tokens(c.graph.view(), c.lp, c.frames, c.lengths, 1e6f, 1 << 20, 1,
-                                        2, all.traces_used);
+                                        2, all.traces_used, {}, GetParam());
   EXPECT_EQ(std::count(enough.status.begin(), enough.status.end(), PassingStatus::out_of_traces),
             0);
 }

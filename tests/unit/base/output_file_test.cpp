@@ -44,6 +44,15 @@ TEST_F(OutputFile, IsReplacedWholeInAFolderThatIsMade) {
   EXPECT_EQ(read("new/file"), "second");
 }
 
+TEST_F(OutputFile, MayBeANameAloneInTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directories(path("here"));
+  std::filesystem::current_path(path("here"));
+  EXPECT_NO_THROW(write_file("new.txt", std::array{std::string_view("text")}));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(read("here/new.txt"), "text");
+}
+
 TEST_F(OutputFile, StaysAsItWasWhenTheDiskIsFull) {
   write_file(path("file"), "before");
   const FileLimit limit(1000);

@@ -38,6 +38,12 @@ void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   model_ = std::move(model);
   memory_ = std::make_shared<PassingMemory>(graph, options_.graph.string(), model_->device);
   memory_->make_workspaces(std::max<int64_t>(1, limits.max_batch));
+  phased_.reset();
+  if (options_.loop != "persistent") {
+    phased_.emplace(*memory_, PhasedSearch::Form{options_.loop == "replay", options_.double_buffer,
+                                                 options_.nbest > 1});
+    phased_->prepare();
+  }
   word_costs_.reset();
   const WordBoosting boosting = load_boosting(options_, graph);
   boosted_words_ = boosting.words;
@@ -93,7 +99,8 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
     row.frames = static_cast<int32_t>(lengths[b]);
     rows.push_back(row);
   }
-  const int64_t path_capacity = longest_path(graph, frames);
+  // Where the host has the history, it follows the paths.
+  const int64_t path_capacity = phased_ ? 0 : longest_path(graph, frames);
   const at::Tensor arcs = at::empty({count, path_capacity}, lp.options().dtype(at::kInt));
   PassingBatch batch;
   batch.beam = static_cast<float>(options_.beam);
@@ -104,30 +111,50 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
     batch.lattice_beam = static_cast<float>(options_.lattice_beam);
     if (!memory_->links().defined()) memory_->grow_links(kFirstLinks);
   }
-  PassingRun run = memory_->run(batch, rows, reads_);
+  PassingRun ended = run(batch, rows);
   for (;;) {
-    const bool more_traces = run.traces_used > memory_->traces().size(0);
-    const bool more_links = lists != nullptr && run.links_used > memory_->links().size(0);
+    const bool more_traces = ended.traces_used > memory_->traces().size(0);
+    const bool more_links = lists != nullptr && ended.links_used > memory_->links().size(0);
     if (!more_traces && !more_links) break;
-    if (more_traces) memory_->grow_traces(run.traces_used);
-    if (more_links) memory_->grow_links(run.links_used);
-    run = memory_->run(batch, rows, reads_);
+    if (more_traces) memory_->grow_traces(ended.traces_used);
+    if (more_links) memory_->grow_links(ended.links_used);
+    ended = run(batch, rows);
   }
+  std::vector<WfstPath> paths = read_paths(ended, order, arcs);
+  if (lists != nullptr) read_lists(ended, order, paths, *lists);
+  counters_ = {{"kept_tokens", ended.traces_used},
+               {"workspaces", std::min(count, memory_->workspaces())}};
+  if (options_.loop == "replay") counters_["graph_captures"] = phased_->captures();
+  return paths;
+}
 
+PassingRun CtcWfst::run(const PassingBatch& batch, const std::vector<PassingRow>& rows) {
+  return phased_ ? phased_->run(batch, rows, reads_) : memory_->run(batch, rows, reads_);
+}
+
+/// `order`: numbers of the rows in the order in which they were searched. `arcs`: as in
+/// PassingBatch::path_arcs, of the rows in that order.
+std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vector<size_t>& order,
+                                          const at::Tensor& arcs) {
+  const GraphView& graph = memory_->graph().view();
+  std::vector<WfstPath> paths(order.size());
+  if (phased_) {
+    for (size_t n = 0; n < order.size(); ++n) {
+      const PassingEnd& end = run.ends[n];
+      paths[order[n]] = passing_path(graph, end, true, path_arcs(phased_->history(), end, true));
+    }
+    return paths;
+  }
   int32_t longest = 0;
   for (const PassingEnd& end : run.ends) longest = std::max(longest, end.arcs);
   const at::Tensor tails =
-      reads_.values(arcs.narrow(1, path_capacity - longest, longest).contiguous());
-  std::vector<WfstPath> paths(order.size());
+      reads_.values(arcs.narrow(1, arcs.size(1) - longest, longest).contiguous());
   for (size_t n = 0; n < order.size(); ++n) {
     const auto own = static_cast<size_t>(run.ends[n].arcs);
     const int32_t* tail_end =
         tails.const_data_ptr<int32_t>() + (n + 1) * static_cast<size_t>(longest);
     paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
   }
-  if (lists != nullptr) read_lists(run, order, paths, *lists);
-  counters_ = {{"kept_tokens", run.traces_used},
-               {"workspaces", std::min(count, memory_->workspaces())}};
   return paths;
 }
 
@@ -152,8 +179,8 @@ namespace {
 
 const RegisterDecoder registered{
     {"ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU",
-     wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcWfst>(wfst_options().fill(options, where));
+     gpu_wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcWfst>(gpu_wfst_options().fill(options, where));
      }}};
 
 }  // namespace

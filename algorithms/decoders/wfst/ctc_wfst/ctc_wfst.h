@@ -2,17 +2,21 @@
 // an utterance per block of threads. Objective and semantics: algorithms/shared/wfst/search.h, so
 // that results equal those of ctc_wfst_cpu for the same log-probabilities. The loop over frames is
 // in the kernel, where neither the host nor another kernel has a part in it; back-trace by index.
+// With the option "loop" as host or replay the same phases are kernels of their own and the host
+// keeps the history (phased_search.h): to see what that costs.
 // Token passing on GPUs: Chong et al., "A Fully Data Parallel WFST-based Large Vocabulary
 // Continuous Speech Recognition on a Graphics Processing Unit", 2009; Chen et al., "A GPU-based
 // WFST Decoder with Exact Lattice Generation", 2018.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/wfst/stream_search.h"
 #include "algorithms/shared/wfst/wfst_options.h"
@@ -21,19 +25,21 @@ namespace rtfx {
 
 /// Results and their marks are as those of ctc_wfst_cpu, and do not depend on the batch or on the
 /// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
-/// of the paths, for their arcs; once more for lists, and whenever memory has to grow.
+/// of the paths, for their arcs; once more for lists, and whenever memory has to grow. Where the
+/// host drives the loop it does not wait for arcs, but twice for each frame of the longest row, or
+/// once with double buffers.
 class CtcWfst : public Decoder, public StreamingDecoder {
  public:
   explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
 
   Description describe() const override;
-  nlohmann::json options() const override { return wfst_options().resolved(options_); }
+  nlohmann::json options() const override { return gpu_wfst_options().resolved(options_); }
   /// Copies the graph to the GPU. Throws UserError without a GPU, and where the graph and a search
   /// do not fit into its memory, with the sizes.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   /// kept_tokens: sum over all frames; workspaces: utterances that were searched at once;
-  /// host_reads.
+  /// host_reads; with "replay" graph_captures.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosted_words_; }
 
@@ -49,16 +55,21 @@ class CtcWfst : public Decoder, public StreamingDecoder {
   /// Enqueues on the current stream.
   at::Tensor emissions(const EncodedBatch& batch) const override;
   /// Shares the graph and the memory of searches with the decoder: one of both at a time.
+  /// One kernel, whatever the option "loop" says.
   std::unique_ptr<StreamSearch> stream_search() override;
 
  private:
+  PassingRun run(const PassingBatch& batch, const std::vector<PassingRow>& rows);
+  std::vector<WfstPath> read_paths(const PassingRun& run, const std::vector<size_t>& order,
+                                   const at::Tensor& arcs);
   void read_lists(const PassingRun& run, const std::vector<size_t>& order,
                   const std::vector<WfstPath>& paths, std::vector<std::vector<WfstPath>>& lists);
 
   WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<PassingMemory> memory_;
-  at::Tensor word_costs_;  // [W + 1] float32, undefined without the option "boost"
+  std::optional<PhasedSearch> phased_;  // unless one kernel drives the loop
+  at::Tensor word_costs_;               // [W + 1] float32, undefined without the option "boost"
   std::vector<std::string> boosted_words_;
   HostReads reads_;
   Counters counters_;

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
-#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/phase_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/row_passing.h"
 #include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
 #include "algorithms/gpu/shared_memory.h"
@@ -47,7 +48,26 @@ __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
   extern __shared__ float frames[];
   PassingBlock<kThreads> block;
   const PassingWorkspace workspace = workspaces.workspace(blockIdx.x);
-  TokenPassing(block, graph, workspace, batch, shared, keeps_frames ? frames : nullptr).run();
+  RowPassing(block, graph, workspace, batch, shared, keeps_frames ? frames : nullptr).run();
+}
+
+/// One phase of the rows of all workspaces; for `begin`, of the rows from `first_row` on.
+template <PassingPhase kPhase, int32_t kThreads>
+__global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
+    token_passing_phase(PassingGraph graph, PassingWorkspaces workspaces, const PassingBatch* batch,
+                        PassingProgress* progress, int64_t first_row) {
+  __shared__ PassingShared<kThreads> shared;
+  PassingBlock<kThreads> block;
+  const PassingWorkspace workspace = workspaces.workspace(blockIdx.x);
+  const PassingBatch own = *batch;
+  PhasePassing passing(block, graph, workspace, own, shared, progress[blockIdx.x]);
+  if constexpr (kPhase == PassingPhase::begin) {
+    passing.begin(first_row + blockIdx.x);
+  } else if constexpr (kPhase == PassingPhase::finish) {
+    passing.finish();
+  } else {
+    passing.template frame_phase<kPhase>();
+  }
 }
 
 template <int32_t kThreads>
@@ -63,19 +83,80 @@ void launch(const PassingGraph& graph, const PassingWorkspaces& workspaces,
   RTFX_CUDA(cudaGetLastError());
 }
 
+/// Whether so many blocks have a multiprocessor each.
+bool is_wide(int64_t blocks) {
+  static const int processors = [] {
+    int device = 0, count = 0;
+    RTFX_CUDA(cudaGetDevice(&device));
+    RTFX_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+    return count;
+  }();
+  return blocks <= processors;
+}
+
+struct PhaseOfRows {
+  const PassingGraph& graph;
+  const PassingWorkspaces& workspaces;
+  const PassingBatch* batch;
+  PassingProgress* progress;
+  int64_t first_row;
+  cudaStream_t stream;
+
+  template <PassingPhase kPhase>
+  void launch() const {
+    if (is_wide(workspaces.workspaces)) {
+      launch<kPhase, kWideBlock>();
+    } else {
+      launch<kPhase, kNarrowBlock>();
+    }
+  }
+
+ private:
+  template <PassingPhase kPhase, int32_t kThreads>
+  void launch() const {
+    token_passing_phase<kPhase, kThreads>
+        <<<static_cast<unsigned>(workspaces.workspaces), kThreads, 0, stream>>>(
+            graph, workspaces, batch, progress, first_row);
+    RTFX_CUDA(cudaGetLastError());
+  }
+};
+
 }  // namespace
 
 void launch_token_passing(const PassingGraph& graph, const PassingWorkspaces& workspaces,
                           const PassingBatch& batch, cudaStream_t stream) {
   if (batch.row_count == 0) return;
   const int64_t blocks = std::min<int64_t>(workspaces.workspaces, batch.row_count);
-  int device = 0, processors = 0;
-  RTFX_CUDA(cudaGetDevice(&device));
-  RTFX_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-  if (blocks <= processors) {
+  if (is_wide(blocks)) {
     launch<kWideBlock>(graph, workspaces, batch, static_cast<unsigned>(blocks), stream);
   } else {
     launch<kNarrowBlock>(graph, workspaces, batch, static_cast<unsigned>(blocks), stream);
+  }
+}
+
+void launch_phase(PassingPhase phase, const PassingGraph& graph,
+                  const PassingWorkspaces& workspaces, const PassingBatch* batch,
+                  PassingProgress* progress, int64_t first_row, cudaStream_t stream) {
+  const PhaseOfRows rows{graph, workspaces, batch, progress, first_row, stream};
+  switch (phase) {
+    case PassingPhase::begin:
+      return rows.launch<PassingPhase::begin>();
+    case PassingPhase::choose:
+      return rows.launch<PassingPhase::choose>();
+    case PassingPhase::bound:
+      return rows.launch<PassingPhase::bound>();
+    case PassingPhase::expand:
+      return rows.launch<PassingPhase::expand>();
+    case PassingPhase::follow:
+      return rows.launch<PassingPhase::follow>();
+    case PassingPhase::take:
+      return rows.launch<PassingPhase::take>();
+    case PassingPhase::link:
+      return rows.launch<PassingPhase::link>();
+    case PassingPhase::keep:
+      return rows.launch<PassingPhase::keep>();
+    case PassingPhase::finish:
+      return rows.launch<PassingPhase::finish>();
   }
 }
 

@@ -1,4 +1,5 @@
-// Token passing on a GPU: each block searches utterances one after the other.
+// Token passing on a GPU: in one kernel, where each block searches utterances one after the other,
+// or with a kernel for each phase of a frame.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,5 +20,13 @@ inline constexpr int32_t kBlocksPerProcessor = kThreadsPerProcessor / kNarrowBlo
 /// Nothing is allocated and nothing waits. Throws std::runtime_error when the launch fails.
 void launch_token_passing(const PassingGraph& graph, const PassingWorkspaces& workspaces,
                           const PassingBatch& batch, cudaStream_t stream);
+
+/// Enqueues one phase, with a block for each workspace: `begin` for the batch's rows from
+/// `first_row` on, the others for those that were begun. `batch` and `progress` [workspaces] are
+/// device memory. A launch may be recorded in a graph and repeated: it depends on nothing that the
+/// host knows but these pointers. Throws std::runtime_error when the launch fails.
+void launch_phase(PassingPhase phase, const PassingGraph& graph,
+                  const PassingWorkspaces& workspaces, const PassingBatch* batch,
+                  PassingProgress* progress, int64_t first_row, cudaStream_t stream);
 
 }  // namespace rtfx

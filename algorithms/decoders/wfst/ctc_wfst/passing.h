@@ -168,17 +168,46 @@ struct PassingTile {
   float cost[kThreads];      // [token]
 };
 
+/// The frame that is being filled.
+struct PassingFrame {
+  double offset;        // what has been subtracted from all costs
+  int32_t count;        // tokens
+  uint32_t least;       // ordered bits of the least cost among them
+  int32_t first_trace;  // -1: no room
+};
+
+/// The phases of a search, each of which can be a kernel of its own; a frame is those from `choose`
+/// to `keep`.
+enum class PassingPhase : int32_t {
+  begin,   // the tokens before the first frame
+  choose,  // the cost from which on tokens are not expanded
+  bound,   // over all emitting arcs: the least cost, and with it the beam's end
+  expand,  // over them again: paths within the beam
+  follow,  // non-emitting arcs
+  take,    // room for the traces of the tokens
+  link,    // the lattice's ways into the tokens; without a lattice, nothing
+  keep,    // traces and costs are written, the table of best paths is emptied
+  finish,  // how the row ended
+};
+
+/// What one phase of a row leaves for the next, where each is a kernel of its own. By `searched`,
+/// the frames that are complete: their tokens are in tokens[(searched + 1) % 2].
+struct PassingProgress {
+  PassingFrame frame;
+  int32_t row;  // -1: none
+  int32_t searched, room;
+  int32_t count[2], first_trace[2];  // of each of the workspace's tokens
+  float cutoff, cut;
+};
+
 /// What the threads of a block, at most kThreads, share.
 template <int32_t kThreads>
 struct PassingShared {
   int32_t row;
-  int32_t count;        // tokens of the frame that is being filled
-  uint32_t least;       // ordered bits of the least cost among them
-  int32_t first_trace;  // -1: no room
+  PassingFrame frame;
   uint32_t histogram[256];
   int32_t digit, rank;
   PassingKey best_final, best_open;
-  double offset;  // what has been subtracted from all costs
   PassingTile<kThreads> tile;
   // States whose cost a round of non-emitting arcs lowered; how many, even if there is no room.
   int32_t lowered[2][kThreads], lowered_count[3];

@@ -112,7 +112,7 @@ void PassingMemory::grow_links(int64_t used) {
 }
 
 PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>& rows,
-                              HostReads& reads) const {
+                              HostReads& reads, const Launch& launch) const {
   const auto count = static_cast<int64_t>(rows.size());
   const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
   const at::Tensor on_device =
@@ -134,8 +134,12 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
     batch.links = static_cast<PassingLink*>(links_.mutable_data_ptr());
     batch.link_capacity = links_.size(0);
   }
-  launch_token_passing(passing_graph_, workspaces_, batch,
-                       c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  if (launch) {
+    launch(batch);
+  } else {
+    launch_token_passing(passing_graph_, workspaces_, batch,
+                         c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  }
   const at::Tensor host = reads.values(ends);
   PassingRun run{std::vector<PassingEnd>(rows.size())};
   const auto* bytes = static_cast<const char*>(host.const_data_ptr());

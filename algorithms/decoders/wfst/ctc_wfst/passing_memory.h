@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class PassingMemory {
   void make_workspaces(int64_t rows);
   int64_t workspaces() const { return workspaces_.workspaces; }
 
+  // What is on the device, for a launch.
+  const PassingGraph& passing_graph() const { return passing_graph_; }
+  const PassingWorkspaces& passing_workspaces() const { return workspaces_; }
+
   const at::Tensor& traces() const { return traces_; }  // [capacity, 2] int32
   /// Room for more traces than `used`, as `rows` rows left it. Throws UserError at the limit, 2^31.
   void grow_traces(int64_t used);
@@ -41,9 +46,13 @@ class PassingMemory {
   const at::Tensor& links() const { return links_; }  // [capacity, 4] int32
   void grow_links(int64_t used);
 
-  /// Searches the rows. `batch`: without rows, traces, links, ends and counters, which are set
-  /// here. One wait for the GPU, through `reads`.
-  PassingRun run(PassingBatch batch, const std::vector<PassingRow>& rows, HostReads& reads) const;
+  /// Enqueues the search of a batch.
+  using Launch = std::function<void(const PassingBatch& batch)>;
+
+  /// Searches the rows, by one kernel unless there is another `launch`. `batch`: without rows,
+  /// traces, links, ends and counters, which are set here. One wait for the GPU, through `reads`.
+  PassingRun run(PassingBatch batch, const std::vector<PassingRow>& rows, HostReads& reads,
+                 const Launch& launch = {}) const;
 
   /// A copy on the GPU, without waiting. `bytes`: one after the other, of any type.
   at::Tensor upload(const void* data, int64_t bytes) const;

@@ -51,6 +51,16 @@ PassingBest best_token(const PassingEnd& end, bool at_end) {
   return at_end && end.in_final.token >= 0 ? end.in_final : end.of_all;
 }
 
+std::vector<int32_t> path_arcs(const PassingTrace* traces, const PassingEnd& end, bool at_end) {
+  std::vector<int32_t> arcs;
+  const PassingBest best = best_token(end, at_end);
+  if (best.token < 0) return arcs;
+  for (int32_t i = end.first_trace + best.token; i >= 0; i = traces[i].previous)
+    if (traces[i].arc >= 0) arcs.push_back(traces[i].arc);
+  std::reverse(arcs.begin(), arcs.end());
+  return arcs;
+}
+
 WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end,
                       std::span<const int32_t> arcs) {
   WfstPath path;

@@ -31,6 +31,9 @@ int64_t longest_path(const GraphView& graph, int64_t frames);
 /// The token at which the best path of a row ends: as if its frames were all, or as if more came.
 PassingBest best_token(const PassingEnd& end, bool at_end);
 
+/// The arcs of the path to it: back through `traces`, where the host has them.
+std::vector<int32_t> path_arcs(const PassingTrace* traces, const PassingEnd& end, bool at_end);
+
 /// The path to it, of which `arcs` are the arcs.
 WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end,
                       std::span<const int32_t> arcs);

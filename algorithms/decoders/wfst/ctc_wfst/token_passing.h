@@ -1,6 +1,7 @@
-// The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does, frame
-// by frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the tests).
-// No LibTorch here: the kernel's source includes it.
+// The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does in the
+// phases of a frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the
+// tests), and for both orders of phases: all of a row's in one kernel (row_passing.h), or a kernel
+// for each (phase_passing.h). No LibTorch here: the kernels' source includes it.
 //
 // Which path is the best into a state is decided by an atomic minimum over keys: the cost in the
 // upper half, the arc's number in the lower. So which thread comes first decides nothing but the
@@ -28,70 +29,30 @@ template <class Block>
 class TokenPassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;
+  using Held = typename EmittingArcs<Block>::Held;
 
-  /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
   RTFX_DEVICE TokenPassing(Block& block, const PassingGraph& graph,
                            const PassingWorkspace& workspace, const PassingBatch& batch,
-                           Shared& shared, float* frames)
+                           Shared& shared)
       : block_(block),
         graph_(graph),
         workspace_(workspace),
         batch_(batch),
         shared_(shared),
-        frames_(frames),
         arcs_(block, graph, shared.tile) {}
 
-  /// Rows, as long as there are any.
-  RTFX_DEVICE void run() {
-    for (;;) {
-      if (block_.thread() == 0) shared_.row = Block::add(batch_.next_row, 1);
-      block_.sync();
-      const int32_t n = shared_.row;
-      block_.sync();
-      if (n >= batch_.row_count) return;
-      search(n, batch_.rows[n]);
-    }
-  }
-
- private:
-  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  static constexpr float kLeastPositive = std::numeric_limits<float>::min();
-
-  RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
-    word_costs_ = row.word_costs;
-    PassingTokens last = workspace_.tokens[0], now = workspace_.tokens[1];
-    if (frames_ != nullptr && row.frames > 0) block_.copy(frames_, row.lp, graph_.columns);
-    bool room = begin(row, last, now);
-    for (int32_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
-      const PassingTokens swapped = last;
-      last = now;
-      now = swapped;
-      const float cut = expand(last, now, frame(row, t));
-      room = finish_frame(last, now, cut);
-    }
-    block_.copied();  // of a frame that was not searched any more
-    finish(n, row, now, room);
-  }
-
-  /// Log-probabilities of a frame; sends for those of the next. They may be read after a sync().
-  RTFX_DEVICE const float* frame(const PassingRow& row, int32_t t) {
-    const float* lp = row.lp + int64_t{t} * graph_.columns;
-    if (frames_ == nullptr) return lp;
-    block_.copied();
-    if (t + 1 < row.frames)
-      block_.copy(frames_ + (t + 1) % 2 * graph_.columns, lp + graph_.columns, graph_.columns);
-    return frames_ + t % 2 * graph_.columns;
-  }
+  /// The phases that follow are of this row.
+  RTFX_DEVICE void use(const PassingRow& row) { word_costs_ = row.word_costs; }
 
   /// The tokens before the row's first frame: the start's, or those that the piece before left.
   RTFX_DEVICE bool begin(const PassingRow& row, const PassingTokens& last, PassingTokens& now) {
     if (block_.thread() == 0) {
-      shared_.offset = row.offset;
-      shared_.count = shared_.lowered_count[0] = 0;
-      shared_.least = ordered_bits(0.0f);
+      shared_.frame.offset = row.offset;
+      shared_.frame.count = shared_.lowered_count[0] = 0;
+      shared_.frame.least = ordered_bits(0.0f);
       if (row.tokens < 0) reach(now, graph_.start, key_of(0.0f, -1));
     }
-    arcs_.begin_frame(last, 0, nullptr, nullptr);
+    use_arcs(last, 0, nullptr);
     if (row.tokens < 0) return finish_frame(last, now, batch_.beam);
     now.count = row.tokens;
     now.first_trace = kPieceBefore;
@@ -107,65 +68,50 @@ class TokenPassing {
 
   /// From the tokens of one frame to those of the next, by emitting arcs. Returns best + beam.
   RTFX_DEVICE float expand(const PassingTokens& last, const PassingTokens& now, const float* lp) {
-    if (block_.thread() == 0) shared_.count = shared_.lowered_count[0] = 0;
-    float cutoff = kInfinity;
-    if (last.count > batch_.max_active) {
-      cutoff = nth_least(last.cost, last.count, static_cast<int32_t>(batch_.max_active));
-      // The least cost is 0; tokens that have it expand even if more than max_active do.
-      if (cutoff < kLeastPositive) cutoff = kLeastPositive;
-    }
-    arcs_.begin_frame(last, cutoff, lp, word_costs_);
+    use_arcs(last, choose(last), lp);
     // Twice over the arcs, or over those that are held: first for the least cost, then for what is
     // within the beam of it.
-    typename EmittingArcs<Block>::Held held{};
+    Held held{};
+    int32_t visits = 0;
+    const float cut = find_cut(held, visits);
+    if (visits == 1) {
+      reach(now, held, cut);
+    } else {
+      reach_all(now, held, cut);
+    }
+    return cut;
+  }
+
+  /// Begins a frame that follows `last`: the cost from which on its tokens are not expanded.
+  RTFX_DEVICE float choose(const PassingTokens& last) {
+    if (block_.thread() == 0) shared_.frame.count = shared_.lowered_count[0] = 0;
+    if (last.count <= batch_.max_active) return kInfinity;
+    const float cutoff = nth_least(last.cost, last.count, static_cast<int32_t>(batch_.max_active));
+    // The least cost is 0; tokens that have it expand even if more than max_active do.
+    return cutoff < kLeastPositive ? kLeastPositive : cutoff;
+  }
+
+  /// The arcs of the phases that follow are those of `last` up to the cutoff.
+  RTFX_DEVICE void use_arcs(const PassingTokens& last, float cutoff, const float* lp) {
+    arcs_.begin_frame(last, cutoff, lp, word_costs_);
+  }
+
+  /// The least cost by an emitting arc, and the beam. `held`, `visits`: as visit_all() has them.
+  RTFX_DEVICE float find_cut(Held& held, int32_t& visits) {
     float least = kInfinity;
-    const int32_t visits = arcs_.visit_all(held, [&] {
+    visits = arcs_.visit_all(held, [&] {
       RTFX_UNROLL
       for (int32_t k = 0; k < Block::kHeld; ++k)
         if (held.cost[k] < least) least = held.cost[k];
     });
     least = block_.all_reduce(least, [](float a, float b) { return a < b ? a : b; });
-    if (block_.thread() == 0) shared_.least = ordered_bits(least);
-    const float cut = least + batch_.beam;
-    const auto reach_all = [&] { reach(now, held, cut); };
-    if (visits == 1) {
-      reach_all();
-    } else {
-      arcs_.visit_all(held, reach_all);
-    }
-    return cut;
+    if (block_.thread() == 0) shared_.frame.least = ordered_bits(least);
+    return least + batch_.beam;
   }
 
-  /// Paths by the arcs that cost less than `cut`. The atomic minima of all held arcs come first, so
-  /// that they are in flight together.
-  RTFX_DEVICE void reach(const PassingTokens& now, const typename EmittingArcs<Block>::Held& held,
-                         float cut) {
-    PassingKey before[Block::kHeld];
-    RTFX_UNROLL
-    for (int32_t k = 0; k < Block::kHeld; ++k) {
-      before[k] = 0;
-      if (held.cost[k] < cut) {
-        before[k] =
-            Block::minimum(&workspace_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
-      }
-    }
-    RTFX_UNROLL
-    for (int32_t k = 0; k < Block::kHeld; ++k)
-      if (before[k] == kNoKey) add_token(now, held.next[k]);
-  }
-
-  /// A path into `state`. True if it costs less than the best one before.
-  RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
-    const PassingKey before = Block::minimum(&workspace_.best[state], key);
-    if (before == kNoKey) add_token(now, state);
-    return key >> 32 < before >> 32;
-  }
-
-  /// For the one thread whose path was the first into the state.
-  RTFX_DEVICE void add_token(const PassingTokens& now, int32_t state) {
-    const int32_t i = Block::add(&shared_.count, 1);
-    now.state[i] = state;
-    now.slot[state] = i;
+  /// Paths by all emitting arcs that cost less than `cut`.
+  RTFX_DEVICE void reach_all(const PassingTokens& now, Held& held, float cut) {
+    arcs_.visit_all(held, [&] { reach(now, held, cut); });
   }
 
   /// Follows non-emitting arcs from all tokens, then from those whose cost that lowered, until
@@ -173,9 +119,9 @@ class TokenPassing {
   /// is the same in any order and however often a token is followed (viterbi.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
     block_.sync();
-    const float least = from_ordered_bits(shared_.least);
+    const float least = from_ordered_bits(shared_.frame.least);
     const int32_t* states = now.state;
-    int32_t count = shared_.count;
+    int32_t count = shared_.frame.count;
     block_.sync();
     for (int32_t round = 0; count > 0; ++round) {
       // Three counts: other threads may still read the last round's.
@@ -187,23 +133,9 @@ class TokenPassing {
       count = shared_.lowered_count[round % 3];
       if (count > Block::kMostThreads) {  // they did not fit: all once more
         states = now.state;
-        count = shared_.count;
+        count = shared_.frame.count;
         block_.sync();
       }
-    }
-  }
-
-  RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
-                          int32_t round) {
-    const float cost = cost_of(Block::load(&workspace_.best[state]));
-    const int32_t end = graph_.states[state + 1].nonemitting_begin;
-    for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
-      const GraphArc arc = graph_.arcs[a];
-      const float next = cost + cost_with(arc, word_costs_);
-      if (!(next < cut) || !reach(now, arc.next, key_of(next, a))) continue;
-      if (next < least) Block::minimum(&shared_.least, ordered_bits(next));
-      const int32_t place = Block::add(&shared_.lowered_count[round % 3], 1);
-      if (place < Block::kMostThreads) shared_.lowered[round % 2][place] = arc.next;
     }
   }
 
@@ -211,19 +143,29 @@ class TokenPassing {
   /// room for the traces; the tokens are gone then.
   RTFX_DEVICE bool finish_frame(const PassingTokens& last, PassingTokens& now, float cut) {
     follow_nonemitting(now, cut);
-    now.count = shared_.count;
-    const float least = from_ordered_bits(shared_.least);
+    take_traces(now);
+    add_links(last, now, cut);
+    return keep(last, now);
+  }
+
+  /// Room for the traces of all tokens of the frame, or none.
+  RTFX_DEVICE void take_traces(PassingTokens& now) {
+    now.count = shared_.frame.count;
     if (block_.thread() == 0) {
       const auto count = static_cast<unsigned long long>(now.count);
       const unsigned long long first = Block::add(batch_.traces_used, count);
       const bool fits = first + count <= static_cast<unsigned long long>(batch_.trace_capacity);
-      shared_.first_trace = fits ? static_cast<int32_t>(first) : -1;
-      if (now.count > 0) shared_.offset += least;
+      shared_.frame.first_trace = fits ? static_cast<int32_t>(first) : -1;
+      if (now.count > 0) shared_.frame.offset += from_ordered_bits(shared_.frame.least);
     }
     block_.sync();
-    now.first_trace = shared_.first_trace;
+    now.first_trace = shared_.frame.first_trace;
+  }
+
+  /// Writes the traces and the costs, and empties the table of best paths. False without room.
+  RTFX_DEVICE bool keep(const PassingTokens& last, const PassingTokens& now) {
+    const float least = from_ordered_bits(shared_.frame.least);
     const bool room = now.first_trace >= 0;
-    if (room && batch_.lattice_beam >= 0) add_links(last, now, cut);
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
       PassingKey* best = &workspace_.best[now.state[i]];
       const PassingKey key = Block::load(best);
@@ -238,13 +180,14 @@ class TokenPassing {
 
   /// The ways into the frame's tokens, whose costs are final: once more over the arcs.
   RTFX_DEVICE void add_links(const PassingTokens& last, const PassingTokens& now, float cut) {
+    if (now.first_trace < 0 || batch_.lattice_beam < 0) return;
     const auto add = [&](float cost, int32_t state, int32_t arc) {
       if (!(cost < cut)) return;
       const float slack = cost - cost_of(Block::load(&workspace_.best[state]));
       if (slack <= batch_.lattice_beam)
         add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
     };
-    typename EmittingArcs<Block>::Held held{};
+    Held held{};
     arcs_.visit_all(held, [&] {
       RTFX_UNROLL
       for (int32_t k = 0; k < Block::kHeld; ++k) add(held.cost[k], held.next[k], held.number[k]);
@@ -257,19 +200,6 @@ class TokenPassing {
         add(cost + cost_with(graph_.arcs[a], word_costs_), graph_.arcs[a].next, a);
     }
     block_.sync();  // all have seen the costs
-  }
-
-  RTFX_DEVICE void add_link(const PassingLink& link) {
-    const unsigned long long place = Block::add(batch_.links_used, 1ull);
-    if (place < static_cast<unsigned long long>(batch_.link_capacity)) batch_.links[place] = link;
-  }
-
-  /// Index of the token that an arc of this frame's paths comes from.
-  RTFX_DEVICE int32_t previous(const PassingTokens& last, const PassingTokens& now,
-                               int32_t arc) const {
-    if (arc < 0) return -1;
-    const PassingTokens& from = arc < graph_.emitting_arcs ? last : now;
-    return from.first_trace + from.slot[graph_.source[arc]];
   }
 
   /// Finds the best tokens of the last frame and writes how the row ended; keeps the tokens of a
@@ -297,6 +227,68 @@ class TokenPassing {
     block_.sync();
   }
 
+ private:
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr float kLeastPositive = std::numeric_limits<float>::min();
+
+  /// Paths by the arcs that cost less than `cut`. The atomic minima of all held arcs come first, so
+  /// that they are in flight together.
+  RTFX_DEVICE void reach(const PassingTokens& now, const Held& held, float cut) {
+    PassingKey before[Block::kHeld];
+    RTFX_UNROLL
+    for (int32_t k = 0; k < Block::kHeld; ++k) {
+      before[k] = 0;
+      if (held.cost[k] < cut) {
+        before[k] =
+            Block::minimum(&workspace_.best[held.next[k]], key_of(held.cost[k], held.number[k]));
+      }
+    }
+    RTFX_UNROLL
+    for (int32_t k = 0; k < Block::kHeld; ++k)
+      if (before[k] == kNoKey) add_token(now, held.next[k]);
+  }
+
+  /// A path into `state`. True if it costs less than the best one before.
+  RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
+    const PassingKey before = Block::minimum(&workspace_.best[state], key);
+    if (before == kNoKey) add_token(now, state);
+    return key >> 32 < before >> 32;
+  }
+
+  /// For the one thread whose path was the first into the state.
+  RTFX_DEVICE void add_token(const PassingTokens& now, int32_t state) {
+    const int32_t i = Block::add(&shared_.frame.count, 1);
+    now.state[i] = state;
+    now.slot[state] = i;
+  }
+
+  RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
+                          int32_t round) {
+    const float cost = cost_of(Block::load(&workspace_.best[state]));
+    const int32_t end = graph_.states[state + 1].nonemitting_begin;
+    for (int32_t a = graph_.states[state].nonemitting_begin; a < end; ++a) {
+      const GraphArc arc = graph_.arcs[a];
+      const float next = cost + cost_with(arc, word_costs_);
+      if (!(next < cut) || !reach(now, arc.next, key_of(next, a))) continue;
+      if (next < least) Block::minimum(&shared_.frame.least, ordered_bits(next));
+      const int32_t place = Block::add(&shared_.lowered_count[round % 3], 1);
+      if (place < Block::kMostThreads) shared_.lowered[round % 2][place] = arc.next;
+    }
+  }
+
+  RTFX_DEVICE void add_link(const PassingLink& link) {
+    const unsigned long long place = Block::add(batch_.links_used, 1ull);
+    if (place < static_cast<unsigned long long>(batch_.link_capacity)) batch_.links[place] = link;
+  }
+
+  /// Index of the token that an arc of this frame's paths comes from.
+  RTFX_DEVICE int32_t previous(const PassingTokens& last, const PassingTokens& now,
+                               int32_t arc) const {
+    if (arc < 0) return -1;
+    const PassingTokens& from = arc < graph_.emitting_arcs ? last : now;
+    return from.first_trace + from.slot[graph_.source[arc]];
+  }
+
   RTFX_DEVICE void add_end_links(int64_t n, const PassingTokens& now) {
     const bool ends = shared_.best_final != kNoKey;
     const float least = cost_of(ends ? shared_.best_final : shared_.best_open);
@@ -309,7 +301,7 @@ class TokenPassing {
   }
 
   RTFX_DEVICE PassingEnd end_of(int64_t n, const PassingTokens& now, bool room, bool fits) const {
-    PassingEnd end{shared_.offset,
+    PassingEnd end{shared_.frame.offset,
                    best_of(shared_.best_final, now),
                    best_of(shared_.best_open, now),
                    now.first_trace,
@@ -388,7 +380,6 @@ class TokenPassing {
   const PassingWorkspace& workspace_;
   const PassingBatch& batch_;
   Shared& shared_;
-  float* frames_;
   EmittingArcs<Block> arcs_;
   const float* word_costs_ = nullptr;  // of the row
 };

@@ -1,16 +1,13 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
 
-#include <ATen/Parallel.h>
-
 #include "algorithms/shared/wfst/wfst_batch.h"
 
 namespace rtfx {
 
 CpuStreams::CpuStreams(WfstGraph graph, float beam, int64_t max_active,
-                       std::vector<float> word_costs)
+                       std::vector<float> word_costs, int64_t threads)
     : graph_(std::move(graph)), word_costs_(std::move(word_costs)) {
-  for (int i = 0; i < at::get_num_threads(); ++i)
-    searches_.emplace_back(graph_.view(), beam, max_active);
+  for (int64_t i = 0; i < threads; ++i) searches_.emplace_back(graph_.view(), beam, max_active);
 }
 
 int64_t CpuStreams::open(std::optional<std::vector<float>> word_costs) {

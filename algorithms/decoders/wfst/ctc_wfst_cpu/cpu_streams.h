@@ -6,11 +6,12 @@
 
 namespace rtfx {
 
-/// advance() searches a piece per thread, by LibTorch's threads.
+/// advance() searches a piece per thread.
 class CpuStreams : public StreamSearch {
  public:
-  /// `word_costs`: of streams that are opened without.
-  CpuStreams(WfstGraph graph, float beam, int64_t max_active, std::vector<float> word_costs);
+  /// `word_costs`: of streams that are opened without. `threads`: how many search, at least one.
+  CpuStreams(WfstGraph graph, float beam, int64_t max_active, std::vector<float> word_costs,
+             int64_t threads);
 
   int64_t open(std::optional<std::vector<float>> word_costs) override;
   void advance(std::span<const WfstPiece> pieces) override;

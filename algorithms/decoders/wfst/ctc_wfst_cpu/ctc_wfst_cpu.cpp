@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
@@ -21,8 +23,13 @@ void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limit
   boosting_ = load_boosting(options_, *graph_);
   model_ = std::move(model);
   searches_.clear();
-  for (int i = 0; i < at::get_num_threads(); ++i)
+  for (int64_t i = 0; i < threads(); ++i)
     searches_.emplace_back(graph_->view(), static_cast<float>(options_.beam), options_.max_active);
+}
+
+int64_t CtcWfstCpu::threads() const {
+  const int64_t all = at::get_num_threads();
+  return options_.threads == 0 ? all : std::min(all, options_.threads);
 }
 
 Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
@@ -96,15 +103,15 @@ at::Tensor CtcWfstCpu::emissions(const EncodedBatch& batch) const {
 
 std::unique_ptr<StreamSearch> CtcWfstCpu::stream_search() {
   return std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam),
-                                      options_.max_active, boosting_.costs);
+                                      options_.max_active, boosting_.costs, threads());
 }
 
 namespace {
 
 const RegisterDecoder registered{
     {"ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU",
-     wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcWfstCpu>(wfst_options().fill(options, where));
+     cpu_wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
+       return std::make_unique<CtcWfstCpu>(cpu_wfst_options().fill(options, where));
      }}};
 
 }  // namespace

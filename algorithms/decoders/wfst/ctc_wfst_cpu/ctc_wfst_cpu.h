@@ -23,8 +23,8 @@ class CtcWfstCpu : public Decoder, public StreamingDecoder {
   explicit CtcWfstCpu(WfstOptions options) : options_(std::move(options)) {}
 
   Description describe() const override;
-  nlohmann::json options() const override { return wfst_options().resolved(options_); }
-  /// Maps the graph; one search for each of LibTorch's threads.
+  nlohmann::json options() const override { return cpu_wfst_options().resolved(options_); }
+  /// Maps the graph; one search for each of its threads.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   /// expanded_tokens, scanned_arcs, kept_tokens: sums over all frames; host_reads.
@@ -43,6 +43,8 @@ class CtcWfstCpu : public Decoder, public StreamingDecoder {
   std::vector<std::vector<WfstPath>> search_best(const at::Tensor& lp,
                                                  const std::vector<int64_t>& lengths);
   const WfstGraph& graph() const { return *graph_; }
+  /// As many as the option says, but no more than LibTorch has.
+  int64_t threads() const;
 
  private:
   void count(const std::vector<ViterbiCounts>& rows);
