@@ -1,5 +1,5 @@
-// The English normaliser that was published with Whisper and that the Open ASR Leaderboard's
-// figures of 2023 to 2025 were counted with (Radford et al. 2022, appendix C).
+// The English normaliser that was published with Whisper (Radford et al. 2022, appendix C) and that
+// the rules of the Open ASR Leaderboard come from.
 #pragma once
 
 #include <string>

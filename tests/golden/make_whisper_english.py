@@ -28,13 +28,30 @@ FILLERS = ["uh", "um", "hmm", "mm", "mhm", "mmm", "uhm", "Um,", "uh-huh", "mm-hm
 CONTRACTIONS = """won't can't let's ain't y'all wanna kinda sorta dunno gotta gonna i'ma imma woulda coulda
     shoulda cause ma'am it's he's she'd they'd we've I'm you're don't isn't dog's dogs' 'tis 'cause rock'n'roll
     she'd been it's been he'd gone who's gone I'd done she's got o'clock don t y 'all it 's we ’ve don’t""".split()
-TITLES = """Mr. Mrs. St. Dr. Prof. Capt. Gov. Ald. Gen. Sen. Rep. Pres. Rev. Hon. asst. assoc. lt. col. jr. sr.
+TITLES = (
+    """Mr. Mrs. St. Dr. Prof. Capt. Gov. Ald. Gen. Sen. Rep. Pres. Rev. Hon. asst. assoc. lt. col. jr. sr.
     esq. MR mrs Dr St U.S. U.K. e.g. i.e. a.m. p.m. Ph.D. Mt. vs. etc. No. www.example.com B.B.C.""".split()
+)
 WORDS = """the a an of and to in was it he that she with said one ones had no first second point half hundred and
     cat house river morning London per cent naïve café Beyoncé coöperate façade smörgåsbord Œuvre œuvre straße
     ŁÓDŹ Þór Æsir Đà ðe İstanbul ΣΊΣΥΦΟΣ Привет 你好 ½ ² ①  ﬁne Ⅷ ٣ ٣.٥ x_y state-of-the-art well-known""".split()
-SIGNS = list("!?,.;:'\"-–—…%$€£¢&@#*+/\\|=~^`´’‘“”«»°©™§¶†‡•·<>[](){}_ \t\u00a0\u2009\u3000\u200b\u0301\u0327")
-BRACKETS = ["[laughter]", "(inaudible)", "<unk>", "[noise", "()", "(a (b) c)", "<a]", "[b>", "(x", "y)", "[]", "({z})"]
+SIGNS = list(
+    "!?,.;:'\"-–—…%$€£¢&@#*+/\\|=~^`´’‘“”«»°©™§¶†‡•·<>[](){}_ \t\u00a0\u2009\u3000\u200b\u0301\u0327"
+)
+BRACKETS = [
+    "[laughter]",
+    "(inaudible)",
+    "<unk>",
+    "[noise",
+    "()",
+    "(a (b) c)",
+    "<a]",
+    "[b>",
+    "(x",
+    "y)",
+    "[]",
+    "({z})",
+]
 
 
 def spelled(rng, value):
@@ -88,7 +105,11 @@ def number(rng):
 
 def character(rng):
     while True:
-        c = chr(rng.choice([rng.randrange(32, 0x250), rng.randrange(0x250, 0x3000), rng.randrange(0x3000, 0x1F700)]))
+        c = chr(
+            rng.choice(
+                [rng.randrange(32, 0x250), rng.randrange(0x250, 0x3000), rng.randrange(0x3000, 0x1F700)]
+            )
+        )
         # Characters younger than Unicode 13 differ between versions of Python and ICU.
         if unicodedata.category(c) not in ("Cs", "Cn", "Co") and unicodedata.name(c, ""):
             return c
@@ -122,11 +143,15 @@ def line(rng):
     else:
         tokens = [token(rng) for _ in range(rng.randint(1, 6))]
     text = "".join(t + rng.choice([" "] * 8 + ["", ", ", ". ", "-"]) for t in tokens)
-    return rng.choice([str, str, str, str.upper, str.capitalize])(text.strip() if rng.random() < 0.9 else text)
+    return rng.choice([str, str, str, str.upper, str.capitalize])(
+        text.strip() if rng.random() < 0.9 else text
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("output", type=Path)
     parser.add_argument("--lines", type=int, default=12000)
     parser.add_argument("--seed", type=int, default=1)
@@ -139,7 +164,8 @@ def main():
     else:
         lines = SPELLINGS + NUMBERS + [line(rng) for _ in range(args.lines - len(SPELLINGS) - len(NUMBERS))]
     failed = 0
-    with gzip.GzipFile(args.output, "wb", mtime=0) as out:
+    # Without name and time, so that the same lines give the same file.
+    with args.output.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as out:
         for text in lines:
             try:
                 expected = " ".join(NORMALIZER(text).split())
