@@ -261,3 +261,22 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
     assert dev and not set(texts(dev)) & set(texts(test))
     manifest.write_text(json.dumps(lines[0]) + "\n")
     assert "fewer than four readers" in script("split_manifest.py", manifest).stderr
+
+
+def test_the_split_of_test_other(monkeypatch):
+    """Of the transcripts that speak_test_other.py has spoken: a fair share, and nothing in both."""
+    monkeypatch.syspath_prepend(str(ROOT / "datasets"))
+    from speak_test_other import RATE as HZ
+    from speak_test_other import read_transcripts
+    from split_manifest import reader_of, split
+
+    rows = read_transcripts(None)
+    lines = [
+        {"audio_filepath": f"audio/{name}.flac", "duration": n / HZ, "text": text} for name, n, text in rows
+    ]
+    dev, test = split(lines)
+    assert len(dev) + len(test) >= len(lines) - 5  # texts that a reader of either set says
+    for of in (reader_of, lambda line: line["text"]):
+        assert not set(map(of, dev)) & set(map(of, test))
+    seconds = [sum(line["duration"] for line in part) for part in (dev, test)]
+    assert 0.2 < seconds[0] / sum(seconds) < 0.3
