@@ -91,6 +91,16 @@ def seconds_of(path):
         raise UserError(f"{path}: {error}; unpack or download it again") from None
 
 
+def read_table(path, columns):
+    """The rows of a file whose columns stand between |, as objects."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE))
+    lacking = [name for name in columns if rows and rows[0].get(name) is None]
+    if lacking:
+        raise UserError(f"{path}: lacks the column {lacking[0]}; download it again")
+    return rows
+
+
 def utterance(path, text, seconds=None):
     return {"audio_filepath": path, "duration": seconds or seconds_of(path), "text": text}
 
@@ -116,12 +126,8 @@ def spgispeech(source, output, parts):
         part = part_of(table)
         if not wanted(part, parts):
             continue
-        with table.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE))
-        if rows and not {"wav_filename", "transcript"} <= rows[0].keys():
-            raise UserError(f"{table}: lacks the columns wav_filename and transcript; separate them by |")
         found[part] = []
-        for row in rows:
+        for row in read_table(table, ["wav_filename", "transcript"]):
             audio = require(root / table.stem / row["wav_filename"], f"{table} names it")
             found[part].append(utterance(audio, row["transcript"]))
     require_any(found, parts, f"{root}: holds no val.csv or test.csv", "give the folder of the download")
@@ -204,8 +210,7 @@ def earnings22(source, output, parts):
         recording = require(root / "media" / f"{name}.mp3", f"{table} is its transcript (git lfs pull)")
         if recording.stat().st_size < 1000:
             raise UserError(f"{recording}: is a pointer of Git LFS, not audio; run `git lfs pull`")
-        with table.open(encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE))
+        rows = read_table(table, ["token", "speaker", "ts", "endTs", "punctuation"])
         found += cut(recording, earnings22_segments(name, rows), output / "audio")
     require_any(found, parts, f"{tables}: holds no *.aligned.nlp", "clone the repository again")
     return {"test": found}
@@ -228,6 +233,10 @@ def ami_segments(annotations, meeting, agent):
     for element in ElementTree.parse(path).iter("segment"):
         for child in element.iter(f"{NITE}child"):
             ends = re.findall(r"id\(([^)]*)\)", child.attrib["href"])
+            if not words.keys() >= set(ends):
+                raise UserError(
+                    f"{path}: names {ends[0]}, which the words lack; unpack the annotations again"
+                )
             first, last = order.index(ends[0]), order.index(ends[-1])
             text = " ".join(filter(None, (words[name] for name in order[first : last + 1])))
             if text:
@@ -362,10 +371,15 @@ def main():
     parser.add_argument("source", type=Path, help="folder or archive as downloaded")
     parser.add_argument("--output", type=Path, required=True, help="folder of the manifests")
     parser.add_argument("--part", action="append", default=[], help="only this one; may be repeated")
+    arguments = parser.parse_args()
     try:
-        run(parser.parse_args())
+        run(arguments)
     except (UserError, OSError) as error:
         raise SystemExit(f"prepare_dataset: error: {error}") from None
+    except (ValueError, KeyError, ElementTree.ParseError) as error:
+        raise SystemExit(
+            f"prepare_dataset: error: {arguments.source}: {error!r}; is not laid out as it was published"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -112,6 +112,8 @@ def test_spgispeech(prepare, tmp_path):
     assert list(found) == ["dev"] and texts(found["dev"]) == ['Revenue grew 5%, to $1.2 "billion".']
     (root / "val/ab12/1.wav").unlink()
     assert "val.csv names it" in complaint("spgispeech", root, tmp_path)
+    (root / "val.csv").write_text("wav_filename,transcript\nab12/1.wav,words\n")
+    assert "val.csv: lacks the column wav_filename" in complaint("spgispeech", root, tmp_path)
 
 
 def test_slurp(prepare, tmp_path):
