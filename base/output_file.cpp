@@ -50,8 +50,10 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   constexpr const char* kWhenFull = "free some space; nothing was changed";
   require_regular_or_new(path);
   std::error_code error;
-  // What a link points to is replaced, not the link.
-  const std::filesystem::path to = std::filesystem::weakly_canonical(path, error);
+  // What a link points to is replaced, not the link. A new file without a folder in its name stays
+  // as it is unless it is made absolute.
+  const std::filesystem::path to =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
   if (error) cannot_write(path, error.value(), kWhenFull);
   std::filesystem::create_directories(to.parent_path(), error);
   if (error) cannot_write(path, error.value(), kWhenFull);

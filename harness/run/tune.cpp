@@ -218,6 +218,7 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
         R"(add "tune": {"decoder": ID, "dataset": ID, "options": {"lm.alpha": [0, 1]}})");
   }
   require_same_folder(target, config.file);
+  require_regular_or_new(target);
   for (const TuneSpec& spec : config.tune) require_named(config, spec);
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
   for (size_t i = 0; i < config.tune.size(); ++i) decoder_entry(document, config.tune[i].decoder);

@@ -198,6 +198,8 @@ def test_output_file(rtfx, export, tmp_path):
     synthetic.write(tmp_path, results())
     assert rtfx("export", tmp_path, "--to", "csv", "-o", tmp_path / "x.csv").returncode == 0
     assert (tmp_path / "x.csv").read_text() == export("--to", "csv")
+    assert rtfx("export", tmp_path, "--to", "csv", "-o", "bare.csv", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "bare.csv").read_text() == export("--to", "csv")
 
 
 LEADERBOARD_CSV = """\
