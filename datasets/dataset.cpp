@@ -50,8 +50,12 @@ Dataset load_dataset(const DatasetSource& source) {
   if (!source.manifest.empty()) {
     const std::string manifest = present_manifest(source);
     if (manifest != source.manifest) dataset.stand_in = manifest;
-    identity = read_text_file(manifest);
-    dataset.utterances = parse_manifest(manifest, identity);
+    if (std::filesystem::is_directory(manifest)) {
+      dataset.utterances = read_librispeech(manifest, identity);
+    } else {
+      identity = read_text_file(manifest);
+      dataset.utterances = parse_manifest(manifest, identity);
+    }
   } else if (!source.librispeech.empty()) {
     dataset.utterances = read_librispeech(source.librispeech, identity);
   } else {

@@ -12,7 +12,7 @@ namespace rtfx {
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
 struct DatasetSource {
   std::string id;
-  std::string manifest;            // a JSON-lines manifest (manifest.h)
+  std::string manifest;            // JSON lines (manifest.h), or a LibriSpeech folder
   std::string fallback;            // another, for where `manifest` does not exist; may be empty
   std::string librispeech;         // a LibriSpeech folder (librispeech.h)
   std::vector<std::string> files;  // audio files or folders of them (audio_files.h)

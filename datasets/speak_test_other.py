@@ -28,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
+from split_manifest import write_split
+
 try:
     import soundfile
 except ImportError:
@@ -224,6 +226,7 @@ def run(arguments):
     everything = rows + [row for group in clips.values() for row in group]
     new = make_all(everything, arguments.folder, arguments.espeak, ending, arguments.jobs)
     write_manifest(rows, arguments.folder / "manifest.jsonl", ending)
+    write_split(arguments.folder / "manifest.jsonl")
     for seconds, group in clips.items():
         write_manifest(group, arguments.folder / f"clips_{seconds:g}s.jsonl", ending)
     hours = sum(total for _, total, _ in rows) / RATE / 3600

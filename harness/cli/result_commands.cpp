@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "harness/report/export.h"
+#include "harness/report/open_asr_leaderboard.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"
 #include "harness/results/journal.h"
@@ -107,11 +108,20 @@ void add_export(CLI::App& app) {
   command->add_option("--to", args->format, fmt::format("{}", fmt::join(export_formats(), ", ")))
       ->required()
       ->type_name("FORMAT");
-  command->add_option("-o,--output", args->output, "file (default: standard output)")
+  command
+      ->add_option("-o,--output", args->output,
+                   "file (default: standard output); open-asr-leaderboard: folder")
       ->type_name("FILE");
   command->add_flag("--smaller-is-better", args->smaller,
                     "github-action: the metrics of which less is better");
   command->callback([args] {
+    if (args->format == kOpenAsrLeaderboard && !args->output.empty()) {
+      const ResultSet results = read_results(args->run);
+      require_measurement(results.require_cases());
+      for (const std::string& name : write_open_asr_leaderboard(results, args->output))
+        fmt::print("{}\n", (std::filesystem::path(args->output) / name).string());
+      return;
+    }
     const std::string text =
         export_results(read_results(args->run).require_cases(), args->format, args->smaller);
     if (args->output.empty()) {
@@ -156,7 +166,7 @@ void add_rescore(CLI::App& app) {
   command->add_option("run", args->run, "a run's folder, with its hypotheses")
       ->required()
       ->type_name(kRun);
-  command->add_option("--scorer", args->scorer, "basic_english or none")
+  command->add_option("--scorer", args->scorer, "basic_english, whisper_english or none")
       ->required()
       ->type_name("SCORER");
   command

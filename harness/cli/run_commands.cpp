@@ -10,6 +10,7 @@
 #include "harness/cli/print_plan.h"
 #include "harness/profile/profile.h"
 #include "harness/run/run.h"
+#include "harness/run/tune.h"
 #include "harness/stream/stream.h"
 
 namespace rtfx {
@@ -118,6 +119,33 @@ void add_bench(CLI::App& app, int& code) {
   });
 }
 
+void add_tune(CLI::App& app, int& code) {
+  struct Arguments {
+    ConfigArguments config;
+    JournalMode mode;
+    std::string target;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "tune", "choose weights on a development set (key \"tune\"): curve, configuration");
+  args->config.add_to(*command);
+  args->mode.add_to(*command);
+  command
+      ->add_option(
+          "--write", args->target,
+          "the configuration with the chosen weights (default: CONFIG.tuned.json beside it)")
+      ->type_name("FILE");
+  command->callback([args, &code] {
+    const std::filesystem::path file = args->config.file;
+    const std::filesystem::path target =
+        args->target.empty() ? file.parent_path() / (file.stem().string() + ".tuned.json")
+                             : std::filesystem::path(args->target);
+    const Config config = args->config.load();
+    code = rtfx::tune(config, read_document(file, args->config.all_overrides()), target,
+                      args->mode.mode());
+  });
+}
+
 void add_validate(CLI::App& app) {
   struct Arguments {
     ConfigArguments config;
@@ -193,6 +221,7 @@ void add_profile(CLI::App& app, int& code) {
 void add_run_commands(CLI::App& app, int& code) {
   add_run(app, code);
   add_bench(app, code);
+  add_tune(app, code);
   add_validate(app);
   add_stream(app, code);
   add_emissions(app, code);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -32,11 +33,13 @@ void for_each_path(Config& config, const Change& change) {
     if (!model.fallback) continue;
     for (std::string& path : model.fallback->decoders) visit(path);
   }
-  for (DatasetSource& dataset : config.datasets) {
+  const auto visit_dataset = [&](DatasetSource& dataset) {
     for (std::string* path : {&dataset.manifest, &dataset.fallback, &dataset.librispeech})
       visit(*path);
     for (std::string& path : dataset.files) visit(path);
-  }
+  };
+  for (DatasetSource& dataset : config.datasets) visit_dataset(dataset);
+  for (TuneSpec& tune : config.tune) visit_dataset(tune.dataset);
 }
 
 /// What the table of keys leaves to do: paths, names, and what several keys must fulfil together.
@@ -59,6 +62,8 @@ class Reader {
     check_datasets();
     const bool all_decoders = read_well("decoders") && expand_decoders();
     if (all_decoders) errors_.run([&] { find_baseline(); });
+    for (size_t i = 0; all_decoders && i < config_.tune.size(); ++i)
+      errors_.run([&] { complete_tune(config_.tune[i], element("tune", i)); });
     errors_.run([&] { make_batch_rules(); });
     std::set<std::string> dtypes;
     for (size_t i = 0; root_.find("dtypes") && i < config_.dtypes.size(); ++i)
@@ -171,6 +176,43 @@ class Reader {
                     "CTC decoders are compared with the first of their kind by themselves");
   }
 
+  /// Its dataset, if it is one of the configuration's; the ends of its ranges are tried. A decoder
+  /// or dataset that is not there is an error of `rtfx tune` alone: an override may have replaced
+  /// them for another command.
+  void complete_tune(TuneSpec& tune, const JsonView& view) const {
+    tune.where = view.where();
+    const auto dataset = std::ranges::find(config_.datasets, tune.dataset.id, &DatasetSource::id);
+    if (view.at("dataset").value().is_string() && dataset != config_.datasets.end())
+      tune.dataset = *dataset;
+    const auto decoder = std::ranges::find(config_.decoders, tune.decoder, &DecoderSpec::id);
+    if (decoder != config_.decoders.end())
+      complete_ranges(tune, *decoder, view.at("options").where());
+  }
+
+  static bool is_number(const OptionInfo& option) {
+    return option.allowed.starts_with("an integer") || option.allowed.starts_with("a number");
+  }
+
+  static void complete_ranges(TuneSpec& tune, const DecoderSpec& decoder,
+                              const std::string& where) {
+    const std::vector<OptionInfo>& known = find_decoder(decoder.name, where).options;
+    std::vector<std::string> names;
+    for (const OptionInfo& option : known) {
+      if (is_number(option)) names.push_back(option.name);
+    }
+    for (auto& [name, range] : tune.options) {
+      const auto option = std::ranges::find(known, name, &OptionInfo::name);
+      if (option == known.end() || !is_number(*option))
+        throw unknown_name(where, "option that is a number", name, names);
+      range.is_integer = option->allowed.starts_with("an integer");
+      for (const double end : {range.low, range.high}) {
+        json options = decoder.options;
+        set_option(options, name, range.is_integer ? json(std::llround(end)) : json(end));
+        make_decoder(decoder.name, options, where);
+      }
+    }
+  }
+
   void make_batch_rules() {
     std::set<std::string> seen;
     const auto add = [&](const char* key, bool by_seconds, const auto& sizes) {
@@ -241,7 +283,7 @@ json Config::resolved() const {
     return !spec.control_of.empty();  // follows from protocol.aa_control
   });
   json out = config_keys().resolved(given);
-  for (const char* key : {"batch_sizes", "batch_seconds"}) {
+  for (const char* key : {"batch_sizes", "batch_seconds", "tune"}) {
     if (out[key].empty()) out.erase(key);
   }
   std::erase_if(out.get_ref<json::object_t&>(),
@@ -260,7 +302,7 @@ std::string Config::hash() const {
                   [&](json& path) { path = relative(path.get<std::string>()); });
   }
   json canonical = moved.resolved();
-  for (const char* key : {"name", "question", "output", "protocol", "isolate"})
+  for (const char* key : {"name", "question", "output", "protocol", "tune", "isolate"})
     canonical.erase(key);
   return sha256(canonical.dump());
 }

@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "datasets/dataset.h"
 #include "harness/config/stream_options.h"
+#include "harness/config/tune_spec.h"
 
 namespace rtfx {
 
@@ -91,6 +92,7 @@ struct Config {
   bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;
   std::optional<StreamOptions> stream;  // of `rtfx stream`
+  std::vector<TuneSpec> tune;           // of `rtfx tune`
   bool isolate = false;  // each group of cases in a child process (harness/run/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
@@ -99,9 +101,9 @@ struct Config {
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
-  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol
-  /// and isolate; paths relative to the file's folder, so that it does not depend on where the file
-  /// lies.
+  /// SHA-256 of what determines the results: resolved() without name, question, output, protocol,
+  /// tune and isolate; paths relative to the file's folder, so that it does not depend on where the
+  /// file lies.
   std::string hash() const;
 };
 

@@ -52,7 +52,9 @@ const OptionTable<DatasetSource>& dataset_keys() {
   static const OptionTable<DatasetSource> keys{
       {text_option("id", &DatasetSource::id, "stands in the names of cases").required(),
        text_option("manifest", &DatasetSource::manifest,
-                   "manifest of JSON lines; this, librispeech or files must be given", "a path"),
+                   "manifest of JSON lines, or a LibriSpeech folder; this, librispeech or files "
+                   "must be given",
+                   "a path"),
        text_option("fallback", &DatasetSource::fallback,
                    "another manifest, for where the first is absent", "a path"),
        text_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's", "a path"),
@@ -60,6 +62,59 @@ const OptionTable<DatasetSource>& dataset_keys() {
                    read_text),
        option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
            .by_default("all")},
+      kKey};
+  return keys;
+}
+
+/// {"lm.alpha": [0, 1]}
+std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
+  if (!v.value().is_object() || v.value().empty()) v.fail(R"({"OPTION": [LOW, HIGH], ...})");
+  std::map<std::string, TuneRange> ranges;
+  for (const auto& [name, ends] : v.value().items()) {
+    const JsonView view = v.at(name);
+    if (!ends.is_array() || ends.size() != 2 || !ends[0].is_number() || !ends[1].is_number() ||
+        !(ends[0].get<double>() < ends[1].get<double>()))
+      view.fail("two numbers, the smaller one first");
+    ranges[name] = {.low = ends[0], .high = ends[1]};
+  }
+  return ranges;
+}
+
+const OptionTable<TuneSpec>& tune_keys() {
+  static const OptionField<TuneSpec> dataset{
+      "dataset", "development set: the id of one in `datasets`, or one of its own",
+      "text or an object",
+      [](TuneSpec& spec, const JsonView& v) {
+        if (v.value().is_object())
+          spec.dataset = dataset_keys().fill(v);
+        else
+          spec.dataset.id = v.text();
+      },
+      [](const TuneSpec& spec) {
+        return detail::without_empty(dataset_keys().resolved(spec.dataset));
+      }};
+  static const OptionField<TuneSpec> options{
+      "options", "range of each option whose value is chosen, by its name in `rtfx list`",
+      "{\"OPTION\": [LOW, HIGH], ...}",
+      [](TuneSpec& spec, const JsonView& v) { spec.options = read_ranges(v); },
+      [](const TuneSpec& spec) {
+        nlohmann::json ranges;
+        for (const auto& [name, range] : spec.options) ranges[name] = {range.low, range.high};
+        return ranges;
+      }};
+  static const OptionField<TuneSpec> chosen{
+      "chosen", "what `rtfx tune` found, and its word error rate: it is not read", "any",
+      [](TuneSpec&, const JsonView&) {}, [](const TuneSpec&) { return nlohmann::json(); }};
+  static const OptionTable<TuneSpec> keys{
+      {text_option("decoder", &TuneSpec::decoder, "id of the decoder").required(),
+       dataset.required(), options.required(),
+       list_option("models", &TuneSpec::models, "ids of the models it is tuned for", "text",
+                   read_text)
+           .by_default("all that the decoder is for"),
+       option("grid", &TuneSpec::grid, "values of each option that are tried first", 2, 100),
+       option("tolerance", &TuneSpec::tolerance,
+              "share of its range, to which each value is found in the end", 1e-4, 1),
+       chosen},
       kKey};
   return keys;
 }
@@ -209,6 +264,8 @@ const OptionTable<Config>& config_keys() {
        text_option("output", &Config::output, "folder of the journal (also --output)", "a path")
            .by_default("runs/ and the run's name"),
        stream,
+       list_option("tune", &Config::tune, "what `rtfx tune` chooses, on which set", tune_keys(),
+                   [](const JsonView& v) { return tune_keys().fill(v); }),
        list_option("plugins", &Config::plugins, "shared libraries with further decoders", "a path",
                    read_text),
        foreign("prepare", "files that are made where they are absent"),

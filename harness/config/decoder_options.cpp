@@ -51,6 +51,10 @@ std::vector<OptionValues> expand_lists(const json& options, const std::string& w
   return all;
 }
 
+void set_option(json& options, const std::string& name, json value) {
+  options[pointer(name)] = std::move(value);
+}
+
 void for_each_file(const std::string& decoder, json& options,
                    const std::function<void(json& file)>& visit) {
   for (const OptionInfo& option : find_decoder(decoder, decoder).options) {

@@ -18,6 +18,9 @@ struct OptionValues {
 /// set of options per value. Throws UserError for an empty list; `where` names `options`.
 std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where);
 
+/// Sets the option of that dotted name ("lm.alpha").
+void set_option(nlohmann::json& options, const std::string& name, nlohmann::json value);
+
 /// Calls `visit` for each value in `options` that names a file, according to the table of `decoder`
 /// (in the registry). The visitor may change it.
 void for_each_file(const std::string& decoder, nlohmann::json& options,

@@ -14,11 +14,18 @@ namespace rtfx {
 ///   `smaller_is_better`, for customSmallerIsBetter; gated metrics only.
 /// csv: every figure of every case. markdown, latex: a table; what is the same in all rows stands
 ///   below it (markdown) or in a comment (latex).
+/// open-asr-leaderboard: a folder of files (open_asr_leaderboard.h).
 const std::vector<std::string>& export_formats();
 
+inline constexpr const char* kOpenAsrLeaderboard = "open-asr-leaderboard";
+
+/// Throws UserError for records that are no measurement: of a build other than Release, or with
+/// sanitizers.
+void require_measurement(const ResultSet& results);
+
 /// The text of the file. Cases that failed stand in gbench (with error_message), csv, markdown and
-/// latex alone. Throws UserError for an unknown format and for records that are no measurement: of
-/// a build other than Release, or with sanitizers.
+/// latex alone. Throws UserError as require_measurement() does, for an unknown format and for one
+/// that is no single file.
 std::string export_results(const ResultSet& results, const std::string& format,
                            bool smaller_is_better = false);
 

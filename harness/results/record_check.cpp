@@ -254,7 +254,12 @@ void check_record(const json& record, const std::string& where) {
 }
 
 void check_hypothesis(const json& line, const std::string& where) {
-  check_all(line, {{"id", kText}, {"text", kText}, {"reference", kText | kNull}}, where);
+  check_all(line,
+            {{"id", kText},
+             {"text", kText},
+             {"reference", kText | kNull},
+             {"seconds", kNotNegative, false}},
+            where);
 }
 
 }  // namespace rtfx

@@ -117,6 +117,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
     text.id = line.at("id");
     text.text = line.at("text");
     if (line.at("reference").is_string()) text.reference = line["reference"];
+    if (line.contains("seconds")) text.seconds = line["seconds"];
   }
   return texts;
 }

@@ -54,6 +54,7 @@ ResultSet read_results(const std::filesystem::path& path);
 struct UtteranceText {
   std::string id, text;
   std::optional<std::string> reference;
+  std::optional<double> seconds;  // of its audio; none in journals that lack it
 };
 
 /// What a case's hypotheses file holds, beside the journal; none where there is no such file.

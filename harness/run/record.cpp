@@ -220,6 +220,7 @@ std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
     json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
     line["id"] = utterances[i].id;
     line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
+    line["seconds"] = workspace.datasets()[group.dataset].seconds[i];
     lines += to_line(line);
   }
   return lines;

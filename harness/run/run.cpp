@@ -297,4 +297,12 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   return whole ? outcome(records, config) : kInterrupted;
 }
 
+bool measure(const Config& config, Journal::Mode mode) {
+  SessionOptions options;
+  options.mode = mode;
+  Session session(config, options);
+  Runner runner(session, nullptr, {});
+  return session.run([&] { runner.run(); });
+}
+
 }  // namespace rtfx

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "harness/scoring/whisper_english.h"
 
 namespace rtfx {
 namespace {
@@ -45,7 +46,8 @@ std::vector<std::string> basic_english(std::string_view text) {
 
 const std::vector<Normalizer>& normalizers() {
   static const std::vector<Normalizer> kAll = {{"none", 1, &split},
-                                               {"basic_english", 1, &basic_english}};
+                                               {"basic_english", 1, &basic_english},
+                                               {"whisper_english", 1, &whisper_english}};
   return kAll;
 }
 

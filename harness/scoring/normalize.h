@@ -17,6 +17,7 @@ struct Normalizer {
 /// "none": split on ASCII white space.
 /// "basic_english": Unicode NFKC, lower case; letters, digits and the apostrophe (') stay, anything
 /// else separates words.
+/// "whisper_english": whisper_english.h.
 const std::vector<Normalizer>& normalizers();
 
 /// Throws UserError at `where` for an unknown name.

@@ -198,11 +198,58 @@ def test_output_file(rtfx, export, tmp_path):
     synthetic.write(tmp_path, results())
     assert rtfx("export", tmp_path, "--to", "csv", "-o", tmp_path / "x.csv").returncode == 0
     assert (tmp_path / "x.csv").read_text() == export("--to", "csv")
+    assert rtfx("export", tmp_path, "--to", "csv", "-o", "bare.csv", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "bare.csv").read_text() == export("--to", "csv")
+
+
+LEADERBOARD_CSV = """\
+model,RTFx,License,Size (B),# Languages,Encoder,Decoder,AMI-Cleaned WER,Earnings22-Cleaned-AA-chunked WER,\
+Gigaspeech-Cleaned WER,LS Clean WER,LS Other WER,SPGISpeech WER,Voxpopuli-Cleaned-AA WER
+rtfx/quickstart-rnnt-label_looping-b16-fp32,60.00,,,,,,,,,,22.22,,
+"""
+
+
+def test_open_asr_leaderboard(rtfx, tmp_path):
+    """A set of the leaderboard, one of another name, and stand-in data, which is left out."""
+    sets = ["librispeech_test.other", "mine", "spgispeech_test"]
+    origins = [{"id": name, "stand_in": "x.jsonl" if name == sets[2] else None} for name in sets]
+    records = [synthetic.provenance(datasets=origins)]
+    for name in sets:
+        for round, total in enumerate((1.5, 2.5)):
+            record = synthetic.run(round=round) | {"total_seconds": total, "result_key": name}
+            record["case"] = record["case"].replace("/quickstart/", f"/{name}/")
+            records.append(record | {"dataset": record["dataset"] | {"id": name}})
+    synthetic.write(tmp_path, records)
+    (tmp_path / "hypotheses").mkdir()
+    references = ["It's £5, Mr. Colour", "Uh, um", "ignore time segment in scoring", None] + ["one two"] * 4
+    texts = ["it is 5 pounds mister color"] + ["uh"] * 3 + ["one too", "1 two", "one two", "One, two."]
+    lines = [
+        json.dumps({"id": f"a/{i}", "seconds": 15.0, "reference": reference, "text": text})
+        for i, (reference, text) in enumerate(zip(references, texts))
+    ]
+    for name in sets:
+        (tmp_path / "hypotheses" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    folder = tmp_path / "leaderboard"
+    result = rtfx("export", tmp_path, "--to", "open-asr-leaderboard", "--output", folder)
+    assert result.returncode == 0, result.stderr
+    assert "spgispeech_test/label_looping/b16/fp32: left out: its data stand in" in result.stderr
+    model = "rtfx-quickstart-rnnt-label_looping-b16-fp32"
+    manifests = [f"MODEL_{model}_DATASET_rtfx_{name}.jsonl" for name in sets[:2]]
+    assert sorted(path.name for path in folder.iterdir()) == [*manifests, "open_asr_leaderboard.csv"]
+    assert sorted(result.stdout.split()) == [str(folder / name) for name in [*manifests, "open_asr_leaderboard.csv"]]
+    rows = [strict(line) for line in (folder / manifests[0]).read_text().splitlines()]
+    assert list(rows[0]) == ["audio_filepath", "duration", "time", "text", "pred_text"]
+    assert [row["audio_filepath"] for row in rows] == ["a/0", "a/4", "a/5", "a/6", "a/7"]
+    assert rows[0]["text"] == references[0] and rows[0]["pred_text"] == texts[0]
+    assert all(row["duration"] == 15 and row["time"] == 0.25 for row in rows)
+    assert (folder / "open_asr_leaderboard.csv").read_text() == LEADERBOARD_CSV
 
 
 @pytest.mark.parametrize(
     "arguments, changes, message",
     [
+        (["--to", "open-asr-leaderboard"], {}, "name it with --output"),
+        (["--to", "open-asr-leaderboard", "--output", "x"], {}, "no hypotheses with references"),
         (["--to", "xml"], {}, "allowed: gbench"),
         (["--to", "csv", "--smaller-is-better"], {}, "github-action"),
         (["--to", "csv"], {"rtfx": {"build_type": "Debug"}}, "not for measuring"),

@@ -112,7 +112,8 @@ TEST_F(DatasetTest, ManifestMissingEmptyOrADirectory) {
   EXPECT_HAS(user_error([&] { manifest(""); }), "manifest is empty");
   EXPECT_HAS(user_error([&] { load_dataset(manifest_source(path("none.jsonl"))); }),
              "no such file");
-  EXPECT_HAS(user_error([&] { load_dataset(manifest_source(path("audio"))); }), "is a directory");
+  EXPECT_HAS(user_error([&] { load_dataset(manifest_source(path("audio"))); }),
+             "no file ending in .trans.txt");
 }
 
 TEST_F(DatasetTest, AudioWithoutDurationMustHaveAHeader) {
@@ -137,6 +138,22 @@ TEST_F(DatasetTest, LibrispeechIsSearchedRecursively) {
   EXPECT_EQ(set.utterances[2].audio, path("dev/2/7/2-7-0001.flac"));
   EXPECT_EQ(set.utterances[2].text, "YES");
   EXPECT_EQ(set.sha256, sha256("1-9-0000 SHE ASKED WHY2-7-0000 HE SAID\n\n2-7-0001 YES\n"));
+}
+
+TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
+  write("test-other/1/9/1-9.trans.txt", "1-9-0000 SHE ASKED WHY\n");
+  write_audio("test-other/1/9/1-9-0000.flac", sine(440, 16000, 8000),
+              SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+  DatasetSource source = manifest_source(path("test-other"));
+  source.fallback = path("none.jsonl").string();
+  const Dataset set = load_dataset(source);
+  ASSERT_EQ(set.utterances.size(), 1U);
+  EXPECT_EQ(set.utterances[0].text, "SHE ASKED WHY");
+  EXPECT_EQ(set.stand_in, "");
+  EXPECT_EQ(set.sha256, librispeech("test-other").sha256);
+  source.manifest = path("none").string();
+  source.fallback = path("test-other").string();
+  EXPECT_EQ(load_dataset(source).stand_in, source.fallback);
 }
 
 TEST_F(DatasetTest, LibrispeechErrors) {

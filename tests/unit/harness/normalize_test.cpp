@@ -54,7 +54,7 @@ TEST(NormalizeTest, AnUnknownNameIsAUserError) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "/scorer/name: unknown normalizer 'basic_englich'; did you mean 'basic_english'? "
-                 "allowed: none, basic_english");
+                 "allowed: none, basic_english, whisper_english");
   }
 }
 

@@ -122,18 +122,22 @@ TEST(WerTest, LibrispeechTestOther) {
   const auto hypotheses = read_tsv("tests/golden/data/scorer/hyp.tsv");
   ASSERT_EQ(references.size(), 2939U);
   ASSERT_EQ(hypotheses.size(), 2939U);
-  for (const auto& normalizer : normalizers()) {
+  const auto count = [&](const char* name) {
+    const Normalizer& normalizer = find_normalizer(name, "test");
     Counts total;
     for (const auto& [id, text] : references) {
       total += count_edits(normalizer.words(text), normalizer.words(hypotheses.at(id)));
     }
-    EXPECT_EQ(
-        total,
-        (Counts{
-            .substitutions = 3903, .insertions = 563, .deletions = 563, .reference_words = 52343}))
-        << normalizer.name;
-    EXPECT_EQ(total.errors(), 5029);
-  }
+    return total;
+  };
+  const Counts published{
+      .substitutions = 3903, .insertions = 563, .deletions = 563, .reference_words = 52343};
+  EXPECT_EQ(count("none"), published);
+  EXPECT_EQ(count("basic_english"), published);
+  EXPECT_EQ(published.errors(), 5029);
+  // By the packages whisper-normalizer 0.1.15 and kaldialign.
+  EXPECT_EQ(count("whisper_english").errors(), 5032);
+  EXPECT_EQ(count("whisper_english").reference_words, 52884);
 }
 
 }  // namespace

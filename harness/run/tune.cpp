@@ -1,0 +1,241 @@
+#include "harness/run/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "base/printable.h"
+#include "harness/config/decoder_options.h"
+#include "harness/results/results.h"
+#include "harness/results/statistics.h"
+#include "harness/run/run.h"
+#include "harness/run/weight_search.h"
+#include "harness/scoring/normalize.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// Ends the search where an interrupt ended a measurement.
+struct TuningInterrupted {};
+
+/// "0.25", "4"
+json weight_value(double weight, const TuneRange& range) {
+  return range.is_integer ? json(static_cast<int64_t>(weight)) : json(weight);
+}
+
+/// Measures one decoder with many weights.
+class Tuner {
+ public:
+  Tuner(const Config& config, const TuneSpec& spec, Journal::Mode mode)
+      : spec_(spec), normalizer_(find_normalizer(config.scorer, "scorer")), mode_(mode) {
+    for (const auto& [name, range] : spec.options) {
+      names_.push_back(name);
+      ranges_.push_back(range);
+    }
+    decoder_ = *std::ranges::find(config.decoders, spec.decoder, &DecoderSpec::id);
+    config_ = of_one_round(config);
+  }
+
+  std::vector<WeighedErrors> search() {
+    return search_weights(ranges_, spec_.grid, spec_.tolerance,
+                          [&](const std::vector<Weights>& points) { return count(points); });
+  }
+
+  /// `options` with the weights.
+  void set(json& options, const Weights& weights) const {
+    for (size_t i = 0; i < names_.size(); ++i)
+      set_option(options, names_[i], weight_value(weights[i], ranges_[i]));
+  }
+
+  Interval wer(const Weights& weights) const {
+    const std::vector<EditCounts>& edits = edits_.at(weights);
+    std::vector<EditCounts> perfect(edits.size());
+    for (size_t i = 0; i < edits.size(); ++i) perfect[i].reference_words = edits[i].reference_words;
+    return bootstrap_wer_difference(perfect, edits, /*seed=*/1);
+  }
+
+  void print(const std::vector<WeighedErrors>& tried) const {
+    const std::vector<EditCounts>& edits = edits_.at(tried.front().weights);
+    int64_t words = 0;
+    for (const EditCounts& one : edits) words += one.reference_words;
+    fmt::print("{} on {}: {} utterances, {} words, scorer {}\n", printable(spec_.decoder),
+               printable(spec_.dataset.id), edits.size(), words, normalizer_.name);
+    for (const std::string& name : names_) fmt::print("  {:>12}", name);
+    fmt::print("  {:>7}  {:>15}  errors\n", "WER %", "95 % interval");
+    std::vector<WeighedErrors> curve = tried;
+    std::ranges::sort(curve, {}, &WeighedErrors::weights);
+    for (const WeighedErrors& point : curve) {
+      for (const double weight : point.weights) fmt::print("  {:>12g}", weight);
+      const Interval rate = wer(point.weights);
+      fmt::print("  {:>7.2f}  {:>6.2f} - {:>6.2f}  {:>6}{}\n", 100 * rate.estimate, 100 * rate.low,
+                 100 * rate.high, point.errors,
+                 point.weights == tried.front().weights ? "  <- chosen" : "");
+    }
+  }
+
+  /// What was chosen and what it was measured by, for the configuration.
+  json chosen(const Weights& weights) const {
+    json options = json::object();
+    for (size_t i = 0; i < names_.size(); ++i)
+      options[names_[i]] = weight_value(weights[i], ranges_[i]);
+    const Interval rate = wer(weights);
+    return {{"options", options},
+            {"wer", rate.estimate},
+            {"interval", {rate.low, rate.high}},
+            {"utterances", edits_.at(weights).size()},
+            {"scorer", normalizer_.name}};
+  }
+
+ private:
+  /// Word errors repeat: one round, one size of batch and one dtype say them.
+  Config of_one_round(Config config) const {
+    config.output = config.output / "tune" / spec_.decoder;
+    config.datasets = {spec_.dataset};
+    const std::vector<std::string>& wanted = spec_.models.empty() ? decoder_.models : spec_.models;
+    const auto is_named = [&](const ModelSource& model) {
+      return std::ranges::count(wanted, model.id) > 0;
+    };
+    if (std::ranges::any_of(config.models, is_named))
+      std::erase_if(config.models, [&](const ModelSource& model) { return !is_named(model); });
+    config.batches.resize(1);
+    config.batch_sizes.resize(std::min<size_t>(1, config.batch_sizes.size()));
+    config.batch_seconds.resize(config.batch_sizes.empty() ? 1 : 0);
+    config.dtypes.resize(1);
+    config.baseline.clear();
+    config.tune.clear();
+    config.stream.reset();
+    config.isolate = false;
+    config.protocol.warmup_rounds = 0;
+    config.protocol.measured_rounds = 1;
+    config.protocol.aa_control = false;
+    config.protocol.precision = 0;
+    return config;
+  }
+
+  std::string id_of(const Weights& weights) const {
+    std::string id = spec_.decoder;
+    for (size_t i = 0; i < names_.size(); ++i)
+      id += fmt::format("[{}={:g}]", names_[i], weights[i]);
+    return id;
+  }
+
+  std::vector<int64_t> count(const std::vector<Weights>& points) {
+    config_.decoders.clear();
+    for (const Weights& weights : points) {
+      DecoderSpec& one = config_.decoders.emplace_back(decoder_);
+      one.id = id_of(weights);
+      one.models.clear();
+      set(one.options, weights);
+    }
+    if (!measure(config_, mode_)) throw TuningInterrupted();
+    mode_ = Journal::Mode::resume;
+    const ResultSet results = read_results(config_.output);
+    std::vector<int64_t> errors;
+    for (const Weights& weights : points) errors.push_back(count(results, weights));
+    return errors;
+  }
+
+  /// Over all models.
+  int64_t count(const ResultSet& results, const Weights& weights) {
+    const std::string id = id_of(weights);
+    std::vector<EditCounts>& edits = edits_[weights];
+    for (const CaseResult& c : results.cases) {
+      if (c.decoder() != id) continue;
+      if (c.summary.failure) throw UserError(c.name(), *c.summary.failure, "see its journal");
+      const auto texts = read_hypotheses(results, c);
+      RTFX_CHECK(texts.has_value(), "a measured case has no hypotheses");
+      for (const UtteranceText& text : *texts) {
+        if (text.reference)
+          edits.push_back(
+              count_edits(normalizer_.words(*text.reference), normalizer_.words(text.text)));
+      }
+    }
+    EditCounts total;
+    for (const EditCounts& one : edits) total += one;
+    if (total.reference_words == 0) {
+      throw UserError("dataset '" + spec_.dataset.id + "'", "has no texts to count errors against",
+                      "give a development set with transcripts");
+    }
+    return total.errors();
+  }
+
+  const TuneSpec& spec_;
+  const Normalizer& normalizer_;
+  Journal::Mode mode_;
+  std::vector<std::string> names_;  // of the options, in the order of the weights
+  std::vector<TuneRange> ranges_;
+  DecoderSpec decoder_;
+  Config config_;
+  std::map<Weights, std::vector<EditCounts>> edits_;  // of each utterance
+};
+
+/// The entry of `decoders` in the document that the id stands for, as an object with options.
+json& decoder_entry(json& document, const std::string& id) {
+  json& list = document.at("decoders");
+  if (!list.is_array()) list = json::array({list});
+  for (json& entry : list) {
+    if (entry == id) entry = {{"name", id}};
+    if (!entry.is_object() || entry.value("id", entry.value("name", "")) != id) continue;
+    if (!entry.contains("options")) entry["options"] = json::object();
+    return entry;
+  }
+  throw UserError("decoders", fmt::format("'{}' stands for several decoders", id),
+                  "give the one that is tuned an entry of its own");
+}
+
+void require_named(const Config& config, const TuneSpec& spec) {
+  std::vector<std::string> decoders, datasets;
+  for (const DecoderSpec& decoder : config.decoders) decoders.push_back(decoder.id);
+  for (const DatasetSource& dataset : config.datasets) datasets.push_back(dataset.id);
+  if (std::ranges::find(decoders, spec.decoder) == decoders.end())
+    throw unknown_name(spec.where + "/decoder", "decoder id", spec.decoder, decoders);
+  const DatasetSource& dev = spec.dataset;
+  if (dev.manifest.empty() && dev.librispeech.empty() && dev.files.empty())
+    throw unknown_name(spec.where + "/dataset", "dataset id", dev.id, datasets);
+}
+
+void require_same_folder(const std::filesystem::path& target, const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  if (fs::weakly_canonical(fs::absolute(target)).parent_path() ==
+      fs::weakly_canonical(fs::absolute(file)).parent_path())
+    return;
+  throw UserError(target.string(), "is in another folder than the configuration",
+                  "paths in both are relative to it: write it there");
+}
+
+}  // namespace
+
+int tune(const Config& config, json document, const std::filesystem::path& target,
+         Journal::Mode mode) {
+  if (config.tune.empty()) {
+    throw UserError(
+        config.file.string(), "has no key \"tune\"",
+        R"(add "tune": {"decoder": ID, "dataset": ID, "options": {"lm.alpha": [0, 1]}})");
+  }
+  require_same_folder(target, config.file);
+  require_regular_or_new(target);
+  for (const TuneSpec& spec : config.tune) require_named(config, spec);
+  if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
+  for (size_t i = 0; i < config.tune.size(); ++i) decoder_entry(document, config.tune[i].decoder);
+  try {
+    for (size_t i = 0; i < config.tune.size(); ++i) {
+      Tuner tuner(config, config.tune[i], mode);
+      const std::vector<WeighedErrors> tried = tuner.search();
+      tuner.print(tried);
+      tuner.set(decoder_entry(document, config.tune[i].decoder)["options"], tried.front().weights);
+      document["tune"][i]["chosen"] = tuner.chosen(tried.front().weights);
+    }
+  } catch (const TuningInterrupted&) {
+    return kInterrupted;
+  }
+  write_file(target, document.dump(2) + "\n");
+  fmt::print("\nnext: rtfx run {}\n", printable(target.string()));
+  return kOk;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,284 @@
+"""datasets/prepare_dataset.py on miniature downloads of each set's layout, and split_manifest.py."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+import soundfile
+from conftest import ROOT
+
+RATE = 16000
+
+
+def tone(path, seconds, rate=RATE, **options):
+    """A tone that gets louder: how loud a part is tells where it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    times = np.arange(round(seconds * rate)) / rate
+    soundfile.write(path, times / seconds * np.sin(2 * np.pi * 440 * times), rate, **options)
+
+
+def script(name, *arguments, **environment):
+    command = [sys.executable, ROOT / "datasets" / name, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+@pytest.fixture
+def prepare(tmp_path):
+    """prepare(set, source) -> {part: lines of its manifest}; the audio is there, of that length."""
+
+    def run(name, source, *arguments, **environment):
+        output = tmp_path / "prepared"
+        result = script("prepare_dataset.py", name, source, "--output", output, *arguments, **environment)
+        assert result.returncode == 0, result.stderr
+        found = {}
+        for path in sorted(output.glob("*.jsonl")):
+            found[path.stem] = [json.loads(line) for line in path.read_text().splitlines()]
+            for line in found[path.stem]:
+                info = soundfile.info(output / line["audio_filepath"])
+                assert line["duration"] == pytest.approx(info.duration, abs=1e-3)
+        return found
+
+    return run
+
+
+def complaint(name, source, tmp_path, *arguments):
+    result = script("prepare_dataset.py", name, source, "--output", tmp_path / "out", *arguments)
+    assert result.returncode == 1 and "Traceback" not in result.stderr, result.stderr
+    return result.stderr
+
+
+def texts(lines):
+    return [line["text"] for line in lines]
+
+
+def make_librispeech(folder):
+    for part, reader in (("test-other", 367), ("test-clean", 61), ("train-clean-100", 19)):
+        chapter = folder / f"LibriSpeech/{part}/{reader}/1"
+        for i in range(2):
+            tone(chapter / f"{reader}-1-000{i}.flac", 1 + i)
+        lines = [f"{reader}-1-000{i} {part.upper()} TEXT {i}\n" for i in range(2)]
+        (chapter / f"{reader}-1.trans.txt").write_text("".join(lines))
+    return folder / "LibriSpeech"
+
+
+def test_librispeech(prepare, tmp_path):
+    found = prepare("librispeech", make_librispeech(tmp_path))
+    assert list(found) == ["test-clean", "test-other"]
+    assert texts(found["test-other"]) == ["TEST-OTHER TEXT 0", "TEST-OTHER TEXT 1"]
+    assert [line["duration"] for line in found["test-other"]] == [1, 2]
+
+
+def test_librispeech_from_its_archive(prepare, tmp_path):
+    folder = make_librispeech(tmp_path / "made")
+    with tarfile.open(tmp_path / "test-other.tar.gz", "w:gz") as archive:
+        archive.add(folder / "test-other", "LibriSpeech/test-other")
+    for _ in range(2):  # the second time it is unpacked already
+        found = prepare("librispeech", tmp_path / "test-other.tar.gz", "--part", "test-other")
+        assert [line["audio_filepath"] for line in found["test-other"]] == [
+            f"unpacked/test-other/LibriSpeech/test-other/367/1/367-1-000{i}.flac" for i in range(2)
+        ]
+
+
+def test_librispeech_errors(tmp_path):
+    folder = make_librispeech(tmp_path)
+    assert "no such file or folder" in complaint("librispeech", tmp_path / "none", tmp_path)
+    arguments = ["--part", "test-clean", "--part", "dev-clean"]
+    assert "dev-clean: not there; there are: test-clean" in complaint(
+        "librispeech", folder, tmp_path, *arguments
+    )
+    assert "holds no *.trans.txt of dev-other;" in complaint(
+        "librispeech", folder, tmp_path, *arguments[:1], "dev-other"
+    )
+    (folder / "test-other/367/1/367-1-0001.flac").unlink()
+    text = complaint("librispeech", folder, tmp_path)
+    assert "367-1-0001.flac: no such file" in text and "367-1.trans.txt:2 names it" in text
+    (tmp_path / "x.tar.gz").write_bytes(b"no archive")
+    assert "download the archive again" in complaint("librispeech", tmp_path / "x.tar.gz", tmp_path)
+    assert "holds no *.trans.txt" in complaint("librispeech", tmp_path / "out", tmp_path)
+
+
+def test_spgispeech(prepare, tmp_path):
+    root = tmp_path / "spgispeech"
+    for table, part in (("val", "val"), ("train", "train")):
+        tone(root / part / "ab12/1.wav", 1.5)
+        row = 'ab12/1.wav|48044|Revenue grew 5%, to $1.2 "billion".\n'
+        (root / f"{table}.csv").write_text("wav_filename|wav_filesize|transcript\n" + row)
+    found = prepare("spgispeech", tmp_path)
+    assert list(found) == ["dev"] and texts(found["dev"]) == ['Revenue grew 5%, to $1.2 "billion".']
+    (root / "val/ab12/1.wav").unlink()
+    assert "val.csv names it" in complaint("spgispeech", root, tmp_path)
+    (root / "val.csv").write_text("wav_filename,transcript\nab12/1.wav,words\n")
+    assert "val.csv: lacks the column wav_filename" in complaint("spgispeech", root, tmp_path)
+
+
+def test_slurp(prepare, tmp_path):
+    rows = {
+        "devel": ["audio-1.flac"],
+        "test": ["audio-2.flac", "audio-2-headset.flac"],
+        "train": ["audio-9.flac"],
+    }
+    for part, files in rows.items():
+        path = tmp_path / f"dataset/slurp/{part}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        recordings = [{"file": file, "wer": 0, "ent_wer": 0, "status": "correct"} for file in files]
+        path.write_text(
+            json.dumps({"slurp_id": 1, "sentence": f"wake me {part}", "recordings": recordings}) + "\n"
+        )
+        for file in files if part != "train" else []:
+            tone(tmp_path / "audio/slurp_real" / file, 1)
+    found = prepare("slurp", tmp_path)
+    assert {part: texts(lines) for part, lines in found.items()} == {
+        "dev": ["wake me devel"],
+        "test": ["wake me test"] * 2,
+    }
+    assert "audio-9.flac: no such file" in complaint("slurp", tmp_path, tmp_path, "--part", "train")
+
+
+NLP = """token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|oldTs|oldEndTs|ali_comment
+Good|0|0.50|1.00|||UC|[]|||
+morning|0|1.10|1.60|.||LC|[]|||
+We|0|2.00|5.00|||UC|[]|||
+begin|0|5.10|6.00|.||LC|[]|||
+<crosstalk>|0|6.00|6.10|||LC|[]|||
+Thanks|1|6.50|7.00|,||UC|[]|||
+all|2|7.00|8.00|||LC|[]|||
+unaligned|2|||||LC|[]|||
+later|2|11.00|11.50|.||LC|[]|||
+"""
+
+
+def test_earnings22(prepare, tmp_path):
+    root = tmp_path / "speech-datasets/earnings22"
+    table = root / "transcripts/force_aligned_nlp_references/44.aligned.nlp"
+    table.parent.mkdir(parents=True)
+    table.write_text(NLP)
+    tone(root / "media/44.mp3", 12, format="MP3")
+    found = prepare("earnings22", root)["test"]
+    assert texts(found) == ["Good morning. We begin.", "Thanks,", "all", "later."]
+    assert [line["duration"] for line in found] == pytest.approx([5.5, 0.5, 1, 0.5])
+    assert [line["audio_filepath"] for line in found] == [f"audio/44-000{i}.flac" for i in range(4)]
+    samples = soundfile.read(tmp_path / "prepared" / found[3]["audio_filepath"])[0]
+    assert np.sqrt(2 * np.mean(samples**2)) == pytest.approx(11.25 / 12, abs=0.01)  # from its place
+    (root / "media/44.mp3").write_text("version https://git-lfs.github.com/spec/v1\n")
+    assert "git lfs pull" in complaint("earnings22", root, tmp_path)
+
+
+def nite(tag, name, attributes="", content=""):
+    return f'<{tag} nite:id="{name}" {attributes}>{content}</{tag}>'
+
+
+def write_xml(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'<nite:root xmlns:nite="http://nite.sourceforge.net/">{content}</nite:root>')
+
+
+def make_ami(folder, annotations):
+    speaker = nite("speaker", "s", 'nxt_agent="B" channel="1" global_name="MEE1"')
+    words = nite("w", "EN2002a.B.words0", "", "Okay") + nite("w", "EN2002a.B.words1", 'punc="true"', ".")
+    words += nite("vocalsound", "EN2002a.B.words2", 'type="laugh"') + nite("w", "EN2002a.B.words3", "", "go")
+    href = "EN2002a.B.words.xml#id(EN2002a.B.words{})"
+    child = '<nite:child href="{}"/>'
+    segments = [
+        (1.0, 2.5, child.format(href.format(0) + "..id(EN2002a.B.words3)")),
+        (3.0, 3.5, child.format(href.format(3))),
+        (4.0, 4.5, child.format(href.format(2))),  # laughter alone
+    ]
+    times = 'transcriber_start="{}" transcriber_end="{}"'
+    write_xml(
+        annotations,
+        {
+            "corpusResources/meetings.xml": nite("meeting", "m", 'observation="EN2002a"', speaker),
+            "words/EN2002a.B.words.xml": words,
+            "segments/EN2002a.B.segments.xml": "".join(
+                nite("segment", f"g{i}", times.format(begin, end), content)
+                for i, (begin, end, content) in enumerate(segments)
+            ),
+        },
+    )
+    tone(folder / "amicorpus/EN2002a/audio/EN2002a.Headset-1.wav", 5)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_ami(prepare, tmp_path, zipped):
+    annotations = tmp_path / ("made" if zipped else "ami_public_manual_1.6.2")
+    make_ami(tmp_path, annotations)
+    if zipped:
+        with zipfile.ZipFile(tmp_path / "ami_public_manual_1.6.2.zip", "w") as archive:
+            for path in annotations.rglob("*.xml"):
+                archive.write(path, path.relative_to(annotations))
+    found = prepare("ami", tmp_path)
+    assert list(found) == ["test"] and texts(found["test"]) == ["Okay go", "go"]
+    assert [line["duration"] for line in found["test"]] == [1.5, 0.5]
+    (tmp_path / "amicorpus/EN2002a/audio/EN2002a.Headset-1.wav").unlink()
+    assert "download the individual headsets" in complaint("ami", tmp_path, tmp_path)
+
+
+def test_europarl(prepare, tmp_path):
+    """With a stand-in for ffmpeg that copies: the miniature's .m4a files are WAV."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ffmpeg").write_text(
+        f"#!{sys.executable}\nimport sys, soundfile\n"
+        "source = sys.argv[sys.argv.index('-i') + 1]\n"
+        "soundfile.write(sys.argv[-1], *soundfile.read(source))\n"
+    )
+    (tools / "ffmpeg").chmod(0o755)
+    for part, task in (("test", "spk-dep"), ("dev", "spk-indep")):
+        stem = f"en/{part}/original_audio/{task}/speeches/8/2015-01-12/7/ep-asr.en.orig.8.2015-01-12.7"
+        tone(tmp_path / f"Europarl-ASR/{stem}.m4a", 2, format="WAV")
+        (tmp_path / f"Europarl-ASR/{stem}.tr.rev.txt").write_text("Mr President,\nthank you.\n")
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    found = prepare("europarl", tmp_path / "Europarl-ASR", PATH=path)
+    assert list(found) == ["dev-spk-indep", "test-spk-dep"]
+    assert texts(found["test-spk-dep"]) == ["Mr President, thank you."]
+
+
+def test_a_split_shares_neither_readers_nor_texts(tmp_path):
+    lines = [
+        {
+            "audio_filepath": f"audio/{reader}-1-000{i}.flac",
+            "duration": 1.0,
+            "text": f"text {reader * i % 40}",
+        }
+        for reader in range(101, 113)
+        for i in range(5)
+    ]
+    manifest = tmp_path / "manifest.jsonl"
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = script("split_manifest.py", manifest)
+    assert result.stdout.split() == [str(tmp_path / "dev.jsonl"), str(tmp_path / "test.jsonl")]
+    dev, test = (
+        [json.loads(x) for x in (tmp_path / f"{part}.jsonl").read_text().splitlines()]
+        for part in ("dev", "test")
+    )
+    readers = [{line["audio_filepath"][6:9] for line in part} for part in (dev, test)]
+    assert readers[0] == {"104", "108", "112"} and len(readers[1]) == 9
+    assert dev and not set(texts(dev)) & set(texts(test))
+    manifest.write_text(json.dumps(lines[0]) + "\n")
+    assert "fewer than four readers" in script("split_manifest.py", manifest).stderr
+
+
+def test_the_split_of_test_other(monkeypatch):
+    """Of the transcripts that speak_test_other.py has spoken: a fair share, and nothing in both."""
+    monkeypatch.syspath_prepend(str(ROOT / "datasets"))
+    from speak_test_other import RATE as HZ
+    from speak_test_other import read_transcripts
+    from split_manifest import reader_of, split
+
+    rows = read_transcripts(None)
+    lines = [
+        {"audio_filepath": f"audio/{name}.flac", "duration": n / HZ, "text": text} for name, n, text in rows
+    ]
+    dev, test = split(lines)
+    assert len(dev) + len(test) >= len(lines) - 5  # texts that a reader of either set says
+    for of in (reader_of, lambda line: line["text"]):
+        assert not set(map(of, dev)) & set(map(of, test))
+    seconds = [sum(line["duration"] for line in part) for part in (dev, test)]
+    assert 0.2 < seconds[0] / sum(seconds) < 0.3

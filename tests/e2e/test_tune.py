@@ -1,0 +1,104 @@
+"""rtfx tune: a language model's weight chosen on a development set, and the configuration it writes."""
+
+import json
+import re
+
+import pytest
+from conftest import AUDIO, runs_of, small_config, strict_records
+from test_language_model import arpa
+
+TUNE = {"decoder": "with_lm", "dataset": {"id": "dev", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3},
+        "options": {"lm.alpha": [0, 2]}, "grid": 3, "tolerance": 0.3}  # fmt: skip
+DECODERS = [
+    "frame_looping",
+    {"id": "with_lm", "name": "label_looping", "options": {"lm": {"path": "lm.arpa"}}},
+]
+
+
+@pytest.fixture(scope="module")
+def tuned(rtfx, tmp_path_factory):
+    """(folder, what `rtfx tune` printed): a model to which all but two tokens are unlikely."""
+    folder = tmp_path_factory.mktemp("tune")
+    (folder / "lm.arpa").write_text(arpa({7: -0.3, 8: -0.3}))
+    config = small_config(decoders=DECODERS, tune=TUNE, batch_sizes=[2, 1])
+    (folder / "config.json").write_text(json.dumps(config))
+    result = rtfx("tune", folder / "config.json", "--output", folder / "run")
+    assert result.returncode == 0, result.stderr
+    return folder, result.stdout
+
+
+def rows_of(text):
+    """{weight: (WER in %, low, high, errors, chosen)}"""
+    row = r"^ +(\S+) +([\d.]+) +([\d.]+) - +([\d.]+) +(\d+)(  <- chosen)?$"
+    return {
+        float(m[1]): (*map(float, m.group(2, 3, 4)), int(m[5]), bool(m[6]))
+        for m in re.finditer(row, text, re.M)
+    }
+
+
+def test_the_curve_and_what_is_chosen(tuned):
+    folder, text = tuned
+    assert "with_lm on dev: 3 utterances" in text and "scorer basic_english" in text
+    rows = rows_of(text)
+    assert list(rows) == sorted(rows) and {0, 1, 2} < set(rows)
+    assert all(low <= wer <= high for wer, low, high, *_ in rows.values())
+    (chosen,) = [weight for weight, row in rows.items() if row[4]]
+    fewest = min(row[3] for row in rows.values())
+    assert chosen == min(weight for weight, row in rows.items() if row[3] == fewest)
+    assert rows[2][3] > fewest  # so much of such a model does harm
+    written = json.loads((folder / "config.tuned.json").read_text())
+    assert written["decoders"][1]["options"] == {"lm": {"path": "lm.arpa", "alpha": chosen}}
+    found = written["tune"][0]["chosen"]
+    assert found["options"] == {"lm.alpha": chosen} and found["utterances"] == 3
+    assert 100 * found["wer"] == pytest.approx(rows[chosen][0], abs=0.005)
+
+
+def test_the_journal_resumes(tuned, rtfx, tmp_path):
+    folder, text = tuned
+    journal = folder / "run/tune/with_lm/journal.jsonl"
+    measured = runs_of(strict_records(journal))
+    assert len(measured) == len(rows_of(text))
+    again = rtfx("tune", folder / "config.json", "--output", folder / "run")
+    assert again.returncode == 2 and "--resume" in again.stderr
+    resumed = rtfx("tune", folder / "config.json", "--output", folder / "run", "--resume")
+    assert resumed.returncode == 0 and resumed.stdout == text
+    assert len(runs_of(strict_records(journal))) == len(measured)
+
+
+def test_the_configuration_runs(tuned, rtfx):
+    folder, text = tuned
+    override = ["--set", f"datasets.0={json.dumps(TUNE['dataset'])}", "--set", "batch_sizes=[2]"]
+    result = rtfx("run", folder / "config.tuned.json", "--output", folder / "tuned", *override)
+    assert result.returncode == 0, result.stderr
+    (record,) = [
+        r for r in runs_of(strict_records(folder / "tuned/journal.jsonl")) if r["decoder"]["id"] == "with_lm"
+    ]
+    (chosen,) = [row for row in rows_of(text).values() if row[4]]
+    assert 100 * record["wer"]["wer"] == pytest.approx(chosen[0], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"decoder": "with_lmm"}, "did you mean 'with_lm'"),
+        ({"dataset": "dev"}, "unknown dataset id 'dev'"),
+        ({"options": {"lm.alpa": [0, 1]}}, "did you mean 'lm.alpha'"),
+        ({"options": {"lm.path": [0, 1]}}, "unknown option that is a number 'lm.path'"),
+        ({"options": {"lm.alpha": [1, 0]}}, "two numbers, the smaller one first"),
+        ({"options": {"lm.alpha": [0, 1000]}}, "a number 0..100"),
+        ({"options": {}}, "OPTION"),
+        ({"grid": 1}, "an integer 2..100"),
+    ],
+)
+def test_errors(rtfx, config, tmp_path, changes, message):
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    path = config(decoders=DECODERS, tune=TUNE | changes)
+    result = rtfx("tune", path)
+    assert result.returncode == 2 and "#/tune" in result.stderr and message in result.stderr
+
+
+def test_without_the_key_or_into_another_folder(rtfx, config, tmp_path):
+    assert 'has no key "tune"' in rtfx("tune", config()).stderr
+    (tmp_path / "lm.arpa").write_text(arpa({}))
+    result = rtfx("tune", config(decoders=DECODERS, tune=TUNE), "--write", tmp_path / "other/tuned.json")
+    assert result.returncode == 2 and "another folder than the configuration" in result.stderr
