@@ -1,19 +1,18 @@
-"""How much of the decode region the GPU is busy and idle, for each decoder and batch size.
+"""How much of the decode region kernels fill, and how much none does, for each decoder and batch size.
 
-From profile.jsonl, which `rtfx profile` writes on a GPU.
+From profile.jsonl, which `rtfx profile` writes on a GPU. A row whose kernels are not known says so.
 """
 
 from pathlib import Path
+from statistics import mean
 
 from journal import Case, Journal, panels, read_records
-from matplotlib.lines import Line2D
 from style import (
     BAR,
     BLUE,
     HATCHED,
     HATCHES,
-    SKY,
-    VERMILION,
+    INK,
     duration,
     legend,
     main,
@@ -24,15 +23,12 @@ from style import (
 )
 
 REGION = "decode"
-GAPS, IDLE = "#B8D4C8", "#DDDDDD"
-KERNELS, WHOLE_GRAPHS = "a kernel runs", "a kernel or graph runs"
-PARTS = {
-    KERNELS: BLUE,
-    "only copies and memsets": SKY,
-    "between a graph's kernels": GAPS,
-    "idle": IDLE,
-}
-LAUNCH = "where idle would begin by launch intervals"
+IDLE = "#DDDDDD"
+BUSY, NONE = "kernels", "no kernel"
+UNKNOWN = "not known: a CUDA graph counts as one kernel"
+AXIS = "time with a kernel / time of decoding without the profiler (%), with its error; right: that time"
+# Earlier releases did not time the laps without it.
+OLD_AXIS = "share of decoding with the profiler on (%), which idles more; right: its length"
 
 
 def read_profile(path):
@@ -51,9 +47,41 @@ def read_profile(path):
         region = record["regions"].get(REGION, {})
         if not record["valid"]:
             print(f"{path}: {record['case']} is left out: its profile is invalid")
-        elif region.get("gpu.busy") is not None:
+        elif region and (record.get("gpu_figures") or region.get("gpu.busy") is not None):
             cases.append(Case(record["case"], record, [record]))
     return Journal(path, [], cases)
+
+
+def is_old(case):
+    return "busy" not in case.last["regions"][REGION]
+
+
+def busy_of(case):
+    """{"share", "low", "high"}; None where it is not known."""
+    region = case.last["regions"][REGION]
+    if not is_old(case):
+        return region["busy"]
+    if case.last.get("graph_trace") == "graph" and region.get("graph_launches"):
+        return None
+    share = region["gpu.busy"]
+    return None if share is None else {"share": share, "low": None, "high": None}
+
+
+def kernel_excess(cases):
+    """Seconds by which the profiler makes a kernel longer, at least (harness/profile/undisturbed.h)."""
+    most = 0.0
+    for case in cases:
+        for region in case.last["regions"].values():
+            kernels, alone = (region.get(key) for key in ("lap_kernel_seconds", "undisturbed_seconds"))
+            if kernels and alone and region.get("kernels"):
+                count = region["kernels"] / len(kernels)
+                most = max(most, (mean(kernels) - mean(alone)) / count)
+    return most
+
+
+def seconds_of(case):
+    region = case.last["regions"][REGION]
+    return mean(region.get("undisturbed_seconds") or [region["wall_seconds"] / case.last.get("laps", 1)])
 
 
 def draw(cases, width):
@@ -61,28 +89,29 @@ def draw(cases, width):
         return None
     groups = panels(cases)
     figure, axes = new_figure(len(groups), 1, width, [BAR * len(g) + 0.2 for g in groups.values()])
-    handles = {}
-    whole_graphs = any(case.last.get("graph_trace") == "graph" for case in cases)
+    handles, excess = {}, kernel_excess(cases)
     for cell, (title, group) in zip(axes[:, 0], groups.items()):
         for row, case in enumerate(group):
-            draw_case(cell, row, case.last["regions"][REGION], handles)
+            draw_case(cell, row, case, handles, excess)
         name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
         cell.set_xlim(0, 100)
         cell.set_title(title)
-    axes[-1, 0].set_xlabel("share of the decode region (%); right: its length, profiler included")
-    labels = [WHOLE_GRAPHS if whole_graphs and name == KERNELS else name for name in handles]
-    legend(figure, list(handles.values()), labels, 0.6 * width)
+    axes[-1, 0].set_xlabel(OLD_AXIS if all(is_old(case) for case in cases) else AXIS)
+    legend(figure, list(handles.values()), list(handles), 0.6 * width)
     return figure
 
 
-def draw_case(cell, row, region, handles):
-    wall = region["wall_seconds"]
-    busy, with_copies = 100 * region["gpu.busy"], 100 * region["gpu.busy_with_copies"]
-    # Older profiles do not say how much of it the device waited for the host.
-    starved = 100 * region.get("gpu.starved", 1 - region["gpu.busy_with_copies"])
-    shares = [busy, with_copies - busy, 100 - with_copies - starved, starved]
-    left = 0.0
-    for (label, colour), hatch, share in zip(PARTS.items(), HATCHES, shares):
+def draw_case(cell, row, case, handles, excess):
+    busy = busy_of(case)
+    note_behind(cell, row, duration(seconds_of(case)))
+    if busy is None:
+        cell.text(1, row, UNKNOWN, va="center", fontsize=7.5)
+        return
+    filled = min(100, 100 * busy["share"])
+    for label, left, share, colour, hatch in (
+        (BUSY, 0, filled, BLUE, HATCHES[0]),
+        (NONE, filled, 100 - filled, IDLE, HATCHES[1]),
+    ):
         bars = cell.barh(row, share, 0.78, left=left, color=colour, hatch=hatch, **HATCHED)
         if share >= 0.05:
             handles.setdefault(label, bars)
@@ -97,12 +126,11 @@ def draw_case(cell, row, region, handles):
                 color=text_on(colour),
                 bbox={"facecolor": colour, "edgecolor": "none", "pad": 1},
             )
-        left += share
-    if region["gpu.idle_launch"] is not None:
-        at = 100 * (1 - region["gpu.idle_launch"])
-        cell.plot([at, at], [row - 0.39, row + 0.39], color=VERMILION, linewidth=1.8)
-        handles.setdefault(LAUNCH, Line2D([], [], color=VERMILION, linewidth=1.8))
-    note_behind(cell, row, duration(wall))
+    if busy["low"] is not None:
+        kernels = case.last["regions"][REGION].get("kernels", 0) / case.last.get("laps", 1)
+        low = busy["low"] - kernels * excess / seconds_of(case)
+        ends = [min(100, max(0, 100 * end)) for end in (low, busy["high"])]
+        cell.plot(ends, [row, row], color=INK, linewidth=1.2, marker="|", markersize=5)
 
 
 if __name__ == "__main__":

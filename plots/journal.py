@@ -85,7 +85,7 @@ class Case:
 
 
 GRADES = ["baseline", "bitwise", "exact", "tie", "text", "wer", "different"]
-REGIONS = ["h2d", "features", "encoder", "decode", "d2h", "detokenize"]
+REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"]
 
 
 @dataclass
@@ -94,6 +94,7 @@ class Journal:
     provenances: list
     cases: list
     streams: list = field(default_factory=list)  # cases of `rtfx stream`: a number of streams each
+    mark_meanings: dict = field(default_factory=dict)  # of the marks that its cases have
 
     @property
     def provenance(self):
@@ -135,7 +136,7 @@ def read_journal(path):
     stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}
     for case in [*cases, *streams]:
         case.is_stand_in_data = case.dataset in stand_ins
-    return Journal(path, provenances, cases, streams)
+    return Journal(path, provenances, cases, streams, summary["mark_meanings"])
 
 
 def panels(cases):

@@ -38,11 +38,14 @@ FIGURES = [
      "Mean share of each region in a pass over the whole set. Up to the encoder, the decoders of a "
      "round share one measurement."),
     ("idle", "Where does the GPU wait?", None,
-     "From a profile: the share of the decode region in which a kernel runs. Collecting slows down "
-     "every launch, so that idle shares of decoders that launch much are upper bounds."),
+     "From a profile: the time of the decode region in which a kernel runs, by the profiler's clock "
+     "for each kernel, against the time of the region in laps without it. The line is the 95 % interval "
+     "over laps, longer to the left by what the profiler adds to each kernel. Profiles of earlier "
+     "releases hold no such laps: then it is the share of the time with the profiler on."),
     ("timeline", "What happens when?", None,
      "From a profile, one strip for each case: its regions above, and below the share of time in "
-     "which a kernel runs, from none to all (the faint line)."),
+     "which a kernel runs, from none to all (the faint line), with the profiler on. One that was made "
+     "with `--graph-trace graph` shows a CUDA graph as one kernel."),
     ("grades", "Is it the same?", exactness.draw,
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
      "frames and durations. Tie: the first difference lies within the rounding of the logits. "
@@ -166,6 +169,34 @@ def noise_sentences(cases, cv_max):
     return [f"Most figures of this run are doubtful: {text} Measure again on a quiet machine."], []
 
 
+def suspect_sentences(cases):
+    suspect = sum(bool(run.get("suspect")) for case in cases for run in case.rounds)
+    if suspect:
+        rounds = sum(len(case.rounds) for case in cases)
+        yield f"{suspect} of {rounds} rounds are suspect: the machine disturbed them."
+
+
+COSTS = {
+    "Batch, ms (p50)": "batch_ms.p50",
+    "p95": "batch_ms.p95",
+    "p99": "batch_ms.p99",
+    "Memory kept, MiB": "memory.kept_mib",
+    "at most": "memory.peak_mib",
+    "J / h of audio": "energy.joules_per_hour",
+}
+
+
+def costs_of(cases):
+    """Heads, and rows of (case, texts): the figures that any case has."""
+    heads = {head: key for head, key in COSTS.items() if any(case.metric(key)[0] is not None for case in cases)}
+    rows = [
+        (case, ["–" if (mean := case.metric(key)[0]) is None else f"{mean:,.1f}" for key in heads.values()])
+        for case in cases
+        if any(case.metric(key)[0] is not None for key in heads.values())
+    ]
+    return list(heads), rows
+
+
 def by_model(cases):
     """[cases] where they are few; many bars are a drawing for each model, which fits on a page."""
     if len(cases) <= MOST_BARS:
@@ -230,7 +261,7 @@ def render(journal, profile, facts):
     rows = [row_of(case) for case in cases]
     warnings, remarks = noise_sentences(cases, cv_max)
     speeds = speed_sentences(cases, facts["speed_ups"])
-    sentences = [*speeds, exactness_sentence(cases), *remarks]
+    sentences = [*speeds, exactness_sentence(cases), *remarks, *suspect_sentences(cases)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -244,6 +275,8 @@ def render(journal, profile, facts):
         warnings=warnings,
         sentences=sentences,
         rows=rows,
+        mark_meanings=journal.mark_meanings,
+        costs=costs_of(cases),
         figures=dict(figures(cases, profile, facts)),
         boosted=[row for row in rows if row["boosted"]],
         differences=grouped(facts["differences"]),

@@ -6,8 +6,8 @@ same lease of the same GPU on the same audio; each line has `model` (NAME.nemo),
 
 Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (ours: the
 regions decode and d2h, because the rival's time ends with the hypotheses on the host), the word
-error rates, and how many times faster our fastest transducer decoder is than the rival's fastest. With
---pairs, for searches of several kinds: how many times faster each of ours is than the rival's of its
+error rates, the marks of our rounds (what they mean stands below), and how many times faster our
+fastest transducer decoder is than the rival's fastest. With --pairs, for searches of several kinds: how many times faster each of ours is than the rival's of its
 kind, by the decoders' ids.
 """
 
@@ -26,10 +26,17 @@ class Row:
     ours: bool
     seconds: dict = field(default_factory=dict)  # by batch size
     wers: list = field(default_factory=list)
+    marks: dict = field(default_factory=dict)  # by batch size
 
     def cells(self, batches):
         times = [f"{1e3 * self.seconds[b]:.1f}" if b in self.seconds else "–" for b in batches]
-        return [markdown(self.name), *times, span(self.wers)]
+        return [markdown(self.name), *times, span(self.wers), self.remark()]
+
+    def remark(self):
+        if not self.ours:
+            return "conditions not recorded"
+        marked = [f"batch {b}: {', '.join(marks)}" for b, marks in sorted(self.marks.items()) if marks]
+        return markdown("; ".join(marked)) or "–"
 
 
 def span(values):
@@ -50,6 +57,7 @@ def our_rows(journals, wanted):
             regions = case.region_seconds()
             row.seconds[int(case.last["batch"]["size"])] = regions["decode"] + regions["d2h"]
             row.wers.append(100 * case.rounds[0]["wer"]["wer"])
+            row.marks[int(case.last["batch"]["size"])] = case.marks
     return tables
 
 
@@ -97,13 +105,13 @@ def table(key, rows, rival, pairs):
     lines = [
         f"## {markdown(model)}, {markdown(dtype)}: {audio} s of audio",
         "",
-        "| decoding and d2h, ms | " + " | ".join(f"batch {batch}" for batch in batches) + " | WER % |",
-        "|---|" + "--:|" * (len(batches) + 1),
+        "| decoding and d2h, ms | " + " | ".join(f"batch {batch}" for batch in batches) + " | WER % | marks |",
+        "|---|" + "--:|" * (len(batches) + 1) + "---|",
     ]
     for row in rows:
         lines.append("| " + " | ".join(row.cells(batches)) + " |")
     for what, values in summary(rows, batches, rival, pairs):
-        lines.append(f"| **{markdown(what)}** | " + " | ".join(f"**{text}**" for text in values) + " | |")
+        lines.append(f"| **{markdown(what)}** | " + " | ".join(f"**{text}**" for text in values) + " | | |")
     return "\n".join(lines)
 
 
@@ -120,8 +128,9 @@ def main():
     if any(len(pair) != 2 for pair in pairs):
         parser.error("--pairs: each is OURS=THEIRS, two decoder ids")
     of_pairs = {ours for ours, _ in pairs}
+    journals = [read_journal(path) for path in arguments.journals]
     tables = our_rows(
-        [read_journal(path) for path in arguments.journals],
+        journals,
         lambda case: case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == "transducer",
     )
     for path in arguments.rival:
@@ -130,7 +139,10 @@ def main():
     compared = {key: rows for key, rows in compared.items() if any(not row.ours for row in rows)}
     if not compared:
         raise SystemExit("no model, dtype and length of audio is in both: nothing to compare")
-    text = "\n\n".join(table(key, rows, arguments.name, pairs) for key, rows in compared.items()) + "\n"
+    marks = {mark: meaning for journal in journals for mark, meaning in journal.mark_meanings.items()}
+    parts = [table(key, rows, arguments.name, pairs) for key, rows in compared.items()]
+    parts += [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items()]
+    text = "\n\n".join(parts) + "\n"
     print(text, end="")
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

@@ -28,7 +28,8 @@ Tolerances parse_tolerances(const std::vector<std::string>& texts) {
     const std::string where = "--tolerance " + text;
     const size_t equals = text.find('=');
     const Metric& metric = find_metric(text.substr(0, equals), where);
-    if (!metric.tolerance) throw UserError(where, "this metric is shown, never gated", "");
+    if (!metric.tolerance && metric.change != Metric::Change::ratio)
+      throw UserError(where, "this metric is shown, never gated", "");
     double value = -1;
     size_t read = 0;
     try {

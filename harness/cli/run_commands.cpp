@@ -196,7 +196,11 @@ void add_profile(CLI::App& app, int& code) {
   auto* command =
       app.add_subcommand("profile", "where the GPU waits: busy and idle share, kernels, timeline");
   args->config.add_to(*command);
-  command->add_option("--laps", options.laps, "passes after the warm-up round")
+  // Hidden: the program gives it to its own child process.
+  command->add_flag("--undisturbed", options.undisturbed)->group("");
+  command
+      ->add_option("--laps", options.laps,
+                   "passes after the warm-up round, and as many before without a collector")
       ->check(CLI::PositiveNumber);
   command->add_option("--top", options.top, "kernels listed of each region")
       ->check(CLI::NonNegativeNumber);
@@ -210,6 +214,7 @@ void add_profile(CLI::App& app, int& code) {
   command->add_flag("--no-cupti", args->no_cupti,
                     "wall times and NVTX ranges only, as under another profiler");
   command->callback([args, &code] {
+    if (args->options.undisturbed) silence_notices();
     args->options.cupti = !args->no_cupti;
     args->options.graphs = args->graph_trace == "graph" ? GraphTrace::graph : GraphTrace::node;
     code = rtfx::profile(args->config.load(), args->options);

@@ -86,6 +86,8 @@ void add_report(CLI::App& app) {
                    "the page (default: report.html beside the journal)")
       ->type_name("FILE");
   command->add_flag("--table-only", args->table_only, "print the table, make no page");
+  command->add_flag("--costs", args->costs,
+                    "print time of a batch, GPU memory and energy of each case too");
   command->callback([args] { rtfx::report(*args); });
 }
 

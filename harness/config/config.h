@@ -69,6 +69,7 @@ struct Protocol {
   int64_t extra_rounds = 10;
   double budget_seconds = 0;
   double case_limit_seconds = 0;
+  double energy_seconds = 0;
 };
 
 struct Config {

@@ -157,7 +157,11 @@ const OptionTable<Protocol>& protocol_keys() {
        option("case_limit_seconds", &Protocol::case_limit_seconds,
               "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
               "no limit",
-              0, 1e7)},
+              0, 1e7),
+       option("energy_seconds", &Protocol::energy_seconds,
+              "on a GPU, after the first measured round, passes of each case alone for at least so "
+              "long, by which its energy is known; 0: none",
+              0, 3600)},
       kKey};
   return keys;
 }

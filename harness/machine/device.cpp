@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/cuda/CUDAContextLight.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Type.h>
 #include <cxxabi.h>
@@ -26,11 +25,6 @@ std::string cpu_name() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown CPU";
-}
-
-c10::CachingAllocator::Stat allocated(at::Device device) {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
 }
 
 }  // namespace
@@ -74,20 +68,6 @@ at::ScalarType parse_dtype(const std::string& name, const std::string& where) {
 
 void synchronize(at::Device device) {
   if (device.is_cuda()) c10::cuda::device_synchronize();
-}
-
-AllocationWatch::AllocationWatch(at::Device device) : device_(device) {
-  if (!device_.is_cuda()) return;
-  c10::cuda::CUDACachingAllocator::resetPeakStats(device_.index());
-  before_ = allocated(device_).current;
-}
-
-int64_t AllocationWatch::held() const {
-  return device_.is_cuda() ? allocated(device_).current - before_ : 0;
-}
-
-int64_t AllocationWatch::peak() const {
-  return device_.is_cuda() ? allocated(device_).peak - before_ : 0;
 }
 
 std::string device_name(at::Device device) {

@@ -38,19 +38,6 @@ void synchronize(at::Device device);
 /// Name of the GPU, or of the CPU.
 std::string device_name(at::Device device);
 
-/// What is allocated on a device from now on, by LibTorch and what uses its allocator (all of
-/// rtfx's memory but for code and the CUDA graphs themselves). All 0 on the CPU.
-class AllocationWatch {
- public:
-  explicit AllocationWatch(at::Device device);
-  int64_t held() const;  // bytes more than at the start; below 0 where some were given back
-  int64_t peak() const;  // the most since then
-
- private:
-  at::Device device_;
-  int64_t before_ = 0;
-};
-
 /// Of the exception that is being handled: "out of memory: ..." with a remedy for LibTorch's
 /// allocation errors, else its what() without a stack trace. A plug-in may throw anything: of what
 /// is no std::exception, the type.

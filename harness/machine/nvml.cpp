@@ -33,6 +33,7 @@ struct Nvml::Library {
   int (*temperature)(Device, unsigned, unsigned*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;
   int (*throttle)(Device, unsigned long long*) = nullptr;
+  int (*energy)(Device, unsigned long long*) = nullptr;  // null in old drivers
 
   template <class Function>
   bool find(Function& function, const char* name) {
@@ -41,6 +42,7 @@ struct Nvml::Library {
   }
 
   bool find_all() {
+    find(energy, "nvmlDeviceGetTotalEnergyConsumption");
     return find(init, "nvmlInit_v2") && find(shutdown, "nvmlShutdown") &&
            find(device_by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
            find(clock, "nvmlDeviceGetClockInfo") && find(max_clock, "nvmlDeviceGetMaxClockInfo") &&
@@ -95,6 +97,13 @@ GpuState Nvml::state() const {
   if (l.power(l.device, &milliwatts) == 0) state.power_w = milliwatts / 1e3;
   if (l.throttle(l.device, &reasons) == 0) state.throttle_reasons = reasons;
   return state;
+}
+
+std::optional<uint64_t> Nvml::energy() const {
+  unsigned long long millijoules = 0;
+  const Library& l = *library_;
+  if (l.energy == nullptr || l.energy(l.device, &millijoules) != 0) return std::nullopt;
+  return millijoules;
 }
 
 double Nvml::max_sm_clock_mhz() const {

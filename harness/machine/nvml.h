@@ -1,8 +1,10 @@
-// Clocks, temperature and throttle reasons of a GPU through NVML, a library that may be missing.
+// Clocks, temperature, throttle reasons and energy of a GPU through NVML, a library that may be
+// missing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,9 @@ class Nvml {
   /// What the GPU cannot tell stays 0. May be called from any thread; does not wait for the device.
   GpuState state() const;
   double max_sm_clock_mhz() const;
+  /// Millijoules since the driver was loaded; none where the GPU does not count them. The counter
+  /// goes on every 20 to 100 ms. May be called from any thread.
+  std::optional<uint64_t> energy() const;
 
  private:
   Nvml() = default;

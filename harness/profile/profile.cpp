@@ -1,5 +1,6 @@
 #include "harness/profile/profile.h"
 
+#include <c10/cuda/CUDAFunctions.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "harness/profile/profile_report.h"
 #include "harness/profile/range_log.h"
 #include "harness/profile/trace_file.h"
+#include "harness/profile/undisturbed.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
@@ -61,15 +63,17 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan) {
 /// What collects GPU figures: CUPTI by ourselves, another profiler, or nothing.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
-  std::string remark;   // why there is no collector
-  std::string foreign;  // another profiler's environment variables
+  std::string remark;             // why there is no collector
+  std::string foreign;            // another profiler's environment variables
+  std::vector<json> undisturbed;  // records of the laps without it
+  std::string undisturbed_problem;
 };
 
 /// Comes before the first use of CUDA (CuptiCollector::start).
 Collection start_collection(const Config& config, const ProfileOptions& options) {
   Collection collection;
   collection.foreign = driving_profiler();
-  if (config.device == "cpu") return collection;
+  if (config.device == "cpu" || options.undisturbed) return collection;
   if (!options.cupti) {
     collection.remark = "no GPU figures: switched off by --no-cupti";
   } else if (!collection.foreign.empty()) {
@@ -79,6 +83,10 @@ Collection start_collection(const Config& config, const ProfileOptions& options)
     std::string problem;
     collection.cupti = CuptiCollector::start(options.graphs, problem);
     if (!collection.cupti) collection.remark = "no GPU figures: " + problem;
+  }
+  if (collection.cupti && c10::cuda::device_count() > 0) {
+    fmt::print(stderr, "rtfx: notice: first {} laps without a collector\n", options.laps);
+    collection.undisturbed = undisturbed_laps(config, options.laps, collection.undisturbed_problem);
   }
   return collection;
 }
@@ -99,9 +107,10 @@ class Profiler {
   }
 
   void run() {
-    fmt::print(stderr, "rtfx: notice: {}\n",
-               collection_.cupti ? "GPU figures by " + collection_.cupti->description()
-                                 : collection_.remark);
+    if (!options_.undisturbed)
+      fmt::print(stderr, "rtfx: notice: {}\n",
+                 collection_.cupti ? "GPU figures by " + collection_.cupti->description()
+                                   : collection_.remark);
     Progress progress(static_cast<int64_t>(plan_.size()) * (1 + options_.laps));
     for (const CaseGroup& group : plan_) run_case(group, progress);
   }
@@ -165,20 +174,24 @@ class Profiler {
     measuring = true;
     nvtx3::mark_in<NvtxDomain>(arm.plan.case_name.c_str());
     // With a collector of our own, nobody else listens to these.
-    const bool bracket = device_.is_cuda() && cupti == nullptr;
+    const bool bracket = device_.is_cuda() && cupti == nullptr && !options_.undisturbed;
     if (bracket) call_profiler("cudaProfilerStart");
     {
       const RangeLog log([this] { return now(); }, device_, /*drain=*/cupti != nullptr);
+      std::vector<Span> laps;
       for (int64_t lap = 0; lap < options_.laps; ++lap) {
+        laps.push_back({now(), 0});
         if (!arm.failed) runner.round(lap);
+        laps.back().end = now();
         progress.advance(1);
       }
       if (bracket) call_profiler("cudaProfilerStop");
-      if (!arm.failed) record_case(group, arm, log);
+      if (!arm.failed) record_case(group, arm, log, laps);
     }
   }
 
-  void record_case(const CaseGroup& group, const Arm& arm, const RangeLog& log) {
+  void record_case(const CaseGroup& group, const Arm& arm, const RangeLog& log,
+                   const std::vector<Span>& laps) {
     const CuptiCollector* cupti = collection_.cupti.get();
     const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
     json record = case_fields(session_.workspace(), group, arm, device_);
@@ -203,18 +216,37 @@ class Profiler {
                       "utterances (datasets.0.limit) or smaller batches",
                       cupti->dropped(), cupti->without_time()));
     }
-    record["regions"] = regions_json(log, activity, record["remarks"]);
-    trace_.add_case(arm.plan.case_name, log.ranges(), activity);
+    record["regions"] = regions_json(log, laps, activity, record["remarks"]);
+    if (cupti != nullptr) {
+      add_busy(record, collection_.undisturbed);
+      if (!collection_.undisturbed_problem.empty())
+        record["remarks"].push_back("no busy shares: " + collection_.undisturbed_problem);
+    }
+    if (options_.trace_limit > 0)
+      trace_.add_case(arm.plan.case_name, log.ranges(), activity, laps.front().end);
     session_.append(std::move(record));
   }
 
-  json regions_json(const RangeLog& log, const Activity& activity, json& remarks) const {
+  json regions_json(const RangeLog& log, const std::vector<Span>& laps, const Activity& activity,
+                    json& remarks) const {
     json regions = json::object();
     const bool with_gpu = collection_.cupti != nullptr;
     for (const std::string& name : log.names()) {
       const RegionFigures figures = region_figures(activity, log.spans(name), log.spans("wait"),
                                                    static_cast<size_t>(options_.top));
-      regions[name] = region_json(figures, with_gpu);
+      const bool whole_graphs = options_.graphs == GraphTrace::graph && figures.graph_launches > 0;
+      regions[name] = region_json(figures, with_gpu, whole_graphs);
+      const bool known = with_gpu && !figures.graphs_unseen() && !whole_graphs;
+      regions[name]["lap_seconds"] = seconds_json(sums_by_lap(log.spans(name), laps));
+      regions[name]["lap_kernel_seconds"] =
+          known ? seconds_json(sums_by_lap(merged(kernels_in(activity, log.spans(name))), laps))
+                : json();
+      if (with_gpu && whole_graphs) {
+        remarks.push_back(
+            fmt::format("{}: a CUDA graph was recorded as a whole, so that the time of its kernels "
+                        "is not known: no busy share (--graph-trace node tells)",
+                        name));
+      }
       if (with_gpu && figures.graphs_unseen()) {
         remarks.push_back(
             fmt::format("{}: {} graph launches, but CUPTI saw no kernel of a graph; "
@@ -242,17 +274,17 @@ int profile(const Config& given, const ProfileOptions& options) {
     fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;
   }
-  keep_executable_graphs = true;
+  keep_executable_graphs = !options.undisturbed;
   Collection collection = start_collection(config, options);
   SessionOptions records;
   records.mode = Journal::Mode::force;
-  records.journal = "profile.jsonl";
+  records.journal = options.undisturbed ? kUndisturbed : "profile.jsonl";
   records.marks["profiled"] = true;
   Session session(config, records);
   Profiler profiler(session, options, std::move(collection));
   const bool whole =
       session.run([&] { profiler.run(); }, "what follows are the cases that were finished");
-  profiler.print_end();
+  if (!options.undisturbed) profiler.print_end();
   return !whole ? kInterrupted : profiler.failed() ? kFailed : kOk;
 }
 

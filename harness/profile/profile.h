@@ -9,14 +9,17 @@
 namespace rtfx {
 
 struct ProfileOptions {
-  int64_t laps = 1;              // passes over the dataset that are recorded
+  int64_t laps = 3;              // passes over the dataset that are recorded, and as many without
   int64_t top = 5;               // kernels listed of each region
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
   bool cupti = true;             // collect GPU figures ourselves
   GraphTrace graphs = GraphTrace::node;
+  bool undisturbed = false;  // a child process of profile(): times laps without a collector
 };
 
-/// Runs every case of the configuration for itself, one warm-up round and then the laps. Writes
+/// Runs every case of the configuration for itself, one warm-up round and then the laps; where GPU
+/// figures are collected, first in a process that collects nothing: what share of its time the
+/// kernels fill is the busy share. Writes
 /// <output>/profile.jsonl (an earlier one is kept as profile.jsonl.N) and <output>/trace.json,
 /// prints a table to stdout and notices to stderr. Around the laps of a case it calls
 /// cudaProfilerStart and cudaProfilerStop if another profiler is to collect. Returns an ExitCode:

@@ -142,6 +142,24 @@ int64_t covered(std::vector<Span> spans, std::vector<Span> windows) {
   return total;
 }
 
+std::vector<int64_t> sums_by_lap(const std::vector<Span>& parts, const std::vector<Span>& laps) {
+  std::vector<int64_t> sums(laps.size());
+  for (const Span& part : parts) {
+    const size_t lap = window_of(part.begin, laps);
+    if (lap < laps.size()) sums[lap] += part.length();
+  }
+  return sums;
+}
+
+std::vector<Span> kernels_in(const Activity& activity, const std::vector<Span>& windows) {
+  const std::vector<Span> sorted = merged(windows);
+  std::vector<Span> kernels;
+  for (const KernelRun& kernel : activity.kernels) {
+    if (window_of(kernel.time.begin, sorted) < sorted.size()) kernels.push_back(kernel.time);
+  }
+  return kernels;
+}
+
 RegionFigures region_figures(const Activity& activity, const std::vector<Span>& windows,
                              const std::vector<Span>& ignored, size_t top) {
   RegionFigures figures;

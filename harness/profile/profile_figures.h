@@ -92,6 +92,12 @@ int64_t covered(std::vector<Span> spans, std::vector<Span> windows);
 RegionFigures region_figures(const Activity& activity, const std::vector<Span>& windows,
                              const std::vector<Span>& ignored, size_t top);
 
+/// Sums of the lengths of the `parts` that begin in each lap; ns.
+std::vector<int64_t> sums_by_lap(const std::vector<Span>& parts, const std::vector<Span>& laps);
+
+/// Spans of the kernels that begin in one of the windows.
+std::vector<Span> kernels_in(const Activity& activity, const std::vector<Span>& windows);
+
 /// The calls that no other call of the same thread contains, sorted by begin.
 std::vector<CallRun> outermost(std::vector<CallRun> calls);
 

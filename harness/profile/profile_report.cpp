@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "harness/profile/undisturbed.h"
+#include "harness/results/statistics.h"
 #include "harness/run/regions.h"
 
 namespace rtfx {
@@ -36,28 +38,46 @@ json kernels_json(const RegionFigures& figures) {
 
 /// "12.3" of field * factor, "-" for null.
 std::string cell(const json& region, const char* field, double factor, int digits) {
-  const json& value = region.at(field);
+  const json value = region.value(field, json());
   return value.is_number() ? fmt::format("{:.{}f}", value.get<double>() * factor, digits) : "-";
 }
 
-std::string count(const json& region, const char* field) { return cell(region, field, 1, 0); }
+/// Milliseconds of a lap without the collector, "-" where there was none.
+std::string undisturbed_cell(const json& region) {
+  const json laps = region.value("undisturbed_seconds", json());
+  if (!laps.is_array() || laps.empty()) return "-";
+  return fmt::format("{:.2f}", 1e3 * summarize(laps.get<std::vector<double>>()).mean);
+}
 
-void print_gpu_rows(const json& regions) {
-  fmt::print("  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n",
-             "region", "wall ms", "busy %", "idle %", "starved", "launch %", "kernels", "us each",
-             "in graph", "launches", "graphs", "copies", "waits");
+/// "93.1 [92.8, 93.4]", or "93.1" from one lap.
+std::string busy_cell(const json& busy) {
+  if (!busy.is_object()) return "-";
+  std::string text = fmt::format("{:.1f}", 100 * busy["share"].get<double>());
+  if (busy["low"].is_number() && busy["high"].is_number())
+    text += fmt::format(" [{:.1f}, {:.1f}]", 100 * busy["low"].get<double>(),
+                        100 * busy["high"].get<double>());
+  return text;
+}
+
+/// All but busy shares and the mean length of a kernel are means of a lap.
+void print_gpu_rows(const json& regions, int64_t laps, double excess) {
+  fmt::print("  {:<16} {:>9} {:>20} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", "region",
+             "ms", "busy %", "collected ms", "kernels", "us each", "in graph", "launches", "graphs",
+             "copies", "waits");
   for (const std::string& name : ordered_regions(regions)) {
     const json& r = regions[name];
-    fmt::print(
-        "  {:<16} {:>9} {:>6} {:>6} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
-        cell(r, "wall_seconds", 1e3, 2), cell(r, "gpu.busy", 100, 1), cell(r, "gpu.idle", 100, 1),
-        cell(r, "gpu.starved", 100, 1), cell(r, "gpu.idle_launch", 100, 1), count(r, "kernels"),
-        cell(r, "kernel_mean_seconds", 1e6, 2), count(r, "graph_kernels"), count(r, "launches"),
-        count(r, "graph_launches"), count(r, "copies"), count(r, "synchronizations"));
+    const auto count = [&](const char* field) {
+      return cell(r, field, 1.0 / static_cast<double>(laps), 0);
+    };
+    fmt::print("  {:<16} {:>9} {:>20} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
+               undisturbed_cell(r), busy_cell(busy_within(r, laps, excess)),
+               cell(r, "wall_seconds", 1e3 / static_cast<double>(laps), 2), count("kernels"),
+               cell(r, "kernel_mean_seconds", 1e6, 2), count("graph_kernels"), count("launches"),
+               count("graph_launches"), count("copies"), count("synchronizations"));
   }
 }
 
-void print_wall_rows(const json& regions) {
+void print_wall_rows(const json& regions, double laps) {
   double total = 0;
   for (const auto& [name, region] : regions.items()) {
     if (name.find('.') == name.npos) total += region["wall_seconds"].get<double>();
@@ -65,7 +85,7 @@ void print_wall_rows(const json& regions) {
   fmt::print("  {:<16} {:>9} {:>8}\n", "region", "wall ms", "of all %");
   for (const std::string& name : ordered_regions(regions)) {
     const double wall = regions[name]["wall_seconds"];
-    fmt::print("  {:<16} {:>9.2f} {:>8.1f}\n", name, wall * 1e3,
+    fmt::print("  {:<16} {:>9.2f} {:>8.1f}\n", name, wall * 1e3 / laps,
                total > 0 ? 100 * wall / total : 0.0);
   }
 }
@@ -74,8 +94,8 @@ void print_kernels(const json& regions) {
   if (!regions.contains("decode") || !regions["decode"]["top_kernels"].is_array() ||
       regions["decode"]["top_kernels"].empty())
     return;
-  fmt::print("  kernels of decode by total time {:>28} {:>9} {:>9} {:>6}\n", "count", "total ms",
-             "mean us", "of %");
+  fmt::print("  kernels of decode by total time of all laps {:>16} {:>9} {:>9} {:>6}\n", "count",
+             "total ms", "mean us", "of %");
   for (const json& kernel : regions["decode"]["top_kernels"]) {
     std::string name = kernel["name"];
     if (name.size() > 48) name = name.substr(0, 45) + "...";
@@ -85,15 +105,16 @@ void print_kernels(const json& regions) {
   }
 }
 
-void print_case(const json& record) {
+void print_case(const json& record, double excess) {
   const auto laps = record["laps"].get<int64_t>();
   fmt::print("\n{} on {}, {}{}\n", printable(record["case"].get<std::string>()),
              record["device"].get<std::string>(),
-             laps == 1 ? "one lap" : fmt::format("{} laps added up", laps),
+             laps == 1 ? "one lap" : fmt::format("means of {} laps", laps),
              record["valid"].get<bool>() ? "" : "  INVALID");
   const json& regions = record["regions"];
   const bool with_gpu = record["gpu_figures"] == "cupti";
-  with_gpu ? print_gpu_rows(regions) : print_wall_rows(regions);
+  with_gpu ? print_gpu_rows(regions, laps, excess)
+           : print_wall_rows(regions, static_cast<double>(laps));
   print_kernels(regions);
   for (const json& remark : record["remarks"])
     fmt::print("  note: {}\n", printable(remark.get<std::string>()));
@@ -101,8 +122,8 @@ void print_case(const json& record) {
 
 }  // namespace
 
-json region_json(const RegionFigures& f, bool with_gpu) {
-  const bool busy_known = with_gpu && !f.graphs_unseen();
+json region_json(const RegionFigures& f, bool with_gpu, bool whole_graphs) {
+  const bool busy_known = with_gpu && !f.graphs_unseen() && !(whole_graphs && f.graph_launches > 0);
   const auto gpu = [&](json value) { return with_gpu ? std::move(value) : json(); };
   const auto busy = [&](json value) { return busy_known ? std::move(value) : json(); };
   return {{"wall_seconds", seconds(f.wall)},
@@ -125,6 +146,12 @@ json region_json(const RegionFigures& f, bool with_gpu) {
           {"top_kernels", gpu(kernels_json(f))}};
 }
 
+json seconds_json(const std::vector<int64_t>& ns) {
+  json list = json::array();
+  for (const int64_t value : ns) list.push_back(seconds(value));
+  return list;
+}
+
 std::vector<std::string> ordered_regions(const json& regions) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
@@ -144,9 +171,10 @@ std::vector<std::string> ordered_regions(const json& regions) {
 
 void print_profile(const std::vector<json>& records) {
   bool with_gpu = false;
+  const double excess = kernel_excess(records);
   for (const json& record : records) {
     if (record.value("kind", "") == "profile") {
-      print_case(record);
+      print_case(record, excess);
       with_gpu = with_gpu || record["gpu_figures"] == "cupti";
     } else if (record.value("kind", "") == "failure") {
       fmt::print("\n{} FAILED: {}: {}\n", printable(record["case"].get<std::string>()),
@@ -156,12 +184,13 @@ void print_profile(const std::vector<json>& records) {
   }
   if (!with_gpu) return;
   fmt::print(
-      "\nbusy: a kernel runs; idle: none does; starved: no copy either, and no graph is under "
-      "way;\n"
-      "launch: idle as 1 - mean kernel time / mean interval between launches (no graphs).\n"
-      "Collecting slows down every launch: compare wall times with those of `rtfx run`.\n"
-      "It pulls the kernels of a CUDA graph apart; --graph-trace graph leaves graphs as they "
-      "run.\n");
+      "\nms: without the collector. busy: the time in which a kernel runs, by the collector's\n"
+      "clock for each kernel, / ms; the rest of the time none does. [95 % interval of the spread\n"
+      "over laps, its lower end further down by {:.2f} us for each kernel, by which the collector\n"
+      "makes one longer at least.] collected ms: with the collector, which slows down every "
+      "launch\n"
+      "and pulls the kernels of a CUDA graph apart; the counts are of these laps.\n",
+      1e6 * excess);
 }
 
 }  // namespace rtfx

@@ -10,8 +10,12 @@
 namespace rtfx {
 
 /// Figures of a region as JSON; those of the GPU are null without `with_gpu`, and the busy ones
-/// also where a graph's kernels are unknown. Never NaN.
-nlohmann::json region_json(const RegionFigures& figures, bool with_gpu);
+/// also where a graph's kernels are unknown: none is on record, or (`whole_graphs`) each run of a
+/// graph is, as one. Never NaN.
+nlohmann::json region_json(const RegionFigures& figures, bool with_gpu, bool whole_graphs = false);
+
+/// A list of seconds.
+nlohmann::json seconds_json(const std::vector<int64_t>& nanoseconds);
 
 /// Names of the regions of a record in the order in which data pass through them, phases behind
 /// their region.

@@ -52,7 +52,7 @@ void TraceFile::add_metadata(const std::string& what, int64_t track, const std::
 }
 
 void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>& ranges,
-                         const Activity& activity) {
+                         const Activity& activity, int64_t until) {
   ++process_;
   if (process_ == 1 && !ranges.empty()) origin_ = ranges.front().time.begin;
   const Numbers threads(activity.calls, [](const CallRun& run) { return run.thread; });
@@ -83,6 +83,7 @@ void TraceFile::add_case(const std::string& name, const std::vector<LoggedRange>
   all.reserve(ranges.size() + events.size());
   for (const LoggedRange& range : ranges) all.push_back({range.time, kRegionTrack, &range.name});
   all.insert(all.end(), events.begin(), events.end());
+  std::erase_if(all, [&](const Event& event) { return event.time.begin >= until; });
   const auto kept = std::min<size_t>(all.size(), static_cast<size_t>(budget_));
   left_out_ += static_cast<int64_t>(all.size() - kept);
   written_ += static_cast<int64_t>(kept);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,10 @@ class TraceFile {
   TraceFile(int64_t limit, size_t cases);
 
   /// A process of the case's name with the tracks regions, calls of each thread, kernels and copies
-  /// of each stream. Over the limit, what begins late is left out, regions last of all.
+  /// of each stream, as far as they begin before `until`. Over the limit, what begins late is left
+  /// out, regions last of all.
   void add_case(const std::string& name, const std::vector<LoggedRange>& ranges,
-                const Activity& activity);
+                const Activity& activity, int64_t until = std::numeric_limits<int64_t>::max());
 
   /// Throws UserError where the file cannot be written.
   void write(const std::filesystem::path& path) const;

@@ -11,7 +11,7 @@ namespace rtfx {
 /// gbench: Google Benchmark's JSON, one entry per round; for its compare.py, Conbench and others.
 /// bmf: Bencher Metric Format, one object per case, with intervals.
 /// github-action: a list for github-action-benchmark's customBiggerIsBetter, or, with
-///   `smaller_is_better`, for customSmallerIsBetter; gated metrics only.
+///   `smaller_is_better`, for customSmallerIsBetter; the metrics of tables only.
 /// csv: every figure of every case. markdown, latex: a table; what is the same in all rows stands
 ///   below it (markdown) or in a comment (latex).
 /// open-asr-leaderboard: a folder of files (open_asr_leaderboard.h).

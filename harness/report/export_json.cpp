@@ -22,7 +22,7 @@ std::string with(std::string key, char separator) {
 std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
 
 /// Who measured: the standard keys, then strings.
-ordered gbench_context(const json& provenance) {
+ordered gbench_context(const json& provenance, const std::string& marks) {
   const json device = provenance.value("device", json::object());
   const json build = provenance.value("rtfx", json::object());
   return {{"date", provenance.value("started", "")},
@@ -37,7 +37,8 @@ ordered gbench_context(const json& provenance) {
           {"json_schema_version", 1},
           {"rtfx_version", build.value("version", "")},
           {"rtfx_revision", build.value("revision", "")},
-          {"rtfx_config_hash", provenance.value("config_hash", "")}};
+          {"rtfx_config_hash", provenance.value("config_hash", "")},
+          {"rtfx_marks", marks}};
 }
 
 ordered gbench_entry(const std::string& name) {
@@ -59,6 +60,8 @@ ordered gbench_round(const CaseResult& c, size_t index) {
   entry["time_unit"] = "ms";
   if (!c.summary.marks().empty())
     entry["label"] = fmt::format("{}", fmt::join(c.summary.marks(), " "));
+  if (const json reasons = round.value("suspect", json::array()); !reasons.empty())
+    entry["suspect"] = fmt::format("{}", fmt::join(reasons.get<std::vector<std::string>>(), " "));
   for (const Metric& metric : metrics()) {
     const auto values = metric_values(metric, {round});
     if (values.empty()) continue;
@@ -76,13 +79,18 @@ std::string origin(const CaseResult& c) {
                                  build.value("version", "?"), build.value("revision", "?"),
                                  c.rounds.size(), c.summary.grade.empty() ? "-" : c.summary.grade);
   for (const std::string& mark : c.summary.marks()) text += "\n" + mark;
+  for (const auto& [mark, meaning] : meanings_of_marks({c.summary}))
+    text += "\n" + mark + ": " + meaning;
   return text;
 }
 
 }  // namespace
 
 std::string export_gbench(const ResultSet& results) {
-  ordered document = {{"context", gbench_context(results.provenance)},
+  std::string marks;
+  for (const auto& [mark, meaning] : meanings_of(results))
+    marks += (marks.empty() ? "" : "; ") + mark + ": " + meaning;
+  ordered document = {{"context", gbench_context(results.provenance, marks)},
                       {"benchmarks", ordered::array()}};
   for (const CaseResult& c : results.cases) {
     if (c.summary.failure) {
@@ -111,6 +119,11 @@ std::string export_bmf(const ResultSet& results) {
       }
       measures[with(metric.key, '-')] = std::move(entry);
     }
+    // Their names say it: the format holds numbers alone.
+    if (const auto share = c.summary.suspect_share(); share && !measures.empty())
+      measures["suspect-round-share"] = {{"value", *share}};
+    if (const auto share = c.summary.gaps(); share && !measures.empty())
+      measures["gap-share"] = {{"value", *share}};
     if (!measures.empty()) document[c.name()] = std::move(measures);
   }
   return dump(document);
@@ -121,7 +134,7 @@ std::string export_github_action(const ResultSet& results, bool smaller_is_bette
   ordered document = ordered::array();
   for (const CaseResult& c : results.cases) {
     for (const Metric& metric : metrics()) {
-      if (!metric.tolerance || metric.direction != direction) continue;
+      if (!metric.in_tables || metric.direction != direction) continue;
       const auto values = metric_values(metric, c.rounds);
       if (values.empty()) continue;
       const bool share = *metric.unit == '\0';

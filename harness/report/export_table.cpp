@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/printable.h"
@@ -29,6 +30,14 @@ std::string batch_text(const CaseResult& c) {
 
 std::string marks_text(const CaseResult& c) {
   return fmt::format("{}", fmt::join(c.summary.marks(), " "));
+}
+
+/// "cpu_wait 3 sw_power_cap 1": reasons of suspect rounds, and how many have them.
+std::string reasons_text(const CaseResult& c) {
+  std::string text;
+  for (const auto& [reason, rounds] : c.summary.suspect_reasons())
+    text += fmt::format("{}{} {}", text.empty() ? "" : " ", reason, rounds);
+  return text;
 }
 
 /// "exact", "tie ~ NOISY".
@@ -69,11 +78,23 @@ std::string rounded(const Metric& metric, const std::vector<double>& values) {
   return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
 }
 
-/// The table that people read: gated metrics, rounded.
-Table readable(const ResultSet& results) {
-  Table table = identity_table();
+/// The metrics of the table that people read, where any case has them or the gate wants them.
+std::vector<Metric> columns_of(const ResultSet& results) {
+  std::vector<Metric> columns;
   for (const Metric& metric : metrics()) {
-    if (!metric.tolerance) continue;
+    const bool known = std::ranges::any_of(results.cases, [&](const CaseResult& c) {
+      return !metric_values(metric, c.rounds).empty();
+    });
+    if (metric.in_tables && (known || metric.tolerance)) columns.push_back(metric);
+  }
+  return columns;
+}
+
+/// The table that people read, rounded.
+Table readable(const ResultSet& results) {
+  const std::vector<Metric> columns = columns_of(results);
+  Table table = identity_table();
+  for (const Metric& metric : columns) {
     table.head.push_back(*metric.unit == '\0' ? fmt::format("{} %", metric.key) : metric.key);
     table.is_number.push_back(true);
   }
@@ -81,9 +102,8 @@ Table readable(const ResultSet& results) {
   table.is_number.push_back(false);
   for (const CaseResult& c : results.cases) {
     Row row = identity(c);
-    for (const Metric& metric : metrics()) {
-      if (metric.tolerance) row.push_back(rounded(metric, metric_values(metric, c.rounds)));
-    }
+    for (const Metric& metric : columns)
+      row.push_back(rounded(metric, metric_values(metric, c.rounds)));
     row.push_back(judgement(c));
     table.rows.push_back(std::move(row));
   }
@@ -118,6 +138,12 @@ std::string caption(const ResultSet& results, const std::string& constants) {
     text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
     break;
   }
+  for (const Metric& metric : columns_of(results)) {
+    if (!metric.tolerance)
+      text += fmt::format(" {} ({}): {}.", metric.key, metric.unit, metric.meaning);
+  }
+  for (const auto& [mark, meaning] : meanings_of(results))
+    text += " " + mark + ": " + meaning + ".";
   return text +
          fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
 }
@@ -134,7 +160,9 @@ Row escaped(const Row& row, const Escape& escape) {
 std::string export_csv(const ResultSet& results) {
   Row head = identity_table().head;
   head.insert(head.begin(), "case");
-  for (const char* name : {"rounds", "grade", "marks", "failure"}) head.emplace_back(name);
+  for (const char* name :
+       {"rounds", "grade", "marks", "suspect.share", "suspect.reasons", "gaps.share", "failure"})
+    head.emplace_back(name);
   for (const Metric& metric : metrics()) {
     for (const char* part : {"", ".sd", ".low", ".high"})
       head.push_back(metric.key + std::string(part));
@@ -146,6 +174,10 @@ std::string export_csv(const ResultSet& results) {
     row.push_back(std::to_string(c.rounds.size()));
     row.push_back(c.summary.grade_text());
     row.push_back(marks_text(c));
+    const auto suspect = c.summary.suspect_share(), gaps = c.summary.gaps();
+    row.push_back(suspect ? number(*suspect) : "");
+    row.push_back(reasons_text(c));
+    row.push_back(gaps ? number(*gaps) : "");
     row.push_back(c.summary.failure.value_or(""));
     row = escaped(row, csv_text);
     for (const Metric& metric : metrics()) {

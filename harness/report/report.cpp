@@ -19,6 +19,7 @@ constexpr size_t kMostUtterances = 5;  // whose words are shown for each case
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
   print_table(read_journal(run.journal));
+  if (options.costs) print_costs(read_journal(run.journal));
   if (options.table_only) return;
   run.require_cases();
   const json facts = {

@@ -13,6 +13,7 @@ struct ReportOptions {
   std::filesystem::path output;    // empty: report.html beside the journal, or NAME.html for
                                    // NAME.jsonl
   bool table_only = false;
+  bool costs = false;  // print time of a batch, memory and energy too
 };
 
 /// Throws UserError, also for a journal of `rtfx profile`.

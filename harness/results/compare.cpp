@@ -68,7 +68,8 @@ void print_case(const Sides& sides, const ResultSet& a, const CaseResult& x, con
       continue;
     }
     const double difference = summarize(right).mean - summarize(left).mean;
-    std::string change = fmt::format("{:+.2f} points", 100 * difference);
+    std::string change = is_share(metric) ? fmt::format("{:+.2f} points", 100 * difference)
+                                          : fmt::format("{:+.2f} {}", difference, metric.unit);
     if (std::string(metric.key) == "wer") {
       if (const auto interval = wer_difference(a, x, b, y)) change = points(*interval);
     }

@@ -77,6 +77,11 @@ std::string incomparable(const CaseResult& a, const CaseResult& b) {
   for (const char* key : {"dataset", "batch"}) {
     if (a.summary.last.at(key) != b.summary.last.at(key)) return fmt::format("other {}", key);
   }
+  const auto padding = [](const CaseResult& c) {
+    return c.rounds.front().at("regions").contains("pad");
+  };
+  if (padding(a) != padding(b))
+    return "only one of both counts padding as time: measure the baseline again";
   return "";
 }
 

@@ -18,7 +18,8 @@ json value_of(const std::string& key, const json& round) {
   if (key == "wer") return round.at("wer").at("wer");
   if (key == "boosted.recall") return round.value("/boosted/recall"_json_pointer, json());
   if (key == "boosted.precision") return round.value("/boosted/precision"_json_pointer, json());
-  if (key != "exact.rate") return round.at("metrics").at(key);
+  if (key.starts_with("rtfx.") || key.starts_with("share.")) return round.at("metrics").at(key);
+  if (key != "exact.rate") return round.at("metrics").value(key, json());
   const json& exactness = round.at("exactness");
   if (!exactness.is_object() || exactness.at("grades").empty()) return nullptr;
   int64_t exact = 0, all = 0;
@@ -33,18 +34,30 @@ json value_of(const std::string& key, const json& round) {
 
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> all = {
-      {"rtfx.total", "x", "seconds of audio per second from samples to text", 1, kRatio, 0.02},
+      {"rtfx.total", "x", "seconds of audio per second from samples to text", 1, kRatio, 0.02,
+       true},
       {"rtfx.encode_decode", "x", "the same for encoder, decoder and the copy to the host", 1,
        kRatio, std::nullopt},
-      {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.03},
+      {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.03, true},
       {"share.decode", "", "time of the decoder / total time", 0, kDifference, std::nullopt},
-      {"wer", "", "word errors / reference words of the whole set", -1, kDifference, 0.001},
+      {"wer", "", "word errors / reference words of the whole set", -1, kDifference, 0.001, true},
       {"boosted.recall", "", "share of the boosted words' occurrences that are recognised", 1,
        kDifference, std::nullopt},
       {"boosted.precision", "", "share of the boosted words in the results that were said", 1,
        kDifference, std::nullopt},
       {"exact.rate", "", "share of utterances graded bitwise or exact against the baseline", 1,
        kDifference, std::nullopt},
+      {"batch_ms.p50", "ms", "time of a batch from samples to text, the median of a round", -1,
+       kRatio, std::nullopt, true},
+      {"batch_ms.p95", "ms", "the same, its 95th percentile", -1, kRatio, std::nullopt, true},
+      {"batch_ms.p99", "ms", "the same, its 99th percentile", -1, kRatio, std::nullopt, true},
+      {"memory.kept_mib", "MiB", "GPU memory that the decoder keeps", -1, kDifference, std::nullopt,
+       true},
+      {"memory.peak_mib", "MiB", "the most that it holds while it decodes", -1, kDifference,
+       std::nullopt, true},
+      {"energy.joules_per_hour", "J",
+       "energy of the GPU for an hour of audio, from samples to text, the decoder alone on it", -1,
+       kRatio, std::nullopt, true},
   };
   return all;
 }

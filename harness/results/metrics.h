@@ -14,12 +14,14 @@ struct Metric {
   enum class Change { ratio, difference };
 
   const char* key;
-  const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1
+  const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1;
+                                    // "ms", "MiB", "J"
   const char* meaning;              // one line
   int direction;                    // 1: bigger is better, -1: smaller is better, 0: neither
   Change change;                    // how two values of it are compared
   std::optional<double> tolerance;  // by how much the gate lets it get worse, as a share (ratio) or
                                     // in its unit (difference); none: shown, never gated
+  bool in_tables = false;           // a column of tables that people read, where a case has it
 };
 
 const std::vector<Metric>& metrics();

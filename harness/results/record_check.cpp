@@ -165,6 +165,15 @@ const std::vector<Field>& run_fields() {
     for (const char* key : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
       list.push_back({fmt::format("metrics/{}", key), kPositive | kNull});
     list.push_back({"metrics/share.decode", kNumber | kNull});
+    // Earlier releases have none of these.
+    for (const char* key :
+         {"batch_ms.p50", "batch_ms.p95", "batch_ms.p99", "energy.joules_per_hour"})
+      list.push_back({fmt::format("metrics/{}", key), kPositive | kNull, false});
+    for (const char* key : {"memory.kept_mib", "memory.peak_mib"})
+      list.push_back({fmt::format("metrics/{}", key), kNotNegative | kNull, false});
+    list.push_back({"wall_seconds", kNotNegative, false});
+    list.push_back({"gap_seconds", kNumber, false});
+    list.push_back({"suspect/*", kText, false});
     return list;
   }();
   return fields;

@@ -104,6 +104,12 @@ ResultSet read_results(const std::filesystem::path& path) {
   return results;
 }
 
+Meanings meanings_of(const ResultSet& results) {
+  std::vector<CaseSummary> summaries;
+  for (const CaseResult& result : results.cases) summaries.push_back(result.summary);
+  return meanings_of_marks(summaries);
+}
+
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result) {
   const std::filesystem::path file =
@@ -132,7 +138,8 @@ std::optional<double> measured_noise_floor(const ResultSet& results, const std::
       for (const json& x : original.rounds) {
         for (const json& y : control.rounds) {
           if (round_of(x) != round_of(y)) continue;
-          const json &left = x.at("metrics").at(metric), &right = y.at("metrics").at(metric);
+          const json left = x.at("metrics").value(metric, json());
+          const json right = y.at("metrics").value(metric, json());
           if (!left.is_number() || !right.is_number()) continue;
           a.push_back(left);
           b.push_back(right);

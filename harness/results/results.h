@@ -51,6 +51,9 @@ std::filesystem::path journal_of(const std::filesystem::path& path);
 /// Of a path as journal_of() takes it. Throws UserError.
 ResultSet read_results(const std::filesystem::path& path);
 
+/// Of the marks that its cases have (summaries.h).
+Meanings meanings_of(const ResultSet& results);
+
 struct UtteranceText {
   std::string id, text;
   std::optional<std::string> reference;

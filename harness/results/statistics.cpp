@@ -73,6 +73,15 @@ Summary summarize(const std::vector<double>& values) {
   return s;
 }
 
+std::optional<double> percentile(std::vector<double> values, double share) {
+  const auto n = static_cast<double>(values.size());
+  const double above = n * (1 - share) + 1e-9;
+  if (values.empty() || (share > 0.5 && above < 1)) return std::nullopt;
+  const auto rank = static_cast<size_t>(std::max(1.0, std::ceil(share * n - 1e-9)));
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(rank - 1));
+  return values[rank - 1];
+}
+
 double Interval::relative_half_width() const { return (high - low) / 2 / std::abs(estimate); }
 
 double student_t95(int64_t df) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "harness/scoring/wer.h"
@@ -19,6 +20,10 @@ struct Summary {
 
 /// `values` must not be empty.
 Summary summarize(const std::vector<double>& values);
+
+/// The least of the values that at least `share` of all do not exceed (nearest rank). None where
+/// there are too few values to tell: the 95th percentile wants 20, the 99th 100, the median one.
+std::optional<double> percentile(std::vector<double> values, double share);
 
 /// An estimate and its 95 % interval. Both ends are infinite where the data say nothing of their
 /// spread (a single round).

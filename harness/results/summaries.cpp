@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMostGaps = 0.02;  // of the wall time, without a mark
+
 std::string grade_in(const json& round) {
   const json exactness = round.value("exactness", json());
   return exactness.is_object() ? exactness.at("grade").get<std::string>() : "";
@@ -142,7 +144,8 @@ json case_json(const CaseSummary& summary) {
 bool is_shown(const json& record, std::string_view metric) {
   static const json::json_pointer head("/decoder/head");
   return record.value(head, json()) != "none" || metric == "rtfx.total" ||
-         metric == "rtfx.encode_decode";
+         metric == "rtfx.encode_decode" || metric.starts_with("batch_ms.") ||
+         metric.starts_with("energy.");
 }
 
 std::vector<double> CaseSummary::values(const std::string& metric) const {
@@ -166,6 +169,32 @@ json CaseSummary::word_errors() const {
   return known && errors.value("wer", json()).is_number() ? errors : json();
 }
 
+std::optional<double> CaseSummary::gaps() const {
+  double wall = 0, gap = 0;
+  for (const json& round : rounds) {
+    if (!round.contains("wall_seconds")) return std::nullopt;
+    wall += round["wall_seconds"].get<double>();
+    gap += round["wall_seconds"].get<double>() - round.at("total_seconds").get<double>();
+  }
+  return wall > 0 ? std::optional(gap / wall) : std::nullopt;
+}
+
+std::map<std::string, int64_t> CaseSummary::suspect_reasons() const {
+  std::map<std::string, int64_t> reasons;
+  for (const json& round : rounds) {
+    for (const json& reason : round.value("suspect", json::array()))
+      ++reasons[reason.is_string() ? reason.get<std::string>() : reason.dump()];
+  }
+  return reasons;
+}
+
+std::optional<double> CaseSummary::suspect_share() const {
+  const auto known = [](const json& round) { return round.contains("suspect"); };
+  if (rounds.empty() || !std::ranges::all_of(rounds, known)) return std::nullopt;
+  const auto suspect = std::ranges::count_if(rounds, [](auto& r) { return !r["suspect"].empty(); });
+  return static_cast<double>(suspect) / static_cast<double>(rounds.size());
+}
+
 std::vector<std::string> CaseSummary::marks() const {
   std::vector<std::string> list;
   if (!deterministic) list.emplace_back("NONDETERMINISTIC");
@@ -177,7 +206,45 @@ std::vector<std::string> CaseSummary::marks() const {
   }
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
+  if (gaps().value_or(0) > kMostGaps) list.push_back(fmt::format("gaps {:.1f} %", 100 * *gaps()));
   return list;
+}
+
+Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
+  static const Meanings all = {
+      {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
+      {"NOISY", "the rounds differ by more than protocol.cv_max: measure again"},
+      {"OVERLOADED", "the queue of the streams grew all the time"},
+      {"suspect", "rounds, of all, that the machine disturbed"},
+      {"gaps", "share of the batches' wall time that no region, and so no figure, counts"}};
+  static const std::map<std::string, std::string> why = {
+      {"cpu_wait", "threads waited for a CPU for over 10 % of the round"},
+      {"sm_clock", "the GPU's mean clock was below 75 % of its maximum"},
+      {"sw_power_cap", "its power limit held its clocks down"},
+      {"hw_slowdown", "heat or power halved its clocks"},
+      {"sw_thermal", "heat held its clocks down"},
+      {"hw_thermal", "heat halved its clocks"},
+      {"hw_power_brake", "the power supply halved its clocks"}};
+  Meanings meanings;
+  for (const auto& [mark, meaning] : all) {
+    const bool used = std::ranges::any_of(cases, [&](const CaseSummary& c) {
+      return std::ranges::any_of(c.marks(), [&](const auto& m) { return m.starts_with(mark); });
+    });
+    if (used) meanings.emplace_back(mark, meaning);
+    if (!used || mark != "suspect") continue;
+    std::set<std::string> reasons;
+    for (const CaseSummary& c : cases) {
+      for (const auto& [reason, rounds] : c.suspect_reasons()) reasons.insert(reason);
+    }
+    std::string text;
+    for (const std::string& reason : reasons) {
+      const auto known = why.find(reason);
+      text += (text.empty() ? "" : "; ") + reason;
+      if (known != why.end()) text += ": " + known->second;
+    }
+    meanings.back().second += " (" + text + ")";
+  }
+  return meanings;
 }
 
 std::string CaseSummary::grade_text() const {
@@ -218,8 +285,12 @@ json summaries_json(const std::vector<json>& records) {
   for (const json& record : records) {
     if (record.value("kind", "") == "provenance") all["provenances"].push_back(record);
   }
-  for (const CaseSummary& summary : summarize_all(records))
+  const std::vector<CaseSummary> summaries = summarize_all(records);
+  for (const CaseSummary& summary : summaries)
     all[is_stream(summary) ? "streams" : "cases"].push_back(case_json(summary));
+  all["mark_meanings"] = json::object();
+  for (const auto& [mark, meaning] : meanings_of_marks(summaries))
+    all["mark_meanings"][mark] = meaning;
   return all;
 }
 

@@ -7,10 +7,12 @@
 // word, the case has no rounds and no grade.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/results/statistics.h"
@@ -38,8 +40,15 @@ struct CaseSummary {
   /// Substitutions, deletions, insertions and the rate of the last round; null where there is no
   /// reference, or nothing that may be shown.
   nlohmann::json word_errors() const;
+  /// The share of the batches' wall time that lies in no region, and so in no figure; none in
+  /// journals that lack it.
+  std::optional<double> gaps() const;
+  /// The share of the rounds that the machine disturbed; none in journals that lack it.
+  std::optional<double> suspect_share() const;
+  /// Why, and in how many rounds: {"cpu_wait": 3}.
+  std::map<std::string, int64_t> suspect_reasons() const;
   /// What must be read with the figures: "NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/3"
-  /// (rounds that the machine disturbed, of all).
+  /// (rounds that the machine disturbed, of all), "gaps 3.1 %" (over 2 %).
   std::vector<std::string> marks() const;
   /// "exact", "tie ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.
@@ -50,11 +59,15 @@ struct CaseSummary {
 /// records of a profile.
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
+/// A sentence for each kind of mark that these cases have: {"suspect", "rounds, of all, that ..."}.
+using Meanings = std::vector<std::pair<std::string, std::string>>;
+Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);
+
 /// Record of kind "summary".
 nlohmann::json summary_record(const CaseSummary& summary);
 
 /// What `rtfx summary` prints and the scripts in plots/ read:
-///   {"provenances": [...], "cases": [...], "streams": [...]}
+///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."}}
 /// A case is {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
 /// "worst_round" (the index of the first round with the grade), "deterministic", "noisy", "marks",
 /// "metrics": {name: {"mean", "sd"}} of those that may be shown, "regions": {name: mean seconds on

@@ -126,21 +126,32 @@ void print_row(const CaseSummary& c, const Widths& widths, bool colours) {
              c.failure ? "" : further_figures(c.last));
 }
 
-/// A line for each kind of mark that there is.
 std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
-  static const std::vector<std::pair<std::string, std::string>> meanings = {
-      {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
-      {"NOISY", "the rounds differ by more than protocol.cv_max: measure again"},
-      {"suspect",
-       "rounds, of all, in which the machine was throttled or a thread waited for a CPU"}};
   std::string text;
-  for (const auto& [mark, meaning] : meanings) {
-    const bool used = std::ranges::any_of(cases, [&](const CaseSummary& c) {
-      return std::ranges::any_of(c.marks(), [&](const auto& m) { return m.starts_with(mark); });
-    });
-    if (used) text += fmt::format("{}: {}.\n", mark, meaning);
-  }
+  for (const auto& [mark, meaning] : meanings_of_marks(cases))
+    text += fmt::format("{}: {}.\n", mark, printable(meaning));
   return text;
+}
+
+std::string mean_figure(const CaseSummary& c, const char* metric) {
+  const std::vector<double> values = c.values(metric);
+  return values.empty() ? "-" : fmt::format("{:.1f}", summarize(values).mean);
+}
+
+const std::vector<std::pair<const char*, const char*>>& costs() {
+  static const std::vector<std::pair<const char*, const char*>> columns = {
+      {"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
+      {"p99 ms", "batch_ms.p99"},      {"kept MiB", "memory.kept_mib"},
+      {"peak MiB", "memory.peak_mib"}, {"J/h", "energy.joules_per_hour"}};
+  return columns;
+}
+
+Row cost_row(const CaseSummary& c) {
+  Row row = row_of(c);
+  row.resize(3);
+  for (const auto& [head, metric] : costs()) row.push_back(mean_figure(c, metric));
+  row.emplace_back();
+  return row;
 }
 
 void print_details(const std::vector<CaseSummary>& cases) {
@@ -205,6 +216,31 @@ void print_table(const std::vector<json>& records) {
         "boosted words in the results that were said there.\n");
   }
   print_details(cases);
+}
+
+void print_costs(const std::vector<json>& records) {
+  const std::vector<CaseSummary> cases = summarize_cases(records);
+  if (cases.empty()) return;
+  Row heads = {head().begin(), head().begin() + 3};
+  for (const auto& [name, metric] : costs()) heads.emplace_back(name);
+  heads.emplace_back();
+  Widths widths(heads.size());
+  widen(widths, heads);
+  for (const CaseSummary& c : cases) widen(widths, cost_row(c));
+  std::string group;
+  for (const CaseSummary& c : cases) {
+    if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), line_of(heads, widths, ""));
+    group = group_of(c);
+    fmt::print("{}\n", line_of(cost_row(c), widths, ""));
+  }
+  fmt::print(
+      "\np50, p95, p99: time of a batch from samples to text, means over rounds of its "
+      "percentiles;\n"
+      "p95 wants 20 batches in a round, p99 100. kept, peak: GPU memory of the decoder between\n"
+      "batches and at most while it decodes, without model and encoder. J/h: energy of the GPU "
+      "for\n"
+      "an hour of audio from samples to text, this decoder alone on it "
+      "(protocol.energy_seconds).\n");
 }
 
 }  // namespace rtfx

@@ -10,6 +10,7 @@
 #include "algorithms/shared/transducer/margin.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
+#include "harness/machine/device_memory.h"
 #include "harness/machine/interrupt.h"
 #include "harness/run/encoder_memory_check.h"
 
@@ -137,9 +138,10 @@ void CaseGroupRunner::prepare() {
     if (arm.failed) continue;
     enter(&arm, "prepare");
     try {
-      const AllocationWatch watch(device_);
+      const int64_t before = kept_memory(device_);
       arm.decoder->prepare(model_, limits);
-      arm.prepared_bytes = watch.held();
+      const int64_t kept = kept_memory(device_) - before;
+      if (kept >= 0) arm.kept_bytes = kept;
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
     } catch (...) {
       fail_stage(describe_failure());
@@ -182,17 +184,51 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
   return results;
 }
 
+std::optional<EnergyUse> CaseGroupRunner::energy(Arm& arm, double seconds,
+                                                 const EnergyCounter& counter) {
+  if (arm.failed || model_->stand_in) return std::nullopt;
+  EnergyUse use;
+  EnergyMeter meter(counter);
+  const auto begin = Clock::now();
+  while (use.seconds < seconds) {
+    for (const auto& batch : batches_) {
+      check_interrupt();
+      enter(&arm, "energy");
+      try {
+        RegionTimes times;
+        const EncodedBatch encoded =
+            encode_batch(*model_, *encoder_, clips_of(batch), clock_, times);
+        decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
+      } catch (...) {
+        fail_stage(describe_failure());
+      }
+      leave();
+      if (arm.failed) return std::nullopt;
+      for (const size_t i : batch) use.audio_seconds += dataset_.seconds[i];
+    }
+    ++use.passes;
+    use.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  const auto power = meter.end();
+  if (!power) return std::nullopt;
+  use.power = *power;
+  return use;
+}
+
+Clips CaseGroupRunner::clips_of(const std::vector<size_t>& utterances) const {
+  Clips clips;
+  for (const size_t i : utterances) clips.push_back(&dataset_.audio[i]);
+  return clips;
+}
+
 void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
                                 const std::vector<size_t>& order,
                                 std::vector<RoundResult>& results) {
   const auto alive = [](const Arm& arm) { return !arm.failed; };
   if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
-  Clips clips;
+  const Clips clips = clips_of(utterances);
   double audio_seconds = 0;
-  for (const size_t i : utterances) {
-    clips.push_back(&dataset_.audio[i]);
-    audio_seconds += dataset_.seconds[i];
-  }
+  for (const size_t i : utterances) audio_seconds += dataset_.seconds[i];
   RegionTimes shared;
   EncodedBatch batch;
   enter(nullptr, "encoder");
@@ -209,10 +245,10 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     RegionTimes times = shared;
     enter(&arm, "decode");
     try {
-      const AllocationWatch watch(device_);
+      const PeakMemory peak(device_);
       Decoded decoded =
           decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
-      result.decode_bytes = std::max(result.decode_bytes, watch.peak());
+      result.decode_bytes = std::max(result.decode_bytes, peak.bytes());
       result.times += times;
       result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
       for (size_t i = 0; i < utterances.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/config/plan.h"
+#include "harness/machine/energy.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/machine/watchdog.h"
 #include "harness/run/pipeline.h"
@@ -24,8 +25,9 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  BoostedWords boosted;        // of the prepared decoder
-  int64_t prepared_bytes = 0;  // of the device, that prepare() took and kept
+  BoostedWords boosted;               // of the prepared decoder
+  std::optional<int64_t> kept_bytes;  // of the device, that prepare() took and kept; none where
+                                      // something else gave memory back meanwhile
   std::string result_key;
   std::string first_hash;  // of its first measured round
   double seconds = 0;      // that it has taken, what all decoders of the group wait for included
@@ -51,6 +53,15 @@ struct RoundResult {
   bool audited = false;
 };
 
+/// What passes of one decoder alone took of the GPU, from samples to text.
+struct EnergyUse {
+  MeanPower power;
+  double seconds = 0, audio_seconds = 0;  // of all passes
+  int64_t passes = 0;
+
+  double joules_per_audio_hour() const { return 3600 * power.watts * seconds / audio_seconds; }
+};
+
 class CaseGroupRunner {
  public:
   /// Called for a decoder that fails: its arm, the stage, the message. The decoder takes no further
@@ -74,6 +85,13 @@ class CaseGroupRunner {
   /// Interrupted between batches.
   std::vector<RoundResult> round(int64_t number);
 
+  /// Whole passes over the dataset by one arm alone, nothing compared, until they have taken
+  /// `seconds`: what shares encoder passes in a round cannot be told apart by a counter that goes
+  /// on every 20 to 100 ms. None where the counter cannot be read or the time was too short
+  /// (mean_power()), where the arm fails, and for a model timed without its checkpoint, whose
+  /// stand-in would be counted. Throws Interrupted between batches.
+  std::optional<EnergyUse> energy(Arm& arm, double seconds, const EnergyCounter& counter);
+
   /// For another process, which then knows what was under way when this one ended. Without, an
   /// overdue stage ends the program (end_suddenly).
   void watch_stages(OnStage on_stage, OnOverdue on_overdue);
@@ -91,6 +109,7 @@ class CaseGroupRunner {
  private:
   /// Throws UserError where a batch cannot fit.
   void require_memory() const;
+  Clips clips_of(const std::vector<size_t>& utterances) const;
   void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                  std::vector<RoundResult>& results);
   void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,

@@ -99,6 +99,10 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   const bool gpu = on_gpu(config);
   const Speed speed = gpu ? kGpu : Speed{kThread.low * threads, kThread.high * threads};
   Estimate all;
+  double energy = 0;  // of the passes by which it is measured
+  for (const CaseGroup& group : plan) {
+    if (gpu) energy += config.protocol.energy_seconds * static_cast<double>(group.decoders.size());
+  }
   size_t unknown = 0;
   for (const CaseGroup& group : plan) {
     std::vector<double> seconds;
@@ -122,11 +126,13 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
     all.passes += static_cast<int64_t>(least);
   }
   if (const auto seconds = measured(workspace, plan)) {
-    all.low = all.high = *seconds;
+    all.low = all.high = *seconds + energy;
     all.basis =
         fmt::format("as {} measured these cases", (config.output / "journal.jsonl").string());
     return all;
   }
+  all.low += energy;
+  all.high += energy;
   all.basis = fmt::format(
       "encoders of this size at {:.3g} to {:.3g} billion operations a second ({}); each decoder as "
       "much again at most, which searches on a CPU exceed",

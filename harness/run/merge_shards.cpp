@@ -54,6 +54,30 @@ json merged_rate(const Parts& parts, const std::string& metric) {
   return audio / longest;
 }
 
+/// The most that any shard has; null where one has none.
+json greatest(const Parts& parts, const std::string& metric) {
+  json most;
+  for (const json* part : parts) {
+    const json value = part->at("metrics").value(metric, json());
+    if (!value.is_number()) return nullptr;
+    if (most.is_null() || value > most) most = value;
+  }
+  return most;
+}
+
+/// Of all audio, where every shard knows its own; else null.
+json merged_energy(const Parts& parts) {
+  double joules = 0, audio = 0;
+  for (const json* part : parts) {
+    const json rate = part->at("metrics").value("energy.joules_per_hour", json());
+    if (!rate.is_number()) return nullptr;
+    const double seconds = part->at("dataset").at("audio_seconds");
+    joules += rate.get<double>() * seconds;
+    audio += seconds;
+  }
+  return joules / audio;
+}
+
 /// `key`: "wer" or "oracle_wer"; null where a shard lacks it.
 json merged_wer(const Parts& parts, const char* key) {
   EditCounts edits;
@@ -123,7 +147,7 @@ json merged_round(const Parts& parts) {
       *std::max_element(parts.begin(), parts.end(),
                         [&](const json* a, const json* b) { return seconds(a) < seconds(b); });
   json merged = *slowest;
-  merged.erase("batches");
+  for (const char* key : {"batches", "device_memory", "energy"}) merged.erase(key);
   merged["result_key"] = joined_hash(parts, "result_key").get<std::string>().substr(0, 16);
   for (const char* key : {"hypotheses_sha256", "tokens_sha256"})
     merged[key] = joined_hash(parts, key);
@@ -132,6 +156,8 @@ json merged_round(const Parts& parts) {
       static_cast<int64_t>(sum(parts, "/dataset/utterances"_json_pointer));
   for (auto& [key, value] : merged["metrics"].items()) {
     if (key.starts_with("rtfx.")) value = merged_rate(parts, key);
+    if (key.starts_with("memory.") || key.starts_with("batch_ms.")) value = greatest(parts, key);
+    if (key.starts_with("energy.")) value = merged_energy(parts);
   }
   merged["wer"] = merged_wer(parts, "wer");
   if (merged.contains("oracle_wer")) merged["oracle_wer"] = merged_wer(parts, "oracle_wer");

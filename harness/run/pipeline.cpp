@@ -9,32 +9,45 @@
 #include "harness/machine/device.h"
 
 namespace rtfx {
+namespace {
+
+/// [clips, samples of the longest], zeros behind each clip.
+at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
+  const auto options = at::TensorOptions(at::kFloat).pinned_memory(pinned);
+  at::Tensor rows = at::empty({static_cast<int64_t>(clips.size()), longest}, options);
+  float* row = rows.mutable_data_ptr<float>();
+  for (const auto* clip : clips) {
+    std::fill(std::copy(clip->begin(), clip->end(), row), row + longest, 0.0F);
+    row += longest;
+  }
+  return rows;
+}
+
+}  // namespace
 
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
   EncodedBatch batch;
   std::vector<int64_t> samples;
-  for (const auto* clip : clips) {
-    samples.push_back(static_cast<int64_t>(clip->size()));
-    batch.lengths_host.push_back(model.config.encoded_frames(samples.back()));
-  }
-  const int64_t longest = std::max<int64_t>(1, *std::max_element(samples.begin(), samples.end()));
-  const auto pinned = at::TensorOptions(at::kFloat).pinned_memory(model.device.is_cuda());
-  at::Tensor padded = at::zeros({static_cast<int64_t>(clips.size()), longest}, pinned);
-  for (size_t i = 0; i < clips.size(); ++i) {
-    std::copy(clips[i]->begin(), clips[i]->end(),
-              padded.mutable_data_ptr<float>() + static_cast<int64_t>(i) * longest);
-  }
-
-  at::Tensor audio, lengths;
-  clock.measure(Region::h2d, times, [&] {
-    audio = padded.to(model.device, at::kFloat, /*non_blocking=*/true);
-    lengths = at::tensor(samples, at::kLong).to(model.device);
-  });
+  at::Tensor host, audio, lengths;
   Features features;
-  clock.measure(Region::features, times, [&] { features = (*model.features)(audio, lengths); });
   Encoded encoded;
-  clock.measure(Region::encoder, times, [&] { encoded = encoder(features); });
+  {
+    const WallClock wall(times);
+    clock.measure(Region::pad, times, [&] {
+      for (const auto* clip : clips) samples.push_back(static_cast<int64_t>(clip->size()));
+      const int64_t longest = std::max<int64_t>(1, std::ranges::max(samples));
+      host = padded(clips, longest, model.device.is_cuda());
+    });
+    clock.measure(Region::h2d, times, [&] {
+      audio = host.to(model.device, at::kFloat, /*non_blocking=*/true);
+      lengths = at::tensor(samples, at::kLong).to(model.device);
+    });
+    clock.measure(Region::features, times, [&] { features = (*model.features)(audio, lengths); });
+    clock.measure(Region::encoder, times, [&] { encoded = encoder(features); });
+  }
+  for (const int64_t count : samples)
+    batch.lengths_host.push_back(model.config.encoded_frames(count));
   encoded = model.frames_for_decoder(encoded, audio, lengths);
   synchronize(model.device);
   batch.frames = encoded.frames;
@@ -46,6 +59,7 @@ Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const Encoded
                      const RegionClock& clock, RegionTimes& times, bool sync_debug) {
   const ResultRules rules(decoder.describe(), model.config);
   Hypotheses hypotheses;
+  const WallClock wall(times);
   clock.measure(Region::decode, times, [&] {
     const auto work = [&] { hypotheses = decoder.decode(batch); };
     sync_debug ? forbid_undeclared_syncs(work) : work();

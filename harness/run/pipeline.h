@@ -15,8 +15,8 @@ namespace rtfx {
 using Clips = std::vector<const std::vector<float>*>;
 
 /// Pads, copies to the model's device (h2d), extracts features, encodes with `encoder`, which is of
-/// `model`; adds the time of each region to `times`. The batch holds the model's
-/// frames_for_decoder(), whose own work is in no region. The device is idle on return.
+/// `model`; adds the time of each region and of all (wall) to `times`. The batch holds the model's
+/// frames_for_decoder(), whose own work is in neither. The device is idle on return.
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times);
 
@@ -26,7 +26,8 @@ struct Decoded {
   std::vector<std::string> texts;
 };
 
-/// The result is checked between the regions: a decoder that breaks its contract is a WrongResult.
+/// Adds to `times` as encode_batch() does. The result is checked between the regions, which counts
+/// as wall time: a decoder that breaks its contract is a WrongResult.
 /// `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h).
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "harness/results/journal.h"
+#include "harness/results/statistics.h"
 #include "harness/run/hypothesis_json.h"
 #include "harness/run/provenance.h"
 
@@ -19,14 +20,26 @@ json ratio(double a, double b) {
   return std::isfinite(value) ? json(value) : json();
 }
 
-json metrics(const RegionTimes& times, double audio_seconds) {
+constexpr double kMebibyte = 1 << 20;
+
+json metrics(const RoundResult& result, double audio_seconds) {
+  const RegionTimes& times = result.times;
   const double total = times.total();
   const double encode_decode =
       times.of(Region::encoder) + times.of(Region::decode) + times.of(Region::d2h);
+  std::vector<double> milliseconds;
+  for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.total_seconds);
+  const auto of_batch = [&](double share) -> json {
+    const auto value = percentile(milliseconds, share);
+    return value ? json(*value) : json();
+  };
   return {{"rtfx.total", ratio(audio_seconds, total)},
           {"rtfx.encode_decode", ratio(audio_seconds, encode_decode)},
           {"rtfx.decode", ratio(audio_seconds, times.of(Region::decode))},
-          {"share.decode", ratio(times.of(Region::decode), total)}};
+          {"share.decode", ratio(times.of(Region::decode), total)},
+          {"batch_ms.p50", of_batch(0.5)},
+          {"batch_ms.p95", of_batch(0.95)},
+          {"batch_ms.p99", of_batch(0.99)}};
 }
 
 /// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
@@ -177,7 +190,9 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["order"] = result.order;
   record["regions"] = result.times.to_json(device.is_cuda());
   record["total_seconds"] = result.times.total();
-  record["metrics"] = metrics(result.times, workspace.datasets()[group.dataset].audio_seconds);
+  record["wall_seconds"] = result.times.wall;
+  record["gap_seconds"] = result.times.wall - result.times.total();
+  record["metrics"] = metrics(result, workspace.datasets()[group.dataset].audio_seconds);
   record["wer"] = wer_field(edits, workspace.normalizer());
   const json oracle = oracle_field(workspace, group, result);
   if (!oracle.is_null()) record["oracle_wer"] = oracle;
@@ -190,10 +205,31 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["batches"] = batches_field(result.batches);
   record["counters"] = result.counters;
   if (device.is_cuda()) {
-    record["device_memory"] = {{"prepared_bytes", arm.prepared_bytes},
-                               {"decode_bytes", result.decode_bytes}};
+    const auto known = [&](int64_t more) {
+      return arm.kept_bytes ? json(*arm.kept_bytes + more) : json();
+    };
+    const auto mebibytes = [](const json& bytes) {
+      return bytes.is_null() ? json() : json(bytes.get<double>() / kMebibyte);
+    };
+    const json kept = known(0), peak = known(result.decode_bytes);
+    record["device_memory"] = {
+        {"kept_bytes", kept}, {"decode_bytes", result.decode_bytes}, {"peak_bytes", peak}};
+    record["metrics"]["memory.kept_mib"] = mebibytes(kept);
+    record["metrics"]["memory.peak_mib"] = mebibytes(peak);
   }
   return record;
+}
+
+void add_energy(json& record, const std::optional<EnergyUse>& use) {
+  record["energy"] = nullptr;
+  record["metrics"]["energy.joules_per_hour"] = nullptr;
+  if (!use) return;
+  record["energy"] = {{"watts", use->power.watts},
+                      {"updates", use->power.updates},
+                      {"seconds", use->seconds},
+                      {"passes", use->passes},
+                      {"audio_seconds", use->audio_seconds}};
+  record["metrics"]["energy.joules_per_hour"] = use->joules_per_audio_hour();
 }
 
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {

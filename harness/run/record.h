@@ -18,11 +18,15 @@ nlohmann::json failure_record(const Workspace& workspace, const CaseGroup& group
                               at::Device device, const std::string& stage,
                               const std::string& message);
 
-/// Record of kind "run", without what the machine did. `hash`: of the round's hypotheses.
+/// Record of kind "run", without what the machine did and energy. `hash`: of the round's
+/// hypotheses.
 nlohmann::json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                           const RoundResult& result, int64_t round,
                           const EditCounts* reference_edits, const EditCounts& edits,
                           const std::string& hash, at::Device device);
+
+/// Adds energy to a record: null where it is not known.
+void add_energy(nlohmann::json& record, const std::optional<EnergyUse>& use);
 
 /// The field "wer" of a record.
 nlohmann::json wer_field(const EditCounts& edits, const Normalizer& normalizer);

@@ -2,7 +2,6 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -18,6 +17,7 @@ RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
     host[i] += other.host[i];
     device[i] += other.device[i];
   }
+  wall += other.wall;
   return *this;
 }
 
@@ -29,6 +29,10 @@ nlohmann::json RegionTimes::to_json(bool with_device) const {
         {"device_seconds", with_device ? nlohmann::json(device[i]) : nlohmann::json()}};
   }
   return out;
+}
+
+WallClock::~WallClock() {
+  times_.wall += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 
 void RegionClock::measure(Region region, RegionTimes& times,

@@ -5,6 +5,7 @@
 #include <c10/core/Event.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -12,21 +13,39 @@
 
 namespace rtfx {
 
-enum class Region { h2d, features, encoder, decode, d2h, detokenize };
-constexpr size_t kRegions = 6;
-constexpr std::array<const char*, kRegions> kRegionNames = {"h2d",    "features", "encoder",
-                                                            "decode", "d2h",      "detokenize"};
+/// pad: a batch of the utterances' samples in memory that the device can read; h2d: its copy there.
+enum class Region { pad, h2d, features, encoder, decode, d2h, detokenize };
+constexpr size_t kRegions = 7;
+constexpr std::array<const char*, kRegions> kRegionNames = {"pad",    "h2d", "features",  "encoder",
+                                                            "decode", "d2h", "detokenize"};
 
 /// Seconds per region. `device`: between CUDA events around the region; stays 0 on the CPU.
 struct RegionTimes {
   std::array<double, kRegions> host{};
   std::array<double, kRegions> device{};
+  /// From before the first region to after the last, by a clock of its own (WallClock): what lies
+  /// between regions counts too.
+  double wall = 0;
 
   double& of(Region region) { return host[static_cast<size_t>(region)]; }
   double of(Region region) const { return host[static_cast<size_t>(region)]; }
   double total() const;
   RegionTimes& operator+=(const RegionTimes& other);
   nlohmann::json to_json(bool with_device) const;
+};
+
+/// Adds the time from its construction to its end to `times.wall`.
+class WallClock {
+ public:
+  explicit WallClock(RegionTimes& times)
+      : times_(times), begin_(std::chrono::steady_clock::now()) {}
+  ~WallClock();
+  WallClock(const WallClock&) = delete;
+  WallClock& operator=(const WallClock&) = delete;
+
+ private:
+  RegionTimes& times_;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 class RegionClock {

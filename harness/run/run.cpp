@@ -40,7 +40,11 @@ class Runner {
         protocol_(session.config().protocol),
         rendezvous_(rendezvous),
         task_(task),
-        sampler_(session.device()) {}
+        sampler_(session.device()) {
+    std::string problem;  // without NVML no energy; `rtfx doctor` says why
+    if (session.device().is_cuda() && protocol_.energy_seconds > 0)
+      nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
+  }
 
   void run() {
     const std::vector<CaseGroup>& plan = session_.plan();
@@ -150,7 +154,15 @@ class Runner {
     sampler_.begin();
     const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, round));
     const Conditions conditions = sampler_.end();
-    if (round >= 0) record_round(group, runner, results, round, done, conditions);
+    if (round < 0) return;
+    std::map<std::string, std::optional<EnergyUse>> energy;
+    for (Arm& arm : runner.arms()) {
+      const bool wanted = round == 0 && nvml_ != nullptr && protocol_.energy_seconds > 0;
+      if (arm.failed || !wanted || done.at(arm.result_key).contains(round)) continue;
+      energy[arm.result_key] =
+          runner.energy(arm, protocol_.energy_seconds, [this] { return nvml_->energy(); });
+    }
+    record_round(group, runner, results, round, done, conditions, energy);
   }
 
   /// Whether the arms have been measured enough, by their records so far.
@@ -182,7 +194,8 @@ class Runner {
   void record_round(const CaseGroup& group, CaseGroupRunner& runner,
                     const std::vector<RoundResult>& results, int64_t round,
                     const std::map<std::string, std::set<int64_t>>& done,
-                    const Conditions& conditions) {
+                    const Conditions& conditions,
+                    const std::map<std::string, std::optional<EnergyUse>>& energy) {
     const std::vector<std::string> ids = ids_of(workspace_, group);
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
@@ -204,6 +217,8 @@ class Runner {
       json record = run_record(workspace_, group, arm, results[a], round,
                                reference == edits.end() ? nullptr : &reference->second,
                                edits[arm.spec->id], hash, session_.device());
+      if (const auto use = energy.find(arm.result_key); use != energy.end())
+        add_energy(record, use->second);
       record["conditions"] = to_json(conditions);
       record["suspect"] = suspect_reasons(conditions);
       session_.append(std::move(record));
@@ -233,6 +248,7 @@ class Runner {
   Rendezvous* rendezvous_;
   ChildTask task_;
   ConditionSampler sampler_;
+  std::unique_ptr<const Nvml> nvml_;  // where energy is asked for
 };
 
 /// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its

@@ -46,10 +46,11 @@ def test_quickstart_configuration_on_the_cpu(rtfx, tmp_path):
     cases = cases_of(tmp_path)
     assert len(cases) == 13  # six decoders of one model, seven of the other
     for case in cases:
-        assert case["gpu_figures"] is None and case["valid"] and case["laps"] == 1
-        assert {"h2d", "features", "encoder", "decode", "d2h", "detokenize"} <= set(case["regions"])
+        assert case["gpu_figures"] is None and case["valid"] and case["laps"] == 3
+        assert {"pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"} <= set(case["regions"])
         for region in case["regions"].values():
-            assert region.pop("wall_seconds") >= 0
+            wall = region.pop("wall_seconds")
+            assert sum(region.pop("lap_seconds")) == pytest.approx(wall)
             assert region and all(value is None for value in region.values())
 
 
@@ -59,6 +60,18 @@ def test_phases_lie_within_their_region(profile, tmp_path):
         regions = case["regions"]
         assert case["laps"] == 2
         assert 0 < regions["decode.loop"]["wall_seconds"] <= regions["decode"]["wall_seconds"]
+
+
+def test_laps_without_a_collector_are_a_file_of_their_own(profile, tmp_path):
+    result = profile("--undisturbed", "--laps", 2)
+    assert result.returncode == 0 and result.stdout == ""
+    assert not (tmp_path / "run/profile.jsonl").exists() and not (tmp_path / "run/trace.json").exists()
+    records = strict_records(tmp_path / "run/undisturbed.jsonl")
+    cases = [record for record in records if record["kind"] == "profile"]
+    assert len(cases) == 2
+    for case in cases:
+        assert all(len(region["lap_seconds"]) == 2 for region in case["regions"].values())
+        assert all(seconds > 0 for seconds in case["regions"]["decode"]["lap_seconds"])
 
 
 def test_timeline(profile, tmp_path):
@@ -136,6 +149,25 @@ def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):
     result = draw(tmp_path, tmp_path / "idle.svg", synthetic.profile(busy=None), invalid)
     assert result.returncode == 1 and "no record" in result.stderr
     assert "invalid" in result.stdout
+
+
+def test_figure_sets_no_whole_graph_beside_kernels(tmp_path):
+    """Neither of an earlier release's profile, nor of a new one."""
+    eager, graph = synthetic.profile(), synthetic.profile(decoder="graphs")
+    for record in (eager, graph):
+        record["graph_trace"], record["gpu_figures"] = "graph", "cupti"
+    graph["regions"]["decode"] |= {"graph_launches": 7, "gpu.busy": 0.98}
+    assert draw(tmp_path, tmp_path / "old.svg", eager, graph).returncode == 0
+    text = (tmp_path / "old.svg").read_text()
+    assert ">98<" not in text and ">20<" in text and "not known" in text and "profiler on" in text
+
+    eager["regions"]["decode"] |= {"busy": {"share": 0.31, "low": 0.29, "high": 0.33}}
+    eager["regions"]["decode"]["undisturbed_seconds"] = [0.4, 0.5, 0.6]
+    graph["regions"]["decode"]["busy"] = None
+    assert draw(tmp_path, tmp_path / "new.svg", eager, graph).returncode == 0
+    text = (tmp_path / "new.svg").read_text()
+    assert ">31<" in text and ">69<" in text and "not known" in text and "500 ms" in text
+    assert ">98<" not in text and "without the profiler" in text
 
 
 def test_figures_of_runs_refuse_a_profile(tmp_path):

@@ -6,7 +6,7 @@ import math
 import pytest
 from conftest import AUDIO, MODELS, runs_of, small_config, strict_records
 
-REGIONS = {"h2d", "features", "encoder", "decode", "d2h", "detokenize"}
+REGIONS = {"pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,8 @@ def test_rates_follow_from_times(finished):
         audio, total = record["dataset"]["audio_seconds"], record["total_seconds"]
         assert math.isclose(total, sum(seconds.values()), rel_tol=1e-9)
         assert math.isclose(record["metrics"]["rtfx.total"], audio / total, rel_tol=1e-9)
+        assert 0 <= record["gap_seconds"] <= 0.02 * record["wall_seconds"] + 0.02  # of a busy machine
+        assert math.isclose(record["wall_seconds"], total + record["gap_seconds"], rel_tol=1e-9)
         assert math.isclose(
             record["metrics"]["rtfx.decode"], audio / seconds["decode"], rel_tol=1e-9
         )

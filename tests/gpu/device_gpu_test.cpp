@@ -1,28 +1,93 @@
-// What the harness says of a GPU's memory.
+// What the harness says of a GPU's memory and energy.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "harness/machine/device.h"
+#include "algorithms/gpu/graph.h"
+#include "harness/machine/conditions.h"
+#include "harness/machine/device_memory.h"
+#include "harness/machine/energy.h"
 
 namespace rtfx {
 namespace {
 
-TEST(DeviceGpu, AllocationsAreWatched) {
+const at::Device device(at::kCUDA, 0);
+const auto bytes = at::TensorOptions(at::kByte).device(device);
+constexpr int64_t kMiB = 1 << 20;
+
+at::Tensor product() {
+  const at::Tensor a = at::ones({256, 256}, at::TensorOptions(at::kFloat).device(device));
+  return at::mm(a, a);
+}
+
+TEST(DeviceGpu, TheMostOfAllocationsIsWatched) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
-  const at::Device device(at::kCUDA, 0);
-  const auto bytes = at::TensorOptions(at::kByte).device(device);
-  at::empty({int64_t{9} << 20}, bytes);  // gone, and before the watch
-  at::Tensor old = at::empty({int64_t{1} << 20}, bytes);
-  const AllocationWatch watch(device);
-  EXPECT_EQ(watch.held(), 0);
-  EXPECT_EQ(watch.peak(), 0);
-  const at::Tensor kept = at::empty({int64_t{2} << 20}, bytes);
-  at::empty({int64_t{4} << 20}, bytes);
-  EXPECT_EQ(watch.held(), int64_t{2} << 20);
-  EXPECT_EQ(watch.peak(), int64_t{6} << 20);
-  old.reset();
-  EXPECT_EQ(watch.held(), int64_t{1} << 20);
+  at::empty({9 * kMiB}, bytes);  // gone, and before the watch
+  const at::Tensor old = at::empty({kMiB}, bytes);
+  const PeakMemory peak(device);
+  EXPECT_EQ(peak.bytes(), 0);
+  const at::Tensor kept = at::empty({2 * kMiB}, bytes);
+  at::empty({4 * kMiB}, bytes);
+  EXPECT_EQ(peak.bytes(), 6 * kMiB);
+}
+
+TEST(DeviceGpu, WhatCublasWorksInIsNobodys) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  at::cuda::clearCublasWorkspaces();
+  const PeakMemory peak(device);
+  product();
+  EXPECT_LT(peak.bytes(), 2 * kMiB);  // 32 MiB and more with cuBLAS's
+
+  // A decoder that records a graph after others have multiplied: Graph::record gives cuBLAS's
+  // memory back, which made what it keeps look like -33 MiB.
+  product();
+  const int64_t before = kept_memory(device);
+  product();
+  at::Tensor out;
+  const Graph graph = Graph::record([&](GraphRecorder&) { out = product(); });
+  const int64_t kept = kept_memory(device) - before;
+  EXPECT_GT(kept, 0);
+  EXPECT_GE(kept, out.nbytes());
+}
+
+TEST(DeviceGpu, KeptMemoryIsOfTensorsAndOfGraphsThatLive) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const int64_t before = kept_memory(device);
+  {
+    const at::Tensor tensor = at::empty({3 * kMiB}, bytes);
+    EXPECT_EQ(kept_memory(device) - before, 3 * kMiB);
+    // It works in 64 MiB that no tensor holds afterwards.
+    const Graph graph = Graph::record([&](GraphRecorder&) {
+      at::Tensor work = at::zeros({64 * kMiB}, bytes);
+      tensor.zero_();
+    });
+    EXPECT_GE(kept_memory(device) - before, 67 * kMiB);
+  }
+  EXPECT_EQ(kept_memory(device), before);
+}
+
+TEST(DeviceGpu, EnergyOfWorkIsBetweenIdleAndTheBoard) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  std::string problem;
+  const auto nvml = Nvml::open(pci_bus_id(device), problem);
+  if (nvml == nullptr || !nvml->energy()) GTEST_SKIP() << "no counter of energy " << problem;
+  const at::Tensor a = at::ones({4096, 4096}, at::TensorOptions(at::kFloat).device(device));
+  EnergyMeter meter([&] { return nvml->energy(); });
+  const auto begin = std::chrono::steady_clock::now();
+  double shown = 0;
+  int64_t readings = 0;
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) {
+    for (int i = 0; i < 20; ++i) at::mm(a, a);
+    at::cuda::getCurrentCUDAStream().synchronize();
+    shown += nvml->state().power_w;
+    ++readings;
+  }
+  const auto power = meter.end();
+  ASSERT_TRUE(power);
+  EXPECT_GT(power->watts, 20);
+  EXPECT_LT(power->watts, 2000);
+  // NVML's own power is a mean of the last second on some GPUs.
+  EXPECT_NEAR(power->watts, shown / static_cast<double>(readings), 0.35 * power->watts);
 }
 
 }  // namespace

@@ -166,6 +166,18 @@ TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
   EXPECT_EQ(of(gate(with_cpu(1, {{"threads", 4}}), with_cpu(2, cpu)), "results"), Verdict::pass);
 }
 
+TEST_F(GateTest, RunsThatCountPaddingAreNotComparedWithThoseThatDoNot) {
+  const ResultSet baseline = results(1);
+  ResultSet current = results(2);
+  for (CaseResult& c : current.cases) {
+    for (json& round : c.rounds) round["regions"]["pad"] = {{"host_seconds", 0.1}};
+  }
+  const auto rows = gate(baseline, current);
+  EXPECT_EQ(of(rows, "case"), Verdict::invalid);
+  EXPECT_HAS(rows.front().reason, "padding");
+  EXPECT_NE(of(gate(current, current), "rtfx.total"), Verdict::invalid);
+}
+
 TEST_F(GateTest, ControlsGiveTheNoiseFloorAndNoRows) {
   const auto rows = gate(results(1), results(2));
   for (const GateRow& row : rows) {

@@ -144,6 +144,36 @@ TEST(Summaries, MarksSayWhatTheFiguresHide) {
   EXPECT_TRUE(summarize_cases({run_record("c", 0, 10, "tie")})[0].marks().empty());
 }
 
+TEST(Summaries, TimeThatNoRegionCountsIsMarkedBeyondTwoPercent) {
+  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 10, "tie")};
+  EXPECT_FALSE(summarize_cases(records)[0].gaps());  // of an earlier release
+  for (json& record : records) record.update({{"total_seconds", 0.981}, {"wall_seconds", 1.0}});
+  EXPECT_TRUE(summarize_cases(records)[0].marks().empty());
+  records[1]["wall_seconds"] = 1.04;
+  const CaseSummary summary = summarize_cases(records)[0];
+  EXPECT_NEAR(*summary.gaps(), 0.078 / 2.04, 1e-9);
+  EXPECT_EQ(summary.marks(), std::vector<std::string>({"gaps 3.8 %"}));
+  EXPECT_EQ(meanings_of_marks({summary})[0].first, "gaps");
+}
+
+TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
+  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 10, "tie"),
+                               run_record("c", 2, 10, "tie")};
+  EXPECT_FALSE(summarize_cases(records)[0].suspect_share());  // of an earlier release
+  for (json& record : records) record["suspect"] = json::array();
+  records[0]["suspect"] = {"cpu_wait"};
+  records[2]["suspect"] = {"cpu_wait", "sw_power_cap"};
+  const CaseSummary summary = summarize_cases(records)[0];
+  EXPECT_DOUBLE_EQ(*summary.suspect_share(), 2.0 / 3);
+  EXPECT_EQ(summary.suspect_reasons(),
+            (std::map<std::string, int64_t>{{"cpu_wait", 2}, {"sw_power_cap", 1}}));
+  const Meanings meanings = meanings_of_marks({summary});
+  ASSERT_EQ(meanings.size(), 1U);
+  EXPECT_HAS(meanings[0].second, "cpu_wait: threads waited for a CPU");
+  EXPECT_HAS(meanings[0].second, "sw_power_cap: its power limit");
+  EXPECT_EQ(summaries_json(records)["mark_meanings"]["suspect"], meanings[0].second);
+}
+
 TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {
   json record = run_record("c", 0, 10, "tie");
   record["metrics"]["rtfx.decode"] = 741579;

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/profile/undisturbed.h"
+
 namespace rtfx {
 namespace {
+
+using nlohmann::json;
 
 Activity with_kernels(const std::vector<Span>& spans) {
   Activity activity;
@@ -161,6 +165,70 @@ TEST(ProfileFigures, ShortNames) {
   EXPECT_EQ(short_kernel_name("ampere_sgemm_32x128_tn"), "ampere_sgemm_32x128_tn");
   EXPECT_EQ(short_kernel_name("void f<g(int)::{lambda(int)#1}>(T)"), "f");
   EXPECT_EQ(short_kernel_name("std::enable_if<true, void>::type ns::k<1>(int)"), "ns::k");
+}
+
+TEST(ProfileFigures, SumsByLapAreOfWhatBeginsInIt) {
+  const std::vector<Span> laps = {{0, 100}, {110, 200}};
+  EXPECT_EQ(sums_by_lap({{0, 10}, {20, 25}, {90, 130}, {105, 108}, {110, 111}}, laps),
+            (std::vector<int64_t>{55, 1}));
+  EXPECT_EQ(sums_by_lap({}, laps), (std::vector<int64_t>{0, 0}));
+}
+
+TEST(ProfileFigures, OverlappingKernelsCountOnceInALap) {
+  Activity activity;
+  for (const Span& time : {Span{0, 10}, Span{5, 15}, Span{50, 60}})
+    activity.kernels.push_back({.time = time, .name = 0});
+  EXPECT_EQ(sums_by_lap(merged(kernels_in(activity, {{0, 20}})), {{0, 100}}),
+            (std::vector<int64_t>{15}));
+}
+
+/// A record with kernels of 90 ms a lap that took 200 ms with the collector, 100 ms without it.
+TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
+  const json alone = {{"case", "c"},
+                      {"regions", {{"decode", {{"lap_seconds", {0.099, 0.1, 0.101}}}}}}};
+  json record = {{"case", "c"},
+                 {"regions",
+                  {{"decode",
+                    {{"wall_seconds", 0.6},
+                     {"lap_seconds", {0.2, 0.2, 0.2}},
+                     {"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
+                   {"decode.loop", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
+                   {"encoder", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}}}}};
+  add_busy(record, {alone});
+  const json& decode = record["regions"]["decode"];
+  EXPECT_NEAR(decode["busy"]["share"], 0.9, 1e-3);
+  EXPECT_LT(decode["busy"]["low"], 0.9);
+  EXPECT_GT(decode["busy"]["low"], 0.85);
+  EXPECT_GT(decode["busy"]["high"], 0.9);
+  EXPECT_EQ(decode["undisturbed_seconds"].size(), 3U);
+  EXPECT_TRUE(record["regions"]["decode.loop"]["busy"].is_null());
+  EXPECT_TRUE(record["regions"]["encoder"]["busy"].is_null());
+
+  // The kernels of a graph that was recorded as a whole are not known.
+  record["regions"]["decode"]["lap_kernel_seconds"] = nullptr;
+  add_busy(record, {alone});
+  EXPECT_TRUE(record["regions"]["decode"]["busy"].is_null());
+}
+
+/// 1000 kernels a lap that would fill 100.3 of 100 ms are 0.3 us too long, each.
+TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
+  const auto region = [](double kernel_seconds, double low) {
+    return json{{"kernels", 2000},
+                {"lap_kernel_seconds", {kernel_seconds, kernel_seconds}},
+                {"undisturbed_seconds", {0.1, 0.1}},
+                {"busy", {{"share", 10 * kernel_seconds}, {"low", low}, {"high", 1.2}}}};
+  };
+  const json full = {{"regions", {{"decode", region(0.1003, 1.001)}}}};
+  const json half = {{"regions", {{"decode", region(0.05, 0.49)}}}};
+  const double excess = kernel_excess({half, full});
+  EXPECT_NEAR(excess, 3e-7, 1e-10);
+  EXPECT_EQ(kernel_excess({half}), 0);
+  EXPECT_NEAR(busy_within(half["regions"]["decode"], 2, excess)["low"], 0.487, 1e-9);
+  const json busy = busy_within(full["regions"]["decode"], 2, excess);
+  EXPECT_EQ(busy["share"], 1);
+  EXPECT_NEAR(busy["low"], 0.998, 1e-9);
+  EXPECT_EQ(busy["high"], 1);
+  EXPECT_TRUE(busy_within({{"busy", nullptr}}, 2, excess).is_null());
 }
 
 }  // namespace

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "algorithms/registry.h"
+#include "harness/run/case_group.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -81,6 +84,70 @@ TEST_F(RunTest, ReferenceThatFailsHalfWayLeavesTheOthersUnchecked) {
   const auto runs = records("run", "label_looping");
   ASSERT_EQ(runs.size(), 2U);
   for (const json& record : runs) EXPECT_TRUE(record["exactness"].is_null()) << record["exactness"];
+}
+
+TEST_F(RunTest, EverythingFromSamplesToTextIsInsideTheClock) {
+  EXPECT_EQ(run(document({"label_looping", "ctc_greedy"})), kOk);
+  for (const json& record : records("run")) {
+    double regions = 0;
+    for (const json& region : record["regions"]) regions += region["host_seconds"].get<double>();
+    EXPECT_GT(record["regions"]["pad"]["host_seconds"], 0);
+    EXPECT_NEAR(record["total_seconds"], regions, 1e-12);
+    const double wall = record["wall_seconds"], gap = record["gap_seconds"];
+    EXPECT_GE(wall, regions);
+    EXPECT_LE(wall, record["conditions"]["wall_seconds"]);
+    EXPECT_NEAR(gap, wall - regions, 1e-12);
+    EXPECT_EQ(record["batches"]["total_seconds"].size(), 2U);
+    EXPECT_GT(record["metrics"]["batch_ms.p50"], 0);
+    EXPECT_TRUE(record["metrics"]["batch_ms.p95"].is_null());  // of two batches
+    EXPECT_FALSE(record.contains("energy"));
+  }
+}
+
+/// What passes between a region's end and the next one's begin is wall time.
+TEST(WallClock, CountsWhatLiesBetweenRegions) {
+  using namespace std::chrono_literals;
+  const RegionClock clock(at::kCPU);
+  RegionTimes times;
+  {
+    const WallClock wall(times);
+    clock.measure(Region::pad, times, [] { std::this_thread::sleep_for(10ms); });
+    std::this_thread::sleep_for(20ms);
+    clock.measure(Region::h2d, times, [] {});
+  }
+  EXPECT_GE(times.of(Region::pad), 0.01);
+  EXPECT_GE(times.wall - times.total(), 0.02);
+  RegionTimes both = times;
+  both += times;
+  EXPECT_DOUBLE_EQ(both.wall, 2 * times.wall);
+}
+
+TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
+  Workspace workspace(parse_config(document({"label_looping"}), path("c.json")));
+  workspace.read_audio_files();
+  const auto plan = make_plan(workspace.config(), workspace.kinds());
+  CaseGroupRunner runner(
+      workspace, plan[0], at::kCPU,
+      [](const Arm&, const std::string&, const std::string& message) { ADD_FAILURE() << message; },
+      [] {});
+  runner.prepare();
+  Arm& arm = runner.arms().front();
+  // 100 W, as a counter says it that goes on every 10 ms.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto counter = [begin]() -> std::optional<uint64_t> {
+    const auto since = std::chrono::steady_clock::now() - begin;
+    return 1000 * (since / std::chrono::milliseconds(10));
+  };
+  const auto use = runner.energy(arm, 0.6, counter);
+  ASSERT_TRUE(use);
+  EXPECT_GE(use->seconds, 0.6);
+  EXPECT_GE(use->passes, 1);
+  EXPECT_NEAR(use->audio_seconds,
+              static_cast<double>(use->passes) * workspace.datasets()[0].audio_seconds, 1e-6);
+  EXPECT_NEAR(use->power.watts, 100, 15);
+  EXPECT_NEAR(use->joules_per_audio_hour(),
+              3600 * use->power.watts * use->seconds / use->audio_seconds, 1e-6);
+  EXPECT_FALSE(runner.energy(arm, 0.01, [] { return std::optional<uint64_t>(5); }));
 }
 
 TEST_F(RunTest, NanIsAFailureNamingTheUtteranceAndTheSweepGoesOn) {

@@ -29,6 +29,21 @@ TEST(Statistics, MeanOfRoundsHasATInterval) {
   EXPECT_NEAR(mean.relative_half_width(), 0.00627, 1e-5);
 }
 
+TEST(Statistics, PercentilesAreRanksAndWantEnoughValues) {
+  std::vector<double> values;
+  for (int i = 100; i > 0; --i) values.push_back(i);
+  EXPECT_EQ(percentile(values, 0.5), 50);
+  EXPECT_EQ(percentile(values, 0.95), 95);
+  EXPECT_EQ(percentile(values, 0.99), 99);
+  values.pop_back();
+  EXPECT_EQ(percentile(values, 0.99), std::nullopt);
+  EXPECT_EQ(percentile(std::vector<double>(19, 1.0), 0.95), std::nullopt);
+  EXPECT_EQ(percentile(std::vector<double>(20, 1.0), 0.95), 1);
+  EXPECT_EQ(percentile({3}, 0.5), 3);
+  EXPECT_EQ(percentile({4, 3}, 0.5), 3);
+  EXPECT_EQ(percentile({}, 0.5), std::nullopt);
+}
+
 TEST(Statistics, SpeedUpOfPairedRounds) {
   const Interval ratio =
       paired_ratio({4.0, 4.05, 3.98, 4.01, 4.02}, {10.0, 10.1, 9.9, 10.05, 10.02});

@@ -70,6 +70,14 @@ TEST(TraceFile, OverTheLimitTheLateEventsAreLeftOut) {
   EXPECT_EQ(document["otherData"]["left_out_events"], 3);
 }
 
+TEST(TraceFile, WhatBeginsLaterThanWantedIsNotLeftOutButAnother) {
+  TraceFile trace(100, 1);
+  trace.add_case("a", {{"decode", {1000, 9000}}, {"decode", {20000, 21000}}}, some_activity(),
+                 10000);
+  EXPECT_EQ(complete_events(written(trace)).size(), 5U);
+  EXPECT_EQ(trace.left_out(), 0);
+}
+
 TEST(TraceFile, WithoutEventsItIsStillJson) {
   EXPECT_TRUE(written(TraceFile(10, 0))["traceEvents"].empty());
 }
@@ -87,6 +95,9 @@ TEST(ProfileReport, UnknownFiguresAreNull) {
   RegionFigures unseen = figures;
   unseen.graph_launches = 1;
   EXPECT_TRUE(region_json(unseen, true)["gpu.busy"].is_null());
+  unseen.graph_kernels = 1;
+  EXPECT_FALSE(region_json(unseen, true)["gpu.busy"].is_null());
+  EXPECT_TRUE(region_json(unseen, true, /*whole_graphs=*/true)["gpu.busy"].is_null());
 }
 
 TEST(ProfileReport, PhasesStandBehindTheirRegion) {

@@ -1,0 +1,51 @@
+#include "harness/machine/device_memory.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include "harness/machine/device.h"
+
+namespace rtfx {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+c10::CachingAllocator::Stat allocated(at::Device device) {
+  const auto stats = allocator::getDeviceStats(device.index());
+  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+}
+
+}  // namespace
+
+int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments) {
+  int64_t bytes = 0;
+  for (const auto& segment : segments) {
+    const bool of_graph = segment.owner_private_pool_id != c10::MempoolId_t{0, 0};
+    bytes += static_cast<int64_t>(of_graph ? segment.total_size : segment.allocated_size);
+  }
+  return bytes;
+}
+
+int64_t kept_memory(at::Device device) {
+  if (!device.is_cuda()) return 0;
+  synchronize(device);
+  at::cuda::clearCublasWorkspaces();
+  allocator::emptyCache();  // the pools of graphs that are gone
+  auto segments = allocator::snapshot({0, 0}, /*include_traces=*/false).segments;
+  std::erase_if(segments, [&](const auto& segment) { return segment.device != device.index(); });
+  return kept_memory(segments);
+}
+
+PeakMemory::PeakMemory(at::Device device) : device_(device) {
+  if (!device_.is_cuda()) return;
+  at::cuda::getCurrentCUDABlasHandle();  // takes its memory now, unless it has
+  at::cuda::getCUDABlasLtWorkspace();
+  allocator::resetPeakStats(device_.index());
+  before_ = allocated(device_).current;
+}
+
+int64_t PeakMemory::bytes() const {
+  return device_.is_cuda() ? allocated(device_).peak - before_ : 0;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,34 @@
+// What stays taken of a GPU's memory, and the most that some work takes.
+#pragma once
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rtfx {
+
+/// Bytes of a device that LibTorch's allocator cannot give to anyone else: tensors, and of recorded
+/// CUDA graphs all the memory that they work in. Without what cuBLAS keeps to work in, which
+/// belongs to no one: whoever multiplies first on a stream would seem to take it, and whoever
+/// records a graph to give it back (Graph::record clears it). Waits for the device and gives unused
+/// memory back to it, so it is for outside of timed work. 0 on the CPU.
+int64_t kept_memory(at::Device device);
+
+/// The same of a device's segments of memory.
+int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments);
+
+/// The most that is allocated on a device from now on, beyond what is already, by LibTorch and what
+/// uses its allocator; what cuBLAS keeps to work in on this stream counts as there. 0 on the CPU.
+class PeakMemory {
+ public:
+  explicit PeakMemory(at::Device device);
+  int64_t bytes() const;
+
+ private:
+  at::Device device_;
+  int64_t before_ = 0;
+};
+
+}  // namespace rtfx
