@@ -14,6 +14,7 @@
 #include "harness/profile/profile_report.h"
 #include "harness/profile/range_log.h"
 #include "harness/profile/trace_file.h"
+#include "harness/results/stand_in.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
@@ -204,7 +205,9 @@ class Profiler {
                       cupti->dropped(), cupti->without_time()));
     }
     record["regions"] = regions_json(log, activity, record["remarks"]);
-    trace_.add_case(arm.plan.case_name, log.ranges(), activity);
+    const auto stand_ins = stand_in_marks(record, stand_in_data(record, json::object()));
+    for (const std::string& mark : stand_ins) record["remarks"].push_back(mark);
+    trace_.add_case(name_with_marks(arm.plan.case_name, stand_ins), log.ranges(), activity);
     session_.append(std::move(record));
   }
 

@@ -7,6 +7,7 @@
 
 #include "harness/report/export.h"
 #include "harness/results/metrics.h"
+#include "harness/results/stand_in.h"
 
 namespace rtfx {
 namespace {
@@ -111,7 +112,9 @@ std::string export_bmf(const ResultSet& results) {
       }
       measures[with(metric.key, '-')] = std::move(entry);
     }
-    if (!measures.empty()) document[c.name()] = std::move(measures);
+    if (measures.empty()) continue;
+    // The format has a place for the name alone, and a series must not join one with the other.
+    document[name_with_marks(c.name(), c.summary.stand_ins())] = std::move(measures);
   }
   return dump(document);
 }
