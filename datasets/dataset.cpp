@@ -31,6 +31,28 @@ std::string present_manifest(const DatasetSource& source) {
                   "put one of them there, or name another with --set datasets.N.manifest");
 }
 
+/// The first line of stand_in.txt in the folder; empty without such a file.
+std::string stand_in_in(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "stand_in.txt";
+  if (!std::filesystem::exists(file)) return "";
+  const std::string text = read_text_file(file);
+  const std::string line = text.substr(0, text.find_first_of("\r\n"));
+  if (line.empty())
+    throw UserError(file.string(), "its first line is empty", "say in it what the audio is");
+  return line;
+}
+
+/// `manifest`: the one that was read; empty for other kinds.
+std::string stand_in_of(const DatasetSource& source, const std::filesystem::path& manifest) {
+  if (!manifest.empty() && manifest != source.manifest) {
+    const std::string what = stand_in_in(manifest.parent_path());
+    return manifest.string() + (what.empty() ? "" : ": " + what);
+  }
+  if (!source.stand_in.empty()) return source.stand_in;
+  if (!manifest.empty()) return stand_in_in(manifest.parent_path());
+  return source.librispeech.empty() ? "" : stand_in_in(source.librispeech);
+}
+
 }  // namespace
 
 Dataset load_dataset(const DatasetSource& source) {
@@ -45,11 +67,11 @@ Dataset load_dataset(const DatasetSource& source) {
                     fmt::format("limit is {}", source.limit), "give 0 (all) or more");
   }
 
-  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .stand_in = {}};
-  std::string identity;
+  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .fallback = {}, .stand_in = {}};
+  std::string identity, manifest;
   if (!source.manifest.empty()) {
-    const std::string manifest = present_manifest(source);
-    if (manifest != source.manifest) dataset.stand_in = manifest;
+    manifest = present_manifest(source);
+    if (manifest != source.manifest) dataset.fallback = manifest;
     if (std::filesystem::is_directory(manifest)) {
       dataset.utterances = read_librispeech(manifest, identity);
     } else {
@@ -63,6 +85,7 @@ Dataset load_dataset(const DatasetSource& source) {
     identity = names_and_sizes(dataset.utterances);
   }
   dataset.sha256 = sha256(identity);
+  dataset.stand_in = stand_in_of(source, manifest);
 
   const auto limit = static_cast<size_t>(source.limit);
   if (limit > 0 && limit < dataset.utterances.size()) dataset.utterances.resize(limit);

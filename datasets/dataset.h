@@ -16,12 +16,16 @@ struct DatasetSource {
   std::string fallback;            // another, for where `manifest` does not exist; may be empty
   std::string librispeech;         // a LibriSpeech folder (librispeech.h)
   std::vector<std::string> files;  // audio files or folders of them (audio_files.h)
+  std::string stand_in;            // what the audio is, if it stands in for the set it is named
+                                   // after; empty: what a file stand_in.txt says, if there is one
   int64_t limit = 0;               // use the first so many utterances; 0: all
 };
 
-/// Lists the utterances; opens an audio file only where nothing else tells its length. Throws
-/// UserError as the readers of the three kinds do, for an audio file without a readable header, and
-/// where neither the manifest nor its fallback exists.
+/// Lists the utterances; opens an audio file only where nothing else tells its length. A set stands
+/// in for the one it is named after where `source.stand_in` says so, where a file stand_in.txt
+/// beside the manifest or in the LibriSpeech folder does (its first line tells what the audio is),
+/// and where the fallback is read. Throws UserError as the readers of the three kinds do, for an
+/// audio file without a readable header, and where neither the manifest nor its fallback exists.
 Dataset load_dataset(const DatasetSource& source);
 
 }  // namespace rtfx

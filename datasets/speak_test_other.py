@@ -5,7 +5,7 @@ Has espeak-ng speak the 2939 transcripts (test_other/, CC BY 4.0) in several voi
 exactly as many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wav without the
 soundfile package) and manifest.jsonl into FOLDER; without --limit also clips_7.4s.jsonl,
 clips_23s.jsonl and clips_77s.jsonl, eight clips each of just that length, made of neighbouring
-transcripts. Files that are there already are kept, so that it can be interrupted and started again.
+transcripts. stand_in.txt beside them marks every result of this speech as one of stand-in data. Files that are there already are kept, so that it can be interrupted and started again.
 The same espeak-ng gives the same samples.
 
 Needs Python 3.11, numpy and espeak-ng (`apt install espeak-ng`). A machine without espeak-ng takes
@@ -43,6 +43,7 @@ VOICES = [
     for variant in ("+m1", "+m3", "+m7", "+f1", "+f2", "+f4")
 ]
 SLOWEST, FASTEST = 80, 450  # words per minute that espeak-ng keeps to
+STAND_IN = "espeak-ng speech of LibriSpeech test-other's transcripts"  # what results say of it
 EDGE = RATE // 10  # samples of silence before and after, where there is room
 QUIET = 64  # of 32768: below it, the ends of espeak-ng's audio are silence
 CLIPS = 8  # of each length, for batches of equal clips
@@ -229,6 +230,7 @@ def run(arguments):
     write_split(arguments.folder / "manifest.jsonl")
     for seconds, group in clips.items():
         write_manifest(group, arguments.folder / f"clips_{seconds:g}s.jsonl", ending)
+    (arguments.folder / "stand_in.txt").write_text(STAND_IN + "\n", encoding="utf-8")
     hours = sum(total for _, total, _ in rows) / RATE / 3600
     print(
         f"{arguments.folder / 'manifest.jsonl'}: {len(rows)} utterances, {hours:.4f} h ({new} new)"

@@ -20,7 +20,8 @@ struct Dataset {
   std::vector<Utterance> utterances;
   /// Of the manifest's bytes; of all transcripts; or, for plain files, of their names and sizes.
   std::string sha256;
-  std::string stand_in;  // manifest that was read because the named one does not exist
+  std::string fallback;  // manifest that was read because the named one does not exist
+  std::string stand_in;  // what the audio is, where it stands in for the set it is named after
 };
 
 }  // namespace rtfx

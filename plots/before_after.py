@@ -2,14 +2,15 @@
 
 The arguments are folders or journals of `rtfx run` of one configuration, by one build and the other in
 turns on a quiet machine. Prints a table: for each case the time of decoding after / before (means over
-all of a build's runs), and how far runs of the same build lie apart (A/A: the largest ratio of any two).
-A change that is within that ratio is none.
+all of a build's runs) with its 95 % interval over runs, and how far runs of the same build lie apart
+(A/A: the largest ratio of any two). A change whose interval holds 1 is none.
 """
 
 import math
 from itertools import combinations
 
 from escape import markdown
+from intervals import ratio_of_alike
 from journal import read_journal
 from script import OneLineParser, file_of, run_script
 
@@ -29,30 +30,32 @@ def apart(times):
 
 
 def rows(before, after):
-    """(case, after / before, A/A) of the cases that all runs have."""
+    """(case, after / before, its interval, A/A) of the cases that all runs have."""
     for case in before[0]:
         if all(case in run for run in (*before, *after)):
             old, new = [run[case] for run in before], [run[case] for run in after]
             ratio = (sum(new) / len(new)) / (sum(old) / len(old))
-            yield case, ratio, max(apart(old), apart(new))
+            yield case, ratio, ratio_of_alike(old, new), max(apart(old), apart(new))
 
 
-def judged(ratio, noise):
-    if max(ratio, 1 / ratio) <= noise:
-        return "none"
-    return "slower" if ratio > 1 else "faster"
+def judged(interval):
+    low, high = interval
+    return "none" if low <= 1 <= high else "slower" if low > 1 else "faster"
 
 
 def table(before, after):
-    lines = ["| case | time after / before | A/A | change |", "|---|--:|--:|---|"]
+    lines = ["| case | time after / before | 95 % | A/A | change |", "|---|--:|--:|--:|---|"]
     found = list(rows(before, after))
     if not found:
         raise SystemExit("before_after: the runs have no case in common")
-    for case, ratio, noise in found:
-        lines.append(f"| {markdown(case)} | {ratio:.3f} | {noise:.3f} | {judged(ratio, noise)} |")
-    mean = math.exp(sum(math.log(ratio) for _, ratio, _ in found) / len(found))
+    for case, ratio, (low, high), noise in found:
+        lines.append(
+            f"| {markdown(case)} | {ratio:.3f} | {low:.3f} to {high:.3f} | {noise:.3f} "
+            f"| {judged((low, high))} |"
+        )
+    mean = math.exp(sum(math.log(ratio) for _, ratio, *_ in found) / len(found))
     noises = sorted(noise for *_, noise in found)
-    lines.append(f"| geometric mean; median A/A | {mean:.3f} | {noises[len(noises) // 2]:.3f} | |")
+    lines.append(f"| geometric mean; median A/A | {mean:.3f} | | {noises[len(noises) // 2]:.3f} | |")
     return "\n".join(lines) + "\n"
 
 

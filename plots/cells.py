@@ -16,10 +16,13 @@ Metrics:
                                   of `rtfx stream`; there `batch` is the number of streams
 
 Classes: W accuracy, equal when rounded; R ratio, the same direction and a similar size; H speed of
-a machine, never judged; Q order only.
+a machine, never judged; Q order only. A speed-up has a direction where its 95 % interval over rounds
+excludes 1.
 """
 
 import math
+
+from intervals import paired_ratio, unpaired_ratio
 
 METRICS = {
     "rtfx.total": "RTFx, total",
@@ -68,22 +71,15 @@ def batches_of(case):
     return math.ceil(case.last["dataset"]["utterances"] / case.last["batch"]["size"])
 
 
-def one_small_batch(case):
-    """How many utterances there are where they do not fill a batch; else None."""
-    batch, utterances = case.last.get("batch", {}), case.last["dataset"].get("utterances")
-    small = batch.get("by") == "count" and utterances and utterances < batch["size"]
-    return utterances if small else None
-
-
 def least_ms(case, part):
     batches = batches_of(case)
     if not batches:
         return None
-    seconds = [
-        run["total_seconds"] if part == "total" else run["regions"][part]["host_seconds"]
-        for run in case.rounds
-    ]
-    return 1000 * min(seconds) / batches
+    return 1000 * min(seconds_of(run, part) for run in case.rounds) / batches
+
+
+def seconds_of(run, part):
+    return run["total_seconds"] if part == "total" else run["regions"][part]["host_seconds"]
 
 
 def cost(case, part):
@@ -124,6 +120,11 @@ def speed_up(baseline, arm, metric):
     return theirs / ours if ours and theirs else None
 
 
+def baseline_of(cases, cell, case):
+    """The case of the decoder `over`, at the same settings."""
+    return find_case(cases, {"decoder": cell["over"]} | same_settings(case))
+
+
 def our_value(cases, cell):
     case = find_case(cases, cell)
     metric = cell["metric"]
@@ -131,11 +132,33 @@ def our_value(cases, cell):
         return value_of(case, metric)
     if case is None:
         return None
-    baseline = find_case(cases, {"decoder": cell["over"]} | same_settings(case))
+    baseline = baseline_of(cases, cell, case)
     if metric.startswith("speedup."):
         return speed_up(baseline, case, metric)
     times = speed_up(baseline, case, metric.replace("saved.", "speedup."))
     return times and 100 * (1 - 1 / times)
+
+
+def our_interval(cases, cell):
+    """(low, high) of a speed-up, 95 %; None for other metrics, without a result, and of one round.
+
+    By the times of all rounds, also for least times. Rounds of one invocation were measured side by
+    side, and pair by their numbers.
+    """
+    case = find_case(cases, cell)
+    if case is None or not cell["metric"].startswith("speedup."):
+        return None
+    baseline = baseline_of(cases, cell, case)
+    if any(c is None or c.failure or not c.rounds for c in (baseline, case)):
+        return None
+    part = cell["metric"].rpartition(".")[2]
+    theirs, ours = (
+        {(run["provenance_id"], run["round"]): seconds_of(run, part) for run in c.rounds}
+        for c in (baseline, case)
+    )
+    if theirs.keys() == ours.keys():
+        return paired_ratio([ours[key] for key in theirs], list(theirs.values()))
+    return unpaired_ratio(list(ours.values()), list(theirs.values()))
 
 
 def same_settings(case):
@@ -152,8 +175,19 @@ def digits_of(published):
     return len(published.partition(".")[2])
 
 
-def agreement(cell, ours):
-    """What the cell's class says of the two figures; empty where it says nothing."""
+def direction(interval, published):
+    """What the 95 % interval of a ratio says of a published one that is above 1, or below it."""
+    if interval is None:
+        return "one round: not judged"
+    low, high = interval
+    if low <= 1 <= high:
+        return "no difference"
+    return "same direction" if (low > 1) == (published > 1) else "reversed"
+
+
+def agreement(cell, ours, interval=None):
+    """What the cell's class says of the two figures; empty where it says nothing. `interval`: of
+    our_interval()."""
     if ours is None:
         return ""
     theirs = float(cell["published"])
@@ -166,7 +200,8 @@ def agreement(cell, ours):
             return "similar" if similar else "differs"
         if theirs == 1:
             return "similar" if similar else "differs"
-        if (ours > 1) != (theirs > 1):
-            return "other direction"
-        return "same direction" if similar else "same direction, other size"
+        found = direction(interval, theirs)
+        size = "" if similar or found != "same direction" else ", other size"
+        ends = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
+        return f"{found}{size}{ends}"
     return ""

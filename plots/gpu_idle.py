@@ -48,7 +48,8 @@ def read_profile(path):
         if not record["valid"]:
             print(f"{path}: {record['case']} is left out: its profile is invalid")
         elif region and (record.get("gpu_figures") or region.get("gpu.busy") is not None):
-            cases.append(Case(record["case"], record, [record]))
+            stand_in = record["dataset"].get("stand_in")
+            cases.append(Case(record["case"], record, [record], stand_in_data=stand_in))
     return Journal(path, [], cases)
 
 

@@ -28,7 +28,7 @@ class Case:
     marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3": to be read with the figures
     metrics: dict = field(default_factory=dict)  # {name: {"mean", "sd"}} over rounds
     regions: dict = field(default_factory=dict)  # {name: mean host seconds}
-    is_stand_in_data: bool = False  # the set was absent, and its fallback decoded
+    stand_in_data: str | None = None  # what was decoded in place of the set that the case names
 
     @property
     def model(self):
@@ -63,6 +63,10 @@ class Case:
     def is_synthetic(self):
         """Timed without its checkpoint: random encoder + stand-in decoder."""
         return self.last["model"].get("weights") == "synthetic"
+
+    @property
+    def is_stand_in_data(self):
+        return bool(self.stand_in_data)
 
     @property
     def has_words(self):
@@ -132,11 +136,21 @@ def read_journal(path):
         raise SystemExit(error.stderr.strip()) from None
     summary = printable_json(json.loads(summary))
     cases, streams = ([Case(**case) for case in summary[kind]] for kind in ("cases", "streams"))
-    provenances = summary["provenances"]
-    stand_ins = {d["id"] for p in provenances[-1:] for d in p["datasets"] if d.get("stand_in")}
-    for case in [*cases, *streams]:
-        case.is_stand_in_data = case.dataset in stand_ins
-    return Journal(path, provenances, cases, streams, summary["mark_meanings"])
+    return Journal(path, summary["provenances"], cases, streams, summary["mark_meanings"])
+
+
+STAND_IN_WEIGHTS = "random encoder + stand-in decoder"
+STAND_IN_DATA = "stand-in data"
+
+
+def stand_in_sentences(cases):
+    """What must be read with every figure of the cases: which sets and checkpoints are stand-ins."""
+    models = dict.fromkeys(case.model for case in cases if case.is_synthetic)
+    if models:
+        yield f"Stand-in weights: {', '.join(models)}: {STAND_IN_WEIGHTS}."
+    sets = dict.fromkeys((case.dataset, case.stand_in_data) for case in cases if case.stand_in_data)
+    if sets:
+        yield f"Stand-in data: {'; '.join(f'{name} is {what}' for name, what in sets)}."
 
 
 def panels(cases):

@@ -26,7 +26,8 @@ def about(provenance):
         what = "" if weights == "checkpoint" else f", weights: {weights}"
         yield "Model", f"{model['id']}: {model['path']}, SHA-256 {model['sha256'][:12]}…{what}"
     for dataset in provenance.get("datasets", []):
-        yield "Data", f"{dataset['id']}: {dataset['path']}, SHA-256 {dataset['sha256'][:12]}…"
+        what = f", stand-in data: {dataset['stand_in']}" if dataset.get("stand_in") else ""
+        yield "Data", f"{dataset['id']}: {dataset['path']}, SHA-256 {dataset['sha256'][:12]}…{what}"
     warm, measured = protocol.get("warmup_rounds"), protocol.get("measured_rounds")
     yield "Rounds", f"{warm} to warm up, {measured} measured"
     yield "Configuration", f"hash {provenance.get('config_hash', '')[:12]}"

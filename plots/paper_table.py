@@ -16,18 +16,17 @@ from cells import (
     agreement,
     digits_of,
     find_case,
-    one_small_batch,
+    our_interval,
     our_value,
     same_settings,
 )
-from journal import read_journal
+from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, read_journal
+from protocol import batch_remark, reductions
 from script import OneLineParser, file_of, run_script
 
-SYNTHETIC = "random encoder + stand-in decoder"
-STAND_IN = "stand-in data"
 CLASSES = {
     "W": "Accuracy: equal only with the same weights, data and text normaliser",
-    "R": "A ratio: expected to point the same way",
+    "R": "A ratio: expected to point the same way, where its 95 % interval over rounds excludes 1",
     "H": "Depends on GPU, host and software: side by side, not judged",
     "Q": "Only the order is compared",
 }
@@ -48,7 +47,7 @@ def our_weights(models):
     for m in models:
         size = f"{m['kind']}, {m['parameters'] / 1e6:.1f} M parameters"
         if m.get("weights") == "synthetic":
-            size += f": {SYNTHETIC} {Path(m['stand_in']).name}" if m.get("stand_in") else f": {SYNTHETIC}"
+            size += f": {STAND_IN_WEIGHTS} {Path(m.get('stand_in') or '').name}".rstrip()
         texts.append(f"{m['id']} ({size})")
     return "; ".join(texts)
 
@@ -63,9 +62,10 @@ def our_normaliser(journal):
 def our_setting(journal):
     about = journal.provenance
     config, device, build = about["config"], about["device"], about["rtfx"]
+    stand_ins = {case.dataset: case.stand_in_data for case in journal.cases}
     sets = [
         f"{d['id']} ({d['utterances']} utterances, {d['audio_seconds']:.1f} s"
-        + (f"; stand-in: {Path(d['stand_in']).parent.name})" if d.get("stand_in") else ")")
+        + (f"; stand-in: {stand_ins[d['id']]})" if stand_ins.get(d["id"]) else ")")
         for d in about["datasets"]
     ]
     revision = f"{build['revision'][:12]}{' with changes' if build['dirty'] else ''}"
@@ -93,10 +93,8 @@ def remark_of(case, *first):
                 *first,
                 case.grade if case.grade != "baseline" else "",
                 "approximate" if case.is_approximate else "",
+                batch_remark(case),
                 *case.marks,
-                f"one batch of {small}" if (small := one_small_batch(case)) else "",
-                SYNTHETIC if case.is_synthetic else "",
-                STAND_IN if case.is_stand_in_data else "",
             ],
         )
     )
@@ -115,7 +113,7 @@ def cell_row(cases, cell):
     if case is None:
         remark = "not run" if cell.get("decoder") else "nothing of the kind here"
     else:
-        agrees = agreement(cell, ours)
+        agrees = agreement(cell, ours, our_interval(cases, cell))
         if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
             agrees, ratio = "of the stand-in: not comparable", None
         remark = remark_of(case, agrees)
@@ -181,23 +179,26 @@ def sections(table, journal):
         yield section
 
 
-def stamps(journal):
+def stamps(table, journal):
     """What must be read before any figure."""
     limits = [
         d["limit"] for d in journal.provenance["config"].get("datasets", []) if d.get("limit")
     ]
     if limits:
         yield f"QUICK: only the first {max(limits)} utterances of each set. No reproduction."
+    if less := reductions(table, journal):
+        yield f"REDUCED: {'; '.join(less)}. Not the protocol of the published table."
     if any(case.is_synthetic for case in journal.cases):
         yield (
-            f"Rows marked '{SYNTHETIC}': the checkpoint was not there. An encoder of its size with "
+            f"Rows marked '{STAND_IN_WEIGHTS}': the checkpoint was not there. An encoder of its size with "
             "random weights was timed; the decoder, its frames and the words are a small trained "
             "model's. Word error rates are that model's."
         )
-    if any(case.is_stand_in_data for case in journal.cases):
+    sets = dict.fromkeys((c.dataset, c.stand_in_data) for c in journal.cases if c.stand_in_data)
+    if sets:
         yield (
-            f"Rows marked '{STAND_IN}': the published set was not there, and other audio was decoded "
-            "in its place."
+            f"Rows marked '{STAND_IN_DATA}': the published set was not there, and other audio was "
+            f"decoded in its place: {'; '.join(f'{name} is {what}' for name, what in sets)}."
         )
     failed = sum(case.failure is not None for case in journal.cases)
     if failed:
@@ -217,7 +218,7 @@ def markdown(table, journal):
     yield f"# {paper['title']}: ours beside the published figures"
     yield ""
     yield f"{paper['reference']}. Journal: {escape.markdown(journal.path.name)}, {journal.provenance['started']}."
-    for text in stamps(journal):
+    for text in stamps(table, journal):
         yield from ("", f"**{escape.markdown(text)}**")
     yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
     yield from map(row, setting_rows(table, journal))
@@ -237,7 +238,7 @@ def latex(table, journal):
 
     paper = table["paper"]
     yield f"% {paper['title']} ({paper['reference']}); journal {escape.printable(journal.path.name)}"
-    for text in stamps(journal):
+    for text in stamps(table, journal):
         yield rf"\noindent\textbf{{{escape.latex(text)}}}\par"
     yield from (r"\begin{tabular}{lp{0.35\textwidth}p{0.35\textwidth}}", r"\hline")
     yield from (row(["what differs", "ours", "paper"]), r"\hline")

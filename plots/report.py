@@ -20,11 +20,11 @@ import region_share
 import rtfx_by_decoder
 import trade_off
 from escape import printable, printable_json
-from journal import read_journal
+from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, read_journal, stand_in_sentences
 from page_provenance import about, baseline_of
 from page_words import grouped
 from script import OneLineParser, file_of, run_script
-from style import NARROW, WIDE, inline_svg
+from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
 
 FIGURES = [
@@ -227,11 +227,13 @@ def figure_sources(cases, profile, facts):
     return sources
 
 
-def drawings(name, title, draws):
+def drawings(name, title, draws, cases):
     """(wide, narrow) of each part of a figure that shows anything, as <svg> elements."""
     for part, draw in enumerate(draws):
         figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
         if figures["wide"] is not None:
+            for figure in figures.values():
+                note_stand_ins(figure, cases)
             yield [
                 inline_svg(figure, f"{name}{part}-{size}", html.escape(title))
                 for size, figure in figures.items()
@@ -241,7 +243,7 @@ def drawings(name, title, draws):
 def figures(cases, profile, facts):
     sources = figure_sources(cases, profile, facts)
     for name, title, _, caption in FIGURES:
-        parts = list(drawings(name, title, sources.get(name, [])))
+        parts = list(drawings(name, title, sources.get(name, []), cases))
         if parts:
             yield name, {"title": title, "caption": caption, "drawings": parts}
 
@@ -260,6 +262,7 @@ def render(journal, profile, facts):
     cv_max = provenance.get("config", {}).get("protocol", {}).get("cv_max", 0.05)
     rows = [row_of(case) for case in cases]
     warnings, remarks = noise_sentences(cases, cv_max)
+    warnings = [*warnings, *stand_in_sentences(cases)]
     speeds = speed_sentences(cases, facts["speed_ups"])
     sentences = [*speeds, exactness_sentence(cases), *remarks, *suspect_sentences(cases)]
     environment = jinja2.Environment(
@@ -283,6 +286,7 @@ def render(journal, profile, facts):
         baseline=baseline_of(facts),
         history=facts["history"],
         about=list(about(provenance)) if provenance else [],
+        stand_ins=[STAND_IN_WEIGHTS, STAND_IN_DATA],  # in the heading of each group
         failures=[case for case in cases if case.failure],
         records=[json.dumps(p, indent=2, ensure_ascii=False) for p in journal.provenances],
     )

@@ -2,13 +2,15 @@
 
 JOURNAL: folders or journals of `rtfx run`. FILE: JSON lines of the rival's own measurement, in the
 same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
-`batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer`.
+`batch`, `audio_s`, `decode_s` (mean wall time of a pass), `wer`, and where they are known `core_s`
+(the algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
 
-Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (ours: the
-regions decode and d2h, because the rival's time ends with the hypotheses on the host), the word
-error rates, the marks of our rounds (what they mean stands below), and how many times faster our
-fastest transducer decoder is than the rival's fastest. With --pairs, for searches of several kinds: how many times faster each of ours is than the rival's of its
-kind, by the decoders' ids.
+Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio, and how
+each row was computed and what its time holds. Ours: the regions decode and d2h, because the rival's
+time ends with the hypotheses on the host; and the marks of our rounds, whose meaning stands below. The last rows are ratios: the rival's fastest over our
+fastest, the same for the algorithms alone, and of the same algorithm launched alike on both sides. With --pairs,
+for searches of several kinds: how many times faster each of ours is than the rival's of its kind, by
+the decoders' ids.
 """
 
 import argparse
@@ -16,21 +18,58 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from escape import markdown
-from journal import read_journal, read_records
+from journal import read_journal, read_records, stand_in_sentences
 from script import OneLineParser, file_of, run_script
+
+
+ONE_GRAPH, ONE_BY_ONE = "one CUDA graph", "launched one by one"
+REPLAYED = "replayed graphs"
+OUR_LAUNCHES = {
+    "host": ONE_BY_ONE,
+    "none": ONE_BY_ONE,
+    "replay": REPLAYED,
+    "graph": ONE_GRAPH,
+    "conditional": ONE_GRAPH,
+    "persistent": "one persistent kernel",
+}
+THEIR_LAUNCHES = {
+    "full_graph": ONE_GRAPH,
+    "frame_graph": "a CUDA graph for each frame",
+    "no_while_loops": REPLAYED,
+    "no_graphs": ONE_BY_ONE,
+    "none": ONE_BY_ONE,
+}
+OUR_SCOPE, THEIR_SCOPE = "decode + d2h", "whole call"
 
 
 @dataclass
 class Row:
     name: str
     ours: bool
+    kernels: str  # "operators" of the tensor library, or "fused kernels"
+    launch: str
+    algorithm: str
+    language: str = "C++"  # that launches them
     seconds: dict = field(default_factory=dict)  # by batch size
+    core: dict = field(default_factory=dict)  # the algorithm alone
     wers: list = field(default_factory=list)
     marks: dict = field(default_factory=dict)  # by batch size
 
+    @property
+    def kind(self):
+        return f"{self.kernels}, {self.launch}"
+
+    @property
+    def how(self):
+        return f"{self.described}; {OUR_SCOPE if self.ours else THEIR_SCOPE}"
+
+    @property
+    def described(self):
+        return ", ".join(filter(None, [self.kind, self.language]))
+
     def cells(self, batches):
         times = [f"{1e3 * self.seconds[b]:.1f}" if b in self.seconds else "–" for b in batches]
-        return [markdown(self.name), *times, span(self.wers), self.remark()]
+        return [markdown(self.name), *times, span(self.wers), self.remark(), markdown(self.how)]
 
     def remark(self):
         if not self.ours:
@@ -39,9 +78,32 @@ class Row:
         return markdown("; ".join(marked)) or "–"
 
 
+def our_row(case):
+    """Journals of earlier releases call the options `graphs`, `form` and `step`."""
+    options = case.last["decoder"].get("options", {})
+    launch = next((options[key] for key in ("loop", "graphs", "form") if key in options), "host")
+    fused = case.last["decoder"]["name"] == "fused_looping" or "fused" in (
+        options.get("kernels"), options.get("step"))  # fmt: skip
+    window = options.get("window", 1)
+    algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
+    kernels = "fused kernels" if fused else "operators"
+    return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
+
+
+def their_row(record, name):
+    launch = THEIR_LAUNCHES.get(record.get("graph_mode"), "launch not stated")
+    language = "Python" if "graph_mode" in record else ""
+    algorithm = record["decoder"].removesuffix("_graphs")
+    return Row(name, False, "operators", launch, algorithm, language)
+
+
 def span(values):
     texts = sorted({f"{value:.2f}" for value in values})
     return "–".join([texts[0], *texts[1:][-1:]]) if texts else "–"
+
+
+def key_of(case):
+    return case.model, case.dtype, round(case.last["dataset"]["audio_seconds"])
 
 
 def our_rows(journals, wanted):
@@ -52,10 +114,11 @@ def our_rows(journals, wanted):
             by_count = case.last["batch"]["by"] == "count"
             if not (case.rounds and by_count and wanted(case)):
                 continue
-            key = (case.model, case.dtype, round(case.last["dataset"]["audio_seconds"]))
-            row = tables.setdefault(key, {}).setdefault(case.decoder, Row(case.decoder, True))
+            row = tables.setdefault(key_of(case), {}).setdefault(case.decoder, our_row(case))
             regions = case.region_seconds()
-            row.seconds[int(case.last["batch"]["size"])] = regions["decode"] + regions["d2h"]
+            batch = int(case.last["batch"]["size"])
+            row.core[batch] = regions["decode"]
+            row.seconds[batch] = regions["decode"] + regions["d2h"]
             row.wers.append(100 * case.rounds[0]["wer"]["wer"])
             row.marks[int(case.last["batch"]["size"])] = case.marks
     return tables
@@ -69,49 +132,83 @@ def add_rival(tables, records, rival):
         if key not in tables:
             continue
         name = f"{rival} {record['decoder']}"
-        row = tables[key].setdefault(name, Row(name, False))
+        row = tables[key].setdefault(name, their_row(record, name))
         row.seconds[record["batch"]] = record["decode_s"]
+        if record.get("core_s"):
+            row.core[record["batch"]] = record["core_s"]
         row.wers.append(record["wer"])
 
 
-def best(rows, batch):
-    return min((row.seconds[batch] for row in rows if batch in row.seconds), default=None)
+def best(rows, batch, times):
+    """The row that is fastest at this batch size; None where none has it."""
+    known = [row for row in rows if batch in times(row)]
+    return min(known, key=lambda row: times(row)[batch], default=None)
 
 
-def ratios(rows, batches):
-    texts = []
+def seconds(row):
+    return row.seconds
+
+
+def core(row):
+    return row.core
+
+
+def ratio_row(what, rows, batches, times):
+    """(what, how, ratio by batch) of the rival's fastest over our fastest."""
+    texts, kinds = [], {}
     for batch in batches:
-        ours = best([row for row in rows if row.ours], batch)
-        theirs = best([row for row in rows if not row.ours], batch)
-        texts.append(f"{theirs / ours:.1f}" if ours and theirs else "–")
-    return texts
+        ours = best([row for row in rows if row.ours], batch, times)
+        theirs = best([row for row in rows if not row.ours], batch, times)
+        if ours and theirs:
+            kinds[f"{theirs.described} / {ours.described}"] = None
+            ratio = times(theirs)[batch] / times(ours)[batch]
+            texts.append(f"{ratio:.1f}" if ratio >= 2 else f"{ratio:.2f}")
+        else:
+            texts.append("–")
+    scope = f"{THEIR_SCOPE} / {OUR_SCOPE}" if times is seconds else "algorithm alone / decode"
+    return what, f"{' or '.join(kinds)}; {scope}", texts
+
+
+def both_sides(rows):
+    return len({row.ours for row in rows}) == 2
 
 
 def summary(rows, batches, rival, pairs):
-    """The last rows of a table: (what, ratio by batch)."""
-    if not pairs:
-        return [(f"{rival}'s fastest / our fastest", ratios(rows, batches))]
-    found = []
-    for ours, theirs in pairs:
-        two = [row for row in rows if row.name == (ours if row.ours else f"{rival} {theirs}")]
-        if len(two) == 2:
-            found.append((f"{rival} {theirs} / {ours}", ratios(two, batches)))
-    return found
+    """The last rows of a table: (what, how, ratio by batch)."""
+    if pairs:
+        compared = [
+            (f"{rival} {theirs} / {ours}",
+             [row for row in rows if row.name == (ours if row.ours else f"{rival} {theirs}")])
+            for ours, theirs in pairs
+        ]  # fmt: skip
+    else:
+        compared = [(f"{rival}'s fastest / our fastest", rows)]
+        for kind in dict.fromkeys((row.algorithm, row.kind) for row in rows):
+            alike = [row for row in rows if (row.algorithm, row.kind) == kind]
+            compared.append((f"{rival}'s {kind[0]} / ours, launched alike", alike))
+    for what, some in compared:
+        if both_sides(some):
+            yield ratio_row(what, some, batches, seconds)
+            with_core = [row for row in some if row.core]
+            if both_sides(with_core):
+                yield ratio_row(what, with_core, batches, core)
 
 
-def table(key, rows, rival, pairs):
+def table(key, rows, rival, pairs, stand_ins):
     model, dtype, audio = key
     batches = sorted({batch for row in rows for batch in row.seconds})
     lines = [
         f"## {markdown(model)}, {markdown(dtype)}: {audio} s of audio",
         "",
-        "| decoding and d2h, ms | " + " | ".join(f"batch {batch}" for batch in batches) + " | WER % | marks |",
+        *(text for sentence in stand_ins for text in (f"**{markdown(sentence)}**", "")),
+        f"| decoding and d2h, ms | {' | '.join(f'batch {b}' for b in batches)} | WER % | marks | how; what the time holds |",
         "|---|" + "--:|" * (len(batches) + 1) + "---|",
     ]
     for row in rows:
         lines.append("| " + " | ".join(row.cells(batches)) + " |")
-    for what, values in summary(rows, batches, rival, pairs):
-        lines.append(f"| **{markdown(what)}** | " + " | ".join(f"**{text}**" for text in values) + " | | |")
+    for what, how, values in summary(rows, batches, rival, pairs):
+        figures = " | ".join(f"**{text}**" for text in values)
+        lines.append(f"| **{markdown(what)}** | {figures} | | | {markdown(how)} |")
     return "\n".join(lines)
 
 
@@ -140,7 +237,11 @@ def main():
     if not compared:
         raise SystemExit("no model, dtype and length of audio is in both: nothing to compare")
     marks = {mark: meaning for journal in journals for mark, meaning in journal.mark_meanings.items()}
-    parts = [table(key, rows, arguments.name, pairs) for key, rows in compared.items()]
+    parts = []
+    for key, rows in compared.items():
+        cases = [case for journal in journals for case in journal.cases if key_of(case) == key]
+        stand_ins = stand_in_sentences(cases)
+        parts.append(table(key, rows, arguments.name, pairs, stand_ins))
     parts += [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items()]
     text = "\n\n".join(parts) + "\n"
     print(text, end="")

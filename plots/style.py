@@ -3,13 +3,14 @@
 import io
 import math
 import re
+import textwrap
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from escape import printable  # noqa: E402
-from journal import read_journal  # noqa: E402
+from journal import read_journal, stand_in_sentences  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
 from script import OneLineParser, figure_file, inches, run_script  # noqa: E402
 
@@ -190,6 +191,18 @@ def note_behind(cell, row, text):
     )
 
 
+def note_stand_ins(figure, cases):
+    """Below the figure: which sets and checkpoints are stand-ins."""
+    text = " ".join(stand_in_sentences(cases))
+    if not text:
+        return
+    # Seven points of a sans-serif font: about 19 characters an inch.
+    lines = textwrap.wrap(text, int(19 * figure.get_figwidth()))
+    label = figure.get_supxlabel()
+    figure.set_figheight(figure.get_figheight() + 0.13 * len(lines))
+    figure.supxlabel("\n".join(filter(None, [label, *lines])), fontsize=9 if label else 7)
+
+
 def save(figure, path):
     try:
         figure.savefig(path, facecolor="white", dpi=160)
@@ -215,6 +228,7 @@ def draw_file(arguments, draw, read, shown):
     figure = draw(cases, arguments.width)
     if figure is None:
         raise SystemExit(f"{printable(journal.path)}: no record that this figure shows")
+    note_stand_ins(figure, cases)
     save(figure, arguments.output)
     keys = sorted({case.last["result_key"] for case in cases if case.rounds})
     print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}"))

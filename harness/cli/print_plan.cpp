@@ -47,8 +47,11 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
                                                           : source.files.front();
   fmt::print("data     {}: {} utterances, {} of audio, {}\n", printable(dataset.id),
              dataset.utterances.size(), duration_text(seconds), printable(where));
-  if (!dataset.stand_in.empty())
+  if (!dataset.fallback.empty()) {
     fmt::print("         no such file; {} instead\n", printable(dataset.stand_in));
+  } else if (!dataset.stand_in.empty()) {
+    fmt::print("         stand-in data: {}\n", printable(dataset.stand_in));
+  }
 }
 
 std::string time_text(const Estimate& time) {

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/error.h"
 #include "base/output_file.h"
 #include "harness/report/export.h"
 #include "harness/report/open_asr_leaderboard.h"
+#include "harness/results/comparable.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"
 #include "harness/results/journal.h"
@@ -44,14 +48,29 @@ Tolerances parse_tolerances(const std::vector<std::string>& texts) {
   return tolerances;
 }
 
-int run_gate(const std::string& baseline, const std::string& current,
-             const std::vector<std::string>& tolerances, bool allow_inconclusive) {
-  const auto rows =
-      gate(read_results(baseline), read_results(current), parse_tolerances(tolerances));
+struct GateArguments {
+  std::string current;
+  std::vector<std::string> baselines, tolerances, allowed;
+  std::optional<double> drift;
+  bool allow_inconclusive = false;
+};
+
+int run_gate(const GateArguments& args) {
+  std::vector<ResultSet> baselines;
+  for (const std::string& baseline : args.baselines) baselines.push_back(read_results(baseline));
+  for (const std::string& kind : args.allowed) {
+    const auto& kinds = allowable_differences();
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      throw unknown_name("--allow", "difference", kind, kinds);
+  }
+  const auto rows = gate(baselines, read_results(args.current),
+                         {.tolerances = parse_tolerances(args.tolerances),
+                          .allowed = {args.allowed.begin(), args.allowed.end()},
+                          .drift = args.drift});
   print_gate(rows);
   const Verdict verdict = worst(rows);
   fmt::print("\n{}\n", to_string(verdict));
-  if (verdict == Verdict::inconclusive && allow_inconclusive) {
+  if (verdict == Verdict::inconclusive && args.allow_inconclusive) {
     fmt::print("--allow-inconclusive: the exit code is 0\n");
     return 0;
   }
@@ -75,27 +94,39 @@ void add_compare(CLI::App& app) {
 }
 
 void add_gate(CLI::App& app, int& code) {
-  struct Arguments {
-    std::string current, baseline;
-    std::vector<std::string> tolerances;
-    bool allow_inconclusive = false;
-  };
-  const auto args = std::make_shared<Arguments>();
+  const auto args = std::make_shared<GateArguments>();
   auto* command = app.add_subcommand(
       "gate",
       "verdict against a baseline by exit code: 0 PASS, 10 REGRESSED, 11 INCONCLUSIVE, "
       "12 INVALID, 13 CORRECTNESS");
   command->add_option("current", args->current, kRunHelp)->required()->type_name(kRun);
-  command->add_option("--baseline", args->baseline, kRunHelp)->required()->type_name(kRun);
+  command
+      ->add_option("--baseline", args->baselines,
+                   "a run's folder, or a journal; given five times or more, their spread says how "
+                   "far runs differ")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name(kRun);
   command
       ->add_option("--tolerance", args->tolerances,
                    "metric=share: by how much it may get worse, such as rtfx.decode=0.05")
       ->type_name("METRIC=SHARE");
+  command
+      ->add_option("--drift", args->drift,
+                   fmt::format("standard deviation between runs of one program, as a share "
+                               "(default: {}, or what the baselines show)",
+                               kRunDrift))
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("SHARE");
+  command
+      ->add_option("--allow", args->allowed,
+                   fmt::format("what may differ: {}", fmt::join(allowable_differences(), ", ")))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("KIND,...");
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
                     "exit with 0 where the verdict is INCONCLUSIVE");
-  command->callback([args, &code] {
-    code = run_gate(args->baseline, args->current, args->tolerances, args->allow_inconclusive);
-  });
+  command->callback([args, &code] { code = run_gate(*args); });
 }
 
 void add_export(CLI::App& app) {

@@ -60,6 +60,9 @@ const OptionTable<DatasetSource>& dataset_keys() {
        text_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's", "a path"),
        list_option("files", &DatasetSource::files, "audio files, or folders of them", "a path",
                    read_text),
+       text_option("stand_in", &DatasetSource::stand_in,
+                   "what the audio is, where it stands in for the set it is named after")
+           .by_default("what stand_in.txt beside the data says"),
        option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
            .by_default("all")},
       kKey};

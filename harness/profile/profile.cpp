@@ -16,6 +16,7 @@
 #include "harness/profile/range_log.h"
 #include "harness/profile/trace_file.h"
 #include "harness/profile/undisturbed.h"
+#include "harness/results/stand_in.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
@@ -222,8 +223,12 @@ class Profiler {
       if (!collection_.undisturbed_problem.empty())
         record["remarks"].push_back("no busy shares: " + collection_.undisturbed_problem);
     }
-    if (options_.trace_limit > 0)
-      trace_.add_case(arm.plan.case_name, log.ranges(), activity, laps.front().end);
+    const auto stand_ins = stand_in_marks(record, stand_in_data(record, json::object()));
+    for (const std::string& mark : stand_ins) record["remarks"].push_back(mark);
+    if (options_.trace_limit > 0) {
+      trace_.add_case(name_with_marks(arm.plan.case_name, stand_ins), log.ranges(), activity,
+                      laps.front().end);
+    }
     session_.append(std::move(record));
   }
 

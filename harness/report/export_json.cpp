@@ -7,6 +7,7 @@
 
 #include "harness/report/export.h"
 #include "harness/results/metrics.h"
+#include "harness/results/stand_in.h"
 
 namespace rtfx {
 namespace {
@@ -119,12 +120,13 @@ std::string export_bmf(const ResultSet& results) {
       }
       measures[with(metric.key, '-')] = std::move(entry);
     }
+    if (measures.empty()) continue;
     // Their names say it: the format holds numbers alone.
-    if (const auto share = c.summary.suspect_share(); share && !measures.empty())
+    if (const auto share = c.summary.suspect_share())
       measures["suspect-round-share"] = {{"value", *share}};
-    if (const auto share = c.summary.gaps(); share && !measures.empty())
-      measures["gap-share"] = {{"value", *share}};
-    if (!measures.empty()) document[c.name()] = std::move(measures);
+    if (const auto share = c.summary.gaps()) measures["gap-share"] = {{"value", *share}};
+    // The format has a place for the name alone, and a series must not join one with the other.
+    document[name_with_marks(c.name(), c.summary.stand_ins())] = std::move(measures);
   }
   return dump(document);
 }

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/printable.h"
 #include "harness/report/escape.h"
 #include "harness/report/export.h"
 #include "harness/results/metrics.h"
+#include "harness/results/stand_in.h"
 
 namespace rtfx {
 namespace {
@@ -134,7 +136,7 @@ std::string caption(const ResultSet& results, const std::string& constants) {
   std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
   if (!constants.empty()) text += " In all rows: " + constants + ".";
   for (const CaseResult& c : results.cases) {
-    if (c.summary.last.at("model").value("weights", "") != "synthetic") continue;
+    if (!has_synthetic_weights(c.summary.last)) continue;
     text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
     break;
   }
@@ -144,6 +146,14 @@ std::string caption(const ResultSet& results, const std::string& constants) {
   }
   for (const auto& [mark, meaning] : meanings_of(results))
     text += " " + mark + ": " + meaning + ".";
+  std::set<std::string> stand_ins;
+  for (const CaseResult& c : results.cases) {
+    if (c.summary.stand_in_data.empty()) continue;
+    stand_ins.insert(fmt::format("{} is {}",
+                                 c.summary.last.at("dataset").at("id").get<std::string>(),
+                                 c.summary.stand_in_data));
+  }
+  if (!stand_ins.empty()) text += fmt::format(" Stand-in data: {}.", fmt::join(stand_ins, "; "));
   return text +
          fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
 }

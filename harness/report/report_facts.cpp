@@ -84,7 +84,7 @@ json metric_change(const Metric& metric, const ResultSet& a, const CaseResult& x
   const double from = summarize(before).mean, to = summarize(now).mean;
   json change = {{"estimate", to - from}, {"low", nullptr}, {"high", nullptr}};
   if (metric.change == Metric::Change::ratio) {
-    change = to_json(unpaired_ratio(before, now));
+    change = to_json(runs_ratio({before}, now));
   } else if (const auto interval = wer_difference(a, x, b, y)) {
     change = to_json(*interval);
   }

@@ -55,7 +55,7 @@ void print_metric(const Sides& sides, const Metric& metric, const std::vector<do
               change);
 }
 
-/// `paired`: the rounds of both were measured side by side.
+/// `paired`: the rounds of both were measured side by side, in one run.
 void print_case(const Sides& sides, const ResultSet& a, const CaseResult& x, const ResultSet& b,
                 const CaseResult& y, bool paired) {
   for (const Metric& metric : metrics()) {
@@ -64,7 +64,9 @@ void print_case(const Sides& sides, const ResultSet& a, const CaseResult& x, con
     if (metric.change == Metric::Change::ratio) {
       const bool pair = paired && left.size() == right.size();
       print_metric(sides, metric, left, right,
-                   ratio(pair ? paired_ratio(left, right) : unpaired_ratio(left, right)));
+                   ratio(pair     ? paired_ratio(left, right)
+                         : paired ? unpaired_ratio(left, right)
+                                  : runs_ratio({left}, right)));
       continue;
     }
     const double difference = summarize(right).mean - summarize(left).mean;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/results/comparable.h"
 #include "harness/results/metrics.h"
 #include "harness/scoring/exactness.h"
 
@@ -20,14 +21,6 @@ std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share);
 json text_at(const json& record, const char* pointer) {
   const json::json_pointer where(pointer);
   return record.contains(where) ? record.at(where) : json();
-}
-
-/// The entry of a list of provenance with this id.
-json entry(const json& provenance, const char* list, const std::string& id) {
-  for (const json& item : provenance.value(list, json::array())) {
-    if (item.value("id", "") == id) return item;
-  }
-  return nullptr;
 }
 
 /// Why the records of a case are no measurement; empty when they are.
@@ -46,42 +39,6 @@ std::string unfit(const CaseResult& c) {
     if (on_gpu && !text_at(round, "/conditions/sm_clock_mhz/mean").is_number())
       return "no GPU clocks in its records";
   }
-  return "";
-}
-
-/// Why two records of a case cannot be compared; empty when they can.
-std::string incomparable(const CaseResult& a, const CaseResult& b) {
-  const json &p = a.provenance, &q = b.provenance;
-  for (const char* pointer :
-       {"/device/type", "/device/name", "/cpu/threads", "/tf32", "/shards/count"}) {
-    const json x = text_at(p, pointer), y = text_at(q, pointer);
-    if (x != y) return fmt::format("other {}: {}, now {}", pointer + 1, x.dump(), y.dump());
-  }
-  // Journals of earlier releases do not say how the CPUs were shared.
-  const auto says = [](const json& record) {
-    return !text_at(record, "/cpu/wait_policy").is_null();
-  };
-  for (const char* pointer : {"/cpu/wait_policy", "/cpu/affinity/cpus", "/cpu/group_limits/cpus"}) {
-    if (!says(p) || !says(q)) break;
-    const json x = text_at(p, pointer), y = text_at(q, pointer);
-    if (x != y) return fmt::format("other {}: {}, now {}", pointer + 1, x.dump(), y.dump());
-  }
-  for (const auto& [list, key] : {std::pair("models", "model"), std::pair("datasets", "dataset")}) {
-    const auto checksum = [&, list = list, key = key](const CaseResult& c) {
-      return entry(c.provenance, list, c.summary.last.at(key).at("id")).value("sha256", json());
-    };
-    if (entry(p, list, a.summary.last.at(key).at("id")).is_null()) continue;
-    if (entry(q, list, b.summary.last.at(key).at("id")).is_null()) continue;
-    if (checksum(a) != checksum(b)) return fmt::format("other {}: its checksum differs", key);
-  }
-  for (const char* key : {"dataset", "batch"}) {
-    if (a.summary.last.at(key) != b.summary.last.at(key)) return fmt::format("other {}", key);
-  }
-  const auto padding = [](const CaseResult& c) {
-    return c.rounds.front().at("regions").contains("pad");
-  };
-  if (padding(a) != padding(b))
-    return "only one of both counts padding as time: measure the baseline again";
   return "";
 }
 
@@ -141,10 +98,8 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
     return row;
   }
   const json &a = old.rounds.front().at("wer"), &b = now.rounds.front().at("wer");
-  for (const char* key : {"normalizer", "version"}) {
-    if (a.at(key) == b.at(key)) continue;
-    row.verdict = Verdict::invalid;
-    row.reason = "another scorer";
+  if (a.at("normalizer") != b.at("normalizer") || a.at("version") != b.at("version")) {
+    row.reason = "another scorer, which is allowed: not compared";
     return row;
   }
   const double more = *row.current - *row.baseline;
@@ -169,23 +124,39 @@ bool noisy(const CaseResult& c, const std::vector<json>& rounds) {
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }
 
-std::optional<GateRow> speed_row(const Metric& metric, const CaseResult& old, const CaseResult& now,
-                                 double tolerance, std::optional<double> measured_floor) {
+/// What noise makes of two runs of the same thing, by an interval of their ratio.
+double noise_of(const Interval& ratio) {
+  return noise_floor({1, ratio.low / ratio.estimate, ratio.high / ratio.estimate});
+}
+
+using Cases = std::vector<const CaseResult*>;
+
+std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const CaseResult& now,
+                                 double tolerance, std::optional<double> drift,
+                                 double measured_floor) {
   bool disturbed = false;
-  const std::vector<json> old_rounds = speaking_rounds(old, disturbed);
   const std::vector<json> now_rounds = speaking_rounds(now, disturbed);
-  const auto a = metric_values(metric, old_rounds), b = metric_values(metric, now_rounds);
-  if (a.empty() && b.empty()) return std::nullopt;
+  const auto b = metric_values(metric, now_rounds);
+  bool any_noisy = noisy(now, now_rounds), missing = b.empty();
+  std::vector<std::vector<double>> before;
+  double sum = 0;
+  for (const CaseResult* run : old) {
+    const std::vector<json> rounds = speaking_rounds(*run, disturbed);
+    before.push_back(metric_values(metric, rounds));
+    any_noisy = any_noisy || noisy(*run, rounds);
+    missing = missing || before.back().empty();
+    if (!before.back().empty()) sum += summarize(before.back()).mean;
+  }
+  if (b.empty() && sum == 0) return std::nullopt;
   GateRow row{now.name(), metric.key, {}, {}, {}, tolerance, {}, Verdict::invalid, ""};
-  if (a.empty() || b.empty()) {
+  if (missing) {
     row.reason = "no value in one of both";
     return row;
   }
-  row.baseline = summarize(a).mean;
+  row.baseline = sum / static_cast<double>(old.size());
   row.current = summarize(b).mean;
-  row.change = unpaired_ratio(a, b);
-  row.floor =
-      measured_floor ? *measured_floor : std::max(expected_noise_floor(a), expected_noise_floor(b));
+  row.change = runs_ratio(before, b, drift);
+  row.floor = std::max(measured_floor, noise_of(*row.change));
   const Interval gain = metric.direction > 0 ? *row.change
                                              : Interval{1 / row.change->estimate,
                                                         1 / row.change->high, 1 / row.change->low};
@@ -197,7 +168,7 @@ std::optional<GateRow> speed_row(const Metric& metric, const CaseResult& old, co
   if (disturbed) {
     row.verdict = Verdict::inconclusive;
     row.reason = "most rounds are suspect: the machine was disturbed";
-  } else if (noisy(old, old_rounds) || noisy(now, now_rounds)) {
+  } else if (any_noisy) {
     row.verdict = Verdict::inconclusive;
     row.reason = "NOISY: the spread of its rounds is over protocol.cv_max";
   }
@@ -208,31 +179,56 @@ GateRow invalid(const std::string& case_name, const std::string& reason) {
   return {case_name, "case", {}, {}, {}, {}, {}, Verdict::invalid, reason};
 }
 
-void add_case(std::vector<GateRow>& rows, const ResultSet& baseline, const ResultSet& current,
-              const CaseResult& old, const CaseResult& now, const Tolerances& tolerances) {
+/// Rows about the conditions: what makes a case invalid, or what was allowed to differ.
+std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
+                                    const std::set<std::string>& allowed) {
+  const auto row = [&](Verdict verdict, const std::string& reason) {
+    return GateRow{now.name(), "case", {}, {}, {}, {}, {}, verdict, reason};
+  };
+  if (const auto p = unfit(now); !p.empty()) return {row(Verdict::invalid, p)};
+  std::vector<GateRow> rows;
+  for (const CaseResult* run : old) {
+    if (const auto p = unfit(*run); !p.empty()) return {row(Verdict::invalid, "baseline: " + p)};
+    for (const ConditionDifference& difference : condition_differences(*run, now)) {
+      if (!allowed.contains(difference.kind)) {
+        const std::string remedy =
+            difference.kind.empty() ? "" : fmt::format(" (--allow {})", difference.kind);
+        return {row(Verdict::invalid, difference.text + remedy)};
+      }
+      const std::string text = "allowed: " + difference.text;
+      if (rows.empty() || rows.back().reason != text) rows.push_back(row(Verdict::pass, text));
+    }
+  }
+  return rows;
+}
+
+void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
+              const ResultSet& current, const Cases& old, const CaseResult& now,
+              const GateOptions& options) {
   const std::string& name = now.name();
-  std::string problem;
-  if (const auto p = unfit(old); !p.empty()) problem = "baseline: " + p;
-  if (const auto p = unfit(now); !p.empty()) problem = p;
-  if (problem.empty()) problem = incomparable(old, now);
-  if (!problem.empty()) return rows.push_back(invalid(name, problem));
-  const auto [verdict, reason] = judge_results(old, now);
-  rows.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
+  const auto conditions = condition_rows(old, now, options.allowed);
+  rows.insert(rows.end(), conditions.begin(), conditions.end());
+  if (!conditions.empty() && conditions.front().verdict == Verdict::invalid) return;
+  for (const CaseResult* run : old) {
+    const auto [verdict, reason] = judge_results(*run, now);
+    rows.push_back({name, "results", {}, {}, {}, {}, {}, verdict, reason});
+  }
   for (const Metric& metric : metrics()) {
-    const auto given = tolerances.find(metric.key);
+    const auto given = options.tolerances.find(metric.key);
     const auto tolerance =
-        given == tolerances.end() ? metric.tolerance : std::optional(given->second);
+        given == options.tolerances.end() ? metric.tolerance : std::optional(given->second);
     if (!tolerance) continue;
     if (metric.change == Metric::Change::difference) {
-      rows.push_back(wer_row(old, now, *tolerance));
+      for (const CaseResult* run : old) rows.push_back(wer_row(*run, now, *tolerance));
       continue;
     }
-    std::optional<double> floor;
-    for (const ResultSet* set : {&baseline, &current}) {
-      const auto measured = measured_noise_floor(*set, now.group(), metric.key);
-      if (measured) floor = std::max(floor.value_or(0), *measured);
-    }
-    if (const auto row = speed_row(metric, old, now, *tolerance, floor)) rows.push_back(*row);
+    const auto floor_of = [&](const ResultSet& set) {
+      return measured_noise_floor(set, now.group(), metric.key).value_or(0);
+    };
+    double floor = floor_of(current);
+    for (const ResultSet& set : baselines) floor = std::max(floor, floor_of(set));
+    if (const auto row = speed_row(metric, old, now, *tolerance, options.drift, floor))
+      rows.push_back(*row);
   }
 }
 
@@ -273,29 +269,39 @@ Judgement judge(const Interval& gain, double tolerance, double floor) {
   return {Verdict::inconclusive, "the interval holds the tolerance: more rounds would tell"};
 }
 
-std::vector<GateRow> gate(const ResultSet& baseline, const ResultSet& current,
-                          const Tolerances& tolerances) {
+std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
+                          const GateOptions& options) {
   std::vector<GateRow> rows;
-  for (const ResultSet* set : {&baseline, &current}) {
-    const std::string file = set->journal.string();
-    if (set->profiled) {
+  const auto check = [&](const ResultSet& set) {
+    const std::string file = set.journal.string();
+    if (set.profiled) {
       rows.push_back(invalid(file, "comes from `rtfx profile`"));
-    } else if (set->cases.empty()) {
+    } else if (set.cases.empty()) {
       rows.push_back(invalid(file, "holds no case"));
     }
-  }
+  };
+  for (const ResultSet& baseline : baselines) check(baseline);
+  check(current);
   if (!rows.empty()) return rows;
   for (const CaseResult& now : current.cases) {
     if (!now.control_of().empty()) continue;
-    if (const CaseResult* old = baseline.find(now.name())) {
-      add_case(rows, baseline, current, *old, now, tolerances);
+    Cases old;
+    for (const ResultSet& baseline : baselines) {
+      if (const CaseResult* found = baseline.find(now.name())) old.push_back(found);
+    }
+    if (old.size() == baselines.size()) {
+      add_case(rows, baselines, current, old, now, options);
     } else {
       rows.push_back(invalid(now.name(), "missing in the baseline"));
     }
   }
-  for (const CaseResult& old : baseline.cases) {
-    if (old.control_of().empty() && current.find(old.name()) == nullptr)
-      rows.push_back(invalid(old.name(), "missing in the current results"));
+  std::set<std::string> missing;
+  for (const ResultSet& baseline : baselines) {
+    for (const CaseResult& old : baseline.cases) {
+      if (old.control_of().empty() && current.find(old.name()) == nullptr &&
+          missing.insert(old.name()).second)
+        rows.push_back(invalid(old.name(), "missing in the current results"));
+    }
   }
   return rows;
 }

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,11 +50,19 @@ Judgement judge(const Interval& gain, double tolerance, double floor);
 /// Tolerances that replace those of the metrics, by key.
 using Tolerances = std::map<std::string, double>;
 
-/// Every case of either set, A/A controls apart, with one row per gated metric and one for the
-/// results. A case that only one set has is invalid, and so is one that failed, was profiled, comes
-/// from a build that is not for measuring, or ran on another device, model or data.
-std::vector<GateRow> gate(const ResultSet& baseline, const ResultSet& current,
-                          const Tolerances& tolerances = {});
+struct GateOptions {
+  Tolerances tolerances = {};
+  std::set<std::string> allowed = {};  // of allowable_differences(): shown, and not invalid
+  std::optional<double> drift = {};    // between runs; runs_ratio() says what holds without it
+};
+
+/// Every case of any set, A/A controls apart, with one row per gated metric, one for the results
+/// and one for what was allowed to differ. A case that only one set has is invalid, and so is one
+/// that failed, was profiled, comes from a build that is not for measuring, or was measured under
+/// other conditions (condition_differences()). `baselines`: one run, or several of the same program
+/// at different times, whose spread tells how far runs differ.
+std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
+                          const GateOptions& options = {});
 
 /// PASS for no rows at all never happens: a set without cases is one invalid row.
 Verdict worst(const std::vector<GateRow>& rows);

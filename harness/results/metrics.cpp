@@ -34,11 +34,11 @@ json value_of(const std::string& key, const json& round) {
 
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> all = {
-      {"rtfx.total", "x", "seconds of audio per second from samples to text", 1, kRatio, 0.02,
+      {"rtfx.total", "x", "seconds of audio per second from samples to text", 1, kRatio, 0.05,
        true},
       {"rtfx.encode_decode", "x", "the same for encoder, decoder and the copy to the host", 1,
        kRatio, std::nullopt},
-      {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.03, true},
+      {"rtfx.decode", "x", "the same for the decoder alone", 1, kRatio, 0.05, true},
       {"share.decode", "", "time of the decoder / total time", 0, kDifference, std::nullopt},
       {"wer", "", "word errors / reference words of the whole set", -1, kDifference, 0.001, true},
       {"boosted.recall", "", "share of the boosted words' occurrences that are recognised", 1,

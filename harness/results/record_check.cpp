@@ -110,6 +110,7 @@ const std::vector<Field>& case_fields() {
                                             {"dataset/id", kText},
                                             {"dataset/utterances", kInteger},
                                             {"dataset/audio_seconds", kNumber},
+                                            {"dataset/stand_in", kText | kNull, false},
                                             {"decoder", kObject},
                                             {"decoder/id", kText},
                                             {"decoder/name", kText},
@@ -205,6 +206,8 @@ const std::vector<Field>& provenance_fields() {
                                             {"datasets", kList, false},
                                             {"datasets/*", kObject},
                                             {"datasets/*/id", kText},
+                                            {"datasets/*/sha256", kText, false},
+                                            {"datasets/*/stand_in", kText | kNull, false},
                                             {"decoder_files", kObject, false},
                                             {"decoder_files/*", kText}};
   return fields;

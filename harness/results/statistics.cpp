@@ -123,24 +123,50 @@ Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b
 }
 
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
-  const Summary log_a = summarize(logarithms(a)), log_b = summarize(logarithms(b));
-  const double difference = log_b.mean - log_a.mean;
-  if (a.size() < 2 || b.size() < 2) return exponential(around(difference, kInfinity));
-  const auto n_a = static_cast<double>(a.size()), n_b = static_cast<double>(b.size());
-  const double var_a = log_a.sd * log_a.sd / n_a, var_b = log_b.sd * log_b.sd / n_b;
-  const double variance = var_a + var_b;
+  return runs_ratio({a}, b, 0);
+}
+
+Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
+                    std::optional<double> drift) {
+  RTFX_CHECK(!before.empty(), "no runs");
+  const auto square = [](double x) { return x * x; };
+  const auto runs = static_cast<double>(before.size());
+  // Variances by Welch and Satterthwaite: their sum, and the sum of their squares over the degrees
+  // of freedom of each.
+  double variance = 0, squares = 0;
+  bool one_round = false;
+  const auto add = [&](const std::vector<double>& logs, double weight) {
+    const Summary s = summarize(logs);
+    const auto n = static_cast<double>(logs.size());
+    one_round = one_round || logs.size() < 2;
+    variance += weight * s.sd * s.sd / n;
+    squares += square(weight * s.sd * s.sd / n) / (n - 1);
+    return s.mean;
+  };
+  const double mean_now = add(logarithms(now), 1);
+  const double variance_now = variance;
+  std::vector<double> means;
+  for (const std::vector<double>& run : before)
+    means.push_back(add(logarithms(run), 1 / square(runs)));
+  const Summary between = summarize(means);
+  const double difference = mean_now - between.mean;
+  if (one_round) return exponential(around(difference, kInfinity));
+  if (!drift && before.size() >= kRunsThatTellDrift) {
+    // What lies between the runs includes what lies between their rounds.
+    variance = square(between.sd) / runs + std::max(square(between.sd), variance_now);
+    squares = square(variance) / (runs - 1);
+  } else {
+    variance += square(drift.value_or(std::max(kRunDrift, between.sd))) * (1 + 1 / runs);
+  }
   if (variance == 0) return exponential(around(difference, 0));
-  const double df = variance * variance / (var_a * var_a / (n_a - 1) + var_b * var_b / (n_b - 1));
+  constexpr double kMany = 1000;  // degrees of freedom, as good as a normal distribution
+  const double df = squares == 0 ? kMany : std::min(kMany, square(variance) / squares);
   return exponential(
       around(difference, student_t95(static_cast<int64_t>(df + 1e-9)) * std::sqrt(variance)));
 }
 
 double noise_floor(const Interval& aa_ratio) {
   return std::max(std::abs(1 - aa_ratio.low), std::abs(aa_ratio.high - 1));
-}
-
-double expected_noise_floor(const std::vector<double>& values) {
-  return noise_floor(unpaired_ratio(values, values));
 }
 
 Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples) {

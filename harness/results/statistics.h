@@ -47,16 +47,30 @@ Interval mean_interval(const std::vector<double>& values);
 /// t-interval of the logarithms. Equal numbers of positive values.
 Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
-/// b / a from rounds of two runs: the ratio of geometric means with Welch's interval of the
-/// logarithms, degrees of freedom rounded down. Positive values.
+/// b / a from rounds that do not pair: the ratio of geometric means with Welch's interval of the
+/// logarithms, degrees of freedom rounded down. Positive values. It knows nothing of what differs
+/// between runs: runs_ratio() does.
 Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>& b);
+
+/// Two runs of one program on one machine differ by more than their rounds tell: the place in
+/// memory, temperature and clocks stay the same within a run. Standard deviation of a run's mean as
+/// a share of it, by 250 cases that were run twice (docs/gate.md, "Drift").
+constexpr double kRunDrift = 0.01;
+
+/// So many runs, or more, tell the drift by themselves.
+constexpr size_t kRunsThatTellDrift = 5;
+
+/// now / before of runs at different times, from the rounds of one run or several before and of one
+/// now: the ratio of geometric means with the interval of the logarithms. To the spread of rounds
+/// comes that between runs: `drift` where it is given, else that between the runs before where they
+/// are kRunsThatTellDrift or more, else kRunDrift, or what fewer runs show where that is more.
+/// Positive values.
+Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
+                    std::optional<double> drift = {});
 
 /// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a
 /// distance from 1.
 double noise_floor(const Interval& aa_ratio);
-
-/// What an A/A comparison of `rounds` like these with as many others would find, by their spread.
-double expected_noise_floor(const std::vector<double>& values);
 
 /// Audio and time of every batch of a case; seconds[r][b] is what batch b took in round r.
 struct BatchTimes {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "harness/results/stand_in.h"
 #include "harness/scoring/exactness.h"
 
 namespace rtfx {
@@ -67,6 +68,7 @@ CaseSummary summarize_case(CaseRecords records) {
 std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
   std::vector<CaseRecords> cases;
   std::map<std::string, size_t> index;
+  std::map<std::string, const json*> provenances;
   double cv_max = CaseSummary().cv_max;
   for (const json& record : records) {
     if (record.value("profiled", false)) {
@@ -74,8 +76,10 @@ std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
                       "give the journal of `rtfx run`");
     }
     const std::string kind = record.value("kind", "");
-    if (kind == "provenance")
+    if (kind == "provenance") {
+      provenances[record.value("provenance_id", "")] = &record;
       cv_max = record.value("/config/protocol/cv_max"_json_pointer, CaseSummary().cv_max);
+    }
     if (kind != "run" && kind != "stream" && kind != "failure") continue;
     const auto [found, fresh] = index.emplace(record.at("case"), cases.size());
     if (fresh) cases.emplace_back();
@@ -86,7 +90,11 @@ std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
   std::vector<CaseSummary> summaries;
   for (CaseRecords& of_case : cases) {
     summaries.push_back(summarize_case(std::move(of_case)));
-    summaries.back().cv_max = cv_max;
+    CaseSummary& summary = summaries.back();
+    summary.cv_max = cv_max;
+    const auto provenance = provenances.find(summary.last.value("provenance_id", ""));
+    summary.stand_in_data = stand_in_data(
+        summary.last, provenance == provenances.end() ? json::object() : *provenance->second);
   }
   return summaries;
 }
@@ -135,6 +143,7 @@ json case_json(const CaseSummary& summary) {
           {"deterministic", summary.deterministic},
           {"noisy", summary.noisy()},
           {"marks", summary.marks()},
+          {"stand_in_data", summary.stand_in_data.empty() ? json() : json(summary.stand_in_data)},
           {"metrics", metrics_json(summary)},
           {"regions", regions_json(summary)}};
 }
@@ -207,6 +216,7 @@ std::vector<std::string> CaseSummary::marks() const {
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
   if (gaps().value_or(0) > kMostGaps) list.push_back(fmt::format("gaps {:.1f} %", 100 * *gaps()));
+  for (std::string& mark : stand_ins()) list.push_back(std::move(mark));
   return list;
 }
 
@@ -245,6 +255,10 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
     meanings.back().second += " (" + text + ")";
   }
   return meanings;
+}
+
+std::vector<std::string> CaseSummary::stand_ins() const {
+  return stand_in_marks(last, stand_in_data);
 }
 
 std::string CaseSummary::grade_text() const {

@@ -31,6 +31,7 @@ struct CaseSummary {
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
   double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
+  std::string stand_in_data;           // what was decoded in place of the set that the case names
 
   std::string case_name() const { return last.at("case"); }
   /// A metric of each round that has it and may show it, such as "rtfx.total".
@@ -48,8 +49,10 @@ struct CaseSummary {
   /// Why, and in how many rounds: {"cpu_wait": 3}.
   std::map<std::string, int64_t> suspect_reasons() const;
   /// What must be read with the figures: "NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/3"
-  /// (rounds that the machine disturbed, of all), "gaps 3.1 %" (over 2 %).
+  /// (rounds that the machine disturbed, of all), "gaps 3.1 %" (over 2 %), and stand_ins().
   std::vector<std::string> marks() const;
+  /// "random encoder + stand-in decoder" and "stand-in data", where they are.
+  std::vector<std::string> stand_ins() const;
   /// "exact", "tie ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.
   std::string grade_text() const;
@@ -70,8 +73,8 @@ nlohmann::json summary_record(const CaseSummary& summary);
 ///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."}}
 /// A case is {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
 /// "worst_round" (the index of the first round with the grade), "deterministic", "noisy", "marks",
-/// "metrics": {name: {"mean", "sd"}} of those that may be shown, "regions": {name: mean seconds on
-/// the host}}. Throws UserError for records of a profile.
+/// "stand_in_data" (text or null), "metrics": {name: {"mean", "sd"}} of those that may be shown,
+/// "regions": {name: mean seconds on the host}}. Throws UserError for records of a profile.
 nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/printable.h"
+#include "harness/results/stand_in.h"
 #include "harness/results/summaries.h"
 #include "models/synthetic.h"
 
@@ -43,18 +44,21 @@ fmt::text_style grade_style(const std::string& grade) {
 /// "exact", "tie ~ NOISY"; "-" where there is nothing to say.
 std::string judgement(const CaseSummary& c) {
   std::vector<std::string> words = c.marks();
+  words.resize(words.size() - c.stand_ins().size());  // the group's heading has them
   if (!c.grade_text().empty()) words.insert(words.begin(), c.grade_text());
   return words.empty() ? "-" : fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string group_of(const CaseSummary& c) {
   const json& dataset = c.last.at("dataset");
-  const bool synthetic = c.last["model"].value("weights", "") == "synthetic";
+  std::string stand_ins = has_synthetic_weights(c.last) ? fmt::format(": {}", kSyntheticLabel) : "";
+  if (!c.stand_in_data.empty())
+    stand_ins +=
+        fmt::format("{} {}: {}", stand_ins.empty() ? ":" : ",", kStandInData, c.stand_in_data);
   return printable(fmt::format(
       "{} on {} ({} utterances, {:.0f} s of audio, {}){}", c.last["model"]["id"].get<std::string>(),
       dataset["id"].get<std::string>(), dataset["utterances"].get<int64_t>(),
-      dataset["audio_seconds"].get<double>(), c.last["device"].get<std::string>(),
-      synthetic ? fmt::format(": {}", kSyntheticLabel) : ""));
+      dataset["audio_seconds"].get<double>(), c.last["device"].get<std::string>(), stand_ins));
 }
 
 std::string id_of(const CaseSummary& c) {

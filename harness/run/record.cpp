@@ -146,27 +146,29 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
   const BatchRule& batch = config.batches[group.batch];
   const bool exact = arm.description.exactness == Description::Exactness::exact;
-  json fields = {{"schema", 1},
-                 {"case", arm.plan.case_name},
-                 {"result_key", arm.result_key},
-                 {"model",
-                  {{"id", config.models[group.model].id},
-                   {"kind", workspace.checkpoints()[group.model].config.kind()},
-                   {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
-                 {"dataset",
-                  {{"id", dataset.dataset.id},
-                   {"utterances", dataset.dataset.utterances.size()},
-                   {"audio_seconds", dataset.audio_seconds}}},
-                 {"decoder",
-                  {{"id", arm.spec->id},
-                   {"name", arm.spec->name},
-                   {"options", arm.decoder->options()},
-                   {"head", head_name(arm.description.head)},
-                   {"exactness", exact ? "exact" : "approximate"},
-                   {"score_kind", arm.description.score_kind}}},
-                 {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
-                 {"dtype", group.dtype},
-                 {"device", device.str()}};
+  json fields = {
+      {"schema", 1},
+      {"case", arm.plan.case_name},
+      {"result_key", arm.result_key},
+      {"model",
+       {{"id", config.models[group.model].id},
+        {"kind", workspace.checkpoints()[group.model].config.kind()},
+        {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
+      {"dataset",
+       {{"id", dataset.dataset.id},
+        {"utterances", dataset.dataset.utterances.size()},
+        {"audio_seconds", dataset.audio_seconds},
+        {"stand_in", dataset.dataset.stand_in.empty() ? json() : json(dataset.dataset.stand_in)}}},
+      {"decoder",
+       {{"id", arm.spec->id},
+        {"name", arm.spec->name},
+        {"options", arm.decoder->options()},
+        {"head", head_name(arm.description.head)},
+        {"exactness", exact ? "exact" : "approximate"},
+        {"score_kind", arm.description.score_kind}}},
+      {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
+      {"dtype", group.dtype},
+      {"device", device.str()}};
   if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
   return fields;
 }

@@ -66,9 +66,12 @@ Workspace::Workspace(const Config& config)
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
     errors.run([&] { loaded.dataset = load_dataset(source); });
-    if (!loaded.dataset.stand_in.empty()) {
+    const Dataset& dataset = loaded.dataset;
+    if (!dataset.fallback.empty()) {
       loaded.notices.push_back(
-          fmt::format("{}: no such file; {} instead", source.manifest, loaded.dataset.stand_in));
+          fmt::format("{}: no such file; {} instead", source.manifest, dataset.stand_in));
+    } else if (!dataset.stand_in.empty()) {
+      loaded.notices.push_back(fmt::format("{}: stand-in data: {}", source.id, dataset.stand_in));
     }
     datasets_.push_back(std::move(loaded));
   }

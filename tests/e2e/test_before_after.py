@@ -12,16 +12,17 @@ def journal(folder, name, **seconds):
     return synthetic.write(folder / name, records)
 
 
-def test_a_change_is_more_than_runs_of_one_build_differ_by(tmp_path):
+def test_a_change_has_an_interval_that_excludes_1(tmp_path):
+    # near differs by more than two runs of a build do, which happens to one in five.
     runs = [
-        journal(tmp_path, "b1", same=1.00, slow=1.00, fast=1.00),
-        journal(tmp_path, "a1", same=1.03, slow=1.20, fast=0.80),
-        journal(tmp_path, "b2", same=1.05, slow=1.05, fast=1.05),
-        journal(tmp_path, "a2", same=1.00, slow=1.25, fast=0.85),
+        journal(tmp_path, "b1", near=1.00, same=1.00, slow=1.00, fast=1.00),
+        journal(tmp_path, "a1", near=1.06, same=1.03, slow=1.20, fast=0.80),
+        journal(tmp_path, "b2", near=1.02, same=1.05, slow=1.05, fast=1.05),
+        journal(tmp_path, "a2", near=1.04, same=1.00, slow=1.25, fast=0.85),
     ]
     times = [before_after.seconds_per_second(run) for run in runs]
     lines = before_after.table(times[0::2], times[1::2]).splitlines()
-    ends = {line.split("|")[1].split("/")[2]: line.split("|")[2:5] for line in lines[2:-1]}
-    assert [float(x) for x in ends["slow"][:2]] == pytest.approx([1.195, 1.05], abs=1e-3)
-    changes = {decoder: cells[2].strip() for decoder, cells in ends.items()}
-    assert changes == {"same": "none", "slow": "slower", "fast": "faster"}
+    ends = {line.split("|")[1].split("/")[2]: line.split("|")[2:6] for line in lines[2:-1]}
+    assert [float(ends["slow"][i]) for i in (0, 2)] == pytest.approx([1.195, 1.05], abs=1e-3)
+    changes = {decoder: cells[3].strip() for decoder, cells in ends.items()}
+    assert changes == {"same": "none", "near": "none", "slow": "slower", "fast": "faster"}

@@ -1,13 +1,15 @@
 """Arithmetic of a published table's cells, its rendering, and the tables as transcribed."""
 
 import json
+import math
 
 import cells
 import pytest
 import synthetic_journal as synthetic
 from conftest import ROOT
 from forked_script import script
-from journal import read_journal
+from journal import Journal, read_journal
+from protocol import reductions
 
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
 # The synthetic journal: 120 s of audio, 1.713 s outside decoding.
@@ -103,9 +105,12 @@ def test_failed_case_has_no_value(tmp_path):
     [
         ("W", "wer", "2.7", 2.74, "equal"),
         ("W", "wer", "2.79", 2.81, "+0.02"),
-        ("R", "speedup.total", "2.51", 1.3, "same direction"),
-        ("R", "speedup.total", "2.51", 0.9, "other direction"),
-        ("R", "speedup.decode", "10.40", 2.0, "same direction, other size"),
+        ("R", "speedup.total", "2.51", 1.3, "same direction [1.20, 1.40]"),
+        ("R", "speedup.total", "2.51", 1.05, "no difference [0.95, 1.15]"),
+        ("R", "speedup.total", "2.51", 0.96, "no difference [0.86, 1.06]"),
+        ("R", "speedup.total", "2.51", 0.85, "reversed [0.75, 0.95]"),
+        ("R", "speedup.total", "0.51", 0.85, "same direction [0.75, 0.95]"),
+        ("R", "speedup.decode", "10.40", 2.0, "same direction, other size [1.90, 2.10]"),
         ("R", "speedup.total", "1.0", 0.97, "similar"),
         ("R", "share.decode", "17.52", 50.0, "differs"),
         ("H", "rtfx.total", "414.63", 1.0, ""),
@@ -113,7 +118,32 @@ def test_failed_case_has_no_value(tmp_path):
     ],
 )
 def test_agreement_by_class(kind, metric, published, ours, expected):
-    assert cells.agreement(cell(metric, published=published) | {"class": kind}, ours) == expected
+    interval = (ours - 0.1, ours + 0.1) if ours and metric.startswith("speedup.") else None
+    found = cells.agreement(cell(metric, published=published) | {"class": kind}, ours, interval)
+    assert found == expected
+
+
+def test_a_single_round_has_no_direction():
+    assert cells.agreement(cell("speedup.total"), 1.3, None) == "one round: not judged"
+
+
+def test_the_interval_of_a_speed_up_is_over_pairs_of_rounds(tmp_path):
+    baseline = [synthetic.run(decoder="frame_looping", decode_seconds=s, grade="baseline", round=r)
+                for r, s in enumerate((2.0, 4.0, 8.0))]  # fmt: skip
+    arm = [synthetic.run(decode_seconds=s, round=r) for r, s in enumerate((1.0, 2.0, 4.0))]
+    twice = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *baseline, *arm])).cases
+    speed_up = cell("speedup.decode", over="frame_looping")
+    # The machine became slower from round to round, for both.
+    assert cells.our_interval(twice, speed_up) == pytest.approx((2.0, 2.0))
+    arm[1] = synthetic.run(decode_seconds=5.0, round=1)
+    mixed = read_journal(synthetic.write(tmp_path, [synthetic.provenance(), *baseline, *arm])).cases
+    logs = [math.log(2), math.log(4 / 5), math.log(2)]
+    mean = sum(logs) / 3
+    half = 4.303 * math.sqrt(sum((x - mean) ** 2 for x in logs) / 2 / 3)
+    low, high = cells.our_interval(mixed, speed_up)
+    assert (low, high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)), rel=1e-3)
+    assert "no difference" in cells.agreement(speed_up, 1.5, (low, high))
+    assert cells.our_interval(mixed, cell("wer")) is None
 
 
 def render(folder, table, *arguments):
@@ -144,7 +174,7 @@ def test_rendering(tmp_path):
     assert "+ TorchScript | – | 16 | – | 882.1 | – | nothing of the kind here |" in text
     assert "| not in the paper | frame_looping | 16 |" in text and "| null |" not in text
     assert "| not in the paper | ours_alone | 16 | 8.0 | – | – |" in text  # 2 s over 0.25 s
-    assert "same direction" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text
+    assert "one round: not judged" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text
     assert "- slow & 5 % off" in text and "QUICK" not in text
     assert "75.30" in (tmp_path / "table.tex").read_text()
 
@@ -157,6 +187,51 @@ def test_sizes_of_batch_that_the_paper_lacks_are_shown_and_those_not_full_are_ma
     assert ["| 16 |" in row for row in rows] == [True, False] * 2
     assert all("not in the paper | label_looping | 32 |" in row for row in rows[1::2])
     assert ["one batch of 24" in row for row in rows] == [False, True] * 2
+
+
+def reduced(folder, protocol, *records):
+    journal_of(folder, *records)
+    table = table_of(cell("rtfx.total", decoder="window", batch=200))
+    table["paper"]["protocol"] = protocol
+    result = render(folder, table)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_what_a_run_did_less_is_stamped(tmp_path):
+    full = {"warmup_rounds": 1, "measured_rounds": 1, "utterances": {"quickstart": 24}}
+    assert "REDUCED" not in reduced(tmp_path, full)
+    published = {"warmup_rounds": 5, "measured_rounds": 10, "utterances": {"quickstart": 2939}}
+    text = reduced(tmp_path, published, synthetic.run(batch=200, decoder="window"))
+    (stamp,) = [line for line in text.splitlines() if "REDUCED" in line]
+    assert "1 of 5 warm-up rounds" in stamp and "1 of 10 measured rounds" in stamp
+    assert "quickstart: 24 of 2939 utterances" in stamp
+    assert "batch 200 is one batch of 24 on quickstart" in stamp
+    (row,) = [line for line in text.splitlines() if "| window | 200 |" in line]
+    assert "one batch of 24" in row
+
+
+def test_fewer_streams_and_seconds_are_stamped():
+    protocol = {"streams": [1, 16, 64], "seconds": 60}
+    provenance = {"config": {"stream": {"streams": [1, 64], "seconds": 5}}}
+    journal = Journal("j", [provenance], [])
+    less = reductions({"paper": {"protocol": protocol}}, journal)
+    assert less == ["without 16 streams", "5 of 60 s of streams"]
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_a_table_states_its_protocol_and_asks_for_all_of_it(path):
+    table = json.loads(path.read_text())
+    protocol = table["paper"]["protocol"]
+    stream = {"streams", "seconds"}
+    assert set(protocol) - {"utterances"} == (
+        stream if "stream" in table else {"warmup_rounds", "measured_rounds"}
+    )
+    for key in protocol.keys() & {"warmup_rounds", "measured_rounds"}:
+        assert table["protocol"][key] >= protocol[key]
+    for key in protocol.keys() & stream:
+        assert table["stream"][key] == protocol[key]
+    assert set(protocol.get("utterances", {})) <= {d["id"] for d in table["datasets"]}
 
 
 def test_marks_of_synthetic_and_quick_runs(tmp_path):

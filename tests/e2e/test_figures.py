@@ -22,8 +22,8 @@ FIGURES = [
     "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "trade_off",
 ]  # fmt: skip
-NO_PROGRAMS = {"cells", "escape", "history", "journal", "options", "page_provenance", "page_words",
-               "script", "style", "sweep", "timeline"}  # fmt: skip
+NO_PROGRAMS = {"cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
+               "page_words", "protocol", "script", "style", "sweep", "timeline"}  # fmt: skip
 TABLES = {"before_after", "paper_table", "rival_table", "report"}
 
 

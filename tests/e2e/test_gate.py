@@ -50,11 +50,43 @@ def test_same_results_pass(gate):
     assert result.stdout.count("PASS") == 2 * 4 + 1  # results, rtfx.total, rtfx.decode, wer
 
 
-def test_five_percent_slower_is_regressed(gate):
-    result = gate(journal(1), journal(2, slower=1.05))
+def test_ten_percent_slower_is_regressed(gate):
+    result = gate(journal(1), journal(2, slower=1.1))
     assert result.returncode == REGRESSED
     (line,) = [line for line in result.stdout.splitlines() if "  REGRESSED" in line]
-    assert "rtfx.decode" in line and "tolerance 3 %" in line
+    assert "rtfx.decode" in line and "tolerance 5 %" in line and "noise 2.8 %" in line
+
+
+def test_five_percent_can_be_told_where_runs_are_known_to_be_steady(gate, rtfx, tmp_path):
+    slower = journal(2, slower=1.05)
+    tight = ["--tolerance", "rtfx.decode=0.03"]
+    assert gate(journal(1), slower, *tight).returncode == INCONCLUSIVE
+    assert gate(journal(1), slower, *tight, "--drift", "0.002").returncode == REGRESSED
+    folders = [tmp_path / f"baseline{i}" for i in range(5)]
+    for i, folder in enumerate(folders):
+        synthetic.write(folder, journal(10 + i))
+    baselines = [text for folder in folders for text in ("--baseline", folder)]
+    assert rtfx("gate", *baselines, tmp_path / "current", *tight).returncode == REGRESSED
+
+
+def test_an_upgrade_is_invalid_unless_it_is_allowed(gate):
+    old, now = journal(1), journal(2, libtorch="2.12.0", cuda_driver="13.1")
+    old[0]["cuda_driver"] = "13.0"
+    result = gate(old, now)
+    assert result.returncode == INVALID
+    assert 'other libtorch: "2.11.0", now "2.12.0" (--allow libtorch)' in result.stdout
+    assert "(--allow driver)" in gate(old, now, "--allow", "libtorch").stdout
+    result = gate(old, now, "--allow", "libtorch,driver")
+    assert result.returncode == PASS and "allowed: other libtorch" in result.stdout
+
+
+def test_another_option_under_the_same_id_is_invalid(gate):
+    def with_max_symbols(number):
+        return lambda record: record["decoder"]["options"].update(max_symbols=number)
+
+    result = gate(journal(1, change=with_max_symbols(10)), journal(2, change=with_max_symbols(5)))
+    assert result.returncode == INVALID
+    assert "other option max_symbols: 10, now 5" in result.stdout
 
 
 def test_faster_passes(gate):
@@ -169,6 +201,8 @@ def test_the_gravest_verdict_is_the_exit_code(gate):
     [
         (["--tolerance", "rtfx.decod=0.1"], "did you mean 'rtfx.decode'"),
         (["--tolerance", "rtfx.decode"], "no share of 1"),
+        (["--allow", "libtroch"], "did you mean 'libtorch'"),
+        (["--drift", "2"], "--drift"),
         (["--tolerance", "rtfx.decode=5%"], "no share of 1"),
         (["--tolerance", "share.decode=0.1"], "never gated"),
         (["--nonsense"], "--nonsense"),

@@ -39,6 +39,42 @@ def test_the_ratio_is_of_the_fastest(tmp_path):
     assert cells(result.stdout, "Other's fastest")[heads.index("batch 1")] == "–"
 
 
+def test_a_ratio_says_what_is_set_beside_what(tmp_path):
+    """Whole calls and algorithms alone, fused kernels and operators, graphs and single launches."""
+    rival = tmp_path / "rival.jsonl"
+    records = [
+        rival_record(decoder="label_looping_graphs", core_s=0.09, graph_mode="full_graph"),
+        rival_record(decoder="frame_looping", decode_s=0.5, graph_mode="none"),
+    ]
+    rival.write_text("".join(json.dumps(record) + "\n" for record in records))
+    text = table(JOURNAL, "--rival", rival, "--name", "Other").stdout
+    at = cells(text, "decoding and d2h").index("how; what the time holds")
+    assert cells(text, "fused_persistent")[at] == (
+        "fused kernels, one persistent kernel, C++; decode + d2h"
+    )
+    assert cells(text, "Other label_looping_graphs")[at] == (
+        "operators, one CUDA graph, Python; whole call"
+    )
+    rows = [cells(line, "Other's") for line in text.splitlines() if line.startswith("| **Other's")]
+    assert [(row[0], row[at]) for row in rows] == [
+        ("Other's fastest / our fastest",
+         "operators, one CUDA graph, Python / fused kernels, one persistent kernel, C++; "
+         "whole call / decode + d2h"),
+        ("Other's fastest / our fastest",
+         "operators, one CUDA graph, Python / fused kernels, one persistent kernel, C++; "
+         "algorithm alone / decode"),
+        ("Other's frame_looping / ours, launched alike",
+         "operators, launched one by one, Python / operators, launched one by one, C++; "
+         "whole call / decode + d2h"),
+        ("Other's label_looping / ours, launched alike",
+         "operators, one CUDA graph, Python / operators, one CUDA graph, C++; "
+         "whole call / decode + d2h"),
+        ("Other's label_looping / ours, launched alike",
+         "operators, one CUDA graph, Python / operators, one CUDA graph, C++; "
+         "algorithm alone / decode"),
+    ]  # fmt: skip
+
+
 def test_other_audio_is_not_compared(tmp_path):
     rival = tmp_path / "rival.jsonl"
     rival.write_text(json.dumps(rival_record(audio_s=2887.0)) + "\n")
@@ -56,6 +92,13 @@ BEAM_PAIRS = [
     )
     for beam in beams
 ]
+# The same searches by operators on both sides, launched alike.
+for beam in (4, 8):
+    BEAM_PAIRS += [
+        f"alsd_pp{beam}_graph=malsd_batch_graphs_b{beam}_nolm",
+        f"aes_pp{beam}=maes_batch_b{beam}_nolm",
+    ]
+BEAM_PAIRS.append("ctc_beam8_graph=ctc_beam_batch_graphs_b8_nolm")
 
 
 @pytest.mark.parametrize(

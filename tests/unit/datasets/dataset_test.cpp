@@ -49,6 +49,26 @@ class DatasetTest : public test::TempFolder {
   }
 };
 
+TEST_F(DatasetTest, ASetSaysThatItIsAStandIn) {
+  const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 0.75})";
+  EXPECT_EQ(manifest(line).stand_in, "");
+  write("stand_in.txt", "spoken by a program\nsince yesterday\n");
+  EXPECT_EQ(manifest(line).stand_in, "spoken by a program");
+  DatasetSource source = manifest_source(path("m.jsonl"));
+  source.stand_in = "read by colleagues";
+  EXPECT_EQ(load_dataset(source).stand_in, "read by colleagues");
+  // A fallback says what it is itself.
+  source.fallback = source.manifest;
+  source.manifest = path("gone.jsonl").string();
+  const Dataset fallback = load_dataset(source);
+  EXPECT_EQ(fallback.fallback, source.fallback);
+  EXPECT_EQ(fallback.stand_in, source.fallback + ": spoken by a program");
+  std::filesystem::remove(path("stand_in.txt"));
+  EXPECT_EQ(load_dataset(source).stand_in, source.fallback);
+  write("stand_in.txt", "\n");
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "stand_in.txt: its first line is empty");
+}
+
 TEST_F(DatasetTest, ManifestPathsAreRelativeToItsFolderOrAbsolute) {
   const std::string absolute = path("audio/two.flac").string();
   const std::string text =

@@ -35,7 +35,7 @@ TEST(Judge, AToleranceBelowTheNoiseIsRefused) {
 
 TEST(Judge, OneRoundIsInconclusive) {
   const Interval unknown = unpaired_ratio({10}, {5});
-  EXPECT_EQ(judge(unknown, 0.02, expected_noise_floor({10})).verdict, Verdict::inconclusive);
+  EXPECT_EQ(judge(unknown, 0.02, INFINITY).verdict, Verdict::inconclusive);
 }
 
 TEST(Verdicts, TheGraverOneWins) {
@@ -109,6 +109,14 @@ class GateTest : public test::TempFolder {
         {"tokens_sha256", "t"}};
     if (decoder.ends_with(".aa")) fields["decoder"]["control_of"] = "frame";
     return fields;
+  }
+
+  /// The gate of one baseline run. `drift`: between runs; these have none.
+  static std::vector<GateRow> gate(const ResultSet& baseline, const ResultSet& current,
+                                   const Tolerances& tolerances = {{"rtfx.decode", 0.03},
+                                                                   {"rtfx.total", 0.02}},
+                                   std::optional<double> drift = 0) {
+    return rtfx::gate(std::span(&baseline, 1), current, {.tolerances = tolerances, .drift = drift});
   }
 
   static Verdict of(const std::vector<GateRow>& rows, const std::string& what) {
@@ -205,6 +213,97 @@ TEST_F(GateTest, SuspectRoundsAreLeftOutWhereThreeAreClean) {
   for (CaseResult& c : current.cases) c.rounds[7]["suspect"] = {"clock"};
   const auto rows = gate(results(1), current);
   EXPECT_EQ(of(rows, "rtfx.decode"), Verdict::inconclusive);
+}
+
+// Conditions.
+
+/// `key`: a pointer into the provenance, or into the last record where it begins "/decoder/".
+void set(ResultSet& results, const std::string& key, const json& value) {
+  const json::json_pointer where(key);
+  for (CaseResult& c : results.cases)
+    (key.starts_with("/decoder/") ? c.summary.last : c.provenance)[where] = value;
+}
+
+std::string reason_of(const std::vector<GateRow>& rows, const std::string& what) {
+  for (const GateRow& row : rows) {
+    if (row.what == what) return row.reason;
+  }
+  return "no row " + what;
+}
+
+TEST_F(GateTest, OtherConditionsAreInvalidAndNamed) {
+  struct Condition {
+    std::string key;
+    json before, now;
+    std::string reason;
+  };
+  const std::vector<Condition> conditions = {
+      {"/decoder/options/max_symbols", 10, 5, "other option max_symbols: 10, now 5"},
+      {"/decoder/options/window", 1, 8, "other option window: 1, now 8"},
+      {"/decoder/options/lm", nullptr, {{"alpha", 0.3}}, "other option lm: null, now"},
+      {"/decoder/options/lm/alpha", 0.1, 0.3, "other option lm.alpha: 0.1, now 0.3"},
+      {"/decoder/name", "frame_looping", "label_looping", "other decoder"},
+      {"/config/sort", "duration_desc", "shuffle", "other sort"},
+      {"/config/encoder_graphs", true, false, "other encoder_graphs: true, now false"},
+      {"/libtorch", "2.11.0", "2.12.0", R"(other libtorch: "2.11.0", now "2.12.0" (--allow)"},
+      {"/cudnn", 91002, 91100, "other cudnn"},
+      {"/cuda_driver", "13.0", "13.1", "(--allow driver)"},
+  };
+  for (const auto& [key, before, now, reason] : conditions) {
+    ResultSet old = results(1), current = results(2);
+    set(old, key, before);
+    set(current, key, now);
+    const auto rows = gate(old, current);
+    EXPECT_EQ(of(rows, "case"), Verdict::invalid) << key;
+    EXPECT_HAS(reason_of(rows, "case"), reason);
+    set(current, key, before);
+    EXPECT_EQ(worst(gate(old, current)), Verdict::pass) << key;
+  }
+}
+
+TEST_F(GateTest, AnotherRevisionIsWhatIsJudgedAndMayHaveNewOptions) {
+  ResultSet old = results(1), current = results(2);
+  set(old, "/rtfx/revision", "a");
+  set(current, "/rtfx/revision", "b");
+  set(old, "/decoder/options", {{"max_symbols", 10}});
+  set(current, "/decoder/options", {{"max_symbols", 10}, {"new_one", true}});
+  set(current, "/libtorch", "2.11.0");  // which the older journal does not say
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
+}
+
+TEST_F(GateTest, FilesOfOptionsAreComparedByTheirContents) {
+  ResultSet old = results(1), current = results(2);
+  set(old, "/decoder/options/lm/path", "/here/lm.arpa");
+  set(current, "/decoder/options/lm/path", "/there/lm.arpa");
+  set(old, "/decoder_files", {{"/here/lm.arpa", "s"}});
+  set(current, "/decoder_files", {{"/there/lm.arpa", "s"}});
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
+  set(current, "/decoder_files", {{"/there/lm.arpa", "t"}});
+  EXPECT_HAS(reason_of(gate(old, current), "case"), "lm.path");
+}
+
+TEST_F(GateTest, WhatMayDifferIsAllowedByName) {
+  ResultSet old = results(1), current = results(2);
+  set(old, "/libtorch", "2.11.0");
+  set(current, "/libtorch", "2.12.0");
+  for (CaseResult& c : current.cases) {
+    for (json& round : c.rounds) round["wer"]["version"] = 2;
+  }
+  EXPECT_HAS(reason_of(gate(old, current), "case"), "libtorch");
+  const GateOptions some = {.allowed = {"libtorch"}, .drift = 0};
+  EXPECT_HAS(reason_of(rtfx::gate(std::span(&old, 1), current, some), "case"),
+             R"(other scorer: "none version 1", now "none version 2" (--allow scorer))");
+  const GateOptions both = {.allowed = {"libtorch", "scorer"}, .drift = 0};
+  const auto rows = rtfx::gate(std::span(&old, 1), current, both);
+  EXPECT_EQ(worst(rows), Verdict::pass);
+  EXPECT_HAS(reason_of(rows, "case"), "allowed: other libtorch");
+  EXPECT_HAS(reason_of(rows, "wer"), "not compared");
+}
+
+TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
+  ResultSet old = results(1), current = results(2);
+  for (CaseResult& c : current.cases) c.summary.last["dataset"]["stand_in"] = nullptr;
+  EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 
 }  // namespace

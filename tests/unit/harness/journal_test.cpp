@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <limits>
@@ -172,6 +173,44 @@ TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
   EXPECT_HAS(meanings[0].second, "cpu_wait: threads waited for a CPU");
   EXPECT_HAS(meanings[0].second, "sw_power_cap: its power limit");
   EXPECT_EQ(summaries_json(records)["mark_meanings"]["suspect"], meanings[0].second);
+}
+
+/// What the cases of a record of dataset "d" say of a stand-in, with this provenance of it.
+std::string stand_in(const json& of_record, const json& of_provenance) {
+  json record = run_record("c", 0, 10, "tie");
+  record["provenance_id"] = "p";
+  record["dataset"] = {{"id", "d"}};
+  record["dataset"].update(of_record);
+  json dataset = {{"id", "d"}};
+  dataset.update(of_provenance);
+  const json other = {{"id", "other"}, {"stand_in", "another set's"}};
+  const json provenance = {
+      {"kind", "provenance"}, {"provenance_id", "p"}, {"datasets", {other, dataset}}};
+  const CaseSummary summary = summarize_cases({provenance, record})[0];
+  const auto marks = summary.marks();
+  EXPECT_EQ(summary.stand_in_data.empty(),
+            std::find(marks.begin(), marks.end(), "stand-in data") == marks.end());
+  return summary.stand_in_data;
+}
+
+TEST(Summaries, StandInDataAreMarkedInOldJournalsToo) {
+  EXPECT_EQ(stand_in({{"stand_in", "spoken"}}, {{"stand_in", "spoken"}}), "spoken");
+  EXPECT_EQ(stand_in({{"stand_in", nullptr}}, json::object()), "");
+  // Journals of earlier releases.
+  EXPECT_EQ(stand_in(json::object(), {{"sha256", "s"}}), "");
+  EXPECT_EQ(stand_in(json::object(), {{"sha256", "s"}, {"stand_in", "an4.jsonl"}}), "an4.jsonl");
+  const char* spoken = "daef6fd777a6f71cec0eeae76f2bbe00f31d00c8a4118b1e837c8b985b8b82e4";
+  EXPECT_EQ(stand_in(json::object(), {{"sha256", spoken}}),
+            "espeak-ng speech of LibriSpeech test-other's transcripts");
+  EXPECT_HAS(stand_in(json::object(), {{"sha256", spoken}, {"stand_in", "m.jsonl"}}),
+             "m.jsonl: espeak-ng");
+}
+
+TEST(Summaries, RandomWeightsAreMarked) {
+  json record = run_record("c", 0, 10, "tie");
+  record["model"] = {{"id", "m"}, {"weights", "synthetic"}};
+  const std::vector<std::string> marks = {"random encoder + stand-in decoder"};
+  EXPECT_EQ(summarize_cases({record})[0].marks(), marks);
 }
 
 TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {

@@ -73,14 +73,30 @@ TEST(Statistics, OneRoundSaysNothingOfItsSpread) {
   const Interval ratio = unpaired_ratio({1.0}, {1.1, 1.2});
   EXPECT_EQ(ratio.low, 0);
   EXPECT_TRUE(std::isinf(ratio.high));
-  EXPECT_TRUE(std::isinf(expected_noise_floor({1.0})));
+  EXPECT_TRUE(std::isinf(runs_ratio({{1.0}}, {1.1, 1.2}).high));
 }
 
 TEST(Statistics, NoiseFloorIsTheFartherEndOfTheInterval) {
   EXPECT_NEAR(noise_floor({1.0, 0.97, 1.01}), 0.03, 1e-12);
   EXPECT_NEAR(noise_floor({1.02, 1.01, 1.05}), 0.05, 1e-12);
-  EXPECT_EQ(expected_noise_floor({5, 5, 5}), 0);
-  EXPECT_GT(expected_noise_floor({5, 5.1, 4.9}), 0.03);
+}
+
+TEST(Statistics, TheRatioOfRunsByHand) {
+  // Logarithms 0, 0.02 and 0.1, 0.12, 0.14 as above, and a drift of both runs.
+  const auto e = [](double x) { return std::exp(x); };
+  const std::vector<double> a = {e(0), e(0.02)}, b = {e(0.1), e(0.12), e(0.14)};
+  const double within = 1e-4 + 4e-4 / 3, drift = 0.01;
+  const Interval ratio = runs_ratio({a}, b, drift);
+  const double variance = within + 2 * drift * drift;
+  const double df = variance * variance / (1e-8 + 16e-8 / 9 / 2);
+  EXPECT_NEAR(std::log(ratio.estimate), 0.11, 1e-12);
+  EXPECT_NEAR(std::log(ratio.high),
+              0.11 + student_t95(static_cast<int64_t>(df)) * std::sqrt(variance), 1e-9);
+  // Two runs before: their mean, with half the variance.
+  const Interval of_two = runs_ratio({a, a}, b, drift);
+  EXPECT_NEAR(of_two.estimate, ratio.estimate, 1e-12);
+  EXPECT_LT(of_two.high, ratio.high);
+  EXPECT_EQ(runs_ratio({{5, 5}}, {5, 5}, 0).high, 1);
 }
 
 /// The 95 % interval of the ratio holds the truth in about 95 of 100 repetitions.

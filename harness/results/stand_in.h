@@ -1,0 +1,29 @@
+// What stands in for a published set or checkpoint in a result: every table, page, figure and
+// export that shows the result says so.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+/// The mark of results on audio that stands in for the set that a case names.
+constexpr const char* kStandInData = "stand-in data";
+
+/// What the audio of a record (run, stream, failure) is where it stands in for its set; empty where
+/// it does not. Journals of earlier releases say it in `provenance` alone, and only of fallbacks:
+/// there the speech of datasets/speak_test_other.py is known by its manifests' checksums.
+std::string stand_in_data(const nlohmann::json& record, const nlohmann::json& provenance);
+
+/// What a record's case is marked with: "random encoder + stand-in decoder" and "stand-in data",
+/// where they are. `data`: of stand_in_data().
+std::vector<std::string> stand_in_marks(const nlohmann::json& record, const std::string& data);
+
+/// The case's name with its marks behind it, for where a name is all there is.
+std::string name_with_marks(const std::string& name, const std::vector<std::string>& marks);
+
+/// Whether the record's model was timed with random weights (models/synthetic.h).
+bool has_synthetic_weights(const nlohmann::json& record);
+
+}  // namespace rtfx

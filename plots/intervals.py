@@ -1,0 +1,58 @@
+"""95 % intervals of ratios, as harness/results/statistics.cpp has them."""
+
+import math
+from statistics import fmean, variance
+
+
+def student_t95(df):
+    """t such that a Student variable lies within [-t, t] with a probability of 0.95 (Abramowitz and
+    Stegun, 26.7.3 and 26.7.4)."""
+
+    def within(angle):
+        cosine, odd = math.cos(angle), df % 2
+        term, total = (cosine if odd else 1.0), 0.0
+        for k in range(1 if odd else 0, df - 1, 2):
+            total += term
+            term *= cosine**2 * (k + 1) / (k + 2)
+        total *= math.sin(angle)
+        return (angle + total) * 2 / math.pi if odd else total
+
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < 0.95 else (low, middle)
+    return math.tan(low) * math.sqrt(df)
+
+
+def paired_ratio(a, b):
+    """(low, high) of b / a from rounds that were measured side by side; None for a single one."""
+    logs = [math.log(y / x) for x, y in zip(a, b, strict=True)]
+    if len(logs) < 2:
+        return None
+    half = student_t95(len(logs) - 1) * math.sqrt(variance(logs) / len(logs))
+    return math.exp(fmean(logs) - half), math.exp(fmean(logs) + half)
+
+
+def ratio_of_alike(a, b):
+    """(low, high) of b / a from values of each that scatter alike, by Student with both spreads
+    pooled, two at least: for so few that Welch would say nothing."""
+    a, b = ([math.log(value) for value in values] for values in (a, b))
+    df = len(a) + len(b) - 2
+    squares = sum((len(logs) - 1) * variance(logs) for logs in (a, b) if len(logs) > 1)
+    half = student_t95(df) * math.sqrt(squares / df * (1 / len(a) + 1 / len(b)))
+    difference = fmean(b) - fmean(a)
+    return math.exp(difference - half), math.exp(difference + half)
+
+
+def unpaired_ratio(a, b):
+    """(low, high) of b / a from other rounds of each, by Welch; None where either is a single one."""
+    if min(len(a), len(b)) < 2:
+        return None
+    a, b = ([math.log(value) for value in values] for values in (a, b))
+    parts = [(variance(logs) / len(logs), len(logs) - 1) for logs in (a, b)]
+    total = sum(part for part, _ in parts)
+    difference, half = fmean(b) - fmean(a), 0.0
+    if total > 0:
+        df = total**2 / sum(part**2 / n for part, n in parts)
+        half = student_t95(int(df + 1e-9)) * math.sqrt(total)
+    return math.exp(difference - half), math.exp(difference + half)

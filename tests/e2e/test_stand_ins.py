@@ -1,0 +1,98 @@
+"""Stand-in data and random weights are marked wherever results of them are shown."""
+
+import csv
+import io
+import json
+
+import pytest
+import rtfx_by_decoder
+import synthetic_journal as synthetic
+from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
+from journal import read_journal
+from style import NARROW, WIDE, note_stand_ins
+
+SPEECH = "espeak-ng speech of its transcripts"
+DATA, WEIGHTS = "stand-in data", "random encoder + stand-in decoder"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run whose data are a stand-in, and one of whose two models has random weights."""
+    folder = tmp_path_factory.mktemp("stand_ins")
+    records = [synthetic.provenance()]
+    for model, weights in (("quickstart-rnnt", "checkpoint"), ("big-tdt", "synthetic")):
+        for round in range(2):
+            record = synthetic.run(model=model, round=round)
+            record["model"]["weights"] = weights
+            record["dataset"]["stand_in"] = SPEECH
+            records.append(record)
+    synthetic.write(folder, records)
+    return folder
+
+
+def test_the_table_and_the_page(rtfx, folder):
+    result = rtfx("report", folder)
+    assert result.returncode == 0, result.stderr
+    heads = [line for line in result.stdout.splitlines() if " on quickstart (" in line]
+    assert [f"{DATA}: {SPEECH}" in head for head in heads] == [True, True]
+    assert [WEIGHTS in head for head in heads] == [False, True]
+    page = (folder / "report.html").read_text()
+    assert f"<strong>Stand-in data: quickstart is {SPEECH}.</strong>" in page
+    assert f"<strong>Stand-in weights: big-tdt: {WEIGHTS}.</strong>" in page
+    assert page.count(f"; {DATA}: {SPEECH}") == 2  # the headings of both models
+    figures = page[page.index("<svg") :]
+    assert "Stand-in data: quickstart" in figures
+
+
+@pytest.mark.parametrize(
+    "to", ["gbench", "bmf", "github-action", "csv", "markdown", "latex"]
+)  # fmt: skip
+def test_every_export(rtfx, folder, to):
+    text = rtfx("export", folder, "--to", to).stdout
+    if to == "csv":
+        marks = [row["marks"] for row in csv.DictReader(io.StringIO(text))]
+        assert marks == [DATA, f"{WEIGHTS} {DATA}"]
+    elif to == "bmf":
+        assert [name.partition(" ")[2] for name in json.loads(text)] == [
+            f"({DATA})",
+            f"({WEIGHTS}, {DATA})",
+        ]
+    else:
+        assert DATA in text and WEIGHTS in text
+
+
+def test_every_figure(folder):
+    for width in (WIDE, NARROW):
+        cases = read_journal(folder).cases
+        figure = rtfx_by_decoder.draw(cases, width)
+        note_stand_ins(figure, cases)
+        note = figure.get_supxlabel().replace("\n", " ")
+        assert f"quickstart is {SPEECH}" in note and WEIGHTS in note
+        figure.draw_without_rendering()
+        (label,) = [text for text in figure.texts if text.get_text() == figure.get_supxlabel()]
+        assert label.get_window_extent().width <= figure.bbox.width
+
+
+def test_a_committed_journal_of_an_earlier_release(rtfx):
+    """It names the set test_other_spoken and has no field for what that is."""
+    text = rtfx("export", ROOT / "reports/h200/label_looping_table3.jsonl", "--to", "markdown").stdout
+    assert DATA in text and "is espeak-ng speech of LibriSpeech test-other" in text
+
+
+def test_a_run_records_what_its_data_say(rtfx, tmp_path):
+    lines = (AUDIO / "manifest.jsonl").read_text().splitlines()[:2]
+    manifest = [json.loads(line) for line in lines]
+    for line in manifest:
+        line["audio_filepath"] = str(AUDIO / line["audio_filepath"])
+    (tmp_path / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in manifest))
+    (tmp_path / "stand_in.txt").write_text(SPEECH + "\n")
+    data = [{"id": "test_other", "manifest": str(tmp_path / "manifest.jsonl")}]
+    config = small_config(datasets=data) | {"protocol": {"warmup_rounds": 0, "measured_rounds": 1}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert f"test_other: {DATA}: {SPEECH}" in result.stderr
+    assert f"{DATA}: {SPEECH}" in result.stdout
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert records[0]["datasets"][0]["stand_in"] == SPEECH
+    assert {record["dataset"]["stand_in"] for record in runs_of(records)} == {SPEECH}
