@@ -31,7 +31,7 @@ std::string marks_text(const CaseResult& c) {
   return fmt::format("{}", fmt::join(c.summary.marks(), " "));
 }
 
-/// "exact", "tie ~ NOISY".
+/// "exact", "text ~ NOISY".
 std::string judgement(const CaseResult& c) {
   const std::string grade = c.summary.grade_text(), marks = marks_text(c);
   return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;

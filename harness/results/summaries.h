@@ -26,6 +26,7 @@ struct CaseSummary {
   std::vector<nlohmann::json> rounds;  // by number
   std::string grade;                   // worst of all rounds; empty without anything to compare to
   nlohmann::json first_difference;     // of the first round with that grade
+  nlohmann::json replay;               // of the first round with a failed one, or of the last; null
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
   double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
@@ -38,13 +39,18 @@ struct CaseSummary {
   /// Substitutions, deletions, insertions and the rate of the last round; null where there is no
   /// reference, or nothing that may be shown.
   nlohmann::json word_errors() const;
-  /// What must be read with the figures: "NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/3"
+  /// What must be read with the figures: "BEYOND ROUNDING 3/812" (decisions, of all that were
+  /// replayed), "NONDETERMINISTIC", "NOISY", "EMPTY", "OVERLOADED", "suspect 1/3"
   /// (rounds that the machine disturbed, of all).
   std::vector<std::string> marks() const;
-  /// "exact", "tie ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
+  /// "exact", "text ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.
   std::string grade_text() const;
 };
+
+/// "label 5 instead of 7 at frame 12 (0.96 s) of 'utt', gap 0.5, bound 0.1": the first decision
+/// that is beyond rounding; empty where none is.
+std::string beyond_rounding(const CaseSummary& summary);
 
 /// By case in the order of first appearance, without those of `rtfx stream`. Throws UserError for
 /// records of a profile.
