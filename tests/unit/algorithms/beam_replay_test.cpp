@@ -15,7 +15,7 @@ struct BeamArm {
 };
 
 std::vector<BeamArm> beams() {
-  return {{"alsd", {{"beam_size", 4}, {"nbest", 4}}},
+  return {{"alsd", {{"beam_size", 4}, {"nbest", 4}, {"max_target_ratio", 10}}},
           {"alsd_pp", {{"beam_size", 4}, {"nbest", 4}}},
           {"alsd_pp", {{"beam_size", 4}, {"nbest", 4}, {"max_symbols", 1}, {"temperature", 0.7}}},
           {"aes", {{"beam_size", 4}, {"nbest", 4}}},
