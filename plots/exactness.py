@@ -20,7 +20,7 @@ from style import (
 COLOURS = {
     "bitwise": BLUE,
     "exact": SKY,
-    "tie": YELLOW,
+    "rounding": YELLOW,
     "text": ORANGE,
     "different": VERMILION,
 }

@@ -65,7 +65,7 @@ GRADE_CLASS = {
     "baseline": "plain",
     "bitwise": "good",
     "exact": "good",
-    "tie": "fair",
+    "rounding": "fair",
     "text": "fair",
     "wer": "poor",
     "different": "poor",

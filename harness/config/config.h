@@ -88,7 +88,7 @@ struct Config {
   std::string sort = "duration_desc";
   Protocol protocol;
   std::map<std::string, std::string> required = {
-      {"fp32", "exact"}, {"bf16", "different"}, {"fp16", "different"}};
+      {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
   std::string scorer = "basic_english";
   bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;

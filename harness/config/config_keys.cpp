@@ -183,16 +183,22 @@ OptionField<Config> group(std::string name, std::string help, const OptionTable<
 }
 
 OptionField<Config> required_grade(const std::string& dtype) {
-  return {dtype, "of " + dtype, detail::choice_text(grade_names()),
-          [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
-          [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
+  const OptionField<Config> field{
+      dtype, "of " + dtype, detail::choice_text(grade_names()),
+      [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
+      [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
+  return field.formerly(dtype, {{"tie", "rounding"}});
 }
 
 const OptionTable<Config>& verify_keys() {
   static const OptionTable<Config> required{
       {required_grade("fp32"), required_grade("bf16"), required_grade("fp16")}, kKey};
   static const OptionTable<Config> keys{
-      {group("required", "worst allowed grade of exact decoders, by dtype", required)}, kKey};
+      {group("required",
+             "worst allowed grade of exact decoders, by dtype; below `different`, a failed replay "
+             "of any decoder is an error",
+             required)},
+      kKey};
   return keys;
 }
 

@@ -42,7 +42,7 @@ std::string reasons_text(const CaseResult& c) {
   return text;
 }
 
-/// "exact", "tie ~ NOISY".
+/// "exact", "text ~ NOISY".
 std::string judgement(const CaseResult& c) {
   const std::string grade = c.summary.grade_text(), marks = marks_text(c);
   return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;

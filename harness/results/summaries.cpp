@@ -39,6 +39,10 @@ std::optional<size_t> worst_round(const std::vector<json>& rounds) {
   return worst;
 }
 
+bool has_failed(const json& replay) {
+  return replay.is_object() && replay.at("beyond").get<int64_t>() > 0;
+}
+
 /// What the journal holds of one case.
 struct CaseRecords {
   json last;
@@ -61,6 +65,10 @@ CaseSummary summarize_case(CaseRecords records) {
     summary.grade = grade_in(summary.rounds[*worst]);
     summary.first_difference =
         summary.rounds[*worst]["exactness"].value("first_difference", json());
+  }
+  for (const json& round : summary.rounds) {
+    const json replay = round.value("/exactness/replay"_json_pointer, json());
+    if (replay.is_object() && !has_failed(summary.replay)) summary.replay = replay;
   }
   return summary;
 }
@@ -140,6 +148,7 @@ json case_json(const CaseSummary& summary) {
           {"grade", summary.grade.empty() ? json() : json(summary.grade)},
           {"worst_round", worst ? json(*worst) : json()},
           {"first_difference", summary.first_difference},
+          {"replay", summary.replay},
           {"deterministic", summary.deterministic},
           {"noisy", summary.noisy()},
           {"marks", summary.marks()},
@@ -206,8 +215,14 @@ std::optional<double> CaseSummary::suspect_share() const {
 
 std::vector<std::string> CaseSummary::marks() const {
   std::vector<std::string> list;
+  if (has_failed(replay)) {
+    list.push_back(fmt::format("BEYOND ROUNDING {}/{}", replay["beyond"].get<int64_t>(),
+                               replay["decisions"].get<int64_t>()));
+  }
   if (!deterministic) list.emplace_back("NONDETERMINISTIC");
   if (noisy()) list.emplace_back("NOISY");
+  if (std::ranges::any_of(rounds, [](const json& r) { return r.value("all_empty", false); }))
+    list.emplace_back("EMPTY");
   size_t overloaded = 0, suspect = 0;
   for (const json& round : rounds) {
     overloaded += round.value("stable", true) ? 0 : 1;
@@ -222,8 +237,10 @@ std::vector<std::string> CaseSummary::marks() const {
 
 Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
   static const Meanings all = {
+      {"BEYOND ROUNDING", "decisions, of all replayed, that are not the best one up to rounding"},
       {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
       {"NOISY", "the rounds differ by more than protocol.cv_max: measure again"},
+      {"EMPTY", "no result has a token, though the audio has words or sound"},
       {"OVERLOADED", "the queue of the streams grew all the time"},
       {"suspect", "rounds, of all, that the machine disturbed"},
       {"gaps", "share of the batches' wall time that no region, and so no figure, counts"}};
@@ -259,6 +276,23 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
 
 std::vector<std::string> CaseSummary::stand_ins() const {
   return stand_in_marks(last, stand_in_data);
+}
+
+std::string beyond_rounding(const CaseSummary& summary) {
+  if (!has_failed(summary.replay)) return "";
+  const json& d = summary.replay.at("first");
+  if (!d.is_object()) return "";
+  const auto figure = [&](const char* name) {
+    return d.at(name).is_number() ? fmt::format("{:.3g}", d[name].get<double>()) : "infinite";
+  };
+  const std::string kind = d.at("kind");
+  const std::string what = kind == "label" || kind == "duration"
+                               ? fmt::format("{} {} instead of {}", kind,
+                                             d["chosen"].get<int64_t>(), d["best"].get<int64_t>())
+                               : kind;
+  return fmt::format("{} at frame {} ({:.2f} s) of '{}', gap {}, bound {}", what,
+                     d["frame"].get<int64_t>(), d["seconds"].get<double>(),
+                     d["utterance"].get<std::string>(), figure("gap"), figure("bound"));
 }
 
 std::string CaseSummary::grade_text() const {

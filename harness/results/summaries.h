@@ -28,6 +28,7 @@ struct CaseSummary {
   std::vector<nlohmann::json> rounds;  // by number
   std::string grade;                   // worst of all rounds; empty without anything to compare to
   nlohmann::json first_difference;     // of the first round with that grade
+  nlohmann::json replay;               // of the first round with a failed one, or of the last; null
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
   double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
@@ -48,15 +49,20 @@ struct CaseSummary {
   std::optional<double> suspect_share() const;
   /// Why, and in how many rounds: {"cpu_wait": 3}.
   std::map<std::string, int64_t> suspect_reasons() const;
-  /// What must be read with the figures: "NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/3"
-  /// (rounds that the machine disturbed, of all), "gaps 3.1 %" (over 2 %), and stand_ins().
+  /// What must be read with the figures: "BEYOND ROUNDING 3/812" (decisions, of all that were
+  /// replayed), "NONDETERMINISTIC", "NOISY", "EMPTY", "OVERLOADED", "suspect 1/3" (rounds that the
+  /// machine disturbed, of all), "gaps 3.1 %" (over 2 %), and stand_ins().
   std::vector<std::string> marks() const;
   /// "random encoder + stand-in decoder" and "stand-in data", where they are.
   std::vector<std::string> stand_ins() const;
-  /// "exact", "tie ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
+  /// "exact", "text ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.
   std::string grade_text() const;
 };
+
+/// "label 5 instead of 7 at frame 12 (0.96 s) of 'utt', gap 0.5, bound 0.1": the first decision
+/// that is beyond rounding; empty where none is.
+std::string beyond_rounding(const CaseSummary& summary);
 
 /// By case in the order of first appearance, without those of `rtfx stream`. Throws UserError for
 /// records of a profile.

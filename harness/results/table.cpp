@@ -36,12 +36,12 @@ size_t characters(const std::string& text) {
 
 fmt::text_style grade_style(const std::string& grade) {
   if (grade == "bitwise" || grade == "exact") return fmt::fg(fmt::terminal_color::green);
-  if (grade == "tie" || grade == "text") return fmt::fg(fmt::terminal_color::yellow);
+  if (grade == "rounding" || grade == "text") return fmt::fg(fmt::terminal_color::yellow);
   if (grade == "baseline" || grade.empty()) return {};
   return fmt::fg(fmt::terminal_color::red);
 }
 
-/// "exact", "tie ~ NOISY"; "-" where there is nothing to say.
+/// "exact", "text ~ NOISY"; "-" where there is nothing to say.
 std::string judgement(const CaseSummary& c) {
   std::vector<std::string> words = c.marks();
   words.resize(words.size() - c.stand_ins().size());  // the group's heading has them
@@ -164,15 +164,15 @@ void print_details(const std::vector<CaseSummary>& cases) {
       fmt::print("\n{} failed: {}\n", printable(c.case_name()), printable(*c.failure));
     } else if (c.first_difference.is_object()) {
       const json& d = c.first_difference;
-      const std::string margin =
-          d["margin"].is_number() ? fmt::format(", margin {:.3g}", d["margin"].get<double>()) : "";
       fmt::print(
-          "\n{}: first difference in {} at frame {} ({:.2f} s{})\n    {:<12} {}\n    {:<12} {}\n",
+          "\n{}: first difference in {} at frame {} ({:.2f} s)\n    {:<12} {}\n    {:<12} {}\n",
           printable(c.case_name()), printable(d["utterance"].get<std::string>()),
-          d["frame"].get<int64_t>(), d["seconds"].get<double>(), margin,
+          d["frame"].get<int64_t>(), d["seconds"].get<double>(),
           "baseline:", printable(d["baseline_words"].get<std::string>()),
           "here:", printable(d["words"].get<std::string>()));
     }
+    if (const std::string beyond = beyond_rounding(c); !beyond.empty())
+      fmt::print("\n{}: beyond rounding: {}\n", printable(c.case_name()), printable(beyond));
   }
 }
 
@@ -204,8 +204,9 @@ void print_table(const std::vector<json>& records) {
       "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to\n"
       "text, decode: the decoder alone. S/D/I: words substituted, deleted, inserted.\n"
       "Baseline: {}.\n"
-      "bitwise > exact (same tokens, frames, durations) > tie (differs within rounding) >\n"
-      "text (same words) > wer (same WER) > different. ~: declared approximate.\n"
+      "bitwise > exact (same tokens, frames, durations) > rounding (others, each decision the "
+      "best\n"
+      "up to rounding) > text (same words) > wer (same WER) > different. ~: declared approximate.\n"
       "{}",
       names.empty() ? "none" : names, meaning_of_marks(cases));
   const auto any_has = [&](const char* field) {

@@ -7,7 +7,6 @@
 
 #include "algorithms/registry.h"
 #include "algorithms/result_check.h"
-#include "algorithms/shared/transducer/margin.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/device_memory.h"
@@ -120,6 +119,7 @@ void CaseGroupRunner::prepare() {
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     require_memory();
+    replay_.emplace(model_);
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (...) {
     fail_stage(describe_failure());
@@ -176,6 +176,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
     run_batch(batch, order, results);
     on_batch_();
   }
+  replay_->release();
   // Where the baseline failed half way, only some batches were compared with it: no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
@@ -269,9 +270,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     }
     leave();
   }
-  enter(nullptr, "verify");
-  audit(utterances, batch, results);
-  leave();
+  verify(utterances, batch, results);
 }
 
 const std::string& CaseGroupRunner::id_of(const std::vector<size_t>& utterances, size_t row) const {
@@ -285,45 +284,54 @@ size_t CaseGroupRunner::reference_of(const Arm& arm) const {
   return arms_.size();
 }
 
-/// Compares the batch's results while its encoder frames, which a margin needs, are still there.
-void CaseGroupRunner::audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
-                            std::vector<RoundResult>& results) {
+/// Replays and compares the batch's results while its encoder frames are still there.
+void CaseGroupRunner::verify(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+                             std::vector<RoundResult>& results) {
+  std::vector<std::vector<Proof>> proofs(arms_.size());
   for (size_t a = 0; a < arms_.size(); ++a) {
-    const size_t reference = reference_of(arms_[a]);
-    if (reference == arms_.size() || reference == a || arms_[a].failed || arms_[reference].failed)
-      continue;
-    results[a].audited = true;
-    const bool same_score_kind =
-        arms_[a].description.score_kind == arms_[reference].description.score_kind;
-    for (size_t row = 0; row < utterances.size(); ++row) {
-      const size_t i = utterances[row];
-      const Hypothesis& base = results[reference].hypotheses[i];
-      const Hypothesis& other = results[a].hypotheses[i];
-      const auto& base_words = results[reference].words[i];
-      const auto& words = results[a].words[i];
-      const MarginOf margin = [&](size_t index) -> std::optional<double> {
-        if (arms_[reference].description.head != Head::transducer) return std::nullopt;
-        const at::Tensor frames =
-            batch.frames[static_cast<int64_t>(row)].narrow(0, 0, batch.lengths_host[row]);
-        return decision_margin(*model_, frames, base, index);
-      };
-      const Comparison comparison =
-          compare(base, other, base_words == words, margin, group_.dtype, same_score_kind);
-      results[a].audit.add(comparison, [&] {
-        const auto frame_at = [&](const Hypothesis& h) {
-          return comparison.token < h.frames.size() ? h.frames[comparison.token]
-                                                    : batch.lengths_host[row];
-        };
-        const int64_t frame = std::min<int64_t>(frame_at(base), frame_at(other));
-        const auto [left, right] = differing_words(base_words, words);
-        return FirstDifference{dataset_.dataset.utterances[i].id,
-                               frame,
-                               static_cast<double>(frame) * model_->config.frame_seconds(),
-                               left,
-                               right,
-                               {}};
-      });
+    Arm& arm = arms_[a];
+    if (arm.failed) continue;
+    enter(&arm, "verify");
+    try {
+      proofs[a] = replay_->check(*arm.decoder, utterances, batch, results[a].hypotheses,
+                                 dataset_.dataset.utterances, results[a].replay);
+    } catch (...) {
+      fail_stage(describe_failure());
     }
+    leave();
+  }
+  for (size_t a = 0; a < arms_.size(); ++a)
+    if (!arms_[a].failed) audit(arms_[a], utterances, batch, proofs[a], results);
+}
+
+void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
+                            const EncodedBatch& batch, const std::vector<Proof>& proofs,
+                            std::vector<RoundResult>& results) const {
+  const auto a = static_cast<size_t>(&arm - arms_.data());
+  const size_t reference = reference_of(arm);
+  if (reference == arms_.size() || reference == a || arms_[reference].failed) return;
+  results[a].audited = true;
+  const bool same_score_kind =
+      arm.description.score_kind == arms_[reference].description.score_kind;
+  for (size_t row = 0; row < utterances.size(); ++row) {
+    const size_t i = utterances[row];
+    const Hypothesis& base = results[reference].hypotheses[i];
+    const Hypothesis& other = results[a].hypotheses[i];
+    const auto& base_words = results[reference].words[i];
+    const auto& words = results[a].words[i];
+    const Comparison comparison =
+        compare(base, other, base_words == words, proofs[row], group_.dtype, same_score_kind);
+    results[a].audit.add(comparison, [&] {
+      const auto frame_at = [&](const Hypothesis& h) {
+        return comparison.token < h.frames.size() ? h.frames[comparison.token]
+                                                  : batch.lengths_host[row];
+      };
+      const int64_t frame = std::min<int64_t>(frame_at(base), frame_at(other));
+      const auto [left, right] = differing_words(base_words, words);
+      return FirstDifference{dataset_.dataset.utterances[i].id, frame,
+                             static_cast<double>(frame) * model_->config.frame_seconds(), left,
+                             right};
+    });
   }
 }
 

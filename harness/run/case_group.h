@@ -13,6 +13,7 @@
 #include "harness/machine/sudden_end.h"
 #include "harness/machine/watchdog.h"
 #include "harness/run/pipeline.h"
+#include "harness/run/replay_check.h"
 #include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
@@ -51,6 +52,7 @@ struct RoundResult {
   int64_t decode_bytes = 0;  // of the device, the most that a batch's decoding took
   Audit audit;               // against the arm it is compared to
   bool audited = false;
+  std::optional<ReplayAudit> replay;  // of decoders whose decisions can be recomputed
 };
 
 /// What passes of one decoder alone took of the GPU, from samples to text.
@@ -112,8 +114,10 @@ class CaseGroupRunner {
   Clips clips_of(const std::vector<size_t>& utterances) const;
   void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                  std::vector<RoundResult>& results);
-  void audit(const std::vector<size_t>& utterances, const EncodedBatch& batch,
-             std::vector<RoundResult>& results);
+  void verify(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+              std::vector<RoundResult>& results);
+  void audit(Arm& arm, const std::vector<size_t>& utterances, const EncodedBatch& batch,
+             const std::vector<Proof>& proofs, std::vector<RoundResult>& results) const;
   void fail(Arm& arm, const std::string& stage, const std::string& message);
   /// Whose stage is under way.
   void fail_stage(const std::string& message);
@@ -139,6 +143,7 @@ class CaseGroupRunner {
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;  // of model_
   std::vector<Arm> arms_;
+  std::optional<ReplayCheck> replay_;
   std::optional<Watchdog> watchdog_;  // where cases have a limit
 };
 

@@ -114,11 +114,26 @@ json merged_boosted(const Parts& parts) {
   return field;
 }
 
+/// Adds another shard's replay.
+void add_replay(json& merged, const json& other) {
+  if (!merged.is_object() || !merged.value("replay", json()).is_object()) return;
+  if (!other.is_object() || !other.value("replay", json()).is_object()) return;
+  json& sum = merged["replay"];
+  const json& more = other["replay"];
+  for (const char* count : {"decisions", "beyond"})
+    sum[count] = sum[count].get<int64_t>() + more[count].get<int64_t>();
+  json& worst = sum["worst_gap_over_bound"];  // null: infinite
+  const json& its = more["worst_gap_over_bound"];
+  if (its.is_null() || (worst.is_number() && its.get<double>() > worst.get<double>())) worst = its;
+  if (sum["first"].is_null()) sum["first"] = more["first"];
+}
+
 /// The worst grade of any shard, with its first difference.
 json merged_exactness(const Parts& parts) {
   json merged = parts.front()->at("exactness");
   for (const json* part : parts) {
     const json& other = part->at("exactness");
+    if (part != parts.front()) add_replay(merged, other);
     if (!other.is_object()) return nullptr;
     if (part == parts.front() || other.at("grade") == "baseline") continue;
     for (const auto& [grade, count] : other.at("grades").items())

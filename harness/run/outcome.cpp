@@ -14,10 +14,17 @@ std::vector<std::string> below_required(const std::vector<json>& records,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
   for (const CaseSummary& summary : summarize_cases(records)) {
-    if (summary.failure || summary.grade.empty() || summary.grade == "baseline") continue;
-    if (summary.last["decoder"]["exactness"] != "exact") continue;
     const Grade least = grade_of(required.at(summary.last["dtype"]));
-    if (grade_of(summary.grade) > least) below.push_back(summary.case_name());
+    if (summary.failure || least == Grade::different) continue;
+    // A failed replay is an error of any decoder, the baseline and approximate ones included.
+    const std::string beyond = beyond_rounding(summary);
+    const bool graded = !summary.grade.empty() && summary.grade != "baseline" &&
+                        summary.last["decoder"]["exactness"] == "exact";
+    if (!beyond.empty()) {
+      below.push_back(fmt::format("{}: {}", summary.case_name(), beyond));
+    } else if (graded && grade_of(summary.grade) > least) {
+      below.push_back(summary.case_name());
+    }
   }
   return below;
 }

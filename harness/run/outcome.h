@@ -15,7 +15,8 @@ namespace rtfx {
 /// grade.
 int outcome(const std::vector<nlohmann::json>& records, const Config& config);
 
-/// Cases of exact decoders whose grade is below `required` for their dtype.
+/// Cases of exact decoders whose grade is below `required` for their dtype, and of all decoders
+/// whose replay failed, with the place, unless `different` is allowed.
 std::vector<std::string> below_required(const std::vector<nlohmann::json>& records,
                                         const std::map<std::string, std::string>& required);
 

@@ -56,24 +56,51 @@ json batches_field(const std::vector<BatchTime>& batches) {
 
 json difference_field(const std::optional<FirstDifference>& first) {
   if (!first) return nullptr;
-  return {
-      {"utterance", first->utterance}, {"frame", first->frame},
-      {"seconds", first->seconds},     {"baseline_words", first->baseline_words},
-      {"words", first->words},         {"margin", first->margin ? json(*first->margin) : json()}};
+  return {{"utterance", first->utterance},
+          {"frame", first->frame},
+          {"seconds", first->seconds},
+          {"baseline_words", first->baseline_words},
+          {"words", first->words}};
+}
+
+/// null where it is no number.
+json number(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+/// Null where nothing was replayed.
+json replay_field(const std::optional<ReplayAudit>& audit, double frame_seconds) {
+  if (!audit) return nullptr;
+  json first;
+  if (const auto& d = audit->first) {
+    first = {{"utterance", audit->utterance},
+             {"kind", d->kind},
+             {"frame", d->frame},
+             {"seconds", static_cast<double>(d->frame) * frame_seconds},
+             {"chosen", d->chosen},
+             {"best", d->best},
+             {"gap", number(d->gap)},
+             {"bound", number(d->bound)}};
+  }
+  return {{"decisions", audit->decisions},
+          {"beyond", audit->beyond},
+          {"worst_gap_over_bound", number(audit->worst)},
+          {"first", first}};
 }
 
 json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts* reference_edits,
-                     const EditCounts& edits) {
+                     const EditCounts& edits, double frame_seconds) {
+  const json replay = replay_field(result.replay, frame_seconds);
   if (arm.plan.compared_to == arm.spec->id) {
     return {{"baseline", arm.spec->id},
             {"grade", "baseline"},
             {"grades", json::object()},
-            {"first_difference", nullptr}};
+            {"first_difference", nullptr},
+            {"replay", replay}};
   }
   if (!result.audited) return nullptr;
   Grade worst = result.audit.worst;
   const bool same_wer = reference_edits != nullptr && edits.reference_words > 0 &&
-                        reference_edits->errors() == edits.errors();
+                        reference_edits->errors() == edits.errors() &&
+                        (!result.replay || result.replay->beyond == 0);
   if (worst == Grade::different && same_wer) worst = Grade::wer;
   json grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
@@ -82,7 +109,8 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
   return {{"baseline", arm.plan.compared_to},
           {"grade", to_string(worst)},
           {"grades", grades},
-          {"first_difference", difference_field(result.audit.first)}};
+          {"first_difference", difference_field(result.audit.first)},
+          {"replay", replay}};
 }
 
 /// Word errors if every utterance had the best text of its n-best list; null where there is no
@@ -124,6 +152,26 @@ json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm
   field["words"] = arm.boosted.words.size();
   field["left_out"] = arm.boosted.left_out;
   return field;
+}
+
+/// Whether no hypothesis has a token though there is something to hear: a reference with words, or
+/// sound of more than -40 dB.
+bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+              const RoundResult& result) {
+  const auto has_tokens = [](const Hypothesis& h) { return !h.tokens.empty(); };
+  if (arm.description.head == Head::none || std::ranges::any_of(result.hypotheses, has_tokens))
+    return false;
+  const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const auto has_words = [](const auto& words) { return words && !words->empty(); };
+  const auto sounds = [](const std::vector<float>& samples) {
+    double power = 0;
+    for (const float x : samples) power += double{x} * x;
+    return power > 1e-4 * static_cast<double>(samples.size());
+  };
+  const bool has_references =
+      std::ranges::any_of(dataset.references, [](const auto& words) { return words.has_value(); });
+  return has_references ? std::ranges::any_of(dataset.references, has_words)
+                        : std::ranges::any_of(dataset.audio, sounds);
 }
 
 std::string head_name(Head head) {
@@ -200,7 +248,10 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   if (!oracle.is_null()) record["oracle_wer"] = oracle;
   const json boosted = boosted_field(workspace, group, arm, result);
   if (!boosted.is_null()) record["boosted"] = boosted;
-  record["exactness"] = exactness_field(arm, result, reference_edits, edits);
+  if (is_empty(workspace, group, arm, result)) record["all_empty"] = true;
+  record["exactness"] =
+      exactness_field(arm, result, reference_edits, edits,
+                      workspace.checkpoints()[group.model].config.frame_seconds());
   record["deterministic"] = hash == arm.first_hash;
   record["hypotheses_sha256"] = hash;
   record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);

@@ -47,7 +47,7 @@ void append(std::string& bytes, const Hypothesis& hypothesis, bool scores) {
 }  // namespace
 
 const std::vector<std::string>& grade_names() {
-  static const std::vector<std::string> names = {"bitwise", "exact", "tie",
+  static const std::vector<std::string> names = {"bitwise", "exact", "rounding",
                                                  "text",    "wer",   "different"};
   return names;
 }
@@ -66,25 +66,19 @@ double score_tolerance(const std::string& dtype) {
   return 1e-4;
 }
 
-double tie_epsilon(const std::string& dtype) {
-  if (dtype == "bf16") return 0x1p-3;
-  if (dtype == "fp16") return 0x1p-6;
-  return 0x1p-19;
-}
-
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, const std::string& dtype, bool same_score_kind) {
+                   Proof proof, const std::string& dtype, bool same_score_kind) {
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
                     baseline.durations == other.durations;
-  if (same && !same_score_kind) return {Grade::exact, 0, {}};
+  if (proof == Proof::failed) return {Grade::different, first_difference(baseline, other)};
+  if (same && !same_score_kind) return {Grade::exact, 0};
   if (same && std::bit_cast<uint32_t>(baseline.score) == std::bit_cast<uint32_t>(other.score))
     return {};
   if (same && scores_close(baseline.score, other.score, score_tolerance(dtype)))
-    return {Grade::exact, 0, {}};
-  Comparison result{Grade::different, first_difference(baseline, other), {}};
-  if (!same) result.margin = margin(result.token);
-  if (result.margin && *result.margin <= tie_epsilon(dtype)) {
-    result.grade = Grade::tie;
+    return {Grade::exact, 0};
+  Comparison result{Grade::different, first_difference(baseline, other)};
+  if (proof == Proof::within) {
+    result.grade = Grade::rounding;
   } else if (texts_equal) {
     result.grade = Grade::text;
   }
@@ -97,10 +91,16 @@ void Audit::add(const Comparison& comparison, const std::function<FirstDifferenc
     worst = comparison.grade;
     first.reset();
   }
-  if (comparison.grade == worst && worst > Grade::exact && !first) {
-    first = describe();
-    first->margin = comparison.margin;
-  }
+  if (comparison.grade == worst && worst > Grade::exact && !first) first = describe();
+}
+
+void ReplayAudit::add(const std::string& id, const Replayed& replayed) {
+  decisions += replayed.decisions;
+  beyond += replayed.beyond;
+  worst = std::max(worst, replayed.worst);
+  if (first || !replayed.first) return;
+  utterance = id;
+  first = replayed.first;
 }
 
 std::pair<std::string, std::string> differing_words(const std::vector<std::string>& baseline,

@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "algorithms/hypotheses.h"
+#include "algorithms/shared/replay/replay.h"
 
 namespace rtfx {
 
 /// From best to worst. Per utterance all but `wer`; a set whose worst utterance is `different`
 /// while its edit counts equal the baseline's is graded `wer`.
 enum class Grade {
-  bitwise,  // tokens, frames, durations and the score's bits
-  exact,    // tokens, frames, durations; score within score_tolerance()
-  tie,      // differs first where the baseline's decision was within the rounding of the logits
-  text,     // tokens or scores differ, the normalised text does not
-  wer,      // texts differ, the set's word errors do not
+  bitwise,   // tokens, frames, durations and the score's bits
+  exact,     // tokens, frames, durations; score within score_tolerance()
+  rounding,  // other tokens, but every decision is the best one up to rounding along its own path
+  text,      // tokens or scores differ, the normalised text does not
+  wer,       // texts differ, the set's word errors do not
   different,
 };
 
@@ -27,29 +28,28 @@ std::string to_string(Grade grade);
 /// `name` is one of grade_names().
 Grade grade_of(const std::string& name);
 
-/// Margin of the baseline's decisions on the way to its token `index`
-/// (algorithms/shared/transducer/margin.h).
-using MarginOf = std::function<std::optional<double>(size_t index)>;
+/// What the replay of a hypothesis says of it (algorithms/shared/replay/replay.h).
+enum class Proof {
+  none,    // it was not replayed, or the replay says nothing of its choice among texts (beams)
+  within,  // every decision is within rounding
+  failed,  // some decision, or the score, is not
+};
 
 struct Comparison {
   Grade grade = Grade::bitwise;
-  size_t token = 0;              // index of the first difference; meaningless when exact or better
-  std::optional<double> margin;  // at that place
+  size_t token = 0;  // index of the first difference; meaningless when exact or better
 };
 
 /// Compares one utterance. `texts_equal` after normalisation; `dtype` sets the tolerances. Scores
 /// of different kinds (logit, logprob) are not compared: then `exact` is the best grade. Equal
-/// tokens with scores that are too far apart are graded `text`.
+/// tokens with scores that are too far apart are graded `text`, unless the replay explains them. A
+/// failed one makes it `different`, whatever the baseline has.
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
-                   const MarginOf& margin, const std::string& dtype, bool same_score_kind = true);
+                   Proof proof, const std::string& dtype, bool same_score_kind = true);
 
 /// How far apart scores may be, relative: 1e-4 in fp32; 2^-6 in bf16 and 2^-9 in fp16, four
 /// roundings of a logit each.
 double score_tolerance(const std::string& dtype);
-
-/// Spacing of the dtype's values at 16, the size of a confident logit: 2^-19 for fp32, 2^-6 for
-/// fp16, 2^-3 for bf16. Two roundings of that size can swap the order of two logits.
-double tie_epsilon(const std::string& dtype);
 
 /// The audit of a set. `frame` is an encoder frame.
 struct FirstDifference {
@@ -57,7 +57,16 @@ struct FirstDifference {
   int64_t frame = 0;
   double seconds = 0;
   std::string baseline_words, words;
-  std::optional<double> margin;
+};
+
+/// The replays of a set.
+struct ReplayAudit {
+  int64_t decisions = 0, beyond = 0;  // compared; not within rounding
+  double worst = 0;                   // largest gap / bound
+  std::string utterance;              // of `first`
+  std::optional<Deviation> first;     // of those beyond
+
+  void add(const std::string& id, const Replayed& replayed);
 };
 
 struct Audit {

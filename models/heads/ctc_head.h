@@ -15,6 +15,9 @@ class CtcHead {
   /// frames [B, T', D] -> logits [B, T', V+1], same dtype. Blank is the last column.
   at::Tensor logits(const at::Tensor& frames) const;
 
+  const at::Tensor& weight() const { return weight_; }  // [V+1, D]
+  const at::Tensor& bias() const { return bias_; }      // [V+1]
+
  private:
   at::Tensor weight_, bias_;
 };

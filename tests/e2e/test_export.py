@@ -132,7 +132,7 @@ def marked(tmp_path_factory):
     null["wer"] |= {"wer": 1.0, "deletions": 290}
     records = [synthetic.provenance(), null, null | {"round": 1}]
     for round in range(2):
-        record = synthetic.run(round=round, decode_seconds=1.0 + round, grade="tie")
+        record = synthetic.run(round=round, decode_seconds=1.0 + round, grade="rounding")
         record |= {"deterministic": not round, "suspect": ["cpu_wait"] * round}
         records.append(record)
     folder = tmp_path_factory.mktemp("marked")
@@ -148,7 +148,7 @@ def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
         for name in ("null", "label_looping")
     )
     assert "70." in null and "1200000" not in null and "100" not in null
-    assert MARKED in other and MARKED not in null and "tie" in other
+    assert MARKED in other and MARKED not in null and "rounding" in other
 
 
 def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
@@ -178,7 +178,7 @@ def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
 
 def test_the_terminal_and_the_page_show_the_same(rtfx, marked, tmp_path):
     table = rtfx("report", marked, "-o", tmp_path / "page.html").stdout
-    assert f"tie {MARKED}" in table and "suspect: rounds, of all," in table
+    assert f"rounding {MARKED}" in table and "suspect: rounds, of all," in table
     row = next(line for line in table.splitlines() if line.startswith("  null"))
     assert row.split()[3:] == ["70.0", "±", "0.0", "-", "-", "-", "-"] or "70." in row
     assert row.split()[-3:] == ["-", "-", "-"]
@@ -193,7 +193,7 @@ def test_the_readme_table_keeps_marks(program, marked, tmp_path):
     command = [sys.executable, ROOT / "scripts/readme_table.py", marked, readme]
     subprocess.run(command, check=True, env={"RTFX_BIN": str(program)})
     rows = {line.split(" | ")[1]: line for line in readme.read_text().splitlines() if " | " in line}
-    assert rows["label_looping"].endswith(f"tie {MARKED} |")
+    assert rows["label_looping"].endswith(f"rounding {MARKED} |")
     assert rows["null"].endswith("| – | – | – |")
 
 

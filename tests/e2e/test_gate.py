@@ -116,8 +116,8 @@ def wer(value):
         ({"hypotheses_sha256": "h1"}, PASS, "other score bits"),
         (WRONG_TOKEN | wer(0.32), CORRECTNESS, "1 points more word errors"),
         ({"deterministic": False}, CORRECTNESS, "different results"),
-        ({"exactness": synthetic.run(grade="tie", differing=1)["exactness"]}, CORRECTNESS,
-         "graded tie"),
+        ({"exactness": synthetic.run(grade="rounding", differing=1)["exactness"]}, CORRECTNESS,
+         "graded rounding"),
     ],
 )  # fmt: skip
 def test_results_are_checked(gate, fields, verdict, reason):

@@ -167,7 +167,7 @@ def test_control_needs_a_transducer(config, rtfx):
 def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
     """run, failure, run under one key: table, page, export and figures show both rounds."""
     runs = [
-        synthetic.run(round=0, decode_seconds=4.0, grade="tie", differing=1),
+        synthetic.run(round=0, decode_seconds=4.0, grade="rounding", differing=1),
         synthetic.run(round=1, decode_seconds=0.2),
     ]
     runs[1]["deterministic"] = False
@@ -181,17 +181,17 @@ def test_rounds_before_a_failure_count_alike_everywhere(rtfx, tmp_path):
     result = rtfx("report", journal)
     assert result.returncode == 0, result.stderr
     row = next(line for line in result.stdout.splitlines() if "label_looping" in line)
-    assert figure in row and "tie NONDETERMINISTIC" in row and "NOISY" in row and "FAILED" not in row
+    assert figure in row and "rounding NONDETERMINISTIC" in row and "NOISY" in row and "FAILED" not in row
 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     text = " ".join(re.sub(r"<[^>]*>", "", page).split())
     assert figure in text
-    assert all(re.search(rf">{flag}</span>", page) for flag in ("tie", "NONDETERMINISTIC", "NOISY"))
+    assert all(re.search(rf">{flag}</span>", page) for flag in ("rounding", "NONDETERMINISTIC", "NOISY"))
     assert ">failed</span>" not in page
 
     exported = rtfx("export", journal, "--to", "csv").stdout
     row = next(csv.DictReader(io.StringIO(exported)))
-    assert row["rounds"] == "2" and row["grade"] == "tie" and not row["failure"]
+    assert row["rounds"] == "2" and row["grade"] == "rounding" and not row["failure"]
     assert row["marks"] == "NONDETERMINISTIC NOISY"
     assert float(row["rtfx.total"]) == pytest.approx(mean)
     assert float(row["rtfx.total.sd"]) == pytest.approx(sd)

@@ -160,20 +160,22 @@ TEST_P(FusedBeamGpu, ServesLargeVocabularies) {
   }
 }
 
-/// More slots than a warp has threads; and no result depends on which thread came first.
-TEST_P(FusedBeamGpu, AWideBeamIsTheSameAgain) {
+/// More slots than a warp has threads.
+TEST_P(FusedBeamGpu, AWideBeamEqualsTheOperators) {
   std::mt19937 random(5);
   at::manual_seed(5);
   const ModelConfig c = config(1024);
   const auto model = random_model(c, 13, device_);
   const auto batch = random_batch(random, 6, 16, c.encoder.width, device_);
   const nlohmann::json options = options_of(40, nullptr, false, false);
-  const auto first = decode(options, "fused", "graph", model, batch);
-  const auto again = decode(options, "fused", "graph", model, batch);
-  for (size_t b = 0; b < first.size(); ++b) {
-    EXPECT_EQ(again[b].tokens, first[b].tokens);
-    EXPECT_EQ(again[b].score, first[b].score);
+  const auto expected = decode(options, "operators", "host", model, batch);
+  const auto found = decode(options, "fused", "graph", model, batch);
+  int64_t entries = 0, ties = 0;
+  for (size_t b = 0; b < expected.size(); ++b) {
+    ties += count_ties(found[b], expected[b], std::to_string(b));
+    entries += static_cast<int64_t>(expected[b].nbest.size());
   }
+  EXPECT_LE(ties, entries / 100);
 }
 
 TEST(FusedCtcBeamGpu, EqualsTheOperators) {

@@ -89,12 +89,28 @@ json case_record(const std::string& kind, const std::string& decoder) {
 json run_record(const std::string& decoder, int round) {
   json record = case_record("run", decoder);
   if (decoder == "frame.aa") record["decoder"]["control_of"] = "frame";
-  const json first = {{"utterance", "u"},        {"frame", 3},     {"seconds", 0.24},
-                      {"baseline_words", "a b"}, {"words", "a c"}, {"margin", 0.5}};
+  const json first = {{"utterance", "u"},
+                      {"frame", 3},
+                      {"seconds", 0.24},
+                      {"baseline_words", "a b"},
+                      {"words", "a c"}};
   const json exactness = {{"baseline", "frame"},
-                          {"grade", "tie"},
-                          {"grades", {{"bitwise", 1}, {"tie", 1}}},
-                          {"first_difference", first}};
+                          {"grade", "rounding"},
+                          {"grades", {{"bitwise", 1}, {"rounding", 1}}},
+                          {"first_difference", first},
+                          {"replay",
+                           {{"decisions", 7},
+                            {"beyond", 1},
+                            {"worst_gap_over_bound", 2.5},
+                            {"first",
+                             {{"utterance", "u"},
+                              {"kind", "label"},
+                              {"frame", 3},
+                              {"seconds", 0.24},
+                              {"chosen", 1},
+                              {"best", 2},
+                              {"gap", 0.5},
+                              {"bound", 0.2}}}}}};
   const json wer = {{"normalizer", "none"}, {"version", 1},   {"wer", 0.1},
                     {"substitutions", 1},   {"deletions", 0}, {"insertions", 0}};
   record.update({{"started", "2026-01-02T03:04:05Z"},

@@ -43,10 +43,10 @@ def run(round=0, decode_seconds=0.5, grade="bitwise", differing=0, **fields):
              "rtfx.encode_decode": AUDIO_SECONDS / (1.5 + decode_seconds),
              "rtfx.decode": AUDIO_SECONDS / decode_seconds,
              "share.decode": decode_seconds / total}  # fmt: skip
-    grades = {"bitwise": UTTERANCES - differing, "exact": 0, "tie": 0, "text": 0,
+    grades = {"bitwise": UTTERANCES - differing, "exact": 0, "rounding": 0, "text": 0,
               "different": differing}  # fmt: skip
     first = {"utterance": "qs01", "frame": 12, "seconds": 0.96, "baseline_words": "to the mill",
-             "words": "to a mill", "margin": 0.25}  # fmt: skip
+             "words": "to a mill"}  # fmt: skip
     return case_fields(**fields) | {
         "kind": "run", "started": "2026-01-02T03:04:06Z", "round": round, "order": 0,
         "regions": {k: {"host_seconds": v, "device_seconds": None} for k, v in seconds.items()},

@@ -14,80 +14,85 @@ Hypothesis hypothesis() {
       .tokens = {7, 8, 9}, .frames = {1, 4, 6}, .durations = {2, 2, 1}, .score = 10, .nan = false};
 }
 
-MarginOf margin_of(std::optional<double> value) {
-  return [value](size_t) { return value; };
-}
-
-const MarginOf kWide = margin_of(1.0);
-
 TEST(Exactness, BitwiseMeansScoreBitsToo) {
   Hypothesis other = hypothesis();
-  EXPECT_EQ(compare(hypothesis(), other, true, kWide, kFp32).grade, Grade::bitwise);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32).grade, Grade::bitwise);
   other.score = std::nextafter(other.score, 100.0F);
-  EXPECT_EQ(compare(hypothesis(), other, true, kWide, kFp32).grade, Grade::exact);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32).grade, Grade::exact);
 }
 
 TEST(Exactness, ScoreTooFarApartIsNotExact) {
   Hypothesis other = hypothesis();
   other.score = 10.002F;
-  EXPECT_EQ(compare(hypothesis(), other, true, kWide, kFp32).grade, Grade::text);
-  EXPECT_EQ(compare(hypothesis(), other, true, kWide, "bf16").grade, Grade::exact);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32).grade, Grade::text);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, "bf16").grade, Grade::exact);
 }
 
 TEST(Exactness, ScoresOfDifferentKindsAreNotCompared) {
   Hypothesis other = hypothesis();
   other.score = -3;
-  EXPECT_EQ(compare(hypothesis(), other, true, kWide, kFp32, false).grade, Grade::exact);
+  EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32, false).grade, Grade::exact);
   other.frames[0] = 2;
-  EXPECT_EQ(compare(hypothesis(), other, false, kWide, kFp32, false).grade, Grade::different);
+  EXPECT_EQ(compare(hypothesis(), other, false, Proof::none, kFp32, false).grade, Grade::different);
 }
 
 TEST(Exactness, AnyFieldMakesADifference) {
   for (auto field : {&Hypothesis::tokens, &Hypothesis::frames, &Hypothesis::durations}) {
     Hypothesis other = hypothesis();
     ++(other.*field)[1];
-    const Comparison c = compare(hypothesis(), other, false, kWide, kFp32);
+    const Comparison c = compare(hypothesis(), other, false, Proof::none, kFp32);
     EXPECT_EQ(c.grade, Grade::different);
     EXPECT_EQ(c.token, 1U);
-    EXPECT_EQ(c.margin, 1.0);
-    EXPECT_EQ(compare(hypothesis(), other, true, kWide, kFp32).grade, Grade::text);
+    EXPECT_EQ(compare(hypothesis(), other, true, Proof::none, kFp32).grade, Grade::text);
   }
 }
 
-TEST(Exactness, TieNeedsAMarginWithinTheSpacingOfTheDtype) {
+TEST(Exactness, AReplayWithinRoundingExplainsOtherTokens) {
   Hypothesis other = hypothesis();
   other.tokens[2] = 5;
-  const auto grade = [&](std::optional<double> margin) {
-    return compare(hypothesis(), other, false, margin_of(margin), kFp32).grade;
+  const auto grade = [&](Proof proof) {
+    return compare(hypothesis(), other, false, proof, "bf16").grade;
   };
-  EXPECT_EQ(grade(0x1p-19), Grade::tie);
-  EXPECT_EQ(grade(0x1.1p-19), Grade::different);
-  EXPECT_EQ(grade(std::nullopt), Grade::different);
+  EXPECT_EQ(grade(Proof::within), Grade::rounding);
+  EXPECT_EQ(grade(Proof::none), Grade::different);
+  EXPECT_EQ(grade(Proof::failed), Grade::different);
+}
+
+TEST(Exactness, AFailedReplayIsDifferentEvenWhereBothAreEqual) {
+  EXPECT_EQ(compare(hypothesis(), hypothesis(), true, Proof::failed, kFp32).grade,
+            Grade::different);
+  EXPECT_EQ(compare(hypothesis(), hypothesis(), true, Proof::within, kFp32).grade, Grade::bitwise);
 }
 
 TEST(Exactness, AShorterResultDiffersAtItsEnd) {
   Hypothesis other = hypothesis();
   for (auto field : {&Hypothesis::tokens, &Hypothesis::frames, &Hypothesis::durations})
     (other.*field).pop_back();
-  size_t asked = 99;
-  const MarginOf note = [&](size_t index) {
-    asked = index;
-    return std::optional<double>(0.0);
-  };
-  EXPECT_EQ(compare(hypothesis(), other, false, note, kFp32).grade, Grade::tie);
-  EXPECT_EQ(asked, 2U);
+  EXPECT_EQ(compare(hypothesis(), other, false, Proof::none, kFp32).token, 2U);
 }
 
-TEST(Exactness, EpsilonIsTheSpacingAtSixteen) {
-  EXPECT_EQ(tie_epsilon("fp32"), std::nextafter(16.0F, 32.0F) - 16.0F);
-  EXPECT_EQ(tie_epsilon("fp16"), 16.0 / 1024);
-  EXPECT_EQ(tie_epsilon("bf16"), 16.0 / 128);
+TEST(ReplayAudit, AddsUpAndKeepsTheFirstBeyond) {
+  ReplayAudit audit;
+  Replayed within, beyond;
+  within.add({"label", 3, 1, 2, 0.5, 1});
+  beyond.add({"label", 4, 1, 2, 0, 1});
+  beyond.add({"duration", 5, 1, 2, 3, 1});
+  audit.add("a", within);
+  audit.add("b", beyond);
+  audit.add("c", beyond);
+  EXPECT_EQ(audit.decisions, 5);
+  EXPECT_EQ(audit.beyond, 2);
+  EXPECT_EQ(audit.worst, 3);
+  EXPECT_EQ(audit.utterance, "b");
+  ASSERT_TRUE(audit.first);
+  EXPECT_EQ(audit.first->kind, "duration");
+  EXPECT_EQ(audit.first->frame, 5);
 }
 
 TEST(Audit, CountsGradesAndKeepsTheFirstOfTheWorst) {
   Audit audit;
   const auto add = [&](Grade grade, const char* id) {
-    audit.add({grade, 0, 0.5}, [&] {
+    audit.add({grade, 0}, [&] {
       FirstDifference d;
       d.utterance = id;
       return d;
@@ -103,7 +108,6 @@ TEST(Audit, CountsGradesAndKeepsTheFirstOfTheWorst) {
   EXPECT_EQ(audit.counts, (std::vector<int64_t>{1, 1, 0, 1, 0, 2}));
   ASSERT_TRUE(audit.first);
   EXPECT_EQ(audit.first->utterance, "c");
-  EXPECT_EQ(audit.first->margin, 0.5);
 }
 
 TEST(DifferingWords, ShowsTwoWordsEachWay) {

@@ -114,11 +114,11 @@ json run_record(const char* name, int round, double total, const char* grade,
 
 TEST(Summaries, TakeTheWorstVerdictAndAllRounds) {
   const auto cases =
-      summarize_cases({run_record("c", 0, 10, "bitwise"), run_record("c", 1, 12, "tie"),
+      summarize_cases({run_record("c", 0, 10, "bitwise"), run_record("c", 1, 12, "rounding"),
                        run_record("c", 2, 11, "exact")});
   ASSERT_EQ(cases.size(), 1U);
-  EXPECT_EQ(cases[0].grade, "tie");
-  EXPECT_EQ(cases[0].first_difference, "tie");
+  EXPECT_EQ(cases[0].grade, "rounding");
+  EXPECT_EQ(cases[0].first_difference, "rounding");
   EXPECT_EQ(cases[0].values("rtfx.total"), (std::vector<double>{10, 12, 11}));
   EXPECT_TRUE(cases[0].values("rtfx.decode").empty());
   EXPECT_TRUE(cases[0].noisy());
@@ -130,19 +130,21 @@ json protocol_record(double cv_max) {
 
 TEST(Summaries, NoisyIsByTheLastProvenance) {
   const std::vector<json> records = {protocol_record(0.01), protocol_record(0.1),
-                                     run_record("c", 0, 10, "tie"), run_record("c", 1, 11, "tie")};
+                                     run_record("c", 0, 10, "rounding"),
+                                     run_record("c", 1, 11, "rounding")};
   EXPECT_FALSE(summarize_cases(records)[0].noisy());
   EXPECT_TRUE(summarize_cases({records[0], records[2], records[3]})[0].noisy());
 }
 
 TEST(Summaries, MarksSayWhatTheFiguresHide) {
-  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 20, "tie")};
+  std::vector<json> records = {run_record("c", 0, 10, "rounding"),
+                               run_record("c", 1, 20, "rounding")};
   records[0]["deterministic"] = false;
   records[1]["suspect"] = {"cpu_wait"};
   records[1]["stable"] = false;
   const std::vector<std::string> all = {"NONDETERMINISTIC", "NOISY", "OVERLOADED", "suspect 1/2"};
   EXPECT_EQ(summarize_cases(records)[0].marks(), all);
-  EXPECT_TRUE(summarize_cases({run_record("c", 0, 10, "tie")})[0].marks().empty());
+  EXPECT_TRUE(summarize_cases({run_record("c", 0, 10, "rounding")})[0].marks().empty());
 }
 
 TEST(Summaries, TimeThatNoRegionCountsIsMarkedBeyondTwoPercent) {
@@ -214,7 +216,7 @@ TEST(Summaries, RandomWeightsAreMarked) {
 }
 
 TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {
-  json record = run_record("c", 0, 10, "tie");
+  json record = run_record("c", 0, 10, "rounding");
   record["metrics"]["rtfx.decode"] = 741579;
   record["wer"] = {{"wer", 1.0}};
   EXPECT_EQ(summarize_cases({record})[0].values("rtfx.decode").size(), 1U);
@@ -247,13 +249,13 @@ TEST(Summaries, AFailureCountsUntilALaterRunSucceeds) {
 
 TEST(Summaries, RoundsBeforeAFailureCountOnceALaterOneHasSucceeded) {
   const json failure = {{"kind", "failure"}, {"case", "c"}, {"result_key", "k"}};
-  std::vector<json> records = {run_record("c", 0, 60, "tie"), failure};
+  std::vector<json> records = {run_record("c", 0, 60, "rounding"), failure};
   EXPECT_TRUE(summarize_cases(records)[0].rounds.empty());
   EXPECT_EQ(summarize_cases(records)[0].grade, "");
   records.push_back(run_record("c", 1, 240, "exact"));
   const CaseSummary summary = summarize_cases(records)[0];
   EXPECT_EQ(summary.values("rtfx.total"), (std::vector<double>{60, 240}));
-  EXPECT_EQ(summary.grade, "tie");
+  EXPECT_EQ(summary.grade, "rounding");
   const json listed = summaries_json(records)["cases"][0];
   EXPECT_EQ(listed["metrics"]["rtfx.total"]["mean"], 150);
   EXPECT_EQ(listed["worst_round"], 0);

@@ -1,0 +1,53 @@
+// The vectors that a replay looks up: encoder frames and predictions of all prefixes, by row.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "algorithms/shared/ngram_lm/fusion.h"
+#include "algorithms/shared/replay/network.h"
+
+namespace rtfx {
+
+/// A tensor's elements as numbers on the host. Waits for the device.
+std::vector<double> numbers(const at::Tensor& tensor);
+
+/// [N] int64: a member of each.
+template <class Item>
+at::Tensor member_of(const std::vector<Item>& items, int64_t Item::*member, at::Device device) {
+  std::vector<int64_t> values;
+  values.reserve(items.size());
+  for (const Item& item : items) values.push_back(item.*member);
+  return at::tensor(values, at::kLong).to(device);
+}
+
+class ReplayInputs {
+ public:
+  /// hypotheses[i] is of row rows[i] of the batch; there is at least one.
+  ReplayInputs(const ReplayNetwork& network, const AcousticModel& model, const EncodedBatch& batch,
+               const std::vector<int64_t>& rows, const std::vector<const Hypothesis*>& hypotheses,
+               const std::optional<LmOptions>& options);
+
+  /// Of places, all [N] int64: row (of the hypotheses), frame, tokens before it.
+  Uncertain encoded_at(const at::Tensor& row, const at::Tensor& frame) const;
+  /// One number for both, as the next two take it.
+  at::Tensor prefixes_of(const at::Tensor& row, const at::Tensor& tokens) const;
+  Uncertain predictions_at(const at::Tensor& prefix) const;  // undefined for CTC
+  at::Tensor lm_scores(const at::Tensor& prefix) const;      // [N, V] float32, ln p
+  /// ln p(</s>) after all tokens of each hypothesis, [R] float32.
+  at::Tensor lm_end() const;
+
+  at::Device device() const { return encoded_.value.device(); }
+
+  std::shared_ptr<const NgramLm> lm;  // null: none takes part
+
+ private:
+  int64_t frames_, prefixes_;
+  Uncertain encoded_, predictions_;  // [rows * frames, H], [rows * prefixes, H]
+  at::Tensor states_;                // [rows * prefixes] int32, of the language model
+};
+
+}  // namespace rtfx

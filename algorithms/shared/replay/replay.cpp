@@ -1,0 +1,150 @@
+#include "algorithms/shared/replay/replay.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "algorithms/shared/replay/greedy_path.h"
+#include "algorithms/shared/replay/inputs.h"
+
+namespace rtfx {
+namespace {
+
+/// Judges places, some at a time.
+class Judge {
+ public:
+  Judge(const ReplayNetwork& network, const ReplayRules& rules, const ReplayInputs& inputs)
+      : network_(network), rules_(rules), inputs_(inputs) {}
+
+  std::vector<Judged> operator()(const std::vector<Place>& places) const {
+    std::vector<Judged> all;
+    all.reserve(places.size());
+    const size_t chunk = network_.rows_within(Replay::kChunkBytes);
+    for (size_t first = 0; first < places.size(); first += chunk) {
+      const size_t end = std::min(places.size(), first + chunk);
+      judge({places.begin() + static_cast<int64_t>(first),
+             places.begin() + static_cast<int64_t>(end)},
+            all);
+    }
+    return all;
+  }
+
+ private:
+  void judge(const std::vector<Place>& places, std::vector<Judged>& all) const {
+    const at::Device device = inputs_.device();
+    const at::Tensor label = member_of(places, &Place::label, device);
+    const at::Tensor prefix = inputs_.prefixes_of(member_of(places, &Place::row, device),
+                                                  member_of(places, &Place::prefix, device));
+    const auto outputs =
+        network_.outputs(inputs_.encoded_at(member_of(places, &Place::row, device),
+                                            member_of(places, &Place::frame, device)),
+                         inputs_.predictions_at(prefix));
+    std::vector<Judged> judged(places.size());
+    const at::Tensor labels = outputs.logits.narrow(1, 0, network_.labels());
+    enter_labels(outputs, label, labels.argmax(1), {}, judged);
+    Uncertain score = rules_.score_kind == "logprob"
+                          ? network_.log_prob(outputs, label, 0, network_.labels())
+                          : network_.logit(outputs, label);
+    if (inputs_.lm) score.value = score.value + enter_fused(outputs, places, label, prefix, judged);
+    if (network_.durations() > 0) enter_durations(outputs, judged);
+    const auto values = numbers(score.value), variances = numbers(score.variance);
+    for (size_t i = 0; i < judged.size(); ++i) {
+      judged[i].score = values[i];
+      judged[i].variance = variances[i];
+      all.push_back(std::move(judged[i]));
+    }
+  }
+
+  /// `more` [N]: what `best` has beside its logit, less what `chosen` has.
+  void enter_labels(const ReplayNetwork::Outputs& outputs, const at::Tensor& chosen,
+                    const at::Tensor& best, const at::Tensor& more, std::vector<Judged>& judged,
+                    const std::vector<Place>* tokens = nullptr, bool worse = false) const {
+    at::Tensor gap = outputs.logits.gather(1, best.unsqueeze(1)).squeeze(1) -
+                     outputs.logits.gather(1, chosen.unsqueeze(1)).squeeze(1);
+    if (more.defined()) gap = gap + more;
+    const auto gaps = numbers(gap), bounds = numbers(network_.bound(outputs, chosen, best)),
+               bests = numbers(best);
+    for (size_t i = 0; i < judged.size(); ++i) {
+      if (tokens != nullptr && !(*tokens)[i].is_token) continue;
+      const Judged::Choice choice{gaps[i], bounds[i], static_cast<int64_t>(bests[i])};
+      if (!worse || choice.ratio() > judged[i].label.ratio()) judged[i].label = choice;
+    }
+  }
+
+  /// Tokens are chosen by the sum of logit and bonus, once some token is the best label. Returns
+  /// the bonus of the places' labels, 0 for blank.
+  at::Tensor enter_fused(const ReplayNetwork::Outputs& outputs, const std::vector<Place>& places,
+                         const at::Tensor& label, const at::Tensor& prefix,
+                         std::vector<Judged>& judged) const {
+    const int64_t vocabulary = network_.labels() - 1;
+    const at::Tensor bonus =
+        inputs_.lm_scores(prefix).mul(rules_.lm->alpha).to(outputs.logits.scalar_type());
+    const at::Tensor logits = outputs.logits.narrow(1, 0, vocabulary);
+    const at::Tensor best = outputs.logits.narrow(1, 0, network_.labels()).argmax(1);
+    enter_labels(outputs, logits.argmax(1), best, {}, judged, &places);
+    at::Tensor sum = logits + bonus;
+    const at::Tensor previous = member_of(places, &Place::previous, label.device()).unsqueeze(1);
+    const at::Tensor excluded = at::arange(vocabulary, previous.options()).unsqueeze(0) == previous;
+    const at::Tensor fused =
+        sum.masked_fill(excluded, -std::numeric_limits<double>::infinity()).argmax(1);
+    const auto of = [&](const at::Tensor& which) {
+      return bonus.gather(1, which.clamp_max(vocabulary - 1).unsqueeze(1)).squeeze(1);
+    };
+    enter_labels(outputs, label, fused, of(fused) - of(label), judged, &places, /*worse=*/true);
+    return of(label) * (label < vocabulary);
+  }
+
+  void enter_durations(const ReplayNetwork::Outputs& outputs, std::vector<Judged>& judged) const {
+    const at::Tensor logits = outputs.logits.narrow(1, network_.labels(), network_.durations());
+    const at::Tensor best = logits.argmax(1);
+    const auto bests = numbers(best);
+    for (int64_t d = 0; d < network_.durations(); ++d) {
+      const at::Tensor chosen = at::full_like(best, d);
+      const auto gaps = numbers(logits.amax(1) - logits.select(1, d));
+      const auto bounds =
+          numbers(network_.bound(outputs, chosen + network_.labels(), best + network_.labels()));
+      for (size_t i = 0; i < judged.size(); ++i)
+        judged[i].durations.push_back({gaps[i], bounds[i], static_cast<int64_t>(bests[i])});
+    }
+  }
+
+  const ReplayNetwork& network_;
+  const ReplayRules& rules_;
+  const ReplayInputs& inputs_;
+};
+
+}  // namespace
+
+Replay::Replay(std::shared_ptr<const AcousticModel> model, Head head)
+    : model_(model), network_(std::move(model), head) {}
+
+std::vector<Replayed> Replay::greedy(const EncodedBatch& batch, const std::vector<int64_t>& rows,
+                                     const std::vector<const Hypothesis*>& hypotheses,
+                                     const ReplayRules& rules) const {
+  if (rows.empty()) return {};
+  const bool ctc = rules.head == Head::ctc;
+  const bool is_tdt = network_.durations() > 0;
+  const int64_t blank = network_.labels() - 1;
+  std::vector<Place> places;
+  std::vector<std::vector<Segment>> segments;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    const int64_t length = batch.lengths_host[static_cast<size_t>(rows[i])];
+    segments.push_back(ctc ? ctc_places(*hypotheses[i], row, length, blank, places)
+                           : transducer_places(*hypotheses[i], row, length, blank, is_tdt,
+                                               rules.max_symbols, places));
+  }
+  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm);
+  const std::vector<Judged> judged = Judge(network_, rules, inputs)(places);
+  std::vector<Replayed> results;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    results.push_back(
+        ctc ? follow_ctc(segments[i], places, judged)
+            : follow_transducer(*hypotheses[i], segments[i], places, judged,
+                                is_tdt ? model_->config.durations : std::vector<int64_t>{}));
+  }
+  return results;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,32 @@
+// What a replay (replay.h) found.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace rtfx {
+
+/// A decision that is not the best one.
+struct Deviation {
+  std::string kind;  // "label", "duration", "score", or "path": none leads there
+  int64_t frame = 0;
+  int64_t chosen = 0, best = 0;  // labels, blank included; frames for a duration; 0 for the others
+  double gap = 0, bound = 0;     // logits; for a score its distance from what is possible
+};
+
+/// What the replay of one hypothesis found.
+struct Replayed {
+  int64_t decisions = 0, beyond = 0;                        // compared; not within rounding
+  double worst = 0;                                         // largest gap / bound
+  std::optional<Deviation> first;                           // of those beyond
+  double least_score = 0, most_score = 0, score_bound = 0;  // possible ones, and their rounding
+
+  bool within() const { return beyond == 0; }
+  /// Enters a decision.
+  void add(const Deviation& decision);
+  /// With `score` as one decision more.
+  Replayed with_score(double score) const;
+};
+
+}  // namespace rtfx

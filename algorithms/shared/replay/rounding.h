@@ -1,0 +1,71 @@
+// How far results of arithmetic in the model's dtype may lie apart, to first order and by
+// probability: each rounding is a random variable of its own, as in probabilistic analyses of
+// rounding errors (Higham, Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
+// Sci. Comput. 2019).
+//
+// u is the unit of the dtype (2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32), v that of float32, in
+// which products are summed. A value y that is rounded gets the variance u^2 y^2 / 3: the error of
+// a rounding is at most u |y|. A sum of n products w x gets
+//
+//   sum w^2 var(x)  +  (u^2 + n v^2) / 3 * (sum w^2 x^2 + y^2)
+//
+// v for the order of the sum, u for its result and for partial sums that are kept in the dtype.
+// Elementwise functions pass variances on by their derivatives. Covariances are left out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "models/heads/activation.h"
+
+namespace rtfx {
+
+/// What exact arithmetic gives, and the variance of what a decoder may have in its place; of one
+/// shape and in Rounding::wide().
+struct Uncertain {
+  at::Tensor value, variance;
+
+  /// A value without an error.
+  static Uncertain exact(const at::Tensor& value);
+  Uncertain narrow(int64_t dim, int64_t begin, int64_t size) const;
+  Uncertain select(int64_t dim, int64_t index) const;
+  /// Row i of the result is row index[i] of this [R, X].
+  Uncertain rows(const at::Tensor& index) const;
+  Uncertain reshape(at::IntArrayRef sizes) const;
+};
+
+class Rounding {
+ public:
+  explicit Rounding(at::ScalarType dtype);
+
+  /// The dtype in which values are computed here, whose own errors do not count: float32 for
+  /// bf16 and fp16, float64 for fp32.
+  at::ScalarType wide() const { return wide_; }
+  double unit() const { return unit_; }
+  /// Variance of a rounding, relative to the square of the value.
+  double of_value() const { return unit_ * unit_ / 3; }
+  /// The same for a sum of `terms` products, relative to the squares of result and products.
+  double of_sum(int64_t terms) const;
+
+  /// y = weight x + bias in the wide dtype.
+  struct Linear {
+    Linear(const at::Tensor& weight, const at::Tensor& bias, at::ScalarType wide);
+    at::Tensor weight, bias, squared;  // squared: weight^2
+  };
+  Uncertain linear(const Uncertain& x, const Linear& map) const;
+
+  Uncertain sum(const Uncertain& a, const Uncertain& b) const;
+  Uncertain product(const Uncertain& a, const Uncertain& b) const;
+  Uncertain sigmoid(const Uncertain& x) const;
+  Uncertain tanh(const Uncertain& x) const;
+  Uncertain activation(Activation kind, const Uncertain& x) const;
+  /// As it is, rounded once more.
+  Uncertain rounded(const at::Tensor& value, const at::Tensor& variance) const;
+
+ private:
+  at::ScalarType wide_;
+  double unit_;
+};
+
+}  // namespace rtfx

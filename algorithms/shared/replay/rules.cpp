@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/replay/replay.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kWhere = "replay";
+
+/// The option as a T; `otherwise` where a plug-in has none of that name and type.
+template <class T>
+T value_of(const json& options, const char* name, T otherwise) {
+  const json value = options.is_object() ? options.value(name, json()) : json();
+  try {
+    return value.is_null() ? otherwise : value.get<T>();
+  } catch (const json::exception&) {
+    return otherwise;
+  }
+}
+
+/// Options that make a decoder repeat another program's arithmetic.
+bool follows_other_rules(const json& options) {
+  return value_of(options, "legacy_budget", false) || !value_of(options, "permute_update", true) ||
+         value_of(options, "count_acoustic_twice", false) ||
+         !value_of(options, "scale_forced_blank", true) ||
+         // Too few tokens for some texts: then hypotheses without an end are results.
+         value_of(options, "max_target_abs", int64_t{0}) > 0 ||
+         value_of(options, "max_target_ratio", 1.0) < 1;
+}
+
+}  // namespace
+
+bool ReplayRules::is_beam() const { return score_kind == "text_logprob"; }
+
+std::string ReplayRules::key() const {
+  const std::string fused =
+      lm ? fmt::format("{} {} {} {} {} {} {}", lm->path.string(), lm->alpha, lm->beta,
+                       lm->blank_scoring, lm->pruning, lm->blank_eps, lm->normalize_unk)
+         : "";
+  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
+                     temperature, sums_alignments, ends_text, fused);
+}
+
+std::optional<ReplayRules> ReplayRules::of(const Description& decoder, const json& options) {
+  ReplayRules rules;
+  rules.head = decoder.head;
+  rules.score_kind = decoder.score_kind;
+  const bool greedy = rules.score_kind == "logit" || rules.score_kind == "logprob";
+  if (decoder.head == Head::none || (!greedy && !rules.is_beam()) || follows_other_rules(options))
+    return std::nullopt;
+  const json lm = value_of(options, "lm", json());
+  if (lm.is_object()) {
+    rules.lm = (greedy ? greedy_lm_options() : beam_lm_options()).fill(lm, kWhere);
+    // Searches without the choice have this one.
+    if (!lm.contains("blank_scoring")) rules.lm->blank_scoring = "no_score";
+  }
+  if (greedy && !uses_lm(rules.lm)) rules.lm.reset();
+  // What else is declared approximate has a rule of its own.
+  if (greedy && !rules.lm && decoder.exactness != Description::Exactness::exact)
+    return std::nullopt;
+  rules.max_symbols = value_of(options, "max_symbols", int64_t{0});
+  rules.temperature = value_of(options, "temperature", 1.0);
+  rules.sums_alignments = value_of<std::string>(options, "merge", "sum") == "sum";
+  rules.ends_text = value_of(options, "lm_end", false);
+  return rules;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,77 @@
+#include "harness/run/replay_check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace rtfx {
+namespace {
+
+bool same_path(const Hypothesis& a, const Hypothesis& b) {
+  return a.tokens == b.tokens && a.frames == b.frames && a.durations == b.durations;
+}
+
+/// A result's texts: its list, or itself.
+std::vector<const Hypothesis*> texts_of(const Hypothesis& result) {
+  if (result.nbest.empty()) return {&result};
+  std::vector<const Hypothesis*> texts;
+  for (const Hypothesis& entry : result.nbest) texts.push_back(&entry);
+  return texts;
+}
+
+template <class Known>
+const Replayed* find(const std::vector<Known>& list, const Hypothesis& wanted) {
+  const auto found =
+      std::ranges::find_if(list, [&](const Known& one) { return same_path(one.path, wanted); });
+  return found == list.end() ? nullptr : &found->replayed;
+}
+
+}  // namespace
+
+void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
+                         const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+                         Results& results) {
+  std::vector<int64_t> rows;
+  std::vector<const Hypothesis*> wanted;
+  for (size_t row = 0; row < utterances.size(); ++row) {
+    for (const Hypothesis* text : texts_of(hypotheses[utterances[row]])) {
+      if (find(results[utterances[row]], *text) != nullptr) continue;
+      rows.push_back(static_cast<int64_t>(row));
+      wanted.push_back(text);
+    }
+  }
+  if (rows.empty()) return;
+  const Replay& replay = replays_.try_emplace(rules.head, model_, rules.head).first->second;
+  std::vector<Replayed> replayed = rules.is_beam() ? replay.beam(batch, rows, wanted, rules)
+                                                   : replay.greedy(batch, rows, wanted, rules);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Known known{*wanted[i], std::move(replayed[i])};
+    known.path.nbest.clear();
+    results[utterances[static_cast<size_t>(rows[i])]].push_back(std::move(known));
+  }
+}
+
+std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const std::vector<size_t>& utterances,
+                                      const EncodedBatch& batch,
+                                      const std::vector<Hypothesis>& hypotheses,
+                                      const std::vector<Utterance>& names,
+                                      std::optional<ReplayAudit>& audit) {
+  std::vector<Proof> proofs(utterances.size(), Proof::none);
+  const auto rules = ReplayRules::of(decoder.describe(), decoder.options());
+  if (!rules) return proofs;
+  Results& results = results_[rules->key()];
+  replay(*rules, utterances, batch, hypotheses, results);
+  if (!audit) audit.emplace();
+  for (size_t row = 0; row < utterances.size(); ++row) {
+    const size_t utterance = utterances[row];
+    bool within = true;
+    for (const Hypothesis* text : texts_of(hypotheses[utterance])) {
+      const Replayed replayed = find(results[utterance], *text)->with_score(text->score);
+      audit->add(names[utterance].id, replayed);
+      within = within && replayed.within();
+    }
+    proofs[row] = !within ? Proof::failed : rules->is_beam() ? Proof::none : Proof::within;
+  }
+  return proofs;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,48 @@
+// Replays what decoders return (algorithms/shared/replay/replay.h), each different hypothesis of an
+// utterance once: decoders that agree, and rounds that repeat, share a replay.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/shared/replay/replay.h"
+#include "datasets/dataset.h"
+#include "harness/scoring/exactness.h"
+
+namespace rtfx {
+
+class ReplayCheck {
+ public:
+  explicit ReplayCheck(std::shared_ptr<const AcousticModel> model) : model_(std::move(model)) {}
+
+  /// hypotheses[utterances[row]], with its n-best list, is the decoder's result for row `row` of
+  /// `batch`. Adds to `audit`, which stays empty for decoders whose decisions cannot be recomputed.
+  /// A proof for each row. Waits for the device.
+  std::vector<Proof> check(const Decoder& decoder, const std::vector<size_t>& utterances,
+                           const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+                           const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
+
+  /// Gives the copies of weights back; results are kept.
+  void release() { replays_.clear(); }
+
+ private:
+  struct Known {
+    Hypothesis path;  // its score does not count
+    Replayed replayed;
+  };
+  using Results = std::map<size_t, std::vector<Known>>;  // by utterance
+
+  /// Of all paths of the batch that are not known yet.
+  void replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
+              const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+              Results& results);
+
+  std::shared_ptr<const AcousticModel> model_;
+  std::map<Head, Replay> replays_;
+  std::map<std::string, Results> results_;  // by ReplayRules::key()
+};
+
+}  // namespace rtfx

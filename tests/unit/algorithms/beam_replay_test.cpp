@@ -1,0 +1,98 @@
+// Replay of beams: scores of returned texts are possible ones, and others are found.
+#include "tests/support/beam_cases.h"
+#include "tests/support/replay_cases.h"
+#include "tests/support/small_lm.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+struct BeamArm {
+  std::string name;
+  nlohmann::json options;
+  bool ctc = false;
+};
+
+std::vector<BeamArm> beams() {
+  return {{"alsd", {{"beam_size", 4}, {"nbest", 4}, {"max_target_ratio", 10}}},
+          {"alsd_pp", {{"beam_size", 4}, {"nbest", 4}}},
+          {"alsd_pp", {{"beam_size", 4}, {"nbest", 4}, {"max_symbols", 1}, {"temperature", 0.7}}},
+          {"aes", {{"beam_size", 4}, {"nbest", 4}}},
+          {"aes_pp", {{"beam_size", 4}, {"nbest", 4}}},
+          {"ctc_beam", {{"beam_size", 4}, {"nbest", 4}}, true},
+          {"ctc_beam", {{"beam_size", 4}, {"nbest", 4}, {"merge", "max"}}, true}};
+}
+
+TEST(BeamReplay, AcceptsAllBeamsOnTables) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 12; ++trial) {
+    const BeamCase c = random_beam_case(random, trial % 2 == 0, 8, 5, {0, 1, 4, 9});
+    for (const BeamArm& arm : beams()) {
+      if (arm.ctc && trial % 2 == 0) continue;
+      const auto model = arm.ctc ? identity_model(8) : build(c.model);
+      const auto batch = batch_of(c.rows, c.model.columns());
+      const auto decoder = make_decoder(arm.name, arm.options, "");
+      decoder->prepare(model, {});
+      const auto found = decoder->decode(batch).to_host();
+      for (const Replayed& r : replay(model, *decoder, batch, found))
+        EXPECT_TRUE(r.within()) << arm.name << " " << arm.options << " " << trial << ": "
+                                << text(r);
+      // Too high; and too low where the alignment is known.
+      for (const float by : {1000.0F, -1000.0F}) {
+        if (by < 0 && (arm.ctc || trial % 2 == 0)) continue;
+        auto wrong = found;
+        for (Hypothesis& h : wrong)
+          for (Hypothesis& entry : h.nbest) entry.score += by;
+        for (const Replayed& r : replay(model, *decoder, batch, wrong)) EXPECT_FALSE(r.within());
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(BeamReplay, AcceptsALanguageModelInAllItsForms) {
+  std::mt19937 random(6);
+  const SmallLm lm(8);
+  for (int trial = 0; trial < 8; ++trial) {
+    const BeamCase c = random_beam_case(random, trial % 2 == 0, 8, 5, {1, 4, 9});
+    const auto batch = batch_of(c.rows, c.model.columns());
+    for (const BeamArm& arm : beams()) {
+      if (arm.name == "alsd" || (arm.ctc && trial % 2 == 0)) continue;
+      for (const char* blank : {"lm_weighted_full", "no_score"}) {
+        for (const char* pruning : {"late", "early"}) {
+          auto options = arm.options;
+          options["lm"] = {{"path", lm.path()}, {"alpha", 0.4}};
+          if (arm.name == "alsd_pp" || arm.name == "aes_pp") {
+            options["lm"]["blank_scoring"] = blank;
+            options["lm"]["pruning"] = pruning;
+          }
+          const auto model = arm.ctc ? identity_model(8) : build(c.model);
+          const auto decoder = make_decoder(arm.name, options, "");
+          decoder->prepare(model, {});
+          const auto found = decoder->decode(batch).to_host();
+          for (const Replayed& r : replay(model, *decoder, batch, found))
+            EXPECT_TRUE(r.within())
+                << arm.name << " " << options << " " << trial << ": " << text(r);
+        }
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(BeamReplay, AcceptsABeamOfFullWidth) {
+  at::manual_seed(4);
+  const auto model = full_width_model(false, at::kCPU, at::kBFloat16);
+  std::mt19937 random(3);
+  const EncodedBatch batch = random_batch(random, 3, 12, 512, at::kCPU, at::kBFloat16);
+  const auto decoder =
+      make_decoder("alsd_pp", {{"beam_size", 4}, {"nbest", 2}, {"max_symbols", 2}}, "");
+  decoder->prepare(model, {});
+  const auto found = decoder->decode(batch).to_host();
+  for (const Replayed& r : replay(model, *decoder, batch, found))
+    EXPECT_TRUE(r.within()) << text(r);
+}
+
+}  // namespace
+}  // namespace rtfx
