@@ -32,10 +32,11 @@ MOST = 100  # percent shown
 
 
 def words(case):
-    """The decoder and its list: "ctc_wfst, beam 32: said_words"."""
+    """The decoder, its graph and its list: "ctc_wfst compact, beam 32: said_words"."""
+    graph = Path(option(case, "graph") or "").stem
     return (
-        f"{case.last['decoder']['name']}, beam {option(case, 'beam'):g}: "
-        f"{Path(option(case, 'boost', 'path')).stem}"
+        f"{case.last['decoder']['name']} {graph}".rstrip()
+        + f", beam {option(case, 'beam'):g}: {Path(option(case, 'boost', 'path')).stem}"
     )
 
 

@@ -14,8 +14,9 @@
 
 namespace rtfx {
 
-/// How much less a word costs, in the units of the beam; negative: more. A boost that comes near
-/// the beam makes the search repeat its word: keep to half the beam.
+/// How much less a word costs, in the units of the beam; negative: more. A boost above what the
+/// language model asks for a word after itself makes the search repeat words of one token
+/// (docs/searches.md, "How strong a boost").
 using WordBoosts = std::map<std::string, float, std::less<>>;
 
 /// The value of a decoder's option "boost", an object.

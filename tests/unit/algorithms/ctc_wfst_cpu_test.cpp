@@ -1,6 +1,7 @@
 // ctc_wfst_cpu behind the contract of decoders: rows, marks, options, errors.
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
