@@ -23,6 +23,7 @@ class Case:
     grade: str | None = None  # the worst of all rounds; None without a baseline or a result
     worst_round: int | None = None  # the first one with that grade
     first_difference: dict | None = None
+    replay: dict | None = None  # as exactness.replay in the journal
     deterministic: bool = True
     noisy: bool = False
     marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3": to be read with the figures
