@@ -29,9 +29,9 @@ constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 Checkpoint synthetic_checkpoint(const Architecture& architecture, Checkpoint stand_in,
                                 const std::string& where);
 
-/// `checkpoint` as if its vocabulary had `tokens` tokens: those that it lacks cost what a token costs
-/// in the heads, and are never chosen; they have no text. Decoders find what they found before.
-/// Throws UserError where it has more tokens than that. `where` names it.
+/// `checkpoint` as if its vocabulary had `tokens` tokens: those that it lacks cost what a token
+/// costs in the heads, and are never chosen; they have no text. Decoders find what they found
+/// before. Throws UserError where it has more tokens than that. `where` names it.
 Checkpoint with_vocabulary(Checkpoint checkpoint, int64_t tokens, const std::string& where);
 
 /// `checkpoint` with a stateless prediction network (Ghodsi et al. 2020) of one label of context in

@@ -21,9 +21,9 @@ json entry(const json& provenance, const char* list, const json& id) {
 }
 
 /// Collects the differences between two results.
-class Comparison {
+class ConditionComparison {
  public:
-  Comparison(const CaseResult& a, const CaseResult& b)
+  ConditionComparison(const CaseResult& a, const CaseResult& b)
       : a_(a), b_(b), p_(a.provenance), q_(b.provenance) {}
 
   std::vector<ConditionDifference> differences() {
@@ -148,7 +148,7 @@ const std::vector<std::string>& allowable_differences() {
 }
 
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b) {
-  return Comparison(a, b).differences();
+  return ConditionComparison(a, b).differences();
 }
 
 }  // namespace rtfx

@@ -184,8 +184,8 @@ void show(const ResultSet& whole, const std::string& bytes) {
   for (const char* format : {"csv", "markdown", "latex", "gbench", "bmf", "github-action"})
     export_results(damaged, format, false);
   print_speed_ups(damaged);
-  print_gate(gate(whole, damaged, {}));
-  print_gate(gate(damaged, whole, {}));
+  print_gate(gate({&whole, 1}, damaged, {}));
+  print_gate(gate({&damaged, 1}, whole, {}));
   differences(damaged, 3);
   changes_since(whole, damaged);
   changes_since(damaged, whole);

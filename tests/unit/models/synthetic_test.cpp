@@ -129,8 +129,9 @@ TEST(WithVocabulary, AddsTokensThatAreNeverChosen) {
   EXPECT_TRUE(at::allclose(columns(wide, 100), one->joint->logits(hidden, zero), 1e-5, 1e-5));
   EXPECT_LT(wide.narrow(1, 20, 80).max().item<float>(), wide.narrow(1, 100, 1).min().item<float>());
   const at::Tensor blank = at::tensor({20}, at::kLong), wide_blank = at::tensor({100}, at::kLong);
-  EXPECT_TRUE(at::equal(one->prediction->step(blank, one->prediction->initial_state(1)).output,
-                        other->prediction->step(wide_blank, other->prediction->initial_state(1)).output));
+  EXPECT_TRUE(
+      at::equal(one->prediction->step(blank, one->prediction->initial_state(1)).output,
+                other->prediction->step(wide_blank, other->prediction->initial_state(1)).output));
   EXPECT_THROW(with_vocabulary(small, 19, ""), UserError);
 }
 
@@ -143,8 +144,8 @@ TEST(WithStatelessPrediction, KnowsTheLastLabelAlone) {
   const auto made = AcousticModel::build(with_stateless_prediction(lstm, ""), at::kCPU, at::kFloat);
   const at::Tensor labels = at::tensor({3, 20, 0}, at::kLong);
   const auto from_zero = model->prediction->step(labels, model->prediction->initial_state(3));
-  auto step = made->prediction->step(at::tensor({1, 2, 4}, at::kLong),
-                                     made->prediction->initial_state(3));
+  auto step =
+      made->prediction->step(at::tensor({1, 2, 4}, at::kLong), made->prediction->initial_state(3));
   step = made->prediction->step(labels, step.state);
   EXPECT_TRUE(at::allclose(step.output, from_zero.output, 1e-5, 1e-6));
   EXPECT_THROW(with_stateless_prediction(with_stateless_prediction(lstm, ""), ""), UserError);
