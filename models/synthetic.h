@@ -36,8 +36,9 @@ Checkpoint with_vocabulary(Checkpoint checkpoint, int64_t tokens, const std::str
 
 /// `checkpoint` with a stateless prediction network (Ghodsi et al. 2020) of one label of context in
 /// place of its LSTM: its table holds what the LSTM gives for each label from its zero state. Words
-/// are worse for it, though of a like number, which is what times depend on. Throws UserError where
-/// it has no LSTM.
+/// are worse for it: of a TDT stand-in about as many (word error rate 34 instead of 27 %), but an
+/// RNN-T says a token up to max_symbols times at its frame, not knowing that it did. Throws
+/// UserError where it has no LSTM.
 Checkpoint with_stateless_prediction(Checkpoint checkpoint, const std::string& where);
 
 /// Random weights for the encoder that `config` describes.

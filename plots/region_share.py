@@ -28,7 +28,7 @@ HATCHING = dict(zip(REGIONS, ["\\\\\\\\", "xxxx", "....", "", "////", "||||", "-
 
 def part_style(region):
     """Colour and hatching of a region."""
-    return {"color": COLOURS[region], "hatch": HATCHING[region], **HATCHED}
+    return {"facecolor": COLOURS[region], "hatch": HATCHING[region], **HATCHED}
 
 
 def draw(cases, width):

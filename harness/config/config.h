@@ -89,6 +89,7 @@ struct Config {
   Protocol protocol;
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
+  bool replay = true;  // results are proved by replay (harness/run/replay_check.h)
   std::string scorer = "basic_english";
   bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
   bool sync_debug = false;

@@ -197,7 +197,10 @@ const OptionTable<Config>& verify_keys() {
       {group("required",
              "worst allowed grade of exact decoders, by dtype; below `different`, a failed replay "
              "of any decoder is an error",
-             required)},
+             required),
+       option("replay", &Config::replay,
+              "feed results through the reference network and check every decision; outside the "
+              "timed part, on a CPU as long as decoding for beams")},
       kKey};
   return keys;
 }

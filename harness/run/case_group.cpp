@@ -119,7 +119,7 @@ void CaseGroupRunner::prepare() {
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     require_memory();
-    replay_.emplace(model_);
+    if (workspace_.config().replay) replay_.emplace(model_);
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
   } catch (...) {
     fail_stage(describe_failure());
@@ -176,7 +176,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
     run_batch(batch, order, results);
     on_batch_();
   }
-  replay_->release();
+  if (replay_) replay_->release();
   // Where the baseline failed half way, only some batches were compared with it: no grade.
   for (size_t a = 0; a < arms_.size(); ++a) {
     const size_t reference = reference_of(arms_[a]);
@@ -290,7 +290,8 @@ void CaseGroupRunner::verify(const std::vector<size_t>& utterances, const Encode
   std::vector<std::vector<Proof>> proofs(arms_.size());
   for (size_t a = 0; a < arms_.size(); ++a) {
     Arm& arm = arms_[a];
-    if (arm.failed) continue;
+    proofs[a].assign(utterances.size(), Proof::none);
+    if (arm.failed || !replay_) continue;
     enter(&arm, "verify");
     try {
       proofs[a] = replay_->check(*arm.decoder, utterances, batch, results[a].hypotheses,

@@ -89,7 +89,8 @@ def test_records_say_what_was_timed(finished):
     assert (model["weights"], model["encoder"]) == ("synthetic", "tiny")
     assert model["stand_in"].endswith("quickstart-rnnt.nemo")
     fallback = records[0]["config"]["models"][0]["fallback"]
-    assert fallback == {"encoder": "tiny", "decoder": [model["stand_in"]]}
+    own = {"vocabulary": 0, "prediction": "own"}
+    assert fallback == {"encoder": "tiny", "decoder": [model["stand_in"]]} | own
     assert {record["model"]["weights"] for record in runs_of(records)} == {"synthetic"}
     assert LABEL in finished[1].stderr
 

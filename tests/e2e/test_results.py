@@ -30,7 +30,7 @@ def test_compare_two_runs(rtfx, journals):
     assert result.returncode == 0, result.stderr
     assert 'libtorch: "2.11.a" -> "2.11.b"' in result.stdout
     lines = [line for line in result.stdout.splitlines() if "rtfx.decode" in line]
-    assert "x 1.000 [0.99" in lines[0] and "x 0.500 [0.49" in lines[1]
+    assert "x 1.000 [0.97" in lines[0] and "x 0.500 [0.48" in lines[1]
     assert "-0.00 points" not in result.stdout and "+0.00 points" in result.stdout
 
 

@@ -52,7 +52,8 @@ def transcripts(model, searches, files, context=()):
         "batch_sizes": [8],
         "encoder_graphs": False,  # no batch comes twice
         "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
-        "verify": {"required": {"fp32": "different"}},  # the reference is another program
+        # The reference is another program, and says more than a replay could.
+        "verify": {"required": {"fp32": "different"}, "replay": False},
     }
     with tempfile.TemporaryDirectory() as folder:
         path, output = Path(folder, "config.json"), Path(folder, "run")

@@ -64,7 +64,7 @@ TEST_P(NemoMutation, IsReadOrRefused) {
   const std::string bytes = file_bytes(kData / GetParam());
   const Counts counts = mutate(bytes, structure_of(bytes), 5'000, &load_file);
   EXPECT_GT(counts.read, 0);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, NemoMutation,
@@ -79,7 +79,7 @@ TEST(ArchiveMutation, IsReadOrRefused) {
   const Counts counts = mutate(bytes, {}, 20'000, [](const std::string& damaged) {
     read_archive(damaged, ArchiveFormat::tar, "test", [](const std::string&) { return true; });
   });
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 std::string pickle_of(const char* name) {
@@ -99,7 +99,7 @@ TEST(PickleMutation, IsReadOrRefused) {
   const Counts counts =
       mutate(pickle_of("tiny_streaming.nemo"), {}, 50'000,
              [](const std::string& damaged) { read_state_dict_pickle(damaged, "test"); });
-  EXPECT_GT(counts.refused, 10'000);
+  EXPECT_GT(counts.refused, scaled(10'000));
 }
 
 TEST(SafetensorsMutation, IsReadOrRefused) {
@@ -112,7 +112,7 @@ TEST(SafetensorsMutation, IsReadOrRefused) {
                const MemoryFile file(damaged);
                read_safetensors(MappedFile::open(file.path()));
              });
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 /// A folder whose `damaged_name` is damaged, read whole.
@@ -134,7 +134,7 @@ TEST_P(HuggingFaceMutation, IsReadOrRefused) {
     use_model(load_checkpoint(folder));
   });
   fs::remove_all(folder);
-  EXPECT_GT(counts.refused, 100);
+  EXPECT_GT(counts.refused, scaled(100));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, HuggingFaceMutation,

@@ -34,7 +34,7 @@ TEST_P(AudioMutation, IsReadOrRefused) {
                                  for (const float sample : read_audio(file.path()).samples)
                                    ASSERT_TRUE(std::isfinite(sample));
                                });
-  EXPECT_GT(counts.refused, 50);
+  EXPECT_GT(counts.refused, scaled(50));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, AudioMutation,
@@ -60,8 +60,8 @@ TEST(ManifestMutation, IsReadOrRefused) {
   const Counts counts =
       mutate(lines.substr(0, lines.rfind('\n')), {}, 8'000,
              [&](const std::string& damaged) { parse_manifest(folder, damaged); });
-  EXPECT_GT(counts.read, 500);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(500));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 class LibriSpeechMutation : public test::TempFolder {};
@@ -76,7 +76,7 @@ TEST_F(LibriSpeechMutation, IsReadOrRefused) {
                                  source.librispeech = path("1");
                                  load_dataset(source);
                                });
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 }  // namespace

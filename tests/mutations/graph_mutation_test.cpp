@@ -51,8 +51,8 @@ TEST(GraphMutation, WithItsChecksumIsReadOrRefused) {
     const std::string checksum = sha256(std::string_view(bytes).substr(kBody));
     std::memcpy(bytes.data() + kChecksum, checksum.data(), kBody - kChecksum);
   });
-  EXPECT_GT(counts.read, 300);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(300));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 class OpenFstMutation : public ::testing::TestWithParam<const char*> {};
@@ -65,8 +65,8 @@ TEST_P(OpenFstMutation, IsReadOrRefused) {
                                  const MemoryFile file(bytes);
                                  search(import_graph(*two, file.path(), words.path()));
                                });
-  EXPECT_GT(counts.read, 100);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(100));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, OpenFstMutation, ::testing::Values("vector", "const", "aligned"),
@@ -97,8 +97,8 @@ TEST(LexiconMutation, IsReadOrRefused) {
           build_graph(tokenizer(), {lexicon.path(), lm.path(), Topology::compact, drop_unspelled})
               .graph);
     });
-    EXPECT_GT(counts.read, 500);
-    EXPECT_GT(counts.refused, drop_unspelled ? 0 : 100);
+    EXPECT_GT(counts.read, scaled(500));
+    EXPECT_GT(counts.refused, drop_unspelled ? 0 : scaled(100));
   }
 }
 
@@ -108,8 +108,8 @@ TEST(WordLmMutation, IsReadOrRefused) {
     const MemoryFile lm(bytes);
     search(build_graph(tokenizer(), {lexicon.path(), lm.path()}).graph);
   });
-  EXPECT_GT(counts.read, 100);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(100));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 TEST(BoostsMutation, IsReadOrRefused) {
@@ -119,8 +119,8 @@ TEST(BoostsMutation, IsReadOrRefused) {
         for (const auto& [word, boost] : read_word_boosts(file.path()))
           ASSERT_TRUE(std::isfinite(boost));
       });
-  EXPECT_GT(counts.read, 1000);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(1000));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 }  // namespace

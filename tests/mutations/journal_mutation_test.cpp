@@ -203,8 +203,8 @@ TEST(JournalMutation, IsReadOrRefused) {
   ValueMutator mutator;
   const Counts counts = mutate(text, {}, 3'000, use,
                                [&](std::string& bytes) { bytes = lines_of(mutator(journal())); });
-  EXPECT_GT(counts.read, 500);
-  EXPECT_GT(counts.refused, 500);
+  EXPECT_GT(counts.read, scaled(500));
+  EXPECT_GT(counts.refused, scaled(500));
 }
 
 /// With every group of keys.
@@ -256,8 +256,8 @@ TEST(ConfigMutation, IsReadOrRefused) {
   ValueMutator mutator;
   const Counts counts = mutate(document.dump(), {}, 6'000, use,
                                [&](std::string& bytes) { bytes = mutator(document).dump(); });
-  EXPECT_GT(counts.read, 500);
-  EXPECT_GT(counts.refused, 500);
+  EXPECT_GT(counts.read, scaled(500));
+  EXPECT_GT(counts.refused, scaled(500));
 }
 
 TEST(OverrideMutation, IsReadOrRefused) {

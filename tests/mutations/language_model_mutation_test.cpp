@@ -31,8 +31,8 @@ void use(const std::string& bytes) {
 
 TEST(ArpaMutation, IsReadOrRefused) {
   const Counts counts = mutate(arpa(), {}, 2'000, &use);
-  EXPECT_GT(counts.read, 50);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(50));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 TEST(ArpaMutation, PackedIsReadOrRefused) {
@@ -62,8 +62,8 @@ TEST(BinaryLmMutation, WithItsChecksumIsReadOrRefused) {
     const std::string checksum = sha256(std::string_view(bytes).substr(kBody));
     std::memcpy(bytes.data() + kChecksum, checksum.data(), kBody - kChecksum);
   });
-  EXPECT_GT(counts.read, 100);
-  EXPECT_GT(counts.refused, 1000);
+  EXPECT_GT(counts.read, scaled(100));
+  EXPECT_GT(counts.refused, scaled(1000));
 }
 
 }  // namespace

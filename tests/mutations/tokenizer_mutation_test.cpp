@@ -41,8 +41,8 @@ TEST_P(SentencePieceMutation, IsReadOrRefused) {
   const Counts counts = mutate(bytes, {}, 3'000, [](const std::string& damaged) {
     use(*sentencepiece_tokenizer(damaged, "test"));
   });
-  EXPECT_GT(counts.read, 50);
-  EXPECT_GT(counts.refused, 500);
+  EXPECT_GT(counts.read, scaled(50));
+  EXPECT_GT(counts.refused, scaled(500));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, SentencePieceMutation, ::testing::Values("pieces", "byte_pieces"),
@@ -53,7 +53,7 @@ TEST(WordPieceMutation, IsReadOrRefused) {
   const Counts counts = mutate(bytes, {}, 5'000, [](const std::string& damaged) {
     use(*wordpiece_tokenizer(damaged, "test"));
   });
-  EXPECT_GT(counts.read, 500);
+  EXPECT_GT(counts.read, scaled(500));
 }
 
 class TokenizerJsonMutation : public ::testing::TestWithParam<const char*> {};
@@ -63,8 +63,8 @@ TEST_P(TokenizerJsonMutation, IsReadOrRefused) {
   const Counts counts = mutate(bytes, {}, 3'000, [](const std::string& damaged) {
     use(*tokenizer_json(damaged, -1, "test"));
   });
-  EXPECT_GT(counts.read, 50);
-  EXPECT_GT(counts.refused, 500);
+  EXPECT_GT(counts.read, scaled(50));
+  EXPECT_GT(counts.refused, scaled(500));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, TokenizerJsonMutation,
@@ -82,8 +82,8 @@ TEST_P(YamlMutation, IsReadOrRefused) {
         std::vector<std::string> notices;
         read_config(YamlView(damaged, "test"), weights, notices);
       });
-  EXPECT_GT(counts.read, 500);
-  EXPECT_GT(counts.refused, 500);
+  EXPECT_GT(counts.read, scaled(500));
+  EXPECT_GT(counts.refused, scaled(500));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, YamlMutation, ::testing::Values("tiny_streaming", "tiny_wpe"),

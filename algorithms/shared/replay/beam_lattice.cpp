@@ -54,8 +54,8 @@ Replayed between(const Least& least, const Mass& most) {
     return replayed;
   }
   const double variance = std::max(least.variance, most.variance);
-  replayed.score_bound = ReplayNetwork::kDeviations * std::sqrt(variance) +
-                         std::max(1.0, std::abs(most.value)) * 0x1p-18;  // float32 sums
+  replayed.score_bound =
+      ReplayNetwork::kDeviations * std::sqrt(variance) + rounding_of_score(most.value);
   return replayed;
 }
 

@@ -169,7 +169,8 @@ void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const D
     } else {
       h.frames.push_back(static_cast<int32_t>(rows.frame));
     }
-    h.score += reads.values(decision.scores[row]).item<float>();
+    const at::Tensor score = reads.values(decision.scores[row].to(at::kFloat));
+    h.score += *score.const_data_ptr<float>();
   }
 }
 
