@@ -202,7 +202,7 @@ def table(key, rows, rival, pairs, stand_ins):
         "",
         *(text for sentence in stand_ins for text in (f"**{markdown(sentence)}**", "")),
         f"| decoding and d2h, ms | {' | '.join(f'batch {b}' for b in batches)} | WER % | marks | how; what the time holds |",
-        "|---|" + "--:|" * (len(batches) + 1) + "---|",
+        "|---|" + "--:|" * (len(batches) + 1) + "---|---|",
     ]
     for row in rows:
         lines.append("| " + " | ".join(row.cells(batches)) + " |")

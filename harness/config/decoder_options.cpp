@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
@@ -13,38 +13,55 @@ namespace {
 
 using nlohmann::json;
 
-/// "lm.path" -> /lm/path
-json::json_pointer pointer(std::string dotted) {
-  std::replace(dotted.begin(), dotted.end(), '.', '/');
-  return json::json_pointer("/" + dotted);
+using Path = std::vector<std::string>;
+
+/// Keys may hold what a pointer's text would have to escape.
+json::json_pointer pointer(const Path& path) {
+  json::json_pointer made;
+  for (const std::string& key : path) made.push_back(key);
+  return made;
 }
 
-/// The dotted name of the first option that is a list.
-std::optional<std::string> first_list(const json& options) {
-  if (!options.is_object()) return std::nullopt;
-  for (const auto& [key, value] : options.items()) {
-    if (value.is_array()) return key;
-    if (const auto inner = first_list(value)) return key + "." + *inner;
+/// "lm.path": lm, path. Of names in a table of options.
+Path keys_of(const std::string& name) {
+  Path path;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = name.find('.', begin);
+    path.push_back(name.substr(begin, end - begin));
   }
-  return std::nullopt;
+  return path;
+}
+
+/// The way to the first option that is a list; empty where none is.
+Path first_list(const json& options) {
+  if (!options.is_object()) return {};
+  for (const auto& [key, value] : options.items()) {
+    if (value.is_array()) return {key};
+    if (Path inner = first_list(value); !inner.empty()) {
+      inner.insert(inner.begin(), key);
+      return inner;
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
 std::vector<OptionValues> expand_lists(const json& options, const std::string& where) {
-  const auto name = first_list(options);
-  if (!name) return {{options, ""}};
-  const json values = options.at(pointer(*name));
+  const Path path = first_list(options);
+  if (path.empty()) return {{options, ""}};
+  const json values = options.at(pointer(path));
   if (values.empty()) {
-    throw UserError(where + pointer(*name).to_string(), "[] is not allowed",
+    throw UserError(where + pointer(path).to_string(), "[] is not allowed",
                     "give at least one value");
   }
   std::vector<OptionValues> all;
   for (const json& value : values) {
     json one = options;
-    one[pointer(*name)] = value;
+    one[pointer(path)] = value;
     const std::string taken =
-        fmt::format("[{}={}]", *name, value.is_string() ? value.get<std::string>() : value.dump());
+        fmt::format("[{}={}]", fmt::join(path, "."),
+                    value.is_string() ? value.get<std::string>() : value.dump());
     for (OptionValues& rest : expand_lists(one, where))
       all.push_back({std::move(rest.options), taken + rest.suffix});
   }
@@ -52,14 +69,14 @@ std::vector<OptionValues> expand_lists(const json& options, const std::string& w
 }
 
 void set_option(json& options, const std::string& name, json value) {
-  options[pointer(name)] = std::move(value);
+  options[pointer(keys_of(name))] = std::move(value);
 }
 
 void for_each_file(const std::string& decoder, json& options,
                    const std::function<void(json& file)>& visit) {
   for (const OptionInfo& option : find_decoder(decoder, decoder).options) {
     if (!option.is_file || !options.is_object()) continue;
-    const auto at = pointer(option.name);
+    const auto at = pointer(keys_of(option.name));
     if (options.contains(at) && options[at].is_string()) visit(options[at]);
   }
 }

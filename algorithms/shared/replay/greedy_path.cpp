@@ -25,7 +25,7 @@ Deviation of_duration(const Place& place, const Judged::Choice& choice, int64_t 
 Deviation no_path(int64_t frame) { return {"path", frame, 0, 0, kNever, 1}; }
 
 /// The sum of scores along a path. Their errors are not independent where labels and frames come
-/// again and again: then it may be off by the sum of their deviations.
+/// again and again: then it may be off by twice the sum of their deviations.
 struct PathScore {
   double sum = 0, variance = 0, deviations = 0;
   void add(const Judged& judged) {
@@ -35,8 +35,9 @@ struct PathScore {
   }
   void give(Replayed& replayed) const {
     replayed.least_score = replayed.most_score = sum;
-    replayed.score_bound = std::max(ReplayNetwork::kDeviations * std::sqrt(variance), deviations) +
-                           rounding_of_score(sum);
+    replayed.score_bound =
+        std::max(ReplayNetwork::kDeviations * std::sqrt(variance), 2 * deviations) +
+        rounding_of_score(sum);
   }
 };
 

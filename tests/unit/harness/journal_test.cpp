@@ -148,7 +148,8 @@ TEST(Summaries, MarksSayWhatTheFiguresHide) {
 }
 
 TEST(Summaries, TimeThatNoRegionCountsIsMarkedBeyondTwoPercent) {
-  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 10, "tie")};
+  std::vector<json> records = {run_record("c", 0, 10, "rounding"),
+                               run_record("c", 1, 10, "rounding")};
   EXPECT_FALSE(summarize_cases(records)[0].gaps());  // of an earlier release
   for (json& record : records) record.update({{"total_seconds", 0.981}, {"wall_seconds", 1.0}});
   EXPECT_TRUE(summarize_cases(records)[0].marks().empty());
@@ -160,8 +161,9 @@ TEST(Summaries, TimeThatNoRegionCountsIsMarkedBeyondTwoPercent) {
 }
 
 TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
-  std::vector<json> records = {run_record("c", 0, 10, "tie"), run_record("c", 1, 10, "tie"),
-                               run_record("c", 2, 10, "tie")};
+  std::vector<json> records = {run_record("c", 0, 10, "rounding"),
+                               run_record("c", 1, 10, "rounding"),
+                               run_record("c", 2, 10, "rounding")};
   EXPECT_FALSE(summarize_cases(records)[0].suspect_share());  // of an earlier release
   for (json& record : records) record["suspect"] = json::array();
   records[0]["suspect"] = {"cpu_wait"};
@@ -179,7 +181,7 @@ TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
 
 /// What the cases of a record of dataset "d" say of a stand-in, with this provenance of it.
 std::string stand_in(const json& of_record, const json& of_provenance) {
-  json record = run_record("c", 0, 10, "tie");
+  json record = run_record("c", 0, 10, "rounding");
   record["provenance_id"] = "p";
   record["dataset"] = {{"id", "d"}};
   record["dataset"].update(of_record);
@@ -209,7 +211,7 @@ TEST(Summaries, StandInDataAreMarkedInOldJournalsToo) {
 }
 
 TEST(Summaries, RandomWeightsAreMarked) {
-  json record = run_record("c", 0, 10, "tie");
+  json record = run_record("c", 0, 10, "rounding");
   record["model"] = {{"id", "m"}, {"weights", "synthetic"}};
   const std::vector<std::string> marks = {"random encoder + stand-in decoder"};
   EXPECT_EQ(summarize_cases({record})[0].marks(), marks);
