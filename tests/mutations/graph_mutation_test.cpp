@@ -45,7 +45,7 @@ TEST(GraphMutation, WithItsChecksumIsReadOrRefused) {
     const MemoryFile file(bytes);
     search(WfstGraph::map(file.path()));
   };
-  EXPECT_GT(mutate(tlg(), {{0, kBody}}, 2'000, use).refused, 1000);
+  EXPECT_GT(mutate(tlg(), {{0, kBody}}, 2'000, use).refused, scaled(1000));
   const Counts counts = mutate(tlg(), {{8, 56}}, 20'000, use, [](std::string& bytes) {
     if (bytes.size() < kBody) return;
     const std::string checksum = sha256(std::string_view(bytes).substr(kBody));

@@ -199,7 +199,7 @@ TEST(JournalMutation, IsReadOrRefused) {
   const ResultSet whole = read_results(file.path());
   const auto use = [&](const std::string& bytes) { show(whole, bytes); };
   use(text);
-  EXPECT_GT(mutate(text, {}, 1'000, use).refused, 300);
+  EXPECT_GT(mutate(text, {}, 1'000, use).refused, scaled(300));
   ValueMutator mutator;
   const Counts counts = mutate(text, {}, 3'000, use,
                                [&](std::string& bytes) { bytes = lines_of(mutator(journal())); });

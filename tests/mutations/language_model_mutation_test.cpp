@@ -36,7 +36,7 @@ TEST(ArpaMutation, IsReadOrRefused) {
 }
 
 TEST(ArpaMutation, PackedIsReadOrRefused) {
-  EXPECT_GT(mutate(test::gzip(arpa()), {}, 2'000, &use).refused, 1000);
+  EXPECT_GT(mutate(test::gzip(arpa()), {}, 2'000, &use).refused, scaled(1000));
 }
 
 std::string binary_lm() {
@@ -51,7 +51,7 @@ std::string binary_lm() {
 }
 
 TEST(BinaryLmMutation, IsReadOrRefused) {
-  EXPECT_GT(mutate(binary_lm(), {{0, 168}}, 5'000, &use).refused, 1000);
+  EXPECT_GT(mutate(binary_lm(), {{0, 168}}, 5'000, &use).refused, scaled(1000));
 }
 
 /// The checksum fits the damaged body: only the values themselves tell.
