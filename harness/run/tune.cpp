@@ -110,6 +110,7 @@ class Tuner {
     config.tune.clear();
     config.stream.reset();
     config.isolate = false;
+    config.replay = false;  // word errors alone are asked for
     config.protocol.warmup_rounds = 0;
     config.protocol.measured_rounds = 1;
     config.protocol.aa_control = false;

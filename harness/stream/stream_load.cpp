@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "harness/results/statistics.h"
+
 namespace rtfx {
 namespace {
 
@@ -99,14 +101,11 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
   return served;
 }
 
-Percentiles percentiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto n = static_cast<double>(values.size());
-  const auto rank = [&](double share) {
-    return values[static_cast<size_t>(std::max(1.0, std::ceil(share * n))) - 1];
-  };
-  return {std::accumulate(values.begin(), values.end(), 0.0) / n, rank(0.5), rank(0.99),
-          values.back()};
+Percentiles percentiles(const std::vector<double>& values) {
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  const double most = *std::ranges::max_element(values);
+  return {mean, *percentile(values, 0.5), percentile(values, 0.99).value_or(most), most};
 }
 
 LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to) {

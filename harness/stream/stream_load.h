@@ -67,8 +67,8 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
 struct Percentiles {
   double mean = 0, p50 = 0, p99 = 0, max = 0;
 };
-/// Nearest rank. Not of nothing.
-Percentiles percentiles(std::vector<double> values);
+/// Nearest rank; p99 of fewer than 100 values is the largest. Not of nothing.
+Percentiles percentiles(const std::vector<double>& values);
 
 /// What requests that arrived in [from, to) took, in seconds.
 struct LoadFigures {

@@ -1,4 +1,4 @@
-// Replays of whole batches, errors to plant, and transducers of full width.
+// Replays of whole batches, and transducers of full width.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "algorithms/registry.h"
 #include "algorithms/shared/replay/replay.h"
-#include "algorithms/shared/transducer/transducer.h"
+#include "tests/support/planted_errors.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx::test {
@@ -78,37 +78,6 @@ inline double share_found(const std::shared_ptr<const AcousticModel>& model, con
   return static_cast<double>(found) / std::max(1, planted);
 }
 
-inline size_t any_token(const Hypothesis& h, std::mt19937& random) {
-  return random() % h.tokens.size();
-}
-
-inline bool swap_a_token(Hypothesis& h, std::mt19937& random, int64_t vocabulary) {
-  int32_t& token = h.tokens[any_token(h, random)];
-  token = static_cast<int32_t>((token + 1 + static_cast<int64_t>(random() % 1000)) % vocabulary);
-  return true;
-}
-
-/// Later by one, where the next token leaves room for it.
-inline bool move_a_frame(Hypothesis& h, std::mt19937& random, int64_t frames) {
-  const size_t i = any_token(h, random);
-  const int64_t end = i + 1 < h.frames.size() ? h.frames[i + 1] : frames - 1;
-  const int64_t duration = h.durations.empty() ? 0 : h.durations[i];
-  if (h.frames[i] + 1 + duration > end) return false;
-  ++h.frames[i];
-  return true;
-}
-
-inline bool change_a_duration(Hypothesis& h, std::mt19937& random, int64_t longest) {
-  int32_t& duration = h.durations[any_token(h, random)];
-  duration = static_cast<int32_t>(duration < longest ? duration + 1 : duration - 1);
-  return true;
-}
-
-/// To e4m3: three bits behind the leading one, as a kernel would that keeps its logits in fp8.
-inline at::Tensor to_fp8(const at::Tensor& logits) {
-  return logits.to(at::kFloat8_e4m3fn).to(logits.scalar_type());
-}
-
 /// LSTM 640, joint 640, vocabulary 1024 and blank, as Parakeet has them, with random weights; the
 /// blank is as often the best label as not.
 inline std::shared_ptr<const AcousticModel> full_width_model(bool tdt, at::Device device,
@@ -125,34 +94,6 @@ inline std::shared_ptr<const AcousticModel> full_width_model(bool tdt, at::Devic
   bias[config.vocabulary] += kBlankBias;
   checkpoint.weights["joint.joint_net.bias"] = bias;
   return AcousticModel::build(checkpoint, device, dtype);
-}
-
-/// Greedy search of one row with the decoder's own network, whose logits `change` may alter.
-inline Hypothesis greedy_with(const std::shared_ptr<const AcousticModel>& model,
-                              const EncodedBatch& batch, int64_t row, int64_t max_symbols,
-                              const std::function<at::Tensor(at::Tensor)>& change) {
-  const Transducer transducer(model, {});
-  const at::Tensor encoded = transducer.encode(batch.frames.select(0, row));
-  auto prediction = transducer.start(1);
-  Hypothesis h;
-  int64_t at_frame = 0;
-  for (int64_t t = 0; t < batch.lengths_host[static_cast<size_t>(row)];) {
-    const at::Tensor logits = transducer.logits(encoded.narrow(0, t, 1), prediction.output);
-    const Decision decision = transducer.decide_logits(change(logits));
-    const auto label = decision.labels.item<int64_t>();
-    auto by = decision.durations.item<int64_t>();
-    if (label != transducer.blank()) {
-      h.tokens.push_back(static_cast<int32_t>(label));
-      h.frames.push_back(static_cast<int32_t>(t));
-      if (transducer.is_tdt()) h.durations.push_back(static_cast<int32_t>(by));
-      h.score += decision.scores.to(at::kFloat).item<float>();
-      prediction = transducer.predict(decision.labels, prediction.state);
-      if (by == 0 && ++at_frame == max_symbols) by = 1;
-    }
-    if (by > 0) at_frame = 0;
-    t += by;
-  }
-  return h;
 }
 
 }  // namespace rtfx::test

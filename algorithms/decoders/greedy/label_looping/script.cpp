@@ -111,6 +111,7 @@ LabelLoopingScript::LabelLoopingScript(std::shared_ptr<const AcousticModel> mode
                                        int64_t max_symbols, bool log_probabilities)
     : model_(std::move(model)),
       program_(torch::jit::compile(kProgram)),
+      durations_(at::tensor(model_->config.durations, at::kLong).to(model_->device)),
       max_symbols_(max_symbols),
       log_probabilities_(log_probabilities) {
   if (model_->prediction->layers().empty()) {
@@ -135,11 +136,9 @@ LabelLoopingScript::Result LabelLoopingScript::run(const EncodedBatch& batch) co
   const c10::List<at::Tensor> head({joint.prediction().weight, joint.prediction().bias,
                                     joint.output().weight, joint.output().bias});
   const bool tdt = model_->config.is_tdt();
-  const at::Tensor durations =
-      at::tensor(model_->config.durations, at::kLong).to(batch.frames.device());
   const c10::IValue found = program_->run_method(
       "search", batch.frames, batch.lengths, h, c, network.embeddings().front(), weights, head,
-      static_cast<int64_t>(joint.activation()), durations, network.blank(), max_symbols_,
+      static_cast<int64_t>(joint.activation()), durations_, network.blank(), max_symbols_,
       log_probabilities_);
   const auto& lists = found.toTupleRef().elements();
   const auto outer = static_cast<int64_t>(lists[0].toList().size());

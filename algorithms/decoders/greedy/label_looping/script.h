@@ -35,6 +35,7 @@ class LabelLoopingScript {
  private:
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<torch::jit::CompilationUnit> program_;
+  at::Tensor durations_;  // [D] int64 on the model's device, empty for RNN-T
   int64_t max_symbols_;
   bool log_probabilities_;
 };

@@ -1,0 +1,53 @@
+"""Proof by replay finds errors that are planted in results (tests/support/planting_decoder.cpp)."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS, PROGRAM, runs_of, small_config, strict_records
+
+PLUGIN = PROGRAM.parent / "tests/librtfx_planting_decoder.so"
+ERRORS = ["none", "token", "frame", "duration", "fp8", "fp8_once"]
+
+
+@pytest.fixture(scope="module")
+def runs(rtfx, tmp_path_factory):
+    """By model, type and error: 12 utterances with an error in each."""
+    folder = tmp_path_factory.mktemp("planted")
+    decoders = [{"id": name, "name": "planting", "options": {"error": name}} for name in ERRORS]
+    config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
+                          models=[str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")],
+                          datasets=[{"id": "qs", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 12}],
+                          batch_sizes=[4], dtypes=["fp32", "bf16"], decoders=["frame_looping", *decoders],
+                          verify={"required": {"planting": "different"}})  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    rtfx("run", folder / "config.json", "--output", folder / "run")
+    records = runs_of(strict_records(folder / "run/journal.jsonl"))
+    return {(r["model"]["id"], r["dtype"], r["decoder"]["id"]): r for r in records}
+
+
+def found(run):
+    """(results that replay refuses, results with an error), of a round."""
+    return run["exactness"]["grades"]["different"], run["counters"]["planted"]
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
+class TestPlantedErrors:
+    def test_honest_results_pass(self, runs, model, dtype):
+        assert found(runs[model, dtype, "none"]) == (0, 0)
+
+    @pytest.mark.parametrize("error", ["token", "frame"])
+    def test_changed_results_are_refused(self, runs, model, dtype, error):
+        refused, planted = found(runs[model, dtype, error])
+        assert planted >= 8 and refused >= 0.9 * planted
+
+    def test_a_changed_duration_is_refused(self, runs, model, dtype):
+        refused, planted = found(runs[model, dtype, "duration"])
+        assert planted == (0 if model == "quickstart-rnnt" else 12)
+        assert refused >= 0.8 * planted
+
+    def test_logits_in_fp8_are_refused(self, runs, model, dtype):
+        refused, planted = found(runs[model, dtype, "fp8"])
+        assert planted > 0 and refused >= planted
+        refused, planted = found(runs[model, dtype, "fp8_once"])
+        assert planted > 0 and refused > 0
