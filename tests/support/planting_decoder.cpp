@@ -1,5 +1,5 @@
-// A plugin for the tests of the proof by replay: fused_looping's results with one error planted in
-// each row, or those of a search whose logits were rounded to fp8.
+// A plugin for the tests of the proof by replay: a greedy search's results with one error planted
+// in each row, or those of a search whose logits were rounded to fp8.
 #include "algorithms/registry.h"
 #include "models/acoustic_model.h"
 #include "tests/support/planted_errors.h"
@@ -8,12 +8,13 @@ namespace rtfx {
 namespace {
 
 struct Options {
-  std::string error = "none";
+  std::string error = "none", search = "label_looping";
   int64_t max_symbols = 10;
 };
 const OptionTable<Options> kOptions{{
     option("error", &Options::error, "what is planted",
            {"none", "token", "frame", "duration", "fp8", "fp8_once"}),
+    option("search", &Options::search, "whose results", {"label_looping", "fused_looping"}),
     option("max_symbols", &Options::max_symbols, "tokens at one frame", 1),
 }};
 
@@ -21,7 +22,7 @@ class PlantingDecoder : public Decoder {
  public:
   explicit PlantingDecoder(const Options& options)
       : options_(options),
-        search_(make_decoder("fused_looping", {{"max_symbols", options.max_symbols}}, "")) {}
+        search_(make_decoder(options.search, {{"max_symbols", options.max_symbols}}, "")) {}
 
   Description describe() const override {
     Description description = search_->describe();
