@@ -283,7 +283,7 @@ json Config::resolved() const {
     return !spec.control_of.empty();  // follows from protocol.aa_control
   });
   json out = config_keys().resolved(given);
-  for (const char* key : {"batch_sizes", "batch_seconds", "tune"}) {
+  for (const char* key : {"batch_sizes", "batch_seconds", "tune", "plugins"}) {
     if (out[key].empty()) out.erase(key);
   }
   std::erase_if(out.get_ref<json::object_t&>(),

@@ -224,3 +224,10 @@ def test_a_beam_is_not_graded_by_the_greedy_rule(run_config, tmp_path):
     [found] = [r["exactness"] for r in records if r["decoder"]["id"] == "ctc_beam"]
     assert found["grades"]["different"] > 0 and found["grades"]["rounding"] == 0
     assert found["replay"]["decisions"] > 0 and found["replay"]["beyond"] == 0
+
+
+def test_the_configuration_of_a_journal_is_one(rtfx, finished, tmp_path):
+    resolved = tmp_path / "again.json"
+    resolved.write_text(json.dumps(finished[1][0]["config"]))
+    result = rtfx("validate", resolved)
+    assert result.returncode == 0, result.stderr
