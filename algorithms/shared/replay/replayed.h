@@ -19,8 +19,8 @@ struct Deviation {
 
 /// How far float32 sums of a path's scores may lie apart beyond the variances of its terms: those
 /// of tensor cores, which truncate, err to one side, so that their errors add up. Found on an H200:
-/// 2^-17.8 of the sum in fp32 (three TF32 products), and 7e-6 for log-probabilities near 0.
-inline double rounding_of_score(double sum) { return std::max(1.0, std::abs(sum)) * 0x1p-16; }
+/// up to 2^-15.7 of the sum in fp32 (three TF32 products), and 7e-6 for log-probabilities near 0.
+inline double rounding_of_score(double sum) { return std::max(1.0, std::abs(sum)) * 0x1p-15; }
 
 /// What the replay of one hypothesis found.
 struct Replayed {
