@@ -5,35 +5,43 @@
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 
-namespace {
+#include <exception>
+#include <mutex>
+#endif
 
-/// The thread sanitizer does not see libgomp's barriers: work comes after what was before it, and
-/// before what is after it.
-struct Barriers {
-  explicit Barriers(void* at) : at(at) { __tsan_release(at); }
-  ~Barriers() { __tsan_acquire(at); }
-  void begin() const { __tsan_acquire(at); }
-  void end() const { __tsan_release(at); }
-  void* at;
-};
-
-}  // namespace
+#ifdef __SANITIZE_THREAD__
+/// LibTorch's own part of a parallel region, compiled into this file.
+extern "C" const char* __tsan_default_suppressions() { return "race_top:ATen/Parallel\n"; }
 #endif
 
 namespace rtfx {
 
-void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
 #ifdef __SANITIZE_THREAD__
-  const Barriers barriers(&count);
+// The thread sanitizer does not see libgomp's barriers: work comes after what was before it, and
+// before what is after it. LibTorch hands exceptions over behind them, so they are kept here.
+void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
+  static char begun, done;
+  static std::mutex mutex;
+  std::exception_ptr thrown;
   const auto seen = [&](int64_t begin, int64_t end) {
-    barriers.begin();
-    work(begin, end);
-    barriers.end();
+    __tsan_acquire(&begun);
+    try {
+      work(begin, end);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      thrown = std::current_exception();
+    }
+    __tsan_release(&done);
   };
+  __tsan_release(&begun);
   at::parallel_for(0, count, /*grain_size=*/1, seen);
-#else
-  at::parallel_for(0, count, /*grain_size=*/1, work);
-#endif
+  __tsan_acquire(&done);
+  if (thrown) std::rethrow_exception(thrown);
 }
+#else
+void parallel_ranges(int64_t count, const std::function<void(int64_t begin, int64_t end)>& work) {
+  at::parallel_for(0, count, /*grain_size=*/1, work);
+}
+#endif
 
 }  // namespace rtfx
