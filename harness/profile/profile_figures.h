@@ -31,6 +31,7 @@ struct CopyRun {  // memcpy or memset
   uint32_t name = 0;
   uint32_t stream = 0;
   uint64_t bytes = 0;
+  uint32_t call = 0;  // id of the call that made it
 };
 
 struct CallRun {
@@ -40,6 +41,9 @@ struct CallRun {
   CallKind kind = CallKind::other;
   uint32_t id = 0;
 };
+
+/// The "kernel" of a CUDA graph whose run is on record as a whole.
+inline constexpr const char* kWholeGraph = "CUDA graph";
 
 /// Everything that was collected, in any order.
 struct Activity {

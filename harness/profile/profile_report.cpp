@@ -36,6 +36,12 @@ json kernels_json(const RegionFigures& figures) {
   return list;
 }
 
+json seconds_json(const std::vector<int64_t>& ns) {
+  json list = json::array();
+  for (const int64_t value : ns) list.push_back(seconds(value));
+  return list;
+}
+
 /// "12.3" of field * factor, "-" for null.
 std::string cell(const json& region, const char* field, double factor, int digits) {
   const json value = region.value(field, json());
@@ -112,7 +118,7 @@ void print_case(const json& record, double excess) {
              laps == 1 ? "one lap" : fmt::format("means of {} laps", laps),
              record["valid"].get<bool>() ? "" : "  INVALID");
   const json& regions = record["regions"];
-  const bool with_gpu = record["gpu_figures"] == "cupti";
+  const bool with_gpu = record["gpu_figures"].is_string();
   with_gpu ? print_gpu_rows(regions, laps, excess)
            : print_wall_rows(regions, static_cast<double>(laps));
   print_kernels(regions);
@@ -146,10 +152,33 @@ json region_json(const RegionFigures& f, bool with_gpu, bool whole_graphs) {
           {"top_kernels", gpu(kernels_json(f))}};
 }
 
-json seconds_json(const std::vector<int64_t>& ns) {
-  json list = json::array();
-  for (const int64_t value : ns) list.push_back(seconds(value));
-  return list;
+json regions_json(const std::vector<LoggedRange>& ranges, const std::vector<Span>& laps,
+                  const Activity& activity, const FigureOptions& options, json& remarks) {
+  json regions = json::object();
+  const std::vector<Span> waits = spans_named(ranges, word_of(RangeName::wait).name);
+  for (const std::string& name : range_names(ranges)) {
+    const std::vector<Span> spans = spans_named(ranges, name);
+    const RegionFigures figures = region_figures(activity, spans, waits, options.top);
+    const bool whole_graphs = options.whole_graphs && figures.graph_launches > 0;
+    json& region = regions[name] = region_json(figures, options.with_gpu, whole_graphs);
+    const bool known = options.with_gpu && !figures.graphs_unseen() && !whole_graphs;
+    region["lap_seconds"] = seconds_json(sums_by_lap(spans, laps));
+    region["lap_kernel_seconds"] =
+        known ? seconds_json(sums_by_lap(merged(kernels_in(activity, spans)), laps)) : json();
+    if (options.with_gpu && whole_graphs) {
+      remarks.push_back(
+          fmt::format("{}: a CUDA graph was recorded as a whole, so that the time of its kernels "
+                      "is not known: no busy share (--graph-trace node tells)",
+                      name));
+    }
+    if (options.with_gpu && figures.graphs_unseen()) {
+      remarks.push_back(
+          fmt::format("{}: {} graph launches, but no kernel of a graph is on record; "
+                      "how long the GPU was busy is not known",
+                      name, figures.graph_launches));
+    }
+  }
+  return regions;
 }
 
 std::vector<std::string> ordered_regions(const json& regions) {
@@ -175,7 +204,7 @@ void print_profile(const std::vector<json>& records) {
   for (const json& record : records) {
     if (record.value("kind", "") == "profile") {
       print_case(record, excess);
-      with_gpu = with_gpu || record["gpu_figures"] == "cupti";
+      with_gpu = with_gpu || record["gpu_figures"].is_string();
     } else if (record.value("kind", "") == "failure") {
       fmt::print("\n{} FAILED: {}: {}\n", printable(record["case"].get<std::string>()),
                  record["stage"].get<std::string>(),
