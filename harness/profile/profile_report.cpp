@@ -21,18 +21,28 @@ json share_json(const std::optional<double>& share, bool complement) {
   return complement ? 1 - *share : *share;
 }
 
+json run_json(const KernelFigures& one) {
+  return {{"name", one.name},
+          {"count", one.count},
+          {"total_seconds", seconds(one.total)},
+          {"mean_seconds", seconds(one.total) / static_cast<double>(one.count)},
+          {"min_seconds", seconds(one.least)},
+          {"max_seconds", seconds(one.most)}};
+}
+
 json kernels_json(const RegionFigures& figures) {
   json list = json::array();
   for (const KernelFigures& kernel : figures.top) {
-    list.push_back(
-        {{"name", kernel.name},
-         {"count", kernel.count},
-         {"total_seconds", seconds(kernel.total)},
-         {"mean_seconds", seconds(kernel.total) / static_cast<double>(kernel.count)},
-         {"min_seconds", seconds(kernel.least)},
-         {"max_seconds", seconds(kernel.most)},
-         {"share", static_cast<double>(kernel.total) / static_cast<double>(figures.kernel_time)}});
+    list.push_back(run_json(kernel));
+    list.back()["share"] =
+        static_cast<double>(kernel.total) / static_cast<double>(figures.kernel_time);
   }
+  return list;
+}
+
+json calls_json(const RegionFigures& figures) {
+  json list = json::array();
+  for (const KernelFigures& call : figures.calls) list.push_back(run_json(call));
   return list;
 }
 
@@ -96,18 +106,17 @@ void print_wall_rows(const json& regions, double laps) {
   }
 }
 
-void print_kernels(const json& regions) {
-  if (!regions.contains("decode") || !regions["decode"]["top_kernels"].is_array() ||
-      regions["decode"]["top_kernels"].empty())
-    return;
-  fmt::print("  kernels of decode by total time of all laps {:>16} {:>9} {:>9} {:>6}\n", "count",
-             "total ms", "mean us", "of %");
-  for (const json& kernel : regions["decode"]["top_kernels"]) {
-    std::string name = kernel["name"];
+/// `list`: "top_kernels" or "top_calls" of the decode region.
+void print_runs(const json& regions, const char* list, const char* title) {
+  const json runs = regions.value("decode", json::object()).value(list, json());
+  if (!runs.is_array() || runs.empty()) return;
+  fmt::print("  {:<50} {:>9} {:>9} {:>9} {:>6}\n", title, "count", "total ms", "mean us", "of %");
+  for (const json& run : runs) {
+    std::string name = run["name"];
     if (name.size() > 48) name = name.substr(0, 45) + "...";
-    fmt::print("    {:<48} {:>9} {:>9.3f} {:>9.2f} {:>6.1f}\n", name,
-               kernel["count"].get<int64_t>(), kernel["total_seconds"].get<double>() * 1e3,
-               kernel["mean_seconds"].get<double>() * 1e6, kernel["share"].get<double>() * 100);
+    fmt::print("    {:<48} {:>9} {:>9.3f} {:>9.2f} {:>6}\n", name, run["count"].get<int64_t>(),
+               run["total_seconds"].get<double>() * 1e3, run["mean_seconds"].get<double>() * 1e6,
+               cell(run, "share", 100, 1));
   }
 }
 
@@ -121,7 +130,8 @@ void print_case(const json& record, double excess) {
   const bool with_gpu = record["gpu_figures"].is_string();
   with_gpu ? print_gpu_rows(regions, laps, excess)
            : print_wall_rows(regions, static_cast<double>(laps));
-  print_kernels(regions);
+  print_runs(regions, "top_kernels", "kernels of decode by total time of all laps");
+  print_runs(regions, "top_calls", "CUDA calls of decode, likewise");
   for (const json& remark : record["remarks"])
     fmt::print("  note: {}\n", printable(remark.get<std::string>()));
 }
@@ -149,7 +159,9 @@ json region_json(const RegionFigures& f, bool with_gpu, bool whole_graphs) {
           {"copied_bytes", gpu(f.copied_bytes)},
           {"synchronizations", gpu(f.synchronizations)},
           {"synchronization_seconds", gpu(seconds(f.synchronization_time))},
-          {"top_kernels", gpu(kernels_json(f))}};
+          {"longest_gap_seconds", busy(seconds(f.longest_gap))},
+          {"top_kernels", gpu(kernels_json(f))},
+          {"top_calls", gpu(calls_json(f))}};
 }
 
 json regions_json(const std::vector<LoggedRange>& ranges, const std::vector<Span>& laps,

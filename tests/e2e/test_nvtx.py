@@ -97,7 +97,7 @@ def decoders(graph, device):
         cases.append(case | ({"models": ["tdt"]} if name == "tdt_min_duration" else {}))
     if device == "cuda":
         for name, loops in (("frame_looping", ["replay", "graph"]), ("label_looping", ["replay", "graph"]),
-                            ("alsd_pp", ["replay", "graph"]), ("fused_looping", ["graph", "persistent"]),
+                            ("alsd_pp", ["graph"]), ("fused_looping", ["graph", "persistent"]),
                             ("ctc_wfst", ["replay", "persistent"])):  # fmt: skip
             given = options.get(name, {})
             cases += [{"id": f"{name}_{loop}", "name": name, "options": given | {"loop": loop}} for loop in loops]
