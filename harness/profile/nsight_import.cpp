@@ -28,6 +28,7 @@ json fields_of_name(const std::string& name) {
   const std::string& batch = parts[3];
   return {{"schema", 1},
           {"case", name},
+          {"result_key", "imported"},
           {"model", {{"id", parts[0]}}},
           {"dataset", {{"id", parts[1]}, {"stand_in", nullptr}}},
           {"decoder", {{"id", parts[2]}, {"name", parts[2]}}},
@@ -71,7 +72,7 @@ class Importer {
     const FigureOptions figures{with_gpu, session.whole_graphs, static_cast<size_t>(options_.top)};
     record["regions"] =
         regions_json(one.ranges, one.laps, one.activity, figures, record["remarks"]);
-    if (with_gpu) add_busy(record, options_.undisturbed);
+    if (with_gpu && !options_.undisturbed.empty()) add_busy(record, options_.undisturbed);
     return record;
   }
 

@@ -65,9 +65,14 @@ std::string undisturbed_cell(const json& region) {
   return fmt::format("{:.2f}", 1e3 * summarize(laps.get<std::vector<double>>()).mean);
 }
 
-/// "93.1 [92.8, 93.4]", or "93.1" from one lap.
-std::string busy_cell(const json& busy) {
-  if (!busy.is_object()) return "-";
+/// "93.1 [92.8, 93.4]", or "93.1" from one lap; of a session without laps of its own, "93.1
+/// collected".
+std::string busy_cell(const json& region, int64_t laps, double excess) {
+  const json busy = busy_within(region, laps, excess);
+  if (!busy.is_object()) {
+    const std::string share = region.contains("busy") ? "-" : cell(region, "gpu.busy", 100, 1);
+    return share == "-" ? share : share + " collected";
+  }
   std::string text = fmt::format("{:.1f}", 100 * busy["share"].get<double>());
   if (busy["low"].is_number() && busy["high"].is_number())
     text += fmt::format(" [{:.1f}, {:.1f}]", 100 * busy["low"].get<double>(),
@@ -86,7 +91,7 @@ void print_gpu_rows(const json& regions, int64_t laps, double excess) {
       return cell(r, field, 1.0 / static_cast<double>(laps), 0);
     };
     fmt::print("  {:<16} {:>9} {:>20} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
-               undisturbed_cell(r), busy_cell(busy_within(r, laps, excess)),
+               undisturbed_cell(r), busy_cell(r, laps, excess),
                cell(r, "wall_seconds", 1e3 / static_cast<double>(laps), 2), count("kernels"),
                cell(r, "kernel_mean_seconds", 1e6, 2), count("graph_kernels"), count("launches"),
                count("graph_launches"), count("copies"), count("synchronizations"));

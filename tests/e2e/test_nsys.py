@@ -126,6 +126,53 @@ def test_several_sessions_make_one_profile(session, rtfx, tmp_path):
     assert [case["laps"] for case in profiles(tmp_path / "both")] == [1, 1, 2, 2]
 
 
+def gpu_session(path):
+    """A lap of a case on a GPU: 1 ms of decoding, four launches of kernels of 100 µs."""
+    database = sqlite3.connect(path)
+    database.executescript((ROOT / "tests/data/nsight_systems.sql").read_text())
+    texts = ["model/data/eager/b4/bf16", "round", "decode", "decode.loop", "wait",
+             "void rtfx::fused::lstm_kernel<__nv_bfloat16>(rtfx::fused::Search const*)",
+             "cudaLaunchKernel_v7000"]  # fmt: skip
+    database.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(texts))
+    spans = [(0, 0, 3000), (1, 10, 2990), (2, 1000, 2000), (3, 1050, 1850), (4, 1900, 1990)]
+    database.executemany(
+        "INSERT INTO NVTX_EVENTS (textId, start, end, eventType, globalTid) VALUES (?, ?, ?, 59, 7)",
+        [(text, 1000 * begin, 1000 * end) for text, begin, end in spans])  # fmt: skip
+    for i in range(4):
+        begin = 1000 * (1100 + 200 * i)
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, 0, 7, ?, 6, 0, NULL)",
+                         (begin, begin + 5000, i + 1))  # fmt: skip
+        columns = [row[1] for row in database.execute("PRAGMA table_info(CUPTI_ACTIVITY_KIND_KERNEL)")]
+        kernel = dict.fromkeys(columns, 1) | {
+            "start": begin + 20_000, "end": begin + 120_000, "deviceId": 0, "streamId": 7,
+            "correlationId": i + 1, "demangledName": 5, "graphNodeId": None}  # fmt: skip
+        marks = ", ".join("?" * len(kernel))
+        database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({marks})", [*kernel.values()])
+    database.execute("INSERT INTO TARGET_INFO_GPU (vmId, id, name) VALUES (0, 0, 'Some GPU')")
+    database.commit()
+
+
+def test_a_session_of_a_gpu(rtfx, tmp_path):
+    gpu_session(tmp_path / "gpu.sqlite")
+    result = rtfx("profile", "import", tmp_path / "gpu.sqlite", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "40.0 collected" in result.stdout and "cudaLaunchKernel" in result.stdout
+    (case,) = profiles(tmp_path / "run")
+    assert case["gpu_figures"] == "nsight_systems" and case["graph_trace"] == "node"
+    decode = case["regions"]["decode"]
+    assert decode["kernels"] == decode["launches"] == 4 and "busy" not in decode
+    assert decode["gpu.busy"] == pytest.approx(0.4)
+    assert decode["longest_gap_seconds"] == pytest.approx(180e-6)
+    assert decode["top_kernels"][0]["name"] == "rtfx::fused::lstm_kernel<__nv_bfloat16>"
+    loop = case["regions"]["decode.loop"]
+    assert loop["wall_seconds"] == pytest.approx(940e-6)  # until the harness has waited for it
+    for name in ("gpu_idle", "top_kernels", "gpu_timeline"):
+        figure = tmp_path / f"{name}.svg"
+        assert script(f"plots/{name}.py", tmp_path / "run", "-o", figure).returncode == 0
+    assert ">40<" in (tmp_path / "gpu_idle.svg").read_text()
+    assert "lstm_kernel 100 µs" in (tmp_path / "top_kernels.svg").read_text()
+
+
 def test_what_is_no_export_is_one_error_and_changes_nothing(session, rtfx, tmp_path):
     assert session("--laps", 1).returncode == 0
     before = (tmp_path / "run/profile.jsonl").read_bytes()
