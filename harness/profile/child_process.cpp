@@ -24,8 +24,14 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   std::vector<char*> argv = {name.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t child = 0;
-  if (posix_spawn(&child, program.c_str(), nullptr, nullptr, argv.data(), environ) != 0) return -1;
+  const bool started =
+      posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (!started) return -1;
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

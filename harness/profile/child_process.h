@@ -14,8 +14,8 @@ namespace rtfx {
 std::vector<std::string> profile_arguments(const Config& config, int64_t laps,
                                            const std::string& only);
 
-/// Runs `program` (a path) with arguments and this process's standard streams, and waits. Its exit
-/// code; -1 where it could not be started or came to no end of its own.
+/// Runs `program` (a path) and waits; what it prints goes to standard error. Its exit code; -1
+/// where it could not be started or came to no end of its own.
 int run_program(const std::string& program, std::vector<std::string> arguments);
 
 /// This program's file.
