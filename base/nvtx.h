@@ -1,20 +1,111 @@
-// NVTX ranges of the domain "rtfx". Free of cost without a profiler; needs no GPU.
+// NVTX ranges of the domain "rtfx": what a profiler shows of this program besides CUDA. Free of
+// cost without a profiler; needs no GPU. docs/profiling.md shows how the ranges lie within each
+// other.
 #pragma once
 
+#include <nvtx3/nvToolsExt.h>
+
+#include <array>
 #include <atomic>
-#include <nvtx3/nvtx3.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace rtfx {
 
-struct NvtxDomain {
-  static constexpr char const* name{"rtfx"};
+/// The closed vocabulary, so that a profiler can add ranges up by name. Behind each: its payload,
+/// counts of a range that has one.
+enum class RangeName : uint8_t {
+  // Regions (harness/run/regions.h), in the order in which data pass through them: rows.
+  pad,
+  h2d,
+  features,
+  encoder,
+  decode,
+  d2h,
+  detokenize,
+  // What is not timed.
+  load,     // reading a dataset
+  prepare,  // of a model and its decoders
+  record,   // of a CUDA graph
+  warm_up,  // the rounds of a profile before it begins
+  // A pass over a dataset, and a batch.
+  round,  // its number, from 0
+  batch,  // rows, and encoder frames of the longest
+  // Phases of a decoder, one after the other within "decode": rows.
+  decode_project,
+  decode_loop,
+  // Parts of "decode.loop" that the host runs or launches, of which profiles keep no figures. Their
+  // number within the search, from 0, but for a row: its number in the batch.
+  decode_init,
+  decode_frame,    // what a frame begins or ends with
+  decode_joint,    // a joint call
+  decode_predict,  // a prediction call
+  decode_step,     // a pass through the innermost loop
+  decode_graph,    // the launch of a graph that holds all loops
+  decode_row,      // all of a row, where rows are searched one by one
+  decode_trace_back,
+  // The host waits for the device.
+  wait,       // at the end of a region
+  host_read,  // by a decoder: how many it has made in this batch, with this one
 };
 
-/// Is told of every range of this process (`rtfx profile`). Calls come from the range's thread.
+/// Category of a range, which gives it its colour; from 1, as NVTX counts.
+enum class RangeKind : uint8_t { run = 1, batch, region, phase, segment, wait };
+
+struct RangeWord {
+  const char* name;
+  RangeKind kind;
+};
+
+inline constexpr std::array<RangeWord, 25> kVocabulary = {{
+    {"pad", RangeKind::region},
+    {"h2d", RangeKind::region},
+    {"features", RangeKind::region},
+    {"encoder", RangeKind::region},
+    {"decode", RangeKind::region},
+    {"d2h", RangeKind::region},
+    {"detokenize", RangeKind::region},
+    {"load", RangeKind::run},
+    {"prepare", RangeKind::run},
+    {"record", RangeKind::run},
+    {"warm_up", RangeKind::run},
+    {"round", RangeKind::run},
+    {"batch", RangeKind::batch},
+    {"decode.project", RangeKind::phase},
+    {"decode.loop", RangeKind::phase},
+    {"decode.init", RangeKind::segment},
+    {"decode.frame", RangeKind::segment},
+    {"decode.joint", RangeKind::segment},
+    {"decode.predict", RangeKind::segment},
+    {"decode.step", RangeKind::segment},
+    {"decode.graph", RangeKind::segment},
+    {"decode.row", RangeKind::segment},
+    {"decode.trace_back", RangeKind::segment},
+    {"wait", RangeKind::wait},
+    {"host_read", RangeKind::wait},
+}};
+static_assert(kVocabulary.size() == static_cast<size_t>(RangeName::host_read) + 1);
+
+constexpr const RangeWord& word_of(RangeName name) {
+  return kVocabulary[static_cast<size_t>(name)];
+}
+
+/// The range of that name; none outside the vocabulary, as a case's is.
+constexpr std::optional<RangeName> range_named(std::string_view name) {
+  for (size_t i = 0; i < kVocabulary.size(); ++i)
+    if (name == kVocabulary[i].name) return static_cast<RangeName>(i);
+  return std::nullopt;
+}
+
+/// Is told of every range of the vocabulary in this process (`rtfx profile`). Calls come from the
+/// range's thread.
 class RangeListener {
  public:
-  virtual void opened(const char* name) noexcept = 0;
-  virtual void closed(const char* name) noexcept = 0;
+  virtual void opened(RangeName name) noexcept = 0;
+  virtual void closed(RangeName name) noexcept = 0;
 
  protected:
   ~RangeListener() = default;
@@ -23,26 +114,39 @@ class RangeListener {
 /// At most one; null in all other subcommands. A range tells the listener of its start of its end.
 inline std::atomic<RangeListener*> range_listener{nullptr};
 
-/// One named range on the calling thread, from construction to destruction. Names are the closed
-/// vocabulary of regions (harness/run/regions.h), of decoder phases ("decode.project",
-/// "decode.init", "decode.loop") and "wait", where the harness waits for the device; literals
-/// without arguments, so that a profiler can add them up.
+/// Payload of a batch.
+struct BatchSize {
+  int64_t rows = 0, frames = 0;
+};
+
+/// One range on the calling thread, from construction to destruction.
 class ScopedRange {
  public:
-  explicit ScopedRange(const char* name)
-      : name_(name), range_(name), listener_(range_listener.load(std::memory_order_acquire)) {
-    if (listener_ != nullptr) listener_->opened(name_);
-  }
-  ~ScopedRange() {
-    if (listener_ != nullptr) listener_->closed(name_);
-  }
+  explicit ScopedRange(RangeName name);
+  ScopedRange(RangeName name, int64_t count);
+  /// RangeName::batch.
+  explicit ScopedRange(const BatchSize& size);
+  ~ScopedRange();
   ScopedRange(const ScopedRange&) = delete;
   ScopedRange& operator=(const ScopedRange&) = delete;
 
  private:
-  const char* name_;
-  nvtx3::scoped_range_in<NvtxDomain> range_;
+  void open(const nvtxEventAttributes_t& attributes);
+
+  RangeName name_;
   RangeListener* listener_;
 };
+
+/// A range with the name of a case, the only names that are made while the program runs.
+class CaseRange {
+ public:
+  explicit CaseRange(const std::string& name);
+  ~CaseRange();
+  CaseRange(const CaseRange&) = delete;
+  CaseRange& operator=(const CaseRange&) = delete;
+};
+
+/// Names the calling thread, in profilers and for the system (which keeps 15 bytes).
+void name_thread(const char* name);
 
 }  // namespace rtfx

@@ -71,4 +71,14 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string for_shell(const std::string& word) {
+  if (!word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "_-./=:@%+,") == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return printable(text + "'");
+}
+
 }  // namespace rtfx

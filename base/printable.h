@@ -12,4 +12,7 @@ namespace rtfx {
 /// configurations, journals, models and file systems, so whatever prints them calls this.
 std::string printable(std::string_view text);
 
+/// A word of a command line as a shell takes it, quoted where it must be.
+std::string for_shell(const std::string& word);
+
 }  // namespace rtfx

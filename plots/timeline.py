@@ -1,5 +1,6 @@
 """Reads trace.json, the timeline that `rtfx profile` writes beside profile.jsonl."""
 
+import gzip
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,13 +37,16 @@ class Lap:
 
 
 def read_trace(path):
-    """The laps of every case that has regions. `path`: trace.json or the folder that holds it."""
+    """The laps of every case that has regions. `path`: trace.json, the same gzipped, or its folder."""
     path = Path(path)
     if path.is_dir():
         path = path / "trace.json"
     if not path.is_file():
         raise SystemExit(f"{printable(path)}: no timeline there; `rtfx profile CONFIG` writes one")
-    trace = printable_json(json.loads(path.read_text(encoding="utf-8")))
+    data = path.read_bytes()
+    if data.startswith(b"\x1f\x8b"):
+        data = gzip.decompress(data)
+    trace = printable_json(json.loads(data))
     if not isinstance(trace, dict) or not {"traceEvents", "otherData"} <= trace.keys():
         raise SystemExit(f"{printable(path)}: not a timeline of `rtfx profile`")
     laps = {}
@@ -94,7 +98,7 @@ def busy_share(spans, edges):
 def main(description, draw, **numbers):
     """The command line of a figure's script. `numbers`: further arguments of draw, by default."""
     parser = OneLineParser(description=description)
-    parser.add_argument("trace", help="trace.json, or the folder of a profile")
+    parser.add_argument("trace", help="trace.json (or that gzipped), or the folder of a profile")
     parser.add_argument(
         "-o", "--output", type=figure_file, required=True, help="file.svg, .pdf or .png"
     )

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "algorithms/gpu/check.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
 
@@ -148,6 +149,7 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
 }
 
 Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph* shared) {
+  const ScopedRange range(RangeName::record);
   c10::cuda::device_synchronize();
   auto executable =
       std::make_shared<Executable>(shared != nullptr ? shared->executable_.get() : nullptr);

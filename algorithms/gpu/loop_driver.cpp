@@ -44,10 +44,10 @@ Hypotheses LoopDriver::decode_one_by_one(const EncodedBatch& batch) {
 Hypotheses LoopDriver::project_and_search(const EncodedBatch& batch) {
   EncodedBatch projected = batch;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     projected.frames = project_(batch.frames);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   if (recorded_) return recorded_->run(projected, reads_);
   HostLoops loops(reads_);
   return search_(projected, loops);

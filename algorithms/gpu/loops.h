@@ -2,8 +2,8 @@
 // CUDA graph with while nodes. A decoder is written once, as segments of tensor work and loops over
 // them:
 //
-//   loops.segment([&] { first(); });
-//   loops.while_any(active, [&] { loops.segment([&] { step(); }); });
+//   loops.segment(RangeName::decode_init, [&] { first(); });
+//   loops.while_any(active, [&] { loops.segment(RangeName::decode_step, [&] { step(); }); });
 //
 // All tensor work belongs in a segment. Segments change tensors in place: for a graph they run only
 // once, to be recorded, and a loop's flags are read again and again at the same address.
@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "algorithms/gpu/host_read.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
 
@@ -21,8 +22,8 @@ class Loops {
  public:
   virtual ~Loops() = default;
   /// Tensor work without a loop in it: what the host launches as one graph when graphs are
-  /// replayed.
-  virtual void segment(const std::function<void()>& work) = 0;
+  /// replayed. A profiler sees it as a range `name`.
+  virtual void segment(RangeName name, const std::function<void()>& work) = 0;
   /// `body` as long as any of `flags` (bool, at least one element) is set; tested before each
   /// round.
   virtual void while_any(const at::Tensor& flags, const std::function<void()>& body) = 0;
@@ -32,13 +33,17 @@ class Loops {
 class HostLoops : public Loops {
  public:
   explicit HostLoops(HostReads& reads) : reads_(reads) {}
-  void segment(const std::function<void()>& work) override { work(); }
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name, segments_++);
+    work();
+  }
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
     while (reads_.any(flags)) body();
   }
 
  private:
   HostReads& reads_;
+  int64_t segments_ = 0;
 };
 
 }  // namespace rtfx

@@ -23,7 +23,10 @@ class GraphLoops : public Loops {
  public:
   explicit GraphLoops(GraphRecorder& recorder) : recorder_(recorder) {}
 
-  void segment(const std::function<void()>& work) override { work(); }
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name);
+    work();
+  }
 
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
     const cudaGraphConditionalHandle condition = recorder_.condition();
@@ -44,7 +47,8 @@ class GraphLoops : public Loops {
 
 /// A part of a search that the host replays: a segment, or a loop over such parts.
 struct Step {
-  Graph graph;              // the segment; empty for a loop,
+  RangeName name{};         // of a segment
+  Graph graph;              // of it; empty for a loop,
   at::Tensor flags;         // which goes on as long as any of these is set,
   std::vector<Step> steps;  // over these
 };
@@ -54,12 +58,13 @@ class ReplayLoops : public Loops {
  public:
   explicit ReplayLoops(std::vector<Step>& steps) : steps_(&steps) {}
 
-  void segment(const std::function<void()>& work) override {
-    steps_->push_back({Graph::record([&](GraphRecorder&) { work(); }), {}, {}});
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name);
+    steps_->push_back({name, Graph::record([&](GraphRecorder&) { work(); }), {}, {}});
   }
 
   void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
-    Step loop{{}, flags, {}};
+    Step loop{{}, {}, flags, {}};
     std::vector<Step>* outer = steps_;
     steps_ = &loop.steps;
     body();
@@ -71,12 +76,15 @@ class ReplayLoops : public Loops {
   std::vector<Step>* steps_;
 };
 
-void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t stream) {
+/// `segments`: how many have been launched.
+void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t stream,
+            int64_t& segments) {
   for (const Step& step : steps) {
     if (step.graph) {
+      const ScopedRange range(step.name, segments++);
       step.graph.launch(stream);
     } else {
-      while (reads.any(step.flags)) replay(step.steps, reads, stream);
+      while (reads.any(step.flags)) replay(step.steps, reads, stream, segments);
     }
   }
 }
@@ -160,9 +168,11 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
   r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);
   const auto stream = c10::cuda::getCurrentCUDAStream(batch.frames.device().index()).stream();
   if (loop_ == "graph") {
+    const ScopedRange range(RangeName::decode_graph, 0);
     r.graph.launch(stream);
   } else {
-    replay(r.steps, reads, stream);
+    int64_t segments = 0;
+    replay(r.steps, reads, stream, segments);
   }
   return r.result.each([&](const at::Tensor& t) { return t.narrow(0, 0, rows); }).clone();
 }

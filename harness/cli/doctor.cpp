@@ -14,6 +14,8 @@
 #include "harness/machine/cupti_library.h"
 #include "harness/machine/device.h"
 #include "harness/machine/wait_policy.h"
+#include "harness/profile/ncu_counters.h"
+#include "harness/profile/nsys_session.h"
 #include "harness/run/provenance.h"
 
 namespace rtfx {
@@ -89,6 +91,11 @@ void report_gpus() {
   std::string problem;
   cupti.load(problem);
   report("CUPTI", problem, "rtfx profile shows what the GPU does: " + cupti.path);
+  const std::string nsys = find_nsys().string(), ncu = find_ncu().string();
+  report("Nsight Systems", nsys.empty() ? "no nsys: rtfx profile --nsys records elsewhere" : "",
+         "rtfx profile --nsys: " + nsys, "note");
+  report("Nsight Compute", ncu.empty() ? "no ncu: rtfx profile --roofline reckons" : "",
+         "rtfx profile --roofline counts: " + ncu, "note");
 }
 
 }  // namespace

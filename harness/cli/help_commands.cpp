@@ -139,7 +139,11 @@ std::optional<UserError> mistyped(const CLI::App& app, const std::vector<std::st
       names.push_back(one->get_name());
       if (one->get_name() == word) found = one;
     }
-    if (found == nullptr) return unknown_name(path, "command", word, names);
+    if (found == nullptr) {
+      // `profile` takes a configuration, or a command of its own.
+      if (std::ranges::any_of(command->get_options(), &CLI::Option::get_positional)) break;
+      return unknown_name(path, "command", word, names);
+    }
     command = found;
     path += " " + word;
   }

@@ -1,6 +1,8 @@
 // The manual page, in roff with the macros of man(7).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/cli/command_help.h"
 
 namespace rtfx {
@@ -59,7 +61,9 @@ std::string synopsis(const CommandHelp& command, const std::string& path) {
 
 std::string command_sections(const CommandHelp& command, const std::string& path) {
   std::string text;
-  if (command.commands.empty()) {
+  // `profile` takes a configuration, or a command of its own.
+  const bool complete = std::ranges::any_of(command.options, &OptionHelp::positional);
+  if (complete || command.commands.empty()) {
     text = fmt::format(".SS \"{}\"\n{}\n.PP\n{}\n", roff(path), synopsis(command, path),
                        roff(command.help));
     for (const OptionHelp& option : command.options) {

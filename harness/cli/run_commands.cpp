@@ -8,24 +8,16 @@
 #include "harness/cli/config_arguments.h"
 #include "harness/cli/emissions.h"
 #include "harness/cli/print_plan.h"
+#include "harness/profile/nsight_import.h"
+#include "harness/profile/nsys_session.h"
 #include "harness/profile/profile.h"
+#include "harness/profile/roofline.h"
 #include "harness/run/run.h"
 #include "harness/run/tune.h"
 #include "harness/stream/stream.h"
 
 namespace rtfx {
 namespace {
-
-/// As a shell takes it.
-std::string for_shell(const std::string& argument) {
-  if (!argument.empty() &&
-      argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                 "_-./=:@%+,") == std::string::npos)
-    return argument;
-  std::string text = "'";
-  for (const char c : argument) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return printable(text + "'");
-}
 
 /// Where the results are, and what to do with them. `again`: the command that was given.
 void print_next(const Config& config, int code, const std::string& again) {
@@ -184,11 +176,43 @@ void add_emissions(CLI::App& app, int& code) {
   });
 }
 
+void add_import(CLI::App& profile, int& code) {
+  struct Arguments {
+    std::vector<std::filesystem::path> files;
+    NsightImport options;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = profile.add_subcommand(
+      "import", "figures of sessions of Nsight Systems that were recorded elsewhere");
+  command
+      ->add_option("files", args->files,
+                   "SQLite exports of sessions: nsys export --type sqlite REPORT.nsys-rep")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--output", args->options.output,
+          "folder of profile.jsonl and trace.json (default: runs/<name of the first file>)")
+      ->type_name("FOLDER");
+  command->add_option("--top", args->options.top, "kernels listed of each region")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--trace-limit", args->options.trace_limit,
+                   "events in trace.json; 0: no such file")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([args, &code] {
+    NsightImport& options = args->options;
+    if (options.output.empty()) options.output = "runs" / args->files.front().stem();
+    code = import_nsight_sessions(args->files, options);
+  });
+}
+
 void add_profile(CLI::App& app, int& code) {
   struct Arguments {
     ConfigArguments config;
     ProfileOptions options;
-    bool no_cupti = false;
+    RooflineOptions roofline;
+    bool no_cupti = false, nsys = false, with_roofline = false;
     std::string graph_trace = "node";
   };
   const auto args = std::make_shared<Arguments>();
@@ -196,8 +220,9 @@ void add_profile(CLI::App& app, int& code) {
   auto* command =
       app.add_subcommand("profile", "where the GPU waits: busy and idle share, kernels, timeline");
   args->config.add_to(*command);
-  // Hidden: the program gives it to its own child process.
+  // Hidden: the program gives them to its own child processes.
   command->add_flag("--undisturbed", options.undisturbed)->group("");
+  command->add_flag("--recorded", options.recorded)->group("");
   command
       ->add_option("--laps", options.laps,
                    "passes after the warm-up round, and as many before without a collector")
@@ -213,11 +238,38 @@ void add_profile(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"node", "graph"}));
   command->add_flag("--no-cupti", args->no_cupti,
                     "wall times and NVTX ranges only, as under another profiler");
-  command->callback([args, &code] {
+  command->add_flag("--nsys", args->nsys,
+                    "collect with Nsight Systems, which must be installed, and keep its reports");
+  command->add_option("--only", options.only, "only cases with this in their name")
+      ->type_name("TEXT");
+  auto* roofline = command->add_flag(
+      "--roofline", args->with_roofline,
+      "bytes, FLOP and share of the device's limits: by counters through ncu, else reckoned");
+  command
+      ->add_option("--region", args->roofline.region,
+                   "with --roofline: the region that is looked at")
+      ->needs(roofline)
+      ->capture_default_str();
+  command
+      ->add_option("--launches", args->roofline.launches,
+                   "with --roofline: kernels of a case that are counted, at most")
+      ->needs(roofline)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_import(*command, code);
+  command->get_option("config")->required(false);  // `import` goes without
+  command->callback([args, command, &code] {
+    if (!command->get_subcommands().empty()) return;
+    if (args->config.file.empty()) throw CLI::RequiredError("config");
     if (args->options.undisturbed) silence_notices();
     args->options.cupti = !args->no_cupti;
     args->options.graphs = args->graph_trace == "graph" ? GraphTrace::graph : GraphTrace::node;
-    code = rtfx::profile(args->config.load(), args->options);
+    const Config config = args->config.load();
+    args->roofline.laps = args->options.laps;
+    args->roofline.only = args->options.only;
+    code = args->with_roofline ? rtfx::roofline(config, args->roofline)
+           : args->nsys        ? record_nsys_session(config, args->options)
+                               : rtfx::profile(config, args->options);
   });
 }
 

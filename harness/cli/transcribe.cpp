@@ -181,6 +181,7 @@ class Transcriber {
     require_encoder_memory(*model_, static_cast<int64_t>(batch.size()), longest,
                            free_memory(scope_.device()), "--batch-size");
     RegionTimes times;
+    const ScopedRange range(batch_size(*model_, clips));
     const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
     return decode_batch(*decoder_, *model_, encoded, clock_, times, /*sync_debug=*/false);
   }

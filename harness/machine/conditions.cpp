@@ -11,6 +11,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 namespace {
 
@@ -97,6 +99,7 @@ struct ConditionSampler::State {
   std::optional<double> waited;
 
   void sample() {
+    name_thread("rtfx clocks");
     std::unique_lock lock(mutex);
     do {
       samples.push_back(nvml->state());

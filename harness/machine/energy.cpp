@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 namespace {
 
@@ -30,6 +32,7 @@ EnergyMeter::EnergyMeter(EnergyCounter counter)
 EnergyMeter::~EnergyMeter() { end(); }
 
 void EnergyMeter::sample() {
+  name_thread("rtfx energy");
   std::unique_lock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
   do {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 
 Watchdog::Watchdog(std::function<void()> bark)
@@ -27,6 +29,7 @@ void Watchdog::set(std::optional<double> seconds) {
 }
 
 void Watchdog::wait() {
+  name_thread("rtfx watchdog");
   std::unique_lock lock(mutex_);
   while (!ended_) {
     if (!deadline_) {

@@ -50,8 +50,6 @@ constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                          CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
                                          CUPTI_ACTIVITY_KIND_RUNTIME};
 
-constexpr const char* kWholeGraph = "CUDA graph";  // among the names of kernels
-
 constexpr size_t kBufferBytes = 8 << 20;
 
 std::string demangled(const char* name) {
@@ -152,15 +150,15 @@ struct CuptiCollector::State {
       case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const auto* c = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
         if (!has_time(c->start, c->end)) return;
-        activity.copies.push_back(
-            {span_of(c->start, c->end), name_index(copy_name(c->copyKind)), c->streamId, c->bytes});
+        activity.copies.push_back({span_of(c->start, c->end), name_index(copy_name(c->copyKind)),
+                                   c->streamId, c->bytes, c->correlationId});
         return;
       }
       case CUPTI_ACTIVITY_KIND_MEMSET: {
         const auto* m = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
         if (!has_time(m->start, m->end)) return;
-        activity.copies.push_back(
-            {span_of(m->start, m->end), name_index("memset"), m->streamId, m->bytes});
+        activity.copies.push_back({span_of(m->start, m->end), name_index("memset"), m->streamId,
+                                   m->bytes, m->correlationId});
         return;
       }
       case CUPTI_ACTIVITY_KIND_RUNTIME:

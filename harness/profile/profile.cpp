@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <memory>
 
 #include "algorithms/gpu/graph.h"
@@ -34,33 +33,6 @@ void call_profiler(const char* function) {
   if (auto* call = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, function))) call();
 }
 
-/// How this program was called, for a shell, without --no-cupti.
-std::string own_command() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::string command;
-  for (std::string argument; std::getline(in, argument, '\0');) {
-    if (argument == "--no-cupti") continue;
-    const bool plain = !argument.empty() &&
-                       argument.find_first_of(" \t\n'\"\\$`;&|<>()[]{}*?!#~") == std::string::npos;
-    std::string quoted = "'";
-    for (const char c : argument) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-    command += (command.empty() ? "" : " ") + (plain ? argument : quoted + "'");
-  }
-  return command;
-}
-
-/// Each case for itself: decoders that share encoder passes could not be told apart on a timeline.
-std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan) {
-  std::vector<CaseGroup> cases;
-  for (const CaseGroup& group : plan) {
-    for (const PlannedDecoder& decoder : group.decoders) {
-      cases.push_back(group);
-      cases.back().decoders = {decoder};
-    }
-  }
-  return cases;
-}
-
 /// What collects GPU figures: CUPTI by ourselves, another profiler, or nothing.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
@@ -74,7 +46,7 @@ struct Collection {
 Collection start_collection(const Config& config, const ProfileOptions& options) {
   Collection collection;
   collection.foreign = driving_profiler();
-  if (config.device == "cpu" || options.undisturbed) return collection;
+  if (config.device == "cpu" || options.undisturbed || options.recorded) return collection;
   if (!options.cupti) {
     collection.remark = "no GPU figures: switched off by --no-cupti";
   } else if (!collection.foreign.empty()) {
@@ -87,7 +59,8 @@ Collection start_collection(const Config& config, const ProfileOptions& options)
   }
   if (collection.cupti && c10::cuda::device_count() > 0) {
     fmt::print(stderr, "rtfx: notice: first {} laps without a collector\n", options.laps);
-    collection.undisturbed = undisturbed_laps(config, options.laps, collection.undisturbed_problem);
+    collection.undisturbed =
+        undisturbed_laps(config, options.laps, options.only, collection.undisturbed_problem);
   }
   return collection;
 }
@@ -98,7 +71,7 @@ class Profiler {
       : session_(session),
         options_(options),
         collection_(std::move(collection)),
-        plan_(single_cases(session.plan())),
+        plan_(single_cases(session.plan(), options.only)),
         device_(session.device()),
         trace_(options.trace_limit, plan_.size()) {
     if (!device_.is_cuda()) {
@@ -108,7 +81,7 @@ class Profiler {
   }
 
   void run() {
-    if (!options_.undisturbed)
+    if (!options_.undisturbed && !options_.recorded)
       fmt::print(stderr, "rtfx: notice: {}\n",
                  collection_.cupti ? "GPU figures by " + collection_.cupti->description()
                                    : collection_.remark);
@@ -131,13 +104,7 @@ class Profiler {
                      ? ""
                      : fmt::format(", {} late ones left out: --trace-limit", trace_.left_out()));
     }
-    if (device_.is_cuda() && collection_.foreign.empty()) {
-      fmt::print(
-          "Nsight Systems, one report for each case:\n  nsys profile --trace=cuda,nvtx "
-          "--cuda-graph-trace={} --capture-range=cudaProfilerApi "
-          "--capture-range-end=repeat:{} -o {} {}\n",
-          graph_trace(), plan_.size(), (session_.config().output / "nsys").string(), own_command());
-    }
+    fmt::print("As a session of Nsight Systems: the same command with --nsys\n");
     std::fflush(stdout);
   }
 
@@ -168,12 +135,14 @@ class Profiler {
         result_key(session_.workspace(), group, arm.plan, arm.decoder->options(), device_);
     progress.label(arm.plan.case_name);
     runner.prepare();
-    if (!arm.failed) runner.round(0);
+    if (!arm.failed) {
+      const ScopedRange warm_up(RangeName::warm_up);
+      runner.round(0);
+    }
     progress.advance(1);
 
     if (cupti != nullptr) cupti->begin();
     measuring = true;
-    nvtx3::mark_in<NvtxDomain>(arm.plan.case_name.c_str());
     // With a collector of our own, nobody else listens to these.
     const bool bracket = device_.is_cuda() && cupti == nullptr && !options_.undisturbed;
     if (bracket) call_profiler("cudaProfilerStart");
@@ -217,7 +186,9 @@ class Profiler {
                       "utterances (datasets.0.limit) or smaller batches",
                       cupti->dropped(), cupti->without_time()));
     }
-    record["regions"] = regions_json(log, laps, activity, record["remarks"]);
+    const FigureOptions figures{cupti != nullptr, options_.graphs == GraphTrace::graph,
+                                static_cast<size_t>(options_.top)};
+    record["regions"] = regions_json(log.ranges(), laps, activity, figures, record["remarks"]);
     if (cupti != nullptr) {
       add_busy(record, collection_.undisturbed);
       if (!collection_.undisturbed_problem.empty())
@@ -232,36 +203,6 @@ class Profiler {
     session_.append(std::move(record));
   }
 
-  json regions_json(const RangeLog& log, const std::vector<Span>& laps, const Activity& activity,
-                    json& remarks) const {
-    json regions = json::object();
-    const bool with_gpu = collection_.cupti != nullptr;
-    for (const std::string& name : log.names()) {
-      const RegionFigures figures = region_figures(activity, log.spans(name), log.spans("wait"),
-                                                   static_cast<size_t>(options_.top));
-      const bool whole_graphs = options_.graphs == GraphTrace::graph && figures.graph_launches > 0;
-      regions[name] = region_json(figures, with_gpu, whole_graphs);
-      const bool known = with_gpu && !figures.graphs_unseen() && !whole_graphs;
-      regions[name]["lap_seconds"] = seconds_json(sums_by_lap(log.spans(name), laps));
-      regions[name]["lap_kernel_seconds"] =
-          known ? seconds_json(sums_by_lap(merged(kernels_in(activity, log.spans(name))), laps))
-                : json();
-      if (with_gpu && whole_graphs) {
-        remarks.push_back(
-            fmt::format("{}: a CUDA graph was recorded as a whole, so that the time of its kernels "
-                        "is not known: no busy share (--graph-trace node tells)",
-                        name));
-      }
-      if (with_gpu && figures.graphs_unseen()) {
-        remarks.push_back(
-            fmt::format("{}: {} graph launches, but CUPTI saw no kernel of a graph; "
-                        "how long the GPU was busy is not known",
-                        name, figures.graph_launches));
-      }
-    }
-    return regions;
-  }
-
   Session& session_;
   ProfileOptions options_;
   Collection collection_;
@@ -273,6 +214,21 @@ class Profiler {
 
 }  // namespace
 
+std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const std::string& only) {
+  std::vector<CaseGroup> cases;
+  for (const CaseGroup& group : plan) {
+    for (const PlannedDecoder& decoder : group.decoders) {
+      if (decoder.case_name.find(only) == std::string::npos) continue;
+      cases.push_back(group);
+      cases.back().decoders = {decoder};
+    }
+  }
+  if (cases.empty())
+    throw UserError("--only", fmt::format("no case has '{}' in its name", only),
+                    "`rtfx validate` lists them");
+  return cases;
+}
+
 int profile(const Config& given, const ProfileOptions& options) {
   Config config = given;
   if (config.sync_debug) {
@@ -283,13 +239,15 @@ int profile(const Config& given, const ProfileOptions& options) {
   Collection collection = start_collection(config, options);
   SessionOptions records;
   records.mode = Journal::Mode::force;
-  records.journal = options.undisturbed ? kUndisturbed : "profile.jsonl";
+  records.journal = options.undisturbed ? kUndisturbed
+                    : options.recorded  ? kRecorded
+                                        : "profile.jsonl";
   records.marks["profiled"] = true;
   Session session(config, records);
   Profiler profiler(session, options, std::move(collection));
   const bool whole =
       session.run([&] { profiler.run(); }, "what follows are the cases that were finished");
-  if (!options.undisturbed) profiler.print_end();
+  if (!options.undisturbed && !options.recorded) profiler.print_end();
   return !whole ? kInterrupted : profiler.failed() ? kFailed : kOk;
 }
 

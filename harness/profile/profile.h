@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "harness/config/config.h"
+#include "harness/config/plan.h"
 #include "harness/profile/cupti_collector.h"
 
 namespace rtfx {
@@ -12,10 +15,16 @@ struct ProfileOptions {
   int64_t laps = 3;              // passes over the dataset that are recorded, and as many without
   int64_t top = 5;               // kernels listed of each region
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
+  std::string only;              // only cases with this in their name
   bool cupti = true;             // collect GPU figures ourselves
   GraphTrace graphs = GraphTrace::node;
   bool undisturbed = false;  // a child process of profile(): times laps without a collector
+  bool recorded = false;     // a child process of nsys, which collects
 };
+
+/// Each case for itself: decoders that share encoder passes could not be told apart on a timeline.
+/// Those with `only` in their names; none is a UserError.
+std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const std::string& only);
 
 /// Runs every case of the configuration for itself, one warm-up round and then the laps; where GPU
 /// figures are collected, first in a process that collects nothing: what share of its time the

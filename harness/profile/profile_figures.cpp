@@ -1,6 +1,7 @@
 #include "harness/profile/profile_figures.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -18,38 +19,63 @@ size_t window_of(int64_t time, const std::vector<Span>& windows) {
   return time < found->end ? static_cast<size_t>(found - windows.begin()) : windows.size();
 }
 
+void add_run(KernelFigures& same, int64_t length) {
+  same.least = same.count == 0 ? length : std::min(same.least, length);
+  same.most = std::max(same.most, length);
+  same.total += length;
+  ++same.count;
+}
+
+/// By total time, longest first.
+std::vector<KernelFigures> longest(std::map<std::string, KernelFigures> by_name, size_t top) {
+  std::vector<KernelFigures> list;
+  for (auto& [name, figures] : by_name) {
+    figures.name = name;
+    list.push_back(std::move(figures));
+  }
+  std::ranges::stable_sort(list, std::greater<>(), &KernelFigures::total);
+  if (list.size() > top) list.resize(top);
+  return list;
+}
+
+/// Of a window, the longest stretch that no span covers. Both sorted and disjoint.
+int64_t longest_gap(const std::vector<Span>& windows, const std::vector<Span>& work) {
+  int64_t most = 0;
+  for (const Span& window : windows) {
+    int64_t reached = window.begin;
+    auto span = std::ranges::upper_bound(work, window.begin, {}, &Span::end);
+    for (; span != work.end() && span->begin < window.end; ++span) {
+      most = std::max(most, span->begin - reached);
+      reached = span->end;
+    }
+    most = std::max(most, window.end - reached);
+  }
+  return most;
+}
+
 void add_kernels(RegionFigures& figures, const Activity& activity, const std::vector<Span>& windows,
                  size_t top) {
   std::map<std::string, KernelFigures> by_name;
   for (const KernelRun& kernel : activity.kernels) {
     if (window_of(kernel.time.begin, windows) == windows.size()) continue;
-    const int64_t length = kernel.time.length();
     ++figures.kernels;
     figures.graph_kernels += kernel.in_graph ? 1 : 0;
-    figures.kernel_time += length;
-    KernelFigures& same = by_name[activity.names[kernel.name]];
-    same.least = same.count == 0 ? length : std::min(same.least, length);
-    same.most = std::max(same.most, length);
-    same.total += length;
-    ++same.count;
+    figures.kernel_time += kernel.time.length();
+    add_run(by_name[activity.names[kernel.name]], kernel.time.length());
   }
-  for (auto& [name, kernel] : by_name) {
-    kernel.name = name;
-    figures.top.push_back(std::move(kernel));
-  }
-  std::stable_sort(figures.top.begin(), figures.top.end(),
-                   [](const auto& a, const auto& b) { return a.total > b.total; });
-  if (figures.top.size() > top) figures.top.resize(top);
+  figures.top = longest(std::move(by_name), top);
 }
 
 /// Counts the calls; returns the mean interval between launches in a window, 0 where there is none.
 double add_calls(RegionFigures& figures, const Activity& activity, const std::vector<Span>& windows,
-                 const std::vector<Span>& ignored) {
+                 const std::vector<Span>& ignored, size_t top) {
+  std::map<std::string, KernelFigures> by_name;
   std::vector<int64_t> last(windows.size(), -1);
   int64_t intervals = 0, interval_time = 0;
   for (const CallRun& call : outermost(activity.calls)) {
     const size_t window = window_of(call.time.begin, windows);
     if (window == windows.size() || window_of(call.time.begin, ignored) < ignored.size()) continue;
+    add_run(by_name[activity.names[call.name]], call.time.length());
     if (call.kind == CallKind::synchronize) {
       ++figures.synchronizations;
       figures.synchronization_time += call.time.length();
@@ -63,6 +89,7 @@ double add_calls(RegionFigures& figures, const Activity& activity, const std::ve
     }
     last[window] = call.time.begin;
   }
+  figures.calls = longest(std::move(by_name), top);
   return intervals == 0 ? 0 : static_cast<double>(interval_time) / static_cast<double>(intervals);
 }
 
@@ -170,6 +197,7 @@ RegionFigures region_figures(const Activity& activity, const std::vector<Span>& 
   const std::vector<Span> copies = spans_of(activity.copies);
   work.insert(work.end(), copies.begin(), copies.end());
   figures.busy_copies = covered(work, sorted);
+  figures.longest_gap = longest_gap(sorted, merged(work));
   const std::vector<Span> graphs = graph_spans(activity);
   work.insert(work.end(), graphs.begin(), graphs.end());
   figures.occupied = covered(std::move(work), sorted);
@@ -179,7 +207,7 @@ RegionFigures region_figures(const Activity& activity, const std::vector<Span>& 
     figures.copied_bytes += copy.bytes;
   }
   add_kernels(figures, activity, sorted, top);
-  const double interval = add_calls(figures, activity, sorted, merged(ignored));
+  const double interval = add_calls(figures, activity, sorted, merged(ignored), top);
   if (interval > 0 && figures.graph_launches == 0 && figures.kernel_mean())
     figures.idle_launch = std::max(0.0, 1 - *figures.kernel_mean() / interval);
   return figures;

@@ -31,6 +31,7 @@ struct CopyRun {  // memcpy or memset
   uint32_t name = 0;
   uint32_t stream = 0;
   uint64_t bytes = 0;
+  uint32_t call = 0;  // id of the call that made it
 };
 
 struct CallRun {
@@ -41,6 +42,9 @@ struct CallRun {
   uint32_t id = 0;
 };
 
+/// The "kernel" of a CUDA graph whose run is on record as a whole.
+inline constexpr const char* kWholeGraph = "CUDA graph";
+
 /// Everything that was collected, in any order.
 struct Activity {
   std::vector<std::string> names;
@@ -49,6 +53,7 @@ struct Activity {
   std::vector<CallRun> calls;
 };
 
+/// All runs of a kernel, or calls of a function of CUDA.
 struct KernelFigures {
   std::string name;
   int64_t count = 0;
@@ -66,11 +71,13 @@ struct RegionFigures {
   int64_t launches = 0, graph_launches = 0, copies = 0, synchronizations = 0;
   uint64_t copied_bytes = 0;
   int64_t synchronization_time = 0;  // of the calling thread
+  int64_t longest_gap = 0;           // within a window, without a kernel, copy or memset
   /// 1 - mean kernel time / mean interval between launches, at least 0: the idle share as it is
   /// estimated from kernel and launch times. Absent with fewer than two launches in a window or
   /// where graphs launch kernels.
   std::optional<double> idle_launch;
-  std::vector<KernelFigures> top;  // by total time, longest first; ties by name
+  std::vector<KernelFigures> top;    // by total time, longest first; ties by name
+  std::vector<KernelFigures> calls;  // likewise
 
   /// Absent for an empty window.
   std::optional<double> busy_share() const;

@@ -21,18 +21,34 @@ json share_json(const std::optional<double>& share, bool complement) {
   return complement ? 1 - *share : *share;
 }
 
+json run_json(const KernelFigures& one) {
+  return {{"name", one.name},
+          {"count", one.count},
+          {"total_seconds", seconds(one.total)},
+          {"mean_seconds", seconds(one.total) / static_cast<double>(one.count)},
+          {"min_seconds", seconds(one.least)},
+          {"max_seconds", seconds(one.most)}};
+}
+
 json kernels_json(const RegionFigures& figures) {
   json list = json::array();
   for (const KernelFigures& kernel : figures.top) {
-    list.push_back(
-        {{"name", kernel.name},
-         {"count", kernel.count},
-         {"total_seconds", seconds(kernel.total)},
-         {"mean_seconds", seconds(kernel.total) / static_cast<double>(kernel.count)},
-         {"min_seconds", seconds(kernel.least)},
-         {"max_seconds", seconds(kernel.most)},
-         {"share", static_cast<double>(kernel.total) / static_cast<double>(figures.kernel_time)}});
+    list.push_back(run_json(kernel));
+    list.back()["share"] =
+        static_cast<double>(kernel.total) / static_cast<double>(figures.kernel_time);
   }
+  return list;
+}
+
+json calls_json(const RegionFigures& figures) {
+  json list = json::array();
+  for (const KernelFigures& call : figures.calls) list.push_back(run_json(call));
+  return list;
+}
+
+json seconds_json(const std::vector<int64_t>& ns) {
+  json list = json::array();
+  for (const int64_t value : ns) list.push_back(seconds(value));
   return list;
 }
 
@@ -49,9 +65,14 @@ std::string undisturbed_cell(const json& region) {
   return fmt::format("{:.2f}", 1e3 * summarize(laps.get<std::vector<double>>()).mean);
 }
 
-/// "93.1 [92.8, 93.4]", or "93.1" from one lap.
-std::string busy_cell(const json& busy) {
-  if (!busy.is_object()) return "-";
+/// "93.1 [92.8, 93.4]", or "93.1" from one lap; of a session without laps of its own, "93.1
+/// collected".
+std::string busy_cell(const json& region, int64_t laps, double excess) {
+  const json busy = busy_within(region, laps, excess);
+  if (!busy.is_object()) {
+    const std::string share = region.contains("busy") ? "-" : cell(region, "gpu.busy", 100, 1);
+    return share == "-" ? share : share + " collected";
+  }
   std::string text = fmt::format("{:.1f}", 100 * busy["share"].get<double>());
   if (busy["low"].is_number() && busy["high"].is_number())
     text += fmt::format(" [{:.1f}, {:.1f}]", 100 * busy["low"].get<double>(),
@@ -70,7 +91,7 @@ void print_gpu_rows(const json& regions, int64_t laps, double excess) {
       return cell(r, field, 1.0 / static_cast<double>(laps), 0);
     };
     fmt::print("  {:<16} {:>9} {:>20} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6}\n", name,
-               undisturbed_cell(r), busy_cell(busy_within(r, laps, excess)),
+               undisturbed_cell(r), busy_cell(r, laps, excess),
                cell(r, "wall_seconds", 1e3 / static_cast<double>(laps), 2), count("kernels"),
                cell(r, "kernel_mean_seconds", 1e6, 2), count("graph_kernels"), count("launches"),
                count("graph_launches"), count("copies"), count("synchronizations"));
@@ -90,18 +111,17 @@ void print_wall_rows(const json& regions, double laps) {
   }
 }
 
-void print_kernels(const json& regions) {
-  if (!regions.contains("decode") || !regions["decode"]["top_kernels"].is_array() ||
-      regions["decode"]["top_kernels"].empty())
-    return;
-  fmt::print("  kernels of decode by total time of all laps {:>16} {:>9} {:>9} {:>6}\n", "count",
-             "total ms", "mean us", "of %");
-  for (const json& kernel : regions["decode"]["top_kernels"]) {
-    std::string name = kernel["name"];
+/// `list`: "top_kernels" or "top_calls" of the decode region.
+void print_runs(const json& regions, const char* list, const char* title) {
+  const json runs = regions.value("decode", json::object()).value(list, json());
+  if (!runs.is_array() || runs.empty()) return;
+  fmt::print("  {:<50} {:>9} {:>9} {:>9} {:>6}\n", title, "count", "total ms", "mean us", "of %");
+  for (const json& run : runs) {
+    std::string name = run["name"];
     if (name.size() > 48) name = name.substr(0, 45) + "...";
-    fmt::print("    {:<48} {:>9} {:>9.3f} {:>9.2f} {:>6.1f}\n", name,
-               kernel["count"].get<int64_t>(), kernel["total_seconds"].get<double>() * 1e3,
-               kernel["mean_seconds"].get<double>() * 1e6, kernel["share"].get<double>() * 100);
+    fmt::print("    {:<48} {:>9} {:>9.3f} {:>9.2f} {:>6}\n", name, run["count"].get<int64_t>(),
+               run["total_seconds"].get<double>() * 1e3, run["mean_seconds"].get<double>() * 1e6,
+               cell(run, "share", 100, 1));
   }
 }
 
@@ -112,10 +132,11 @@ void print_case(const json& record, double excess) {
              laps == 1 ? "one lap" : fmt::format("means of {} laps", laps),
              record["valid"].get<bool>() ? "" : "  INVALID");
   const json& regions = record["regions"];
-  const bool with_gpu = record["gpu_figures"] == "cupti";
+  const bool with_gpu = record["gpu_figures"].is_string();
   with_gpu ? print_gpu_rows(regions, laps, excess)
            : print_wall_rows(regions, static_cast<double>(laps));
-  print_kernels(regions);
+  print_runs(regions, "top_kernels", "kernels of decode by total time of all laps");
+  print_runs(regions, "top_calls", "CUDA calls of decode, likewise");
   for (const json& remark : record["remarks"])
     fmt::print("  note: {}\n", printable(remark.get<std::string>()));
 }
@@ -143,13 +164,38 @@ json region_json(const RegionFigures& f, bool with_gpu, bool whole_graphs) {
           {"copied_bytes", gpu(f.copied_bytes)},
           {"synchronizations", gpu(f.synchronizations)},
           {"synchronization_seconds", gpu(seconds(f.synchronization_time))},
-          {"top_kernels", gpu(kernels_json(f))}};
+          {"longest_gap_seconds", busy(seconds(f.longest_gap))},
+          {"top_kernels", gpu(kernels_json(f))},
+          {"top_calls", gpu(calls_json(f))}};
 }
 
-json seconds_json(const std::vector<int64_t>& ns) {
-  json list = json::array();
-  for (const int64_t value : ns) list.push_back(seconds(value));
-  return list;
+json regions_json(const std::vector<LoggedRange>& ranges, const std::vector<Span>& laps,
+                  const Activity& activity, const FigureOptions& options, json& remarks) {
+  json regions = json::object();
+  const std::vector<Span> waits = spans_named(ranges, word_of(RangeName::wait).name);
+  for (const std::string& name : range_names(ranges)) {
+    const std::vector<Span> spans = spans_named(ranges, name);
+    const RegionFigures figures = region_figures(activity, spans, waits, options.top);
+    const bool whole_graphs = options.whole_graphs && figures.graph_launches > 0;
+    json& region = regions[name] = region_json(figures, options.with_gpu, whole_graphs);
+    const bool known = options.with_gpu && !figures.graphs_unseen() && !whole_graphs;
+    region["lap_seconds"] = seconds_json(sums_by_lap(spans, laps));
+    region["lap_kernel_seconds"] =
+        known ? seconds_json(sums_by_lap(merged(kernels_in(activity, spans)), laps)) : json();
+    if (options.with_gpu && whole_graphs) {
+      remarks.push_back(
+          fmt::format("{}: a CUDA graph was recorded as a whole, so that the time of its kernels "
+                      "is not known: no busy share (--graph-trace node tells)",
+                      name));
+    }
+    if (options.with_gpu && figures.graphs_unseen()) {
+      remarks.push_back(
+          fmt::format("{}: {} graph launches, but no kernel of a graph is on record; "
+                      "how long the GPU was busy is not known",
+                      name, figures.graph_launches));
+    }
+  }
+  return regions;
 }
 
 std::vector<std::string> ordered_regions(const json& regions) {
@@ -175,7 +221,7 @@ void print_profile(const std::vector<json>& records) {
   for (const json& record : records) {
     if (record.value("kind", "") == "profile") {
       print_case(record, excess);
-      with_gpu = with_gpu || record["gpu_figures"] == "cupti";
+      with_gpu = with_gpu || record["gpu_figures"].is_string();
     } else if (record.value("kind", "") == "failure") {
       fmt::print("\n{} FAILED: {}: {}\n", printable(record["case"].get<std::string>()),
                  record["stage"].get<std::string>(),

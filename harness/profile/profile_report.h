@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/profile/profile_figures.h"
+#include "harness/profile/range_log.h"
 
 namespace rtfx {
 
@@ -14,8 +15,16 @@ namespace rtfx {
 /// graph is, as one. Never NaN.
 nlohmann::json region_json(const RegionFigures& figures, bool with_gpu, bool whole_graphs = false);
 
-/// A list of seconds.
-nlohmann::json seconds_json(const std::vector<int64_t>& nanoseconds);
+struct FigureOptions {
+  bool with_gpu = false;
+  bool whole_graphs = false;  // runs of CUDA graphs are on record as one kernel
+  size_t top = 5;             // kernels listed of each region
+};
+
+/// Figures of all regions and phases of a case. What is not known for a reason gets a remark.
+nlohmann::json regions_json(const std::vector<LoggedRange>& ranges, const std::vector<Span>& laps,
+                            const Activity& activity, const FigureOptions& options,
+                            nlohmann::json& remarks);
 
 /// Names of the regions of a record in the order in which data pass through them, phases behind
 /// their region.

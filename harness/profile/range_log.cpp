@@ -11,7 +11,7 @@
 namespace rtfx {
 namespace {
 
-constexpr std::string_view kWait = "wait";
+constexpr std::string_view kWait = word_of(RangeName::wait).name;
 
 /// LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
 bool is_capturing(at::Device device) {
@@ -25,6 +25,28 @@ bool is_capturing(at::Device device) {
 }
 
 }  // namespace
+
+bool is_logged(RangeName name) {
+  const RangeKind kind = word_of(name).kind;
+  return kind == RangeKind::region || kind == RangeKind::phase || name == RangeName::wait;
+}
+
+std::vector<std::string> range_names(const std::vector<LoggedRange>& ranges) {
+  std::vector<std::string> out;
+  for (const LoggedRange& range : ranges) {
+    if (range.name != kWait && std::find(out.begin(), out.end(), range.name) == out.end())
+      out.push_back(range.name);
+  }
+  return out;
+}
+
+std::vector<Span> spans_named(const std::vector<LoggedRange>& ranges, std::string_view name) {
+  std::vector<Span> out;
+  for (const LoggedRange& range : ranges) {
+    if (range.name == name) out.push_back(range.time);
+  }
+  return out;
+}
 
 RangeLog::RangeLog(Clock clock, at::Device device, bool drain)
     : clock_(std::move(clock)), device_(device), drain_(drain && device.is_cuda()) {
@@ -47,45 +69,26 @@ void RangeLog::end_phase() {
 }
 
 // A range must not throw: what fails here makes the log incomplete.
-void RangeLog::opened(const char* given) noexcept try {
-  const std::string_view name = given;
-  if (std::this_thread::get_id() != thread_) return;
-  if (name != kWait) drain();
+void RangeLog::opened(RangeName name) noexcept try {
+  if (!is_logged(name) || std::this_thread::get_id() != thread_) return;
+  if (name != RangeName::wait) drain();
   open_.push_back(ranges_.size());
-  ranges_.push_back({given, {0, 0}});
+  ranges_.push_back({word_of(name).name, {0, 0}});
   ranges_.back().time.begin = clock_();
 } catch (...) {
   complete_ = false;
 }
 
-void RangeLog::closed(const char* given) noexcept try {
-  const std::string_view name = given;
-  if (std::this_thread::get_id() != thread_ || open_.empty()) return;
-  name == kWait ? end_phase() : drain();
+void RangeLog::closed(RangeName name) noexcept try {
+  if (!is_logged(name) || std::this_thread::get_id() != thread_ || open_.empty()) return;
+  name == RangeName::wait ? end_phase() : drain();
   const size_t index = open_.back();
   ranges_[index].time.end = clock_();
   open_.pop_back();
-  const bool phase = name.starts_with("decode.");
+  const bool phase = word_of(name).kind == RangeKind::phase;
   if (drain_ && phase && !is_capturing(device_)) ended_phase_ = index;
 } catch (...) {
   complete_ = false;
-}
-
-std::vector<std::string> RangeLog::names() const {
-  std::vector<std::string> out;
-  for (const LoggedRange& range : ranges_) {
-    if (range.name != kWait && std::find(out.begin(), out.end(), range.name) == out.end())
-      out.push_back(range.name);
-  }
-  return out;
-}
-
-std::vector<Span> RangeLog::spans(const std::string& name) const {
-  std::vector<Span> out;
-  for (const LoggedRange& range : ranges_) {
-    if (range.name == name) out.push_back(range.time);
-  }
-  return out;
 }
 
 }  // namespace rtfx

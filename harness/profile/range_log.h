@@ -19,7 +19,15 @@ struct LoggedRange {
   Span time;
 };
 
-/// Listens from construction to destruction, on the constructing thread alone.
+/// Whether profiles keep figures of it: regions, phases and the harness's own waits.
+bool is_logged(RangeName name);
+
+/// Names other than "wait", in the order of first appearance.
+std::vector<std::string> range_names(const std::vector<LoggedRange>& ranges);
+std::vector<Span> spans_named(const std::vector<LoggedRange>& ranges, std::string_view name);
+
+/// Listens from construction to destruction, on the constructing thread alone, to ranges that
+/// are logged.
 ///
 /// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done: until
 /// the harness has waited for it, or until this log has, where anything else comes first. So the
@@ -34,16 +42,13 @@ class RangeLog final : public RangeListener {
   RangeLog(const RangeLog&) = delete;
   RangeLog& operator=(const RangeLog&) = delete;
 
-  void opened(const char* name) noexcept override;
-  void closed(const char* name) noexcept override;
+  void opened(RangeName name) noexcept override;
+  void closed(RangeName name) noexcept override;
 
   /// False where a range could not be written down or waited for.
   bool complete() const { return complete_; }
   /// In the order in which they began, all closed. "wait" for the harness's own waits too.
   const std::vector<LoggedRange>& ranges() const { return ranges_; }
-  /// Names other than "wait", in the order of first appearance.
-  std::vector<std::string> names() const;
-  std::vector<Span> spans(const std::string& name) const;
 
  private:
   void drain();

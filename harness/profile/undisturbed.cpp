@@ -1,15 +1,12 @@
 #include "harness/profile/undisturbed.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 
+#include "harness/profile/child_process.h"
 #include "harness/results/journal.h"
 #include "harness/results/statistics.h"
 
@@ -17,19 +14,6 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
-
-/// The program itself with these arguments; its exit code, -1 where it came to no end of its own.
-int run_self(std::vector<std::string> arguments) {
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv.data(), environ) != 0) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /// Time with a kernel / undisturbed time, with the interval that the spread over laps gives.
 json busy_share(const std::vector<double>& kernels, const std::vector<double>& undisturbed) {
@@ -79,14 +63,13 @@ json busy_within(const json& region, int64_t laps, double excess) {
   return busy;
 }
 
-std::vector<json> undisturbed_laps(const Config& config, int64_t laps, std::string& problem) {
+std::vector<json> undisturbed_laps(const Config& config, int64_t laps, const std::string& only,
+                                   std::string& problem) {
   const std::filesystem::path file = config.output / kUndisturbed;
   std::filesystem::remove(file);
-  std::vector<std::string> arguments = {"rtfx",          "profile", config.file.string(),
-                                        "--undisturbed", "--laps",  std::to_string(laps)};
-  for (const std::string& text : config.overrides)
-    arguments.insert(arguments.end(), {"--set", text});
-  const int code = run_self(std::move(arguments));
+  std::vector<std::string> arguments = profile_arguments(config, laps, only);
+  arguments.emplace_back("--undisturbed");
+  const int code = run_program(own_program(), std::move(arguments));
   if (code != 0) problem = fmt::format("the laps without a collector ended with code {}", code);
   std::vector<json> records;
   if (std::filesystem::exists(file)) records = read_journal(file);

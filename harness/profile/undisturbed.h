@@ -12,11 +12,13 @@ namespace rtfx {
 
 /// File of the child's records in the configuration's output folder, while it runs.
 constexpr const char* kUndisturbed = "undisturbed.jsonl";
+/// The same of a process that Nsight Systems records (nsys_session.h).
+constexpr const char* kRecorded = "recorded.jsonl";
 
 /// Records of kind "profile" of this program's own `profile --undisturbed`. Empty where the child
 /// fails; `problem` then says so in a line.
 std::vector<nlohmann::json> undisturbed_laps(const Config& config, int64_t laps,
-                                             std::string& problem);
+                                             const std::string& only, std::string& problem);
 
 /// Adds to each region of `record` what the case's record in `undisturbed` says of it
 /// ("undisturbed_seconds", by lap), and with it "busy": {"share", "low", "high"}, of the time in

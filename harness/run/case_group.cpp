@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "algorithms/result_check.h"
+#include "base/nvtx.h"
 #include "harness/config/batches.h"
 #include "harness/machine/device.h"
 #include "harness/machine/device_memory.h"
@@ -109,6 +110,7 @@ void CaseGroupRunner::fail_stage(const std::string& message) {
 }
 
 void CaseGroupRunner::prepare() {
+  const ScopedRange range(RangeName::prepare);
   if (dataset_.failure) {
     for (Arm& arm : arms_) {
       if (!arm.failed) fail(arm, "load", *dataset_.failure);
@@ -162,6 +164,9 @@ void CaseGroupRunner::require_memory() const {
 }
 
 std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
+  std::optional<CaseRange> of_case;  // decoders that share a round have theirs in each batch
+  if (arms_.size() == 1) of_case.emplace(arms_.front().plan.case_name);
+  const ScopedRange range(RangeName::round, number);
   const size_t utterances = dataset_.dataset.utterances.size();
   std::vector<RoundResult> results(arms_.size());
   for (RoundResult& result : results) {
@@ -197,8 +202,9 @@ std::optional<EnergyUse> CaseGroupRunner::energy(Arm& arm, double seconds,
       enter(&arm, "energy");
       try {
         RegionTimes times;
-        const EncodedBatch encoded =
-            encode_batch(*model_, *encoder_, clips_of(batch), clock_, times);
+        const Clips clips = clips_of(batch);
+        const ScopedRange range(batch_size(*model_, clips));
+        const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
         decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
       } catch (...) {
         fail_stage(describe_failure());
@@ -228,6 +234,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   const auto alive = [](const Arm& arm) { return !arm.failed; };
   if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
   const Clips clips = clips_of(utterances);
+  const ScopedRange range(batch_size(*model_, clips));
   double audio_seconds = 0;
   for (const size_t i : utterances) audio_seconds += dataset_.seconds[i];
   RegionTimes shared;
@@ -245,6 +252,8 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     RoundResult& result = results[a];
     RegionTimes times = shared;
     enter(&arm, "decode");
+    std::optional<CaseRange> of_case;
+    if (arms_.size() > 1) of_case.emplace(arm.plan.case_name);
     try {
       const PeakMemory peak(device_);
       Decoded decoded =

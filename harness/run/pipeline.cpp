@@ -25,6 +25,12 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
 
 }  // namespace
 
+BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
+  const auto longest = std::ranges::max(clips, {}, [](const auto* clip) { return clip->size(); });
+  return {static_cast<int64_t>(clips.size()),
+          model.config.encoded_frames(static_cast<int64_t>(longest->size()))};
+}
+
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
   EncodedBatch batch;
@@ -34,17 +40,18 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
   Encoded encoded;
   {
     const WallClock wall(times);
-    clock.measure(Region::pad, times, [&] {
+    clock.measure(Region::pad, clips.size(), times, [&] {
       for (const auto* clip : clips) samples.push_back(static_cast<int64_t>(clip->size()));
       const int64_t longest = std::max<int64_t>(1, std::ranges::max(samples));
       host = padded(clips, longest, model.device.is_cuda());
     });
-    clock.measure(Region::h2d, times, [&] {
+    clock.measure(Region::h2d, clips.size(), times, [&] {
       audio = host.to(model.device, at::kFloat, /*non_blocking=*/true);
       lengths = at::tensor(samples, at::kLong).to(model.device);
     });
-    clock.measure(Region::features, times, [&] { features = (*model.features)(audio, lengths); });
-    clock.measure(Region::encoder, times, [&] { encoded = encoder(features); });
+    clock.measure(Region::features, clips.size(), times,
+                  [&] { features = (*model.features)(audio, lengths); });
+    clock.measure(Region::encoder, clips.size(), times, [&] { encoded = encoder(features); });
   }
   for (const int64_t count : samples)
     batch.lengths_host.push_back(model.config.encoded_frames(count));
@@ -59,16 +66,17 @@ Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const Encoded
                      const RegionClock& clock, RegionTimes& times, bool sync_debug) {
   const ResultRules rules(decoder.describe(), model.config);
   Hypotheses hypotheses;
+  const size_t rows = batch.lengths_host.size();
   const WallClock wall(times);
-  clock.measure(Region::decode, times, [&] {
+  clock.measure(Region::decode, rows, times, [&] {
     const auto work = [&] { hypotheses = decoder.decode(batch); };
     sync_debug ? forbid_undeclared_syncs(work) : work();
   });
   check_layout(hypotheses, batch, rules);
   Decoded decoded;
-  clock.measure(Region::d2h, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
+  clock.measure(Region::d2h, rows, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
   check_values(decoded.hypotheses, batch, rules);
-  clock.measure(Region::detokenize, times, [&] {
+  clock.measure(Region::detokenize, rows, times, [&] {
     for (const Hypothesis& h : decoded.hypotheses)
       decoded.texts.push_back(model.tokenizer->text(h.tokens));
   });

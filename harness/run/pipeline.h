@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
+#include "base/nvtx.h"
 #include "harness/run/recorded_encoder.h"
 #include "harness/run/regions.h"
 #include "models/acoustic_model.h"
@@ -13,6 +14,9 @@ namespace rtfx {
 
 /// Samples of each utterance, mono at the model's rate; they must outlive the call.
 using Clips = std::vector<const std::vector<float>*>;
+
+/// What a batch's range says of it.
+BatchSize batch_size(const AcousticModel& model, const Clips& clips);
 
 /// Pads, copies to the model's device (h2d), extracts features, encodes with `encoder`, which is of
 /// `model`; adds the time of each region and of all (wall) to `times`. The batch holds the model's

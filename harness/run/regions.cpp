@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "base/nvtx.h"
 #include "harness/machine/device.h"
 
 namespace rtfx {
@@ -35,12 +34,13 @@ WallClock::~WallClock() {
   times_.wall += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 
-void RegionClock::measure(Region region, RegionTimes& times,
+void RegionClock::measure(Region region, size_t rows, RegionTimes& times,
                           const std::function<void()>& work) const {
   using Clock = std::chrono::steady_clock;
   const auto index = static_cast<size_t>(region);
+  const auto count = static_cast<int64_t>(rows);
   if (!device_.is_cuda()) {
-    const ScopedRange range(kRegionNames[index]);
+    const ScopedRange range(range_of(region), count);
     const auto begin = Clock::now();
     work();
     times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -52,10 +52,10 @@ void RegionClock::measure(Region region, RegionTimes& times,
   const auto begin = Clock::now();
   start.record(stream);
   {
-    const ScopedRange range(kRegionNames[index]);
+    const ScopedRange range(range_of(region), count);
     work();
     end.record(stream);
-    const ScopedRange waiting("wait");  // by which a profile leaves this wait out
+    const ScopedRange waiting(RangeName::wait);  // by which a profile leaves this wait out
     synchronize(device_);
   }
   times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();

@@ -11,13 +11,21 @@
 #include <optional>
 #include <string>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 
 /// pad: a batch of the utterances' samples in memory that the device can read; h2d: its copy there.
 enum class Region { pad, h2d, features, encoder, decode, d2h, detokenize };
 constexpr size_t kRegions = 7;
-constexpr std::array<const char*, kRegions> kRegionNames = {"pad",    "h2d", "features",  "encoder",
-                                                            "decode", "d2h", "detokenize"};
+constexpr RangeName range_of(Region region) { return static_cast<RangeName>(region); }
+static_assert(range_of(Region::detokenize) == RangeName::detokenize);
+
+constexpr std::array<const char*, kRegions> kRegionNames = [] {
+  std::array<const char*, kRegions> names{};
+  for (size_t i = 0; i < kRegions; ++i) names[i] = kVocabulary[i].name;
+  return names;
+}();
 
 /// Seconds per region. `device`: between CUDA events around the region; stays 0 on the CPU.
 struct RegionTimes {
@@ -53,8 +61,9 @@ class RegionClock {
   explicit RegionClock(at::Device device) : device_(device) {}
 
   /// Runs `work` inside the region's NVTX range and adds its time. The device is idle at the start
-  /// (every region ends with a synchronisation) and at the end.
-  void measure(Region region, RegionTimes& times, const std::function<void()>& work) const;
+  /// (every region ends with a synchronisation) and at the end. `rows`: of the batch.
+  void measure(Region region, size_t rows, RegionTimes& times,
+               const std::function<void()>& work) const;
 
  private:
   at::Device device_;

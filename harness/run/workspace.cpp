@@ -92,7 +92,7 @@ std::vector<ModelKinds> Workspace::kinds() const {
 
 void Workspace::read_audio_files() {
   for (LoadedDataset& loaded : datasets_) {
-    const ScopedRange range("load");
+    const ScopedRange range(RangeName::load);
     const auto begin = std::chrono::steady_clock::now();
     try {
       for (const Utterance& utterance : loaded.dataset.utterances)

@@ -20,7 +20,8 @@ from style import NARROW, WIDE, log_ticks
 
 FIGURES = [
     "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
-    "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "trade_off",
+    "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "top_kernels",
+    "trade_off",
 ]  # fmt: skip
 NO_PROGRAMS = {"cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
                "page_words", "protocol", "script", "style", "sweep", "timeline"}  # fmt: skip
@@ -163,7 +164,8 @@ def complaint(name, *arguments, stdin=""):
     return result.stderr
 
 
-RUN_FILES = {"gpu_idle": "profile.jsonl", "gpu_timeline": "trace.json", "loop_timeline": "trace.json"}
+RUN_FILES = {"gpu_idle": "profile.jsonl", "gpu_timeline": "trace.json", "loop_timeline": "trace.json",
+             "top_kernels": "profile.jsonl"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -3,10 +3,16 @@
 import json
 import os
 
+import gpu_idle
 import pytest
 import synthetic_journal as synthetic
+import top_kernels
 from conftest import ROOT, strict_records
 from forked_script import script
+from matplotlib import pyplot
+from style import WIDE
+
+BUSY = ROOT / "reports/h200/claims/busy_profile.jsonl"
 
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
@@ -142,6 +148,17 @@ def test_figure_of_idle_shares(tmp_path, ending, magic):
     result = draw(tmp_path, output, provenance, synthetic.profile(), synthetic.profile(batch=1))
     assert result.returncode == 0, result.stderr
     assert output.read_bytes().startswith(magic)
+
+
+def test_figure_of_kernels():
+    """Of a profile of an H200: which kernel a fused step is bound by."""
+    laps = {case.decoder: case for case in gpu_idle.read_profile(BUSY).cases}
+    name, share, _ = top_kernels.parts(laps["fused_graph"].last["regions"]["decode"])[0]
+    assert name == "lstm_kernel" and 0.4 < share < 0.5
+    figure = top_kernels.draw(list(laps.values()), WIDE)
+    labels = [text.get_text() for text in figure.axes[0].texts]
+    assert "lstm_kernel 13.4 µs" in labels and "search_kernel 829 µs" in labels
+    pyplot.close(figure)
 
 
 def test_figure_leaves_out_what_has_no_gpu_figures(tmp_path):

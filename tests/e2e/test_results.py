@@ -134,7 +134,7 @@ def test_doctor(rtfx):
     assert result.returncode == 0, result.stdout
     kinds = {line.split()[0] for line in result.stdout.splitlines()}
     assert kinds <= {"ok", "note", "no"}
-    for word in ("build", "CPU", "CUDA", "CUPTI"):
+    for word in ("build", "CPU", "CUDA", "CUPTI", "Nsight Systems", "Nsight Compute"):
         assert word in result.stdout
 
 

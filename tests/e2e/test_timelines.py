@@ -1,5 +1,6 @@
 """trace.json as figures: what is busy when, and what was left out."""
 
+import gzip
 import json
 
 import pytest
@@ -31,6 +32,12 @@ def test_reading_a_trace(folder):
         assert len(lap.calls) == len(lap.copies) == 4 and len(lap.kernels) == 5
         assert lap.known_until == float("inf")
         assert busy_share(lap.kernels, [0, 100, 500]) == pytest.approx([0.5, 0.1])
+
+
+def test_a_trace_may_be_gzipped(folder):
+    packed = folder / "trace.json.gz"
+    packed.write_bytes(gzip.compress((folder / "trace.json").read_bytes()))
+    assert read_trace(packed) == read_trace(folder)
 
 
 def test_what_was_left_out_is_not_idle(folder):

@@ -130,12 +130,13 @@ Hypotheses search_one_by_one(
     const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search) {
   at::Tensor encoded;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     encoded = transducer.encode(batch.frames);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   std::vector<std::vector<Hypothesis>> results;
   for (size_t b = 0; b < batch.lengths_host.size(); ++b) {
+    const ScopedRange one(RangeName::decode_row, static_cast<int64_t>(b));
     const at::Tensor row = encoded[static_cast<int64_t>(b)];
     results.push_back(search(row.narrow(0, 0, batch.lengths_host[b])));
   }

@@ -11,6 +11,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "base/error.h"
+#include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -47,7 +48,10 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
   const std::vector<size_t> order = longest_first(lengths);
   std::atomic<size_t> next = 0;
   const auto work = [&](size_t thread) {
-    for (size_t i = next++; i < order.size(); i = next++) search(thread, order[i]);
+    for (size_t i = next++; i < order.size(); i = next++) {
+      const ScopedRange range(RangeName::decode_row, static_cast<int64_t>(order[i]));
+      search(thread, order[i]);
+    }
   };
   // at::parallel_for() would need OpenMP in this project's own sources.
   std::vector<std::future<void>> others;

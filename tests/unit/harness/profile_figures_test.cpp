@@ -74,6 +74,37 @@ TEST(ProfileFigures, CopiesCountApart) {
   EXPECT_EQ(figures.copied_bytes, 64U);
 }
 
+TEST(ProfileFigures, TheLongestGapOfAWindow) {
+  Activity activity = with_kernels({{-20, 10}, {15, 40}, {30, 50}, {190, 260}});
+  const auto gap = [&](const std::vector<Span>& windows) {
+    return region_figures(activity, windows, {}, 5).longest_gap;
+  };
+  EXPECT_EQ(gap({{0, 100}}), 50);            // behind the last
+  EXPECT_EQ(gap({{0, 50}}), 5);              // between two
+  EXPECT_EQ(gap({{120, 200}}), 70);          // before the first
+  EXPECT_EQ(gap({{0, 45}, {200, 250}}), 5);  // not between windows
+  EXPECT_EQ(gap({{300, 310}}), 10);          // all of it
+  activity.copies.push_back({{60, 95}, 1, 7, 64});
+  EXPECT_EQ(gap({{0, 100}}), 10);
+}
+
+TEST(ProfileFigures, CallsByFunctionWithoutThoseWithinOthers) {
+  Activity activity;
+  activity.names = {"cudaLaunchKernel", "cudaMemcpyAsync", "cuLaunchKernel"};
+  activity.calls = {{{0, 10}, 0, 1, CallKind::launch, 1},
+                    {{2, 8}, 2, 1, CallKind::launch, 1},
+                    {{20, 24}, 0, 1, CallKind::launch, 2},
+                    {{30, 50}, 1, 1, CallKind::other, 3},
+                    {{500, 600}, 0, 1, CallKind::launch, 4}};
+  const RegionFigures figures = region_figures(activity, {{0, 100}}, {}, 5);
+  ASSERT_EQ(figures.calls.size(), 2U);
+  EXPECT_EQ(figures.calls[0].name, "cudaMemcpyAsync");
+  EXPECT_EQ(figures.calls[1].count, 2);
+  EXPECT_EQ(figures.calls[1].total, 14);
+  EXPECT_EQ(figures.calls[1].most, 10);
+  EXPECT_EQ(region_figures(activity, {{0, 100}}, {}, 1).calls.size(), 1U);
+}
+
 TEST(ProfileFigures, IdleFromLaunchIntervals) {
   // One kernel of 1 us every 5 us, as in the paper that the figure is from: 80 % idle.
   Activity activity;

@@ -111,9 +111,9 @@ TEST(WallClock, CountsWhatLiesBetweenRegions) {
   RegionTimes times;
   {
     const WallClock wall(times);
-    clock.measure(Region::pad, times, [] { std::this_thread::sleep_for(10ms); });
+    clock.measure(Region::pad, 1, times, [] { std::this_thread::sleep_for(10ms); });
     std::this_thread::sleep_for(20ms);
-    clock.measure(Region::h2d, times, [] {});
+    clock.measure(Region::h2d, 1, times, [] {});
   }
   EXPECT_GE(times.of(Region::pad), 0.01);
   EXPECT_GE(times.wall - times.total(), 0.02);

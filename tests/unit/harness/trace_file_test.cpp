@@ -112,17 +112,18 @@ TEST(RangeLog, NestedRangesOnACount) {
   int64_t time = 0;
   RangeLog log([&] { return ++time; }, at::kCPU, true);
   for (int i = 0; i < 2; ++i) {
-    const ScopedRange region("decode");
-    const ScopedRange phase("decode.loop");
-    const ScopedRange wait("wait");
+    const ScopedRange region(RangeName::decode);
+    const ScopedRange phase(RangeName::decode_loop);
+    const ScopedRange step(RangeName::decode_step, 0);  // of no interest to a profile
+    const ScopedRange wait(RangeName::wait);
   }
-  EXPECT_EQ(log.names(), (std::vector<std::string>{"decode", "decode.loop"}));
-  const std::vector<Span> spans = log.spans("decode");
+  EXPECT_EQ(range_names(log.ranges()), (std::vector<std::string>{"decode", "decode.loop"}));
+  const std::vector<Span> spans = spans_named(log.ranges(), "decode");
   ASSERT_EQ(spans.size(), 2U);
   EXPECT_EQ(spans[0].begin, 1);
   EXPECT_EQ(spans[0].end, 6);
-  EXPECT_EQ(log.spans("decode.loop")[1].begin, 8);
-  EXPECT_EQ(log.spans("wait").size(), 2U);
+  EXPECT_EQ(spans_named(log.ranges(), "decode.loop")[1].begin, 8);
+  EXPECT_EQ(spans_named(log.ranges(), "wait").size(), 2U);
 }
 
 TEST(RangeLog, NobodyListensAfterItsEnd) {
@@ -130,7 +131,7 @@ TEST(RangeLog, NobodyListensAfterItsEnd) {
     const RangeLog log([] { return int64_t{0}; }, at::kCPU, false);
   }
   EXPECT_EQ(range_listener.load(), nullptr);
-  const ScopedRange range("decode");
+  const ScopedRange range(RangeName::decode);
 }
 
 }  // namespace

@@ -78,31 +78,33 @@ Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
   const auto frames = [&](auto& search) {
     loops.while_any(search->active, [&] {
       ++frames_visited_;
-      loops.segment([&] { search->start_frame(); });
+      loops.segment(RangeName::decode_frame, [&] { search->start_frame(); });
       loops.while_any(search->expanding, [&] {
         ++expansions_;
-        loops.segment([&] { search->expand(); });
+        loops.segment(RangeName::decode_step, [&] { search->expand(); });
       });
-      loops.segment([&] { search->finish_frame(); });
+      loops.segment(RangeName::decode_frame, [&] { search->finish_frame(); });
     });
   };
   Hypotheses result;
   if (fused_) {
     std::optional<TransducerBeams> beams;
     std::optional<FusedFrame> search;
-    loops.segment([&] {
+    loops.segment(RangeName::decode_init, [&] {
       const int64_t columns = encoded.size(1) * (options_.num_steps + 1);
       beams.emplace(*transducer_, lm, encoded, lengths, options_.beam_size, columns);
       search.emplace(*fused_, lm, fused_options(), *beams);
     });
     frames(search);
-    loops.segment([&] { result = beams->result(options_.nbest, options_.score_norm); });
+    loops.segment(RangeName::decode_trace_back,
+                  [&] { result = beams->result(options_.nbest, options_.score_norm); });
     return result;
   }
   std::optional<Search> search;
-  loops.segment([&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
+  loops.segment(RangeName::decode_init,
+                [&] { search.emplace(options_, *transducer_, lm, encoded, lengths); });
   frames(search);
-  loops.segment([&] { result = search->result(); });
+  loops.segment(RangeName::decode_trace_back, [&] { result = search->result(); });
   return result;
 }
 

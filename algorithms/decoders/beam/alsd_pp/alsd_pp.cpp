@@ -88,7 +88,7 @@ Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
 Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
   std::optional<FusedStep> fused;
-  loops.segment([&] {
+  loops.segment(RangeName::decode_init, [&] {
     // A frame takes max_symbols tokens and a blank at most.
     const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
     const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
@@ -101,10 +101,11 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   });
   loops.while_any(fused ? fused->any_active : state->active, [&] {
     ++steps_;
-    loops.segment([&] { fused ? (*fused)() : step(*state); });
+    loops.segment(RangeName::decode_step, [&] { fused ? (*fused)() : step(*state); });
   });
   Hypotheses result;
-  loops.segment([&] { result = state->beams.result(options_.nbest, options_.score_norm); });
+  loops.segment(RangeName::decode_trace_back,
+                [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
   return result;
 }
 

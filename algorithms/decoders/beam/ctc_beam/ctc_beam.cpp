@@ -109,18 +109,19 @@ Hypotheses CtcBeam::decode(const EncodedBatch& batch) { return driver_.decode(ba
 Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
   std::optional<State> state;
-  loops.segment([&] {
+  loops.segment(RangeName::decode_init, [&] {
     state.emplace((logits.to(at::kFloat) / options_.temperature).log_softmax(2), lengths,
                   options_.beam_size);
     if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
   });
   if (options_.kernels == "fused") {
-    loops.segment([&] { fused_steps(*state); });
+    loops.segment(RangeName::decode_step, [&] { fused_steps(*state); });
   } else {
-    loops.while_any(state->active, [&] { loops.segment([&] { step(*state); }); });
+    loops.while_any(state->active,
+                    [&] { loops.segment(RangeName::decode_step, [&] { step(*state); }); });
   }
   Hypotheses best;
-  loops.segment([&] { best = result(*state, logits, lengths); });
+  loops.segment(RangeName::decode_trace_back, [&] { best = result(*state, logits, lengths); });
   return best;
 }
 

@@ -140,14 +140,17 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   if (!lm_) return collapse(logits, lengths);
   std::optional<Rows> rows;
   Hypotheses result;
-  loops.segment([&] { rows.emplace(lm_, logits, lengths); });
+  loops.segment(RangeName::decode_init, [&] { rows.emplace(lm_, logits, lengths); });
   if (options_.loop == "host") {
     // The host knows how many frames there are, and so need not ask the device.
-    for (int64_t t = 0; t < batch.longest(); ++t) rows->step();
+    for (int64_t t = 0; t < batch.longest(); ++t)
+      loops.segment(RangeName::decode_step, [&] { rows->step(); });
   } else {
-    loops.while_any(rows->left, [&] { loops.segment([&] { rows->step(); }); });
+    loops.while_any(rows->left,
+                    [&] { loops.segment(RangeName::decode_step, [&] { rows->step(); }); });
   }
-  loops.segment([&] { result = rows->path.collapse(lengths, rows->blank()); });
+  loops.segment(RangeName::decode_trace_back,
+                [&] { result = rows->path.collapse(lengths, rows->blank()); });
   return result;
 }
 

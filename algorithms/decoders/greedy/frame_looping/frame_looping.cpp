@@ -4,6 +4,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -112,7 +113,8 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = recorded ? frames * options_.max_symbols : frames;
   std::optional<Rows> rows;
-  loops.segment([&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
+  loops.segment(RangeName::decode_init,
+                [&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
   if (transducer_->is_tdt()) {
     loop_tdt(*rows, loops);
   } else if (recorded) {
@@ -125,7 +127,7 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
     return Hypotheses::from_lists(rows->lists, transducer_->is_tdt(), /*entries=*/1, nan);
   }
   Hypotheses result;
-  loops.segment([&] { result = rows->hypotheses.result(); });
+  loops.segment(RangeName::decode_trace_back, [&] { result = rows->hypotheses.result(); });
   return result;
 }
 
@@ -182,6 +184,7 @@ void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
     at::Tensor active = rows.lengths > t;
     ++frames_visited_;
     for (int64_t n = 0; n < options_.max_symbols; ++n) {
+      const ScopedRange step(RangeName::decode_step, joint_calls_);
       const Decision decision = evaluate(rows, encoded);
       active = active.logical_and(decision.is_blank.logical_not());
       if (!driver_.reads().any(active)) break;
@@ -205,7 +208,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     decision.scores.copy_(next.scores);
     after.assign(prediction.state);
   };
-  loops.segment([&] {
+  loops.segment(RangeName::decode_init, [&] {
     frame = at::zeros_like(rows.lengths);
     left = rows.lengths > 0;
     decision.labels = at::zeros_like(rows.lengths);
@@ -216,14 +219,14 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     after = transducer_->initial_state(frame.size(0));
   });
   loops.while_any(left, [&] {
-    loops.segment([&] {
+    loops.segment(RangeName::decode_frame, [&] {
       encoded = rows.encoded.index_select(1, frame.narrow(0, 0, 1)).squeeze(1);
       active = left.clone();
       spent = at::zeros_like(frame);
       evaluate_joint();
     });
     loops.while_any(active, [&] {
-      loops.segment([&] {
+      loops.segment(RangeName::decode_step, [&] {
         rows.hypotheses.append(active, decision.labels, frame, {}, decision.scores);
         rows.fusion.append(decision.labels, active);
         rows.state.take(active, after);
@@ -233,7 +236,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
         at::logical_and_out(active, active, spent < options_.max_symbols);
       });
     });
-    loops.segment([&] {
+    loops.segment(RangeName::decode_frame, [&] {
       frame.add_(1);
       at::lt_out(left, frame, rows.lengths);
     });
@@ -242,7 +245,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
 
 void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
   at::Tensor last_frame, time, used, active;  // used: symbols spent at the current frame
-  loops.segment([&] {
+  loops.segment(RangeName::decode_init, [&] {
     last_frame = (rows.lengths - 1).clamp_min(0);
     time = at::zeros_like(rows.lengths);
     used = at::zeros_like(rows.lengths);
@@ -265,7 +268,7 @@ void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
     used.mul_(stuck.logical_and(spent.logical_not()));
     at::lt_out(active, time, rows.lengths);
   };
-  loops.while_any(active, [&] { loops.segment(step); });
+  loops.while_any(active, [&] { loops.segment(RangeName::decode_step, step); });
 }
 
 }  // namespace rtfx

@@ -275,7 +275,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
 }
 
 Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   host_.reset();
   Prepared& p = *prepared_;
   p.require_rows(batch.frames.size(0));
@@ -293,6 +293,7 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
     fused::Search* pointer = p.search_pointer();
     void* arguments[] = {&pointer, &s};
     p.graph.set_arguments(p.set, arguments);
+    const ScopedRange launch(RangeName::decode_graph, 0);
     p.graph.launch(stream);
     return output.hypotheses();
   }
@@ -302,7 +303,8 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
                       static_cast<char*>(p.memory.mutable_data_ptr());
   const at::Tensor any_active = p.memory.narrow(0, offset, 4).view(at::kInt);
   p.kernels.start(search, stream);
-  while (host_.any(any_active)) {
+  for (int64_t step = 0; host_.any(any_active); ++step) {
+    const ScopedRange one(RangeName::decode_step, step);
     p.kernels.evaluate_joint(search, stream);
     p.kernels.advance(search, 0, stream);
     p.kernels.predict(search, stream);

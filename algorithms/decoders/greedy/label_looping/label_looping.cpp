@@ -131,22 +131,22 @@ Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = options_.loop == "host" ? frames : frames * options_.max_symbols;
   std::optional<Rows> rows;
-  loops.segment([&] {
+  loops.segment(RangeName::decode_init, [&] {
     rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity);
     ++pred_calls_;
   });
   Found next;
   loops.while_any(rows->active, [&] {
     ++outer_;
-    loops.segment([&] { evaluate_joint(*rows, next, /*first=*/true); });
+    loops.segment(RangeName::decode_joint, [&] { evaluate_joint(*rows, next, /*first=*/true); });
     loops.while_any(next.searching, [&] {
       ++inner_;
-      loops.segment([&] { evaluate_joint(*rows, next, /*first=*/false); });
+      loops.segment(RangeName::decode_joint, [&] { evaluate_joint(*rows, next, /*first=*/false); });
     });
-    loops.segment([&] { step(*rows, next); });
+    loops.segment(RangeName::decode_predict, [&] { step(*rows, next); });
   });
   Hypotheses result;
-  loops.segment([&] { result = rows->hypotheses.result(); });
+  loops.segment(RangeName::decode_trace_back, [&] { result = rows->hypotheses.result(); });
   return result;
 }
 

@@ -98,21 +98,23 @@ Hypotheses StepReplay::decode(const EncodedBatch& batch) {
   joint_calls_ = joint_rows_ = pred_calls_ = captures_ = 0;
   at::Tensor nan, encoded;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     const at::Tensor projected = transducer_->encode(batch.frames);
     nan = rows_with_nan(projected, batch.lengths);
     encoded = on_host(projected, reads_);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   Steps& steps = steps_for(batch.frames.size(0));
   std::vector<Row> rows(batch.lengths_host.begin(), batch.lengths_host.end());
   search(encoded, steps, rows);
+  const ScopedRange trace_back(RangeName::decode_trace_back, joint_calls_ + pred_calls_);
   return on_device(rows, nan);
 }
 
 void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row>& rows) {
   const bool coalesced = options_.loop == "coalesced";
   const auto predict_for = [&](const std::vector<int64_t>& takers) {
+    const ScopedRange range(RangeName::decode_predict, joint_calls_ + pred_calls_);
     steps.predict(coalesced, reads_, counts_);
     ++pred_calls_;
     for (const int64_t b : takers) steps.take(b);
@@ -126,7 +128,10 @@ void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row
   std::erase_if(active, finished);
   while (!active.empty()) {
     for (const int64_t b : active) steps.look_at(encoded, b, row(b).time);
-    steps.decide(coalesced, reads_, counts_);
+    {
+      const ScopedRange range(RangeName::decode_joint, joint_calls_ + pred_calls_);
+      steps.decide(coalesced, reads_, counts_);
+    }
     ++joint_calls_;
     joint_rows_ += encoded.size(0);
     std::vector<int64_t> found;

@@ -48,9 +48,13 @@ Counters TdtMinDuration::counters() const {
 Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
   host_.reset();
   joint_calls_ = pred_calls_ = 0;
-  const ScopedRange range("decode.loop");
   const int64_t rows = batch.lengths.size(0);
-  const at::Tensor encoded = transducer_->encode(batch.frames);
+  at::Tensor encoded;
+  {
+    const ScopedRange range(RangeName::decode_project, rows);
+    encoded = transducer_->encode(batch.frames);
+  }
+  const ScopedRange range(RangeName::decode_loop, rows);
   PredictionState state = transducer_->initial_state(rows);
   at::Tensor last = at::full_like(batch.lengths, transducer_->blank());
   BatchedHypotheses hypotheses(encoded, batch.lengths, true, encoded.size(1));
@@ -67,6 +71,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
     at::Tensor active = batch.lengths > t;
     bool stay = true;
     for (int64_t n = 0; stay && n < options_.max_symbols; ++n) {
+      const ScopedRange step(RangeName::decode_step, joint_calls_);
       const Transducer::Prediction prediction = transducer_->predict(last, state);
       const Decision decision = transducer_->decide(encoded.select(1, t), prediction.output);
       ++pred_calls_;
@@ -81,6 +86,7 @@ Hypotheses TdtMinDuration::decode(const EncodedBatch& batch) {
       last = at::where(active, decision.labels, last);
     }
   }
+  const ScopedRange trace_back(RangeName::decode_trace_back, joint_calls_);
   return hypotheses.result();
 }
 

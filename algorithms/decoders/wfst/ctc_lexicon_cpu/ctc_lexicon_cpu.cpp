@@ -67,10 +67,10 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
   reads_.reset();
   HostEmissions emissions;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   const float* lp = emissions.lp.const_data_ptr<float>();
   const int64_t columns = emissions.lp.size(2), row = emissions.lp.size(1) * columns;
   std::vector<WfstPath> paths(batch.lengths_host.size());
@@ -78,6 +78,7 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
     paths[b] = searches_[thread].run(lp + static_cast<int64_t>(b) * row, batch.lengths_host[b],
                                      static_cast<int32_t>(columns));
   });
+  const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan);
 }
 

@@ -56,16 +56,17 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   reads_.reset();
   at::Tensor lp, nan;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     lp = emissions(batch);
     // A NaN or +infinity makes the whole frame NaN.
     nan = rows_with_nan(lp.narrow(2, 0, 1), batch.lengths);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   std::vector<std::vector<WfstPath>> lists;
   const auto paths = search(lp, batch.lengths_host, {}, options_.nbest > 1 ? &lists : nullptr);
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
+  const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, nan, lists);
 }
 

@@ -1,6 +1,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
 
 #include <ATen/ATen.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
 
 #include <algorithm>
 #include <functional>
@@ -8,6 +9,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst/history_copies.h"
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
 #include "algorithms/gpu/check.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
@@ -66,7 +68,9 @@ PhasedSearch::PhasedSearch(const PassingMemory& memory, Form form)
       form_(form),
       batch_(on_device(sizeof(PassingBatch), memory.device())),
       traces_used_(at::empty({2}, at::TensorOptions(at::kLong).pinned_memory(true))),
-      copies_(c10::cuda::getStreamFromPool(false, memory.device().index())) {}
+      copies_(c10::cuda::getStreamFromPool(false, memory.device().index())) {
+  nvtxNameCudaStreamA(copies_, "history copies");
+}
 
 const PassingTrace* PhasedSearch::history() const {
   return static_cast<const PassingTrace*>(history_.const_data_ptr());
@@ -128,6 +132,7 @@ void PhasedSearch::search(const PassingBatch& batch, const std::vector<PassingRo
     int64_t frames = 0;
     for (size_t n = first; n < end; ++n) frames = std::max<int64_t>(frames, rows[n].frames);
     const auto enqueue = [&](int64_t step) {
+      const ScopedRange range(step == 0 ? RangeName::decode_init : RangeName::decode_step, step);
       if (step == 0) {
         launch(PassingPhase::begin, static_cast<int64_t>(first), stream);
       } else if (form_.replay) {

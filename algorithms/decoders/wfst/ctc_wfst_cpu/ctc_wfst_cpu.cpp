@@ -36,10 +36,10 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
   reads_.reset();
   HostEmissions emissions;
   {
-    const ScopedRange range("decode.project");
+    const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
   }
-  const ScopedRange range("decode.loop");
+  const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   std::vector<std::vector<WfstPath>> lists;
   std::vector<WfstPath> paths;
   if (options_.nbest > 1) {
@@ -51,6 +51,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
     paths = search(emissions.lp, batch.lengths_host);
   }
   counters_["host_reads"] = reads_.count();
+  const ScopedRange trace_back(RangeName::decode_trace_back);
   return wfst_hypotheses(paths, emissions.nan, lists);
 }
 

@@ -1,0 +1,299 @@
+#include "harness/profile/nsight_export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "harness/profile/sqlite.h"
+
+namespace rtfx {
+namespace {
+
+constexpr const char* kNsightRemedy =
+    "give what `nsys export --type sqlite` makes of a report of `rtfx profile --nsys`";
+
+// Of ENUM_NSYS_EVENT_TYPE.
+constexpr int kPushPopRange = 59;
+
+// A globalTid holds, from its lowest bits on, 24 bits each of the thread's and of the process's id.
+constexpr int64_t kThreadMask = 0xFFFFFF;
+
+/// Of copyKind, as CUPTI counts them.
+const char* nsight_copy_name(int64_t kind) {
+  switch (kind) {
+    case 1:
+      return "copy host to device";
+    case 2:
+      return "copy device to host";
+    case 8:
+      return "copy device to device";
+    default:
+      return "copy";
+  }
+}
+
+/// Finds the cases and what is of them among all ranges, which come thread by thread, each before
+/// those that lie within it.
+class CaseFinder {
+ public:
+  explicit CaseFinder(std::vector<NsightCase>& cases) : cases_(cases) {}
+
+  void take(const std::string& name, Span time, int64_t thread) {
+    if (thread != thread_) open_.clear();
+    thread_ = thread;
+    while (!open_.empty() && open_.back().end <= time.begin) open_.pop_back();
+    Open range{name, time.end, std::nullopt, !open_.empty() && open_.back().warm_up};
+    if (!open_.empty()) range.of_case = open_.back().of_case;
+    const auto word = range_named(name);
+    if (word == RangeName::warm_up) range.warm_up = true;
+    const bool in_case = !open_.empty() && !range_named(open_.back().name);
+    if (word == RangeName::round && in_case && !range.warm_up) {
+      range.of_case = case_named(open_.back().name);
+      cases_[*range.of_case].laps.push_back(time);
+    } else if (word && range.of_case && is_logged(*word)) {
+      cases_[*range.of_case].ranges.push_back({name, time});
+    }
+    open_.push_back(std::move(range));
+  }
+
+ private:
+  struct Open {
+    std::string name;
+    int64_t end;
+    std::optional<size_t> of_case;  // within a lap of it
+    bool warm_up;
+  };
+
+  size_t case_named(const std::string& name) {
+    for (size_t i = 0; i < cases_.size(); ++i)
+      if (cases_[i].name == name) return i;
+    cases_.push_back({name, {}, {}, {}});
+    return cases_.size() - 1;
+  }
+
+  std::vector<NsightCase>& cases_;
+  std::vector<Open> open_;
+  int64_t thread_ = -1;
+};
+
+class SessionReader {
+ public:
+  explicit SessionReader(const std::filesystem::path& file)
+      : name_(file.string()), database_(file, kNsightRemedy) {
+    if (!database_.has_table("NVTX_EVENTS") || !database_.has_table("StringIds"))
+      throw UserError(name_, "holds no NVTX ranges", kNsightRemedy);
+  }
+
+  NsightSession read() {
+    read_ranges();
+    read_facts();
+    database_.query("SELECT id, value FROM StringIds",
+                    [&](const SqliteRow& row) { strings_.emplace(row.integer(0), row.text(1)); });
+    read_kernels();
+    read_whole_graphs();
+    read_copies("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind");
+    read_copies("CUPTI_ACTIVITY_KIND_MEMSET", "NULL");
+    read_calls();
+    for (NsightCase& one : session_.cases) {
+      take_activity(one);
+      end_phases(one);
+    }
+    return std::move(session_);
+  }
+
+ private:
+  void read_ranges() {
+    CaseFinder finder(session_.cases);
+    database_.query(fmt::format("SELECT e.start, e.end, COALESCE(s.value, e.text, ''), e.globalTid "
+                                "FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId "
+                                "WHERE e.eventType = {} AND e.end IS NOT NULL "
+                                "ORDER BY e.globalTid, e.start, e.end DESC",
+                                kPushPopRange),
+                    [&](const SqliteRow& row) {
+                      finder.take(row.text(2), {row.integer(0), row.integer(1)}, row.integer(3));
+                    });
+    if (session_.cases.empty())
+      throw UserError(name_, "holds no round of a case (docs/profiling.md)", kNsightRemedy);
+  }
+
+  void read_facts() {
+    const auto first_text = [&](const char* table, const std::string& sql) {
+      std::string text;
+      if (database_.has_table(table)) {
+        database_.query(sql,
+                        [&](const SqliteRow& row) { text += text.empty() ? row.text(0) : ""; });
+      }
+      return text;
+    };
+    session_.product =
+        "Nsight Systems " +
+        first_text("META_DATA_EXPORT",
+                   "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'");
+    session_.started = first_text("TARGET_INFO_SESSION_START_TIME",
+                                  "SELECT utcTime FROM TARGET_INFO_SESSION_START_TIME");
+    if (database_.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {
+      session_.gpu = first_text("TARGET_INFO_GPU",
+                                "SELECT name FROM TARGET_INFO_GPU WHERE id = "
+                                "(SELECT deviceId FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1)");
+    }
+  }
+
+  /// "t.column", or NULL where this version of the schema has none.
+  std::string column(const std::string& table, const std::string& name) const {
+    return database_.has_column(table, name) ? name : "NULL";
+  }
+
+  uint32_t name_index(const std::string& shown) {
+    const auto [found, fresh] = names_.try_emplace(shown, static_cast<uint32_t>(all_.names.size()));
+    if (fresh) all_.names.push_back(shown);
+    return found->second;
+  }
+
+  /// Of a kernel or call, by the id of its string; `shorten` where it is new.
+  template <typename Shorten>
+  uint32_t name_of(int64_t id, Shorten shorten, std::unordered_map<int64_t, uint32_t>& known) {
+    if (const auto found = known.find(id); found != known.end()) return found->second;
+    const auto text = strings_.find(id);
+    const uint32_t index = name_index(text == strings_.end() ? "unknown" : shorten(text->second));
+    known.emplace(id, index);
+    return index;
+  }
+
+  void read_kernels() {
+    const std::string table = "CUPTI_ACTIVITY_KIND_KERNEL";
+    if (!database_.has_table(table)) return;
+    std::unordered_map<int64_t, uint32_t> known;
+    database_.query(
+        fmt::format("SELECT start, end, demangledName, streamId, COALESCE({}, 0), correlationId "
+                    "FROM {} ORDER BY start",
+                    column(table, "graphNodeId"), table),
+        [&](const SqliteRow& row) {
+          all_.kernels.push_back({{row.integer(0), row.integer(1)},
+                                  name_of(row.integer(2), short_kernel_name, known),
+                                  static_cast<uint32_t>(row.integer(3)),
+                                  row.integer(4) != 0,
+                                  static_cast<uint32_t>(row.integer(5))});
+        });
+  }
+
+  void read_whole_graphs() {
+    const std::string table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+    if (!database_.has_table(table)) return;
+    const uint32_t name = name_index(kWholeGraph);
+    database_.query(
+        fmt::format("SELECT start, end, streamId, correlationId FROM {} ORDER BY start", table),
+        [&](const SqliteRow& row) {
+          session_.whole_graphs = true;
+          all_.kernels.push_back({{row.integer(0), row.integer(1)},
+                                  name,
+                                  static_cast<uint32_t>(row.integer(2)),
+                                  true,
+                                  static_cast<uint32_t>(row.integer(3))});
+        });
+  }
+
+  void read_copies(const std::string& table, const std::string& kind) {
+    if (!database_.has_table(table)) return;
+    database_.query(
+        fmt::format("SELECT start, end, {}, streamId, bytes, correlationId FROM {} ORDER BY start",
+                    kind, table),
+        [&](const SqliteRow& row) {
+          const char* name = row.is_null(2) ? "memset" : nsight_copy_name(row.integer(2));
+          all_.copies.push_back({{row.integer(0), row.integer(1)},
+                                 name_index(name),
+                                 static_cast<uint32_t>(row.integer(3)),
+                                 static_cast<uint64_t>(row.integer(4)),
+                                 static_cast<uint32_t>(row.integer(5))});
+        });
+  }
+
+  void read_calls() {
+    const std::string table = "CUPTI_ACTIVITY_KIND_RUNTIME";  // with those of the driver
+    if (!database_.has_table(table)) return;
+    std::unordered_map<int64_t, uint32_t> known;
+    database_.query(
+        fmt::format("SELECT start, end, nameId, globalTid, correlationId FROM {} ORDER BY start",
+                    table),
+        [&](const SqliteRow& row) {
+          const uint32_t name = name_of(row.integer(2), short_call_name, known);
+          all_.calls.push_back({{row.integer(0), row.integer(1)},
+                                name,
+                                static_cast<uint32_t>(row.integer(3) & kThreadMask),
+                                classify_call(all_.names[name]),
+                                static_cast<uint32_t>(row.integer(4))});
+        });
+  }
+
+  void take_activity(NsightCase& one) const {
+    const int64_t begin = one.laps.front().begin, end = one.laps.back().end;
+    const auto take = [&](const auto& from, auto& to) {
+      for (const auto& run : from)
+        if (run.time.begin >= begin && run.time.begin < end) to.push_back(run);
+    };
+    one.activity.names = all_.names;
+    take(all_.kernels, one.activity.kernels);
+    take(all_.copies, one.activity.copies);
+    take(all_.calls, one.activity.calls);
+  }
+
+  /// A phase ends with its work on the device, and the next one begins there: with the wait of its
+  /// region if it is the last, else with what its own calls launched.
+  static void end_phases(NsightCase& one) {
+    std::map<uint32_t, int64_t> work_ends;  // by call
+    const auto add = [&](const auto& runs) {
+      for (const auto& run : runs) {
+        int64_t& end = work_ends[run.call];
+        end = std::max(end, run.time.end);
+      }
+    };
+    add(one.activity.kernels);
+    add(one.activity.copies);
+    work_ends.erase(0);
+    LoggedRange* phase = nullptr;
+    for (LoggedRange& range : one.ranges) {
+      const auto word = range_named(range.name);
+      if (phase != nullptr) {
+        const int64_t known = work_end(*phase, one.activity.calls, work_ends);
+        if (word == RangeName::wait) {
+          phase->time.end = range.time.end;
+        } else {
+          phase->time.end = std::max(phase->time.end, known);
+          range.time.begin = std::max(range.time.begin, phase->time.end);
+          range.time.end = std::max(range.time.end, range.time.begin);
+        }
+      }
+      phase = word_of(*word).kind == RangeKind::phase ? &range : nullptr;
+    }
+  }
+
+  static int64_t work_end(const LoggedRange& phase, const std::vector<CallRun>& calls,
+                          const std::map<uint32_t, int64_t>& work_ends) {
+    int64_t end = 0;
+    const auto first = std::ranges::lower_bound(
+        calls, phase.time.begin, {}, [](const CallRun& call) { return call.time.begin; });
+    for (auto call = first; call != calls.end() && call->time.begin < phase.time.end; ++call) {
+      const auto found = work_ends.find(call->id);
+      if (found != work_ends.end()) end = std::max(end, found->second);
+    }
+    return end;
+  }
+
+  std::string name_;
+  SqliteFile database_;
+  NsightSession session_;
+  Activity all_;
+  std::unordered_map<int64_t, std::string> strings_;
+  std::unordered_map<std::string, uint32_t> names_;
+};
+
+}  // namespace
+
+NsightSession read_nsight_session(const std::filesystem::path& file) {
+  return SessionReader(file).read();
+}
+
+}  // namespace rtfx

@@ -1,0 +1,87 @@
+#include "harness/profile/operator_cost.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rtfx {
+namespace {
+
+/// Of a tensor's elements; one that is expanded has fewer in memory than it shows.
+double tensor_bytes(const at::Tensor& tensor) {
+  const auto shown = static_cast<double>(tensor.numel()) * static_cast<double>(tensor.itemsize());
+  return std::min(shown, static_cast<double>(tensor.storage().nbytes()));
+}
+
+bool is_alias(const at::Tensor& one, const at::Tensor& other) {
+  return one.has_storage() && other.has_storage() &&
+         one.storage().unsafeGetStorageImpl() == other.storage().unsafeGetStorageImpl();
+}
+
+/// "aten::addmm" and "aten::addmm_" are products of their last two inputs.
+bool is_product(std::string_view name) {
+  constexpr std::string_view kProducts[] = {"aten::mm",     "aten::bmm",     "aten::addmm",
+                                            "aten::addbmm", "aten::baddbmm", "aten::mv",
+                                            "aten::addmv"};
+  while (name.ends_with('_')) name.remove_suffix(1);
+  return std::ranges::find(kProducts, name) != std::end(kProducts);
+}
+
+double product_flop(std::span<const at::Tensor> inputs, const at::Tensor& output) {
+  // Each element of the result is a sum over the left factor's columns.
+  const at::Tensor& left = inputs[inputs.size() - 2];
+  const bool bias = inputs.size() > 2;
+  return static_cast<double>(output.numel()) *
+         (2 * static_cast<double>(left.size(-1)) + (bias ? 1 : 0));
+}
+
+double convolution_flop(std::span<const at::Tensor> inputs, const at::Tensor& output) {
+  const at::Tensor& weight = inputs[1];  // [channels out, channels in of the group, kernel...]
+  const auto of_channel = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+  return 2 * static_cast<double>(output.numel()) * of_channel;
+}
+
+}  // namespace
+
+bool is_matrix_operator(std::string_view name) {
+  return is_product(name) || name.find("convolution") != name.npos;
+}
+
+OperatorCost& OperatorCost::operator+=(const OperatorCost& other) {
+  flop += other.flop;
+  bytes += other.bytes;
+  matrix = matrix || other.matrix;
+  return *this;
+}
+
+OperatorCost operator_cost(std::string_view name, std::span<const at::Tensor> inputs,
+                           std::span<const at::Tensor> outputs) {
+  OperatorCost cost;
+  if (outputs.empty()) return cost;
+  const at::Tensor& output = outputs.front();
+  const bool in_place = name.ends_with('_');
+  // at::mm_out() is called "aten::mm", and has the place for its result behind its inputs.
+  const bool given = !in_place && inputs.size() > 1 && inputs.back().is_same(output);
+  if (given) inputs = inputs.first(inputs.size() - 1);
+  const bool view = !in_place && !given && std::ranges::any_of(inputs, [&](const at::Tensor& t) {
+    return is_alias(t, output);
+  });
+  if (view || output.numel() == 0 || name.starts_with("aten::empty")) return cost;
+  for (const at::Tensor& tensor : inputs) cost.bytes += tensor_bytes(tensor);
+  for (const at::Tensor& tensor : outputs) cost.bytes += tensor_bytes(tensor);
+  if (is_product(name) && inputs.size() >= 2) {
+    cost.matrix = true;
+    cost.flop = product_flop(inputs, output);
+  } else if (is_matrix_operator(name) && inputs.size() >= 2) {
+    cost.matrix = true;
+    cost.flop = convolution_flop(inputs, output);
+  } else {
+    double most = 0;  // a sum has one for each of its terms
+    for (const at::Tensor& tensor : inputs)
+      most = std::max(most, static_cast<double>(tensor.numel()));
+    const bool computes = output.is_floating_point();
+    cost.flop = computes ? std::max(most, static_cast<double>(output.numel())) : 0;
+  }
+  return cost;
+}
+
+}  // namespace rtfx

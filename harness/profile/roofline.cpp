@@ -1,0 +1,250 @@
+#include "harness/profile/roofline.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "base/printable.h"
+#include "harness/profile/child_process.h"
+#include "harness/profile/device_limits.h"
+#include "harness/profile/ncu_counters.h"
+#include "harness/profile/operator_log.h"
+#include "harness/profile/profile.h"
+#include "harness/profile/undisturbed.h"
+#include "harness/run/provenance.h"
+#include "harness/run/record.h"
+#include "harness/run/session.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+json counted_json(const std::vector<CountedKernel>& kernels) {
+  json list = json::array();
+  for (const CountedKernel& kernel : kernels) {
+    list.push_back({{"name", kernel.name},
+                    {"count", kernel.count},
+                    {"seconds", kernel.seconds},
+                    {"bytes", kernel.bytes},
+                    {"l2_bytes", kernel.l2_bytes},
+                    {"flop", kernel.flop},
+                    {"shares",
+                     {{"memory", kernel.memory_share},
+                      {"l2", kernel.l2_share},
+                      {"vector", kernel.vector_share},
+                      {"matrix", kernel.matrix_share}}},
+                    {"share", kernel.share()},
+                    {"bound", kernel.bound()}});
+  }
+  return list;
+}
+
+/// The longest first; without limits, those that move most.
+json reckoned_json(const OperatorLog& log, const DeviceLimits& limits) {
+  std::vector<json> list;
+  for (const auto& [name, one] : log.operators()) {
+    const auto least = limits.least_seconds(one.cost.bytes, one.cost.flop, one.cost.matrix);
+    list.push_back({{"name", name},
+                    {"count", one.calls},
+                    {"bytes", one.cost.bytes},
+                    {"flop", one.cost.flop},
+                    {"least_seconds", least ? json(*least) : json()}});
+  }
+  std::ranges::stable_sort(list, [](const json& a, const json& b) {
+    const char* key = a["least_seconds"].is_null() ? "bytes" : "least_seconds";
+    return a[key].get<double>() > b[key].get<double>();
+  });
+  return list;
+}
+
+double intensity(const json& one) {
+  const auto bytes = one["bytes"].get<double>();
+  return bytes > 0 ? one["flop"].get<double>() / bytes : 0;
+}
+
+void print_counted(const json& record, size_t top) {
+  fmt::print("  {:<40} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", "kernel", "count", "us each",
+             "kB", "MFLOP", "FLOP/B", "limit %", "bound by");
+  const json& kernels = record["kernels"];
+  for (size_t i = 0; i < std::min(top, kernels.size()); ++i) {
+    const json& k = kernels[i];
+    fmt::print("  {:<40} {:>6} {:>9.2f} {:>9.1f} {:>9.3f} {:>8.2f} {:>8.1f}  {}\n",
+               k["name"].get<std::string>().substr(0, 40), k["count"].get<int64_t>(),
+               k["seconds"].get<double>() * 1e6, k["bytes"].get<double>() * 1e-3,
+               k["flop"].get<double>() * 1e-6, intensity(k), k["share"].get<double>() * 100,
+               k["bound"].get<std::string>());
+  }
+}
+
+void print_reckoned(const json& record, size_t top) {
+  fmt::print("  {:<40} {:>8} {:>10} {:>10} {:>8} {:>9}\n", "operator (reckoned)", "calls", "MB",
+             "MFLOP", "FLOP/B", "least us");
+  const json& operators = record["operators"];
+  for (size_t i = 0; i < std::min(top, operators.size()); ++i) {
+    const json& o = operators[i];
+    const json& least = o["least_seconds"];
+    fmt::print("  {:<40} {:>8} {:>10.3f} {:>10.3f} {:>8.2f} {:>9}\n",
+               o["name"].get<std::string>().substr(0, 40), o["count"].get<int64_t>(),
+               o["bytes"].get<double>() * 1e-6, o["flop"].get<double>() * 1e-6, intensity(o),
+               least.is_null() ? "-" : fmt::format("{:.1f}", least.get<double>() * 1e6));
+  }
+}
+
+void print_roofline(const json& record, size_t top) {
+  fmt::print("\n{} on {}: {}, {:.3f} ms a lap\n", printable(record["case"].get<std::string>()),
+             record["device"].get<std::string>(), record["region"].get<std::string>(),
+             record["seconds"].get<double>() * 1e3);
+  record["source"] == "ncu" ? print_counted(record, top) : print_reckoned(record, top);
+  if (record["share"].is_number())
+    fmt::print("  at its limits it would take {:.3f} ms: {:.1f} % of the limit\n",
+               record["least_seconds"].get<double>() * 1e3, record["share"].get<double>() * 100);
+  for (const json& remark : record["remarks"])
+    fmt::print("  note: {}\n", printable(remark.get<std::string>()));
+}
+
+class Roofline {
+ public:
+  Roofline(Session& session, const RooflineOptions& options, std::filesystem::path ncu)
+      : session_(session),
+        options_(options),
+        ncu_(std::move(ncu)),
+        region_(*range_named(options.region)),
+        limits_(device_limits(session.device())),
+        plan_(single_cases(session.plan(), options.only)) {}
+
+  void run() {
+    Progress progress(static_cast<int64_t>(plan_.size()) * (2 + options_.laps));
+    for (const CaseGroup& group : plan_) run_case(group, progress);
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  void run_case(const CaseGroup& group, Progress& progress) {
+    const auto on_failure = [&](const Arm& arm, const std::string& stage,
+                                const std::string& message) {
+      session_.append_failure(group, arm, stage, message);
+      failed_ = true;
+    };
+    CaseGroupRunner runner(session_.workspace(), group, session_.device(), on_failure, [] {});
+    Arm& arm = runner.arms().front();
+    arm.result_key = result_key(session_.workspace(), group, arm.plan, arm.decoder->options(),
+                                session_.device());
+    progress.label(arm.plan.case_name);
+    runner.prepare();
+    double seconds = 0;
+    for (int64_t lap = -1; lap < options_.laps && !arm.failed; ++lap) {
+      const auto results = runner.round(std::max<int64_t>(0, lap));
+      if (lap >= 0)
+        seconds += results.front().times.of(static_cast<Region>(region_)) /
+                   static_cast<double>(options_.laps);
+      progress.advance(1);
+    }
+    if (arm.failed) return;
+    json record = case_fields(session_.workspace(), group, arm, session_.device());
+    record["kind"] = "roofline";
+    record["started"] = utc_now();
+    record["region"] = options_.region;
+    record["laps"] = options_.laps;
+    record["seconds"] = seconds;
+    record["limits"] = limits_.to_json();
+    record["remarks"] = json::array();
+    record["least_seconds"] = record["share"] = nullptr;
+    if (ncu_.empty()) {
+      reckon(runner, record);
+    } else {
+      count(record);
+    }
+    progress.advance(1);
+    print_roofline(record, static_cast<size_t>(options_.top));
+    session_.append(std::move(record));
+  }
+
+  void reckon(CaseGroupRunner& runner, json& record) const {
+    const OperatorLog log(region_);
+    runner.round(0);
+    record["source"] = "reckoned";
+    record["operators"] = reckoned_json(log, limits_);
+    if (record["operators"].empty()) {
+      record["remarks"].push_back(
+          "no operator ran in this region: a graph or kernels of rtfx, which only the GPU's "
+          "counters tell of (ncu)");
+      return;
+    }
+    if (!limits_.known()) {
+      record["remarks"].push_back("the limits of this device are not known: no shares");
+      return;
+    }
+    double least = 0;
+    for (const json& one : record["operators"]) least += one["least_seconds"].get<double>();
+    record["least_seconds"] = least;
+    record["share"] = least / record["seconds"].get<double>();
+  }
+
+  void count(json& record) {
+    const Config& config = session_.config();
+    const std::filesystem::path file = config.output / "ncu.csv";
+    std::filesystem::remove(file);
+    const int major = at::cuda::getDeviceProperties(session_.device().index())->major;
+    std::vector<std::string> arguments =
+        ncu_arguments(options_.region, options_.launches, major, file);
+    arguments.push_back(own_program());
+    const std::vector<std::string> own =
+        profile_arguments(config, 1, record["case"].get<std::string>());
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    arguments.emplace_back("--recorded");
+    record["source"] = "ncu";
+    record["kernels"] = json::array();
+    const int code = run_program(ncu_.string(), arguments);
+    std::filesystem::remove(config.output / kRecorded);
+    try {
+      record["kernels"] = counted_json(read_ncu_csv(file));
+    } catch (const UserError& e) {
+      record["remarks"].push_back(
+          fmt::format("ncu has counted nothing (exit code {}): {}", code, e.what()));
+      failed_ = true;
+    }
+  }
+
+  Session& session_;
+  const RooflineOptions& options_;
+  std::filesystem::path ncu_;
+  RangeName region_;
+  DeviceLimits limits_;
+  std::vector<CaseGroup> plan_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int roofline(const Config& given, const RooflineOptions& options) {
+  const auto region = range_named(options.region);
+  if (!region || word_of(*region).kind != RangeKind::region) {
+    const std::vector<std::string> names(kRegionNames.begin(), kRegionNames.end());
+    throw unknown_name("--region", "region", options.region, names);
+  }
+  Config config = given;
+  config.sync_debug = false;
+  const bool with_gpu = config.device != "cpu" && c10::cuda::device_count() > 0;
+  const std::filesystem::path ncu = with_gpu ? find_ncu() : std::filesystem::path();
+  fmt::print(stderr, "rtfx: notice: {}\n",
+             ncu.empty() ? "bytes and FLOP are reckoned from the shapes of operators: there is no "
+                           "GPU with ncu (Nsight Compute)"
+                         : "counters through " + printable(ncu.string()));
+  SessionOptions records;
+  records.mode = Journal::Mode::force;
+  records.journal = "roofline.jsonl";
+  records.marks["profiled"] = true;
+  Session session(config, records);
+  Roofline work(session, options, ncu);
+  const bool whole =
+      session.run([&] { work.run(); }, "what follows are the cases that were finished");
+  fmt::print("\nrecords: {}\n", printable(session.journal().path().string()));
+  return !whole ? kInterrupted : work.failed() ? kFailed : kOk;
+}
+
+}  // namespace rtfx

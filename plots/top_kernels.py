@@ -1,0 +1,90 @@
+"""What the GPU's time in the decode region goes to: the longest kernels of each case.
+
+From profile.jsonl, which `rtfx profile` writes on a GPU. The bar is the sum of all kernels' times.
+"""
+
+import re
+
+from gpu_idle import REGION, read_profile
+from journal import panels
+from style import (
+    BAR,
+    HATCHED,
+    HATCHES,
+    SERIES,
+    duration,
+    main,
+    name_rows,
+    new_figure,
+    note_behind,
+    text_on,
+)
+
+REST = "#DDDDDD"
+CHARACTER = 0.06  # inches of a label
+
+
+def short_name(kernel):
+    """lstm_kernel of rtfx::fused::lstm_kernel<__nv_bfloat16>."""
+    return re.sub(r"<.*", "", kernel).rsplit("::", 1)[-1]
+
+
+def parts(region):
+    """(name, share of all kernels' time, mean seconds), the longest first."""
+    kernels = region.get("top_kernels") or []
+    return [(short_name(k["name"]), k["share"], k["mean_seconds"]) for k in kernels]
+
+
+def draw(cases, width):
+    cases = [case for case in cases if parts(case.last["regions"][REGION])]
+    if not cases:
+        return None
+    groups = panels(cases)
+    figure, axes = new_figure(len(groups), 1, width, [1.4 * BAR * len(g) + 0.2 for g in groups.values()])
+    bars = []
+    for cell, (title, group) in zip(axes[:, 0], groups.items()):
+        for row, case in enumerate(group):
+            bars += draw_case(cell, row, case)
+        name_rows(cell, [f"{case.decoder}, b {case.batch}" for case in group])
+        cell.set_xlim(0, 100)
+        cell.set_title(title)
+    axes[-1, 0].set_xlabel("share (%); right: kernel time of a lap")
+    figure.draw_without_rendering()  # from here on it is known how wide a bar is
+    for bar in bars:
+        label_bar(*bar)
+    return figure
+
+
+def draw_case(cell, row, case):
+    """Returns what label_bar() takes."""
+    region = case.last["regions"][REGION]
+    note_behind(cell, row, duration(region["kernel_seconds"] / case.last["laps"]))
+    bars, left = [], 0.0
+    for i, (name, share, mean) in enumerate(parts(region)):
+        style = {"color": SERIES[i % len(SERIES)], "hatch": HATCHES[i % len(HATCHES)], **HATCHED}
+        (bar,) = cell.barh(row, 100 * share, 0.8, left=left, **style)
+        bars.append((cell, bar, style["color"], (f"{name} {1e6 * mean:.3g} µs", name)))
+        left += 100 * share
+    cell.barh(row, 100 - left, 0.8, left=left, color=REST)
+    return bars
+
+
+def label_bar(cell, bar, colour, labels):
+    """With the first label that fits, if one does."""
+    room = cell.get_window_extent().width / cell.figure.dpi * bar.get_width() / 100
+    for label in (label for label in labels if CHARACTER * len(label) + 0.08 < room):
+        cell.text(
+            bar.get_x() + bar.get_width() / 2,
+            bar.get_y() + bar.get_height() / 2,
+            label,
+            ha="center",
+            va="center",
+            fontsize=7,
+            color=text_on(colour),
+            bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8},
+        )
+        return
+
+
+if __name__ == "__main__":
+    main(__doc__.splitlines()[0], draw, read_profile)

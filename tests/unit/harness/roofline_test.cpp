@@ -1,0 +1,190 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "harness/profile/device_limits.h"
+#include "harness/profile/ncu_counters.h"
+#include "harness/profile/operator_log.h"
+
+namespace rtfx {
+namespace {
+
+OperatorCost cost(const char* name, std::vector<at::Tensor> inputs, at::Tensor output) {
+  return operator_cost(name, inputs, std::vector<at::Tensor>{std::move(output)});
+}
+
+TEST(OperatorCost, ProductsOfMatrices) {
+  const at::Tensor a = at::zeros({3, 5}), b = at::zeros({5, 7}), bias = at::zeros({7});
+  const OperatorCost mm = cost("aten::mm", {a, b}, at::mm(a, b));
+  EXPECT_TRUE(mm.matrix);
+  EXPECT_EQ(mm.flop, 2 * 3 * 5 * 7);
+  EXPECT_EQ(mm.bytes, 4 * (3 * 5 + 5 * 7 + 3 * 7));
+  const OperatorCost addmm = cost("aten::addmm", {bias, a, b}, at::addmm(bias, a, b));
+  EXPECT_EQ(addmm.flop, 2 * 3 * 5 * 7 + 3 * 7);
+  EXPECT_EQ(addmm.bytes, 4 * (7 + 3 * 5 + 5 * 7 + 3 * 7));
+  const at::Tensor out = at::empty({3, 7});
+  EXPECT_EQ(cost("aten::mm", {a, b, out}, out).flop, mm.flop);
+  EXPECT_EQ(cost("aten::mm", {a, b, out}, out).bytes, mm.bytes);
+  const at::Tensor c = at::zeros({2, 3, 5}, at::kBFloat16), d = at::zeros({2, 5, 7}, at::kBFloat16);
+  const OperatorCost bmm = cost("aten::bmm", {c, d}, at::bmm(c, d));
+  EXPECT_EQ(bmm.flop, 2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(bmm.bytes, 2 * 2 * (3 * 5 + 5 * 7 + 3 * 7));
+}
+
+TEST(OperatorCost, Convolutions) {
+  const at::Tensor x = at::zeros({1, 4, 10}), w = at::zeros({6, 2, 3});  // two groups
+  const at::Tensor y = at::convolution(x, w, {}, {1}, {0}, {1}, false, {0}, 2);
+  EXPECT_EQ(cost("aten::mkldnn_convolution", {x, w}, y).flop, 2 * (6 * 8) * (2 * 3));
+}
+
+TEST(OperatorCost, ViewsComputeNothingAndInPlaceDoes) {
+  const at::Tensor x = at::ones({4, 6});
+  EXPECT_EQ(cost("aten::transpose", {x}, x.t()).bytes, 0);
+  EXPECT_EQ(cost("aten::as_strided", {x}, x.narrow(0, 1, 2)).bytes, 0);
+  EXPECT_EQ(cost("aten::resolve_conj", {x}, x).bytes, 0);
+  const OperatorCost add = cost("aten::add_", {x, x}, x);
+  EXPECT_EQ(add.bytes, 3 * 4 * 24);
+  EXPECT_EQ(add.flop, 24);
+  EXPECT_EQ(cost("aten::sum", {x}, x.sum()).flop, 24);  // terms
+  EXPECT_EQ(cost("aten::argmax", {x}, x.argmax()).flop, 0);
+  EXPECT_EQ(cost("aten::empty", {}, at::empty({9})).bytes, 0);
+  const at::Tensor row = at::ones({6});
+  EXPECT_EQ(cost("aten::mul", {x, row.expand({4, 6})}, x * row).bytes, 4 * (24 + 6 + 24));
+}
+
+TEST(OperatorLog, CountsOperatorsThatCallNoOthersWithinTheRegion) {
+  const at::Tensor x = at::ones({2, 3}), w = at::ones({5, 3});
+  OperatorLog log(RangeName::decode);
+  at::linear(x, w);  // before the region
+  {
+    const ScopedRange region(RangeName::decode);
+    at::linear(x, w);  // transposes, and calls mm or matmul
+    const ScopedRange part(RangeName::decode_step);
+    x.add(x);
+  }
+  x.add(x);
+  double flop = 0;
+  for (const auto& [name, one] : log.operators()) flop += one.cost.matrix ? one.cost.flop : 0;
+  EXPECT_EQ(flop, 2 * 2 * 3 * 5);
+  EXPECT_EQ(log.operators().at("aten::add").calls, 1);
+  EXPECT_FALSE(log.operators().contains("aten::linear"));
+}
+
+TEST(DeviceLimits, OfKnownGpus) {
+  // As cudaDeviceGetAttribute() gives them: an A100 of 40 GB (1,555 GB/s, 19.5 and 312 TFLOP/s) and
+  // an H100 SXM at its highest clock (3,352 GB/s, 66.9 and 1,071 TFLOP/s).
+  const DeviceLimits a100 = limits_of(1215e3, 5120, 108, 1410e3, 8, 0);
+  EXPECT_NEAR(a100.bytes, 1555e9, 1e9);
+  EXPECT_NEAR(a100.vector, 19.5e12, 0.1e12);
+  EXPECT_NEAR(a100.matrix, 312e12, 1e12);
+  const DeviceLimits h100 = limits_of(2619e3, 5120, 132, 1980e3, 9, 0);
+  EXPECT_NEAR(h100.bytes, 3352e9, 1e9);
+  EXPECT_NEAR(h100.vector, 66.9e12, 0.1e12);
+  EXPECT_NEAR(h100.matrix, 1071e12, 1e12);
+  EXPECT_EQ(limits_of(1e6, 256, 10, 1e6, 7, 7).matrix, 0);
+  EXPECT_FALSE(device_limits(at::kCPU).known());
+}
+
+TEST(DeviceLimits, LeastSecondsAreOfTheSlowerLimit) {
+  DeviceLimits limits;
+  EXPECT_FALSE(limits.least_seconds(1, 1, false));
+  limits = {100, 10, 1000};
+  EXPECT_DOUBLE_EQ(*limits.least_seconds(200, 10, false), 2);
+  EXPECT_DOUBLE_EQ(*limits.least_seconds(200, 50, false), 5);
+  EXPECT_DOUBLE_EQ(*limits.least_seconds(200, 50, true), 2);
+}
+
+class NcuFile {
+ public:
+  explicit NcuFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("rtfx_ncu_{}.csv", getpid())) {
+    std::ofstream(path_) << text;
+  }
+  ~NcuFile() { std::filesystem::remove(path_); }
+  NcuFile(const NcuFile&) = delete;
+  NcuFile& operator=(const NcuFile&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+constexpr const char* kTable =
+    "==PROF== Connected to process 1234\n"
+    R"csv("ID","Kernel Name","Block Size","gpu__time_duration.sum","dram__bytes.sum",)csv"
+    R"csv("dram__bytes.sum.pct_of_peak_sustained_elapsed","lts__t_bytes.sum",)csv"
+    R"csv("lts__t_bytes.sum.pct_of_peak_sustained_elapsed",)csv"
+    R"csv("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.pct_of_peak_sustained_elapsed",)csv"
+    R"csv("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",)csv"
+    R"csv("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",)csv"
+    R"csv("sm__ops_path_tensor_src_bf16_dst_fp32.sum",)csv"
+    R"csv("sm__ops_path_tensor_src_bf16_dst_fp32.sum.pct_of_peak_sustained_elapsed")csv"
+    "\n"
+    R"csv("","","","nsecond","byte","%","byte","%","%","inst","inst","","%")csv"
+    "\n";
+
+TEST(NcuCounters, MeansOfAKernelsLaunches) {
+  const NcuFile file(
+      std::string(kTable) +
+      R"csv("0","void gemm<(int)4, ""x"">(float *, int)","(128, 1, 1)","2,000","1,000","10","4,000",)csv"
+      R"csv("50","5","100","200","10,000","20")csv"
+      "\n"
+      R"csv("1","void gemm<(int)8>(float *, int)","(128, 1, 1)","4,000","3,000","30","4,000","30","5",)csv"
+      R"csv("100","200","30,000","40")csv"
+      "\n"
+      R"csv("2","step(int)","(1, 1, 1)","9,000","500","1","100","2","60","7","0","n/a","n/a")csv"
+      "\n");
+  const std::vector<CountedKernel> kernels = read_ncu_csv(file.path());
+  ASSERT_EQ(kernels.size(), 2U);
+  EXPECT_EQ(kernels[0].name, "step");  // 9 us in all, the others 6
+  EXPECT_STREQ(kernels[0].bound(), "vector units");
+  EXPECT_DOUBLE_EQ(kernels[0].share(), 0.6);
+  EXPECT_DOUBLE_EQ(kernels[0].flop, 7);
+  const CountedKernel& gemm = kernels[1];
+  EXPECT_EQ(gemm.name, "gemm");
+  EXPECT_EQ(gemm.count, 2);
+  EXPECT_DOUBLE_EQ(gemm.seconds, 3e-6);
+  EXPECT_DOUBLE_EQ(gemm.bytes, 2000);
+  EXPECT_DOUBLE_EQ(gemm.l2_bytes, 4000);
+  EXPECT_DOUBLE_EQ(gemm.flop, 100 + 2 * 200 + 20000);
+  EXPECT_DOUBLE_EQ(gemm.share(), 0.4);
+  EXPECT_STREQ(gemm.bound(), "L2");
+  EXPECT_DOUBLE_EQ(gemm.matrix_share, 0.3);
+}
+
+TEST(NcuCounters, OneErrorForWhatIsNone) {
+  const auto message = [](const std::filesystem::path& path) -> std::string {
+    try {
+      read_ncu_csv(path);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("/nowhere/ncu.csv").find("holds no counters"), std::string::npos);
+  EXPECT_NE(message("README.md").find("holds no counters"), std::string::npos);
+  const NcuFile empty("==PROF== Disconnected\n");
+  EXPECT_NE(message(empty.path()).find("holds no counters"), std::string::npos);
+  const NcuFile torn(std::string(kTable) + "\"0\",\"gemm\",\"(1");
+  EXPECT_NE(message(torn.path()).find("has a row of 3 fields, where its head has 13"),
+            std::string::npos);
+  const NcuFile none(kTable);
+  EXPECT_TRUE(read_ncu_csv(none.path()).empty());
+}
+
+TEST(NcuCounters, AsksForCountersThatTheGpuHas) {
+  const auto metrics = [](int major) {
+    return ncu_arguments("decode", 7, major, "out.csv").back();
+  };
+  EXPECT_NE(metrics(9).find("sm__ops_path_tensor_src_fp16.sum,"), std::string::npos);
+  EXPECT_EQ(metrics(9).find("src_fp16_dst_fp32"), std::string::npos);
+  EXPECT_EQ(metrics(8).find("sm__ops_path_tensor_src_fp16.sum,"), std::string::npos);
+  EXPECT_NE(metrics(8).find("sm__ops_path_tensor_src_fp16_dst_fp32.sum,"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rtfx
