@@ -18,7 +18,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup program build bench check test microbench fuzz dist install format tidy clean
+.PHONY: help setup program build bench check test microbench fuzz dist wheel install format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,6 +52,9 @@ fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECOND
 
 dist: program  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh
+
+wheel: setup  ## the program and the Python package `rtfx` as a wheel, in dist
+	@scripts/wheel.sh
 
 install: program  ## the program and what plug-ins are built with, into PREFIX (/usr/local)
 	@.venv/bin/cmake --install build/release --prefix $(PREFIX)

@@ -1,6 +1,8 @@
 #include "harness/machine/device_memory.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include "harness/machine/device.h"
@@ -38,7 +40,9 @@ int64_t kept_memory(at::Device device) {
 
 PeakMemory::PeakMemory(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
-  at::cuda::getCurrentCUDABlasHandle();  // takes its memory now, unless it has
+  // cuBLAS takes its memory at the first product.
+  const at::Tensor one = at::ones({1, 1}, at::device(device_));
+  at::mm(one, one);
   at::cuda::getCUDABlasLtWorkspace();
   allocator::resetPeakStats(device_.index());
   before_ = allocated(device_).current;

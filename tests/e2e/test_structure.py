@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-FOLDERS = ["algorithms", "base", "datasets", "harness", "models"]
+FOLDERS = ["algorithms", "base", "datasets", "harness", "models", "python"]
 
 
 def layers():

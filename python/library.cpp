@@ -1,0 +1,281 @@
+#include "python/library.h"
+
+#include <ATen/ATen.h>
+#include <ATen/DLConvertor.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/registry.h"
+#include "algorithms/result_check.h"
+#include "base/error.h"
+#include "base/json_file.h"
+#include "datasets/audio.h"
+#include "harness/machine/device.h"
+#include "harness/run/encoder_memory_check.h"
+#include "harness/run/hypothesis_json.h"
+#include "harness/run/pipeline.h"
+#include "harness/run/provenance.h"
+#include "models/load_checkpoint.h"
+
+using nlohmann::json;
+
+struct rtfx_model {
+  std::shared_ptr<const rtfx::AcousticModel> model;
+  std::unique_ptr<rtfx::RecordedEncoder> encoder;
+  rtfx::ModelConfig config;
+  std::vector<std::string> notices;
+};
+
+struct rtfx_decoder {
+  std::shared_ptr<const rtfx::AcousticModel> model;
+  std::unique_ptr<rtfx::Decoder> decoder;
+};
+
+struct rtfx_result {
+  std::shared_ptr<const rtfx::AcousticModel> model;
+  rtfx::ResultRules rules;
+  rtfx::EncodedBatch batch;  // its lengths, for the check of values
+  rtfx::Hypotheses hypotheses;
+};
+
+namespace rtfx {
+namespace {
+
+thread_local std::string failure, text;
+thread_local bool failure_is_input = false;
+
+const char* keep(std::string value) {
+  text = std::move(value);
+  return text.c_str();
+}
+
+/// What the caller's language cannot catch becomes rtfx_error().
+template <class Result, class Work>
+Result guarded(Result on_failure, const Work& work) {
+  try {
+    const c10::InferenceMode inference;
+    return work();
+  } catch (const UserError& e) {
+    failure = e.what();
+    failure_is_input = true;
+  } catch (...) {
+    failure = describe_failure();
+    failure_is_input = false;
+  }
+  return on_failure;
+}
+
+at::DeviceGuard on_device_of(const AcousticModel& model) { return at::DeviceGuard(model.device); }
+
+std::string kind_of(const ModelConfig& config) {
+  if (!config.has_transducer) return "ctc";
+  return config.is_tdt() ? "tdt" : "rnnt";
+}
+
+std::string dtype_name(at::ScalarType dtype) {
+  if (dtype == at::kFloat) return "fp32";
+  return dtype == at::kHalf ? "fp16" : "bf16";
+}
+
+json describe(const rtfx_model& loaded) {
+  const ModelConfig& config = loaded.config;
+  const double hop = static_cast<double>(config.features.hop) / config.features.sample_rate;
+  json pieces = json::array();
+  for (int64_t id = 0; id < loaded.model->tokenizer->size(); ++id)
+    pieces.push_back(loaded.model->tokenizer->piece(static_cast<int32_t>(id)));
+  return {{"kind", kind_of(config)},
+          {"device", loaded.model->device.str()},
+          {"dtype", dtype_name(loaded.model->dtype)},
+          {"sample_rate", config.features.sample_rate},
+          {"frame_seconds", hop * static_cast<double>(config.encoder.factor())},
+          {"blank", config.vocabulary},
+          {"durations", config.durations},
+          {"pieces", std::move(pieces)},
+          {"notices", loaded.notices}};
+}
+
+/// What decoders are given, of frames that the caller made.
+EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
+                      int64_t rows) {
+  const auto refuse = [](const std::string& what, const char* remedy) {
+    throw UserError("frames", what, remedy);
+  };
+  if (frames.dim() != 3) refuse(fmt::format("{} dimensions", frames.dim()), "give [B, T, D]");
+  if (frames.scalar_type() != model.dtype) {
+    refuse(fmt::format("{}, the model is {}", c10::toString(frames.scalar_type()),
+                       c10::toString(model.dtype)),
+           "convert them, or load the model in their dtype");
+  }
+  if (frames.device() != model.device) {
+    refuse(fmt::format("on {}, the model is on {}", frames.device().str(), model.device.str()),
+           "move them, or load the model there");
+  }
+  if (const int64_t width = model.config.encoder.frame_width(); frames.size(2) != width)
+    refuse(fmt::format("{} wide, the model's are {}", frames.size(2), width), "give [B, T, D]");
+  if (frames.size(0) != rows) {
+    throw UserError("lengths", fmt::format("{} for {} rows of frames", rows, frames.size(0)),
+                    "give one for each row");
+  }
+  EncodedBatch batch{frames.contiguous(), {}, {lengths, lengths + rows}};
+  for (int64_t b = 0; b < rows; ++b) {
+    if (lengths[b] < 0 || lengths[b] > frames.size(1)) {
+      throw UserError("lengths",
+                      fmt::format("{} in row {}, of {} frames", lengths[b], b, frames.size(1)),
+                      "give the number of a row's frames that count");
+    }
+  }
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(model.device);
+  return batch;
+}
+
+/// `clips` of the caller's memory, as the pipeline takes them.
+std::vector<std::vector<float>> copies(const float* const* samples, const int64_t* counts,
+                                       int64_t rows) {
+  std::vector<std::vector<float>> clips;
+  for (int64_t b = 0; b < rows; ++b) clips.emplace_back(samples[b], samples[b] + counts[b]);
+  return clips;
+}
+
+}  // namespace
+}  // namespace rtfx
+
+using namespace rtfx;
+
+extern "C" {
+
+const char* rtfx_error() { return failure.c_str(); }
+int rtfx_error_is_input() { return failure_is_input ? 1 : 0; }
+
+const char* rtfx_version() {
+  return guarded<const char*>(nullptr, [] { return keep(version_text()); });
+}
+
+int rtfx_load_plugin(const char* path) {
+  return guarded(-1, [&] {
+    load_plugin(path);
+    return 0;
+  });
+}
+
+rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
+                            const int64_t* context, int64_t contexts) {
+  return guarded<rtfx_model*>(nullptr, [&] {
+    const Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
+    auto loaded = std::make_unique<rtfx_model>();
+    loaded->model = AcousticModel::build(checkpoint, parse_device(device, "device"),
+                                         parse_dtype(dtype, "dtype"));
+    // Batches of one's own are rarely of a size that came before: recording would only cost.
+    loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
+    loaded->config = checkpoint.config;
+    loaded->notices = checkpoint.notices;
+    return loaded.release();
+  });
+}
+
+const char* rtfx_model_json(const rtfx_model* model) {
+  return guarded<const char*>(nullptr, [&] { return keep(describe(*model).dump()); });
+}
+void rtfx_model_free(rtfx_model* model) { delete model; }
+
+rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const char* options) {
+  return guarded<rtfx_decoder*>(nullptr, [&] {
+    const std::string fallback = model->config.has_transducer ? "label_looping" : "ctc_greedy";
+    const json given = parse_json(options, "options", R"(for example {"window": 8})");
+    auto made = std::make_unique<rtfx_decoder>();
+    made->model = model->model;
+    made->decoder = make_decoder(name == nullptr || *name == '\0' ? fallback : name, given,
+                                 "options", model->config);
+    const at::DeviceGuard guard = on_device_of(*made->model);
+    made->decoder->prepare(made->model, {});
+    return made.release();
+  });
+}
+
+const char* rtfx_decoder_json(const rtfx_decoder* decoder) {
+  return guarded<const char*>(nullptr, [&] {
+    const Description about = decoder->decoder->describe();
+    return keep(json{{"name", about.name},
+                     {"options", decoder->decoder->options()},
+                     {"score_kind", about.score_kind},
+                     {"counters", decoder->decoder->counters()}}
+                    .dump());
+  });
+}
+void rtfx_decoder_free(rtfx_decoder* decoder) { delete decoder; }
+
+DLManagedTensor* rtfx_read_audio(const char* path, int sample_rate, const char** notices) {
+  return guarded<DLManagedTensor*>(nullptr, [&] {
+    const Audio audio = read_audio(path, sample_rate);
+    *notices = keep(json(audio.notices).dump());
+    return at::toDLPack(at::tensor(audio.samples, at::kFloat));
+  });
+}
+
+DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples, const int64_t* counts,
+                             int64_t rows, int64_t* lengths) {
+  return guarded<DLManagedTensor*>(nullptr, [&] {
+    const AcousticModel& acoustic = *model->model;
+    const at::DeviceGuard guard = on_device_of(acoustic);
+    const auto clips = copies(samples, counts, rows);
+    Clips pointers;
+    int64_t longest = 0;
+    for (const auto& clip : clips) {
+      if (clip.empty()) throw UserError("audio", "a clip without samples", "leave it out");
+      pointers.push_back(&clip);
+      longest = std::max(longest, static_cast<int64_t>(clip.size()));
+    }
+    require_encoder_memory(acoustic, rows, longest, free_memory(acoustic.device), "batch_size");
+    RegionTimes times;
+    const EncodedBatch batch =
+        encode_batch(acoustic, *model->encoder, pointers, RegionClock(acoustic.device), times);
+    std::ranges::copy(batch.lengths_host, lengths);
+    return at::toDLPack(batch.frames);
+  });
+}
+
+rtfx_result* rtfx_decode(rtfx_decoder* decoder, DLManagedTensor* frames, const int64_t* lengths,
+                         int64_t rows) {
+  return guarded<rtfx_result*>(nullptr, [&] {
+    const AcousticModel& model = *decoder->model;
+    at::Tensor taken = at::fromDLPack(frames);
+    const at::DeviceGuard guard = on_device_of(model);
+    EncodedBatch batch = batch_of(model, std::move(taken), lengths, rows);
+    Hypotheses found = decoder->decoder->decode(batch);
+    const ResultRules rules(decoder->decoder->describe(), model.config);
+    check_layout(found, batch, rules);
+    return new rtfx_result{decoder->model, rules, std::move(batch), std::move(found)};
+  });
+}
+
+DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, const char* name) {
+  return guarded<DLManagedTensor*>(nullptr, [&] {
+    const Hypotheses& h = result->hypotheses;
+    const std::string wanted = name;
+    for (const auto& [known, tensor] : {std::pair("lengths", &h.lengths),
+                                        {"tokens", &h.tokens},
+                                        {"frames", &h.frames},
+                                        {"durations", &h.durations},
+                                        {"scores", &h.scores}}) {
+      if (wanted == known) return tensor->defined() ? at::toDLPack(*tensor) : nullptr;
+    }
+    throw UserError("tensor", "no '" + wanted + "'",
+                    "lengths, tokens, frames, durations or scores");
+  });
+}
+
+const char* rtfx_result_json(rtfx_result* result) {
+  return guarded<const char*>(nullptr, [&] {
+    const std::vector<Hypothesis> rows = result->hypotheses.to_host();
+    check_values(rows, result->batch, result->rules);
+    json list = json::array();
+    for (const Hypothesis& row : rows)
+      list.push_back(row.nan ? json() : to_json(row, *result->model->tokenizer));
+    return keep(list.dump());
+  });
+}
+void rtfx_result_free(rtfx_result* result) { delete result; }
+
+}  // extern "C"

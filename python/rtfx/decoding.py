@@ -1,0 +1,128 @@
+"""Decoders of encoder frames, and what they find."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rtfx import library
+
+if TYPE_CHECKING:
+    from rtfx.models import Model
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One text. `frames[i]` is the encoder frame of `tokens[i]`; `durations`, in frames, are TDT's. `nbest` begins
+    with the hypothesis itself, where the decoder was asked for a list."""
+
+    text: str
+    tokens: list[int]
+    frames: list[int]
+    score: float
+    durations: list[int] = field(default_factory=list)
+    nbest: list[Hypothesis] = field(default_factory=list)
+
+
+def _hypothesis(row: dict[str, Any]) -> Hypothesis:
+    return Hypothesis(**{**row, "nbest": [_hypothesis(entry) for entry in row.get("nbest", [])]})
+
+
+class Hypotheses(Sequence):
+    """The results of a batch. As a sequence: a Hypothesis for each row, which waits for the device once."""
+
+    def __init__(self, handle: int):
+        self._handle = handle
+
+    def __del__(self) -> None:
+        library.free("result", self._handle)
+
+    @functools.cached_property
+    def _rows(self) -> list[Hypothesis]:
+        rows = library.call_json("result_json", self._handle)
+        for i, row in enumerate(rows):
+            if row is None:
+                raise library.Error(f"row {i}: NaN in the emissions; try dtype fp32")
+        return [_hypothesis(row) for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index):
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Hypothesis]:
+        return iter(self._rows)
+
+    @property
+    def texts(self) -> list[str]:
+        return [row.text for row in self._rows]
+
+    # Tensors where the search made them; slots at or beyond a row's length are undefined.
+    @functools.cached_property
+    def lengths(self) -> torch.Tensor:
+        """[B] int32"""
+        return library.result_tensor(self._handle, "lengths")
+
+    @functools.cached_property
+    def tokens(self) -> torch.Tensor:
+        """[B, capacity] int32"""
+        return library.result_tensor(self._handle, "tokens")
+
+    @functools.cached_property
+    def frames(self) -> torch.Tensor:
+        """[B, capacity] int32: the encoder frame of each token"""
+        return library.result_tensor(self._handle, "frames")
+
+    @functools.cached_property
+    def durations(self) -> torch.Tensor | None:
+        """[B, capacity] int32, in frames; None but for TDT"""
+        return library.result_tensor(self._handle, "durations")
+
+    @functools.cached_property
+    def scores(self) -> torch.Tensor:
+        """[B] float32"""
+        return library.result_tensor(self._handle, "scores")
+
+
+def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
+    """A decoder of `rtfx list` for a model, with its options as keywords; nested ones as dicts
+    (`lm={"path": "lm.arpa", "alpha": 0.3}`)."""
+    return Decoder(name, model, options)
+
+
+class Decoder:
+    """Searches encoder frames. Not for several threads at once."""
+
+    def __init__(self, name: str | None, model: Model, options: dict[str, Any]):
+        self._model = model  # the handle below needs it
+        text = json.dumps(options, default=str)
+        self._handle = library.call("decoder_new", model._handle, (name or "").encode(), text.encode())
+        about = library.call_json("decoder_json", self._handle)
+        self.name: str = about["name"]
+        self.options: dict[str, Any] = about["options"]  # all, resolved
+        self.score_kind: str = about["score_kind"]
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            library.free("decoder", self._handle)
+
+    def __repr__(self) -> str:
+        return f"<rtfx.Decoder {self.name} of {self._model!r}>"
+
+    def __call__(self, frames: torch.Tensor, lengths: torch.Tensor | Sequence[int]) -> Hypotheses:
+        """frames [B, T, D] in the model's dtype on its device, taken without a copy if they are contiguous, of which
+        lengths[b] count in row b (on a GPU, lengths there are read by the host). On the current stream."""
+        counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, torch.Tensor) else lengths)]
+        handle = library.call("decode", self._handle, library.pointer_of(frames), library.integers(counts), len(counts))
+        return Hypotheses(handle)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Work of the last call: joint_calls, host_reads, graph_launches, ..."""
+        return library.call_json("decoder_json", self._handle)["counters"]

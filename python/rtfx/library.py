@@ -1,0 +1,101 @@
+"""librtfx through ctypes (library.h)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rtfx.errors import Error, InputError
+
+FOLDER = Path(__file__).parent
+_CAPSULE = b"dltensor"
+
+
+def _load() -> ctypes.CDLL:
+    """LibTorch's libraries are in this process already, by `import torch`; librtfx finds them by name."""
+    try:
+        library = ctypes.CDLL(str(FOLDER / "lib/librtfx.so"))
+    except OSError as error:
+        raise ImportError(
+            f"rtfx does not load beside torch {torch.__version__}: {error}; docs/python.md says which releases do"
+        ) from None
+    text, handle, integers = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
+    floats = ctypes.POINTER(ctypes.c_void_p)
+    for name, result, arguments in [
+        ("error", text, []),
+        ("error_is_input", ctypes.c_int, []),
+        ("version", text, []),
+        ("load_plugin", ctypes.c_int, [text]),
+        ("model_load", handle, [text, text, text, integers, ctypes.c_int64]),
+        ("model_json", text, [handle]),
+        ("model_free", None, [handle]),
+        ("decoder_new", handle, [handle, text, text]),
+        ("decoder_json", text, [handle]),
+        ("decoder_free", None, [handle]),
+        ("read_audio", handle, [text, ctypes.c_int, ctypes.POINTER(text)]),
+        ("encode", handle, [handle, floats, integers, ctypes.c_int64, integers]),
+        ("decode", handle, [handle, handle, integers, ctypes.c_int64]),
+        ("result_tensor", handle, [handle, text]),
+        ("result_json", text, [handle]),
+        ("result_free", None, [handle]),
+    ]:
+        function = getattr(library, f"rtfx_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in.restype, _pointer_in.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_rename = ctypes.pythonapi.PyCapsule_SetName
+_rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """The result of rtfx_<name>; raises what it says. Other threads of Python go on meanwhile."""
+    result = getattr(_library, f"rtfx_{name}")(*arguments)
+    if result is None or result == -1:
+        message = _library.rtfx_error().decode()
+        raise (InputError if _library.rtfx_error_is_input() else Error)(message)
+    return result
+
+
+def call_json(name: str, *arguments: Any) -> Any:
+    return json.loads(call(name, *arguments))
+
+
+def integers(values: list[int]) -> ctypes.Array:
+    return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+def tensor_of(pointer: int) -> torch.Tensor:
+    """A DLManagedTensor of the library's as a tensor, which owns it from now on."""
+    return torch.from_dlpack(_new_capsule(pointer, _CAPSULE, None))
+
+
+def result_tensor(result: int, name: str) -> torch.Tensor | None:
+    pointer = _library.rtfx_result_tensor(result, name.encode())
+    return None if pointer is None else tensor_of(pointer)
+
+
+def pointer_of(tensor: torch.Tensor) -> int:
+    """A DLManagedTensor of the tensor, for a function that takes it over."""
+    capsule = torch.utils.dlpack.to_dlpack(tensor.detach())
+    pointer = _pointer_in(capsule, _CAPSULE)
+    _rename(capsule, b"used_dltensor")  # as DLPack asks of whoever takes a tensor over
+    return pointer
+
+
+def free(name: str, handle: int) -> None:
+    getattr(_library, f"rtfx_{name}_free")(handle)
+
+
+def version() -> str:
+    """Version and revision of rtfx, and the LibTorch that it was built against."""
+    return call("version").decode()

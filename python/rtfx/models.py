@@ -1,0 +1,138 @@
+"""Models and what they make of audio."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import torch
+
+from rtfx import decoding, library
+
+Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and when it is said, in seconds: from the frame of its first token to the end of its last token's
+    (for TDT of its duration)."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """What was said in one clip. `words` is empty unless timestamps were asked for."""
+
+    text: str
+    hypothesis: decoding.Hypothesis
+    words: list[Word] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
+         att_context_size: Sequence[int] = ()) -> Model:  # fmt: skip
+    """A `.nemo` file or a Hugging Face folder on a device ("auto", "cpu", "cuda", "cuda:1"), in "fp32", "bf16" or
+    "fp16". `att_context_size` selects an attention context of a cache-aware encoder."""
+    return Model(path, device, dtype, att_context_size)
+
+
+def load_plugin(path: str | os.PathLike) -> None:
+    """A shared library with further decoders, of the same build."""
+    library.call("load_plugin", os.fsencode(path))
+
+
+class Model:
+    """Features, encoder and heads on one device. Not for several threads at once."""
+
+    def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int]):
+        context = list(att_context_size)
+        self._handle = library.call("model_load", os.fsencode(path), str(device).encode(), dtype.encode(),
+                                    library.integers(context), len(context))  # fmt: skip
+        about = library.call_json("model_json", self._handle)
+        self.kind: str = about["kind"]  # "ctc", "rnnt" or "tdt"
+        self.device = torch.device(about["device"])
+        self.dtype: str = about["dtype"]
+        self.sample_rate: int = about["sample_rate"]  # Hz
+        self.frame_seconds: float = about["frame_seconds"]  # of an encoder frame
+        self.blank: int = about["blank"]
+        self.durations: list[int] = about["durations"]  # TDT
+        self.pieces: list[str] = about["pieces"]  # by token
+        self.notices: list[str] = about["notices"]
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            library.free("model", self._handle)
+
+    def __repr__(self) -> str:
+        return f"<rtfx.Model {self.kind}, {len(self.pieces)} tokens, {self.dtype} on {self.device}>"
+
+    def read_audio(self, path: str | os.PathLike) -> torch.Tensor:
+        """[n] float32 of a wav, flac, ogg, ... file: mono, at the model's rate."""
+        notices = ctypes.c_char_p()
+        return library.tensor_of(
+            library.call("read_audio", os.fsencode(path), self.sample_rate, ctypes.byref(notices))
+        )
+
+    def encode(self, audio: Sequence[Audio]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Encoder frames [B, T, D] in the model's dtype, on its device, and their lengths [B] int64 on the host.
+        Waits for the device."""
+        clips = [self._samples(clip) for clip in audio]
+        pointers = (ctypes.c_void_p * max(1, len(clips)))(*(clip.data_ptr() for clip in clips))
+        lengths = library.integers([0] * len(clips))
+        counts = library.integers([len(clip) for clip in clips])
+        frames = library.call("encode", self._handle, pointers, counts, len(clips), lengths)
+        return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)])
+
+    def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int = 16, timestamps: bool = False,
+                   decoder: decoding.Decoder | str | None = None) -> list[Transcription]:  # fmt: skip
+        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order.
+        `decoder`: one of `rtfx.decoder`, or its name; else label_looping, or ctc_greedy."""
+        if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
+            audio = [audio]
+        if batch_size < 1:
+            raise library.InputError(f"batch_size: {batch_size}; at least 1")
+        if not isinstance(decoder, decoding.Decoder):
+            decoder = decoding.decoder(decoder, self)
+        clips = [self._samples(clip) for clip in audio]
+        order = sorted(range(len(clips)), key=lambda i: -len(clips[i]))  # alike in length: little padding
+        found: dict[int, Transcription] = {}
+        for first in range(0, len(order), batch_size):
+            rows = order[first : first + batch_size]
+            for i, hypothesis in zip(rows, decoder(*self.encode([clips[i] for i in rows])), strict=True):
+                words = self.words(hypothesis) if timestamps else []
+                found[i] = Transcription(hypothesis.text, hypothesis, words)
+        return [found[i] for i in range(len(clips))]
+
+    def words(self, hypothesis: decoding.Hypothesis) -> list[Word]:
+        """Words with their times. A word begins at a piece with the mark of SentencePiece (U+2581) or a space, and
+        wherever the piece before is one of white space; "##" of WordPiece goes on with one."""
+        words: list[tuple[str, int, int]] = []
+        spans = hypothesis.durations or [1] * len(hypothesis.tokens)
+        for token, frame, span in zip(hypothesis.tokens, hypothesis.frames, spans, strict=True):
+            piece = self.pieces[token].replace("\u2581", " ")
+            end = frame + max(1, span)
+            if words and not piece.startswith(" "):
+                text, start, _ = words[-1]
+                words[-1] = (text + piece.removeprefix("##"), start, end)
+            else:
+                words.append((piece, frame, end))
+        spoken = [(text.strip(), start, end) for text, start, end in words if text.strip()]
+        return [Word(text, start * self.frame_seconds, end * self.frame_seconds) for text, start, end in spoken]
+
+    def _samples(self, audio: Any) -> torch.Tensor:
+        """[n] float32 on the host, contiguous."""
+        if isinstance(audio, (str, os.PathLike)):
+            return self.read_audio(audio)
+        samples = torch.as_tensor(audio)
+        if samples.dim() != 1 or not samples.is_floating_point():
+            shape = tuple(samples.shape)
+            raise library.InputError(f"audio: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
+        return samples.detach().to("cpu", torch.float32).contiguous()

@@ -1,0 +1,94 @@
+"""rtfx's decoders inside NVIDIA NeMo's models.
+
+>>> with rtfx.nemo.accelerate(nemo_model):
+...     nemo_model.transcribe(["a.wav"], timestamps=True)
+
+NeMo's own `transcribe()` runs, with its encoder, its text and its time stamps; what searches the encoder frames for
+tokens is a decoder of rtfx. Tried with NeMo 2.7.3 and 3.0.0.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rtfx import decoding, models
+from rtfx.errors import InputError
+
+_DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+def accelerate(nemo_model: Any, decoder: str | None = None, **options: Any) -> Accelerated:
+    """A context in which an RNN-T or TDT model of NeMo decodes by rtfx, and back again when it is left. `decoder`:
+    its name; else fused_looping on a GPU, label_looping on a CPU. `options` are the decoder's."""
+    return Accelerated(nemo_model, decoder, options)
+
+
+class Accelerated:
+    def __init__(self, nemo_model: Any, decoder: str | None, options: dict[str, Any]):
+        if not hasattr(nemo_model, "joint") or not hasattr(nemo_model.decoding, "rnnt_decoder_predictions_tensor"):
+            raise InputError(f"accelerate: {type(nemo_model).__name__} decodes by no transducer; RNN-T and TDT models do")
+        weight = next(nemo_model.joint.parameters())
+        if weight.dtype not in _DTYPES:
+            raise InputError(f"accelerate: weights in {weight.dtype}; fp32, bf16 and fp16 are served")
+        self._nemo = nemo_model
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.nemo"
+            nemo_model.save_to(str(path))
+            model = models.load(path, str(weight.device), _DTYPES[weight.dtype])
+        name = decoder or ("fused_looping" if weight.is_cuda else "label_looping")
+        self.decoder = decoding.decoder(name, model, **options)
+        self._dtype = weight.dtype
+        self._original: Any = None
+
+    def __enter__(self) -> Accelerated:
+        self._install()
+        change = self._nemo.change_decoding_strategy
+
+        def change_and_install(*arguments: Any, **keywords: Any) -> Any:
+            result = change(*arguments, **keywords)  # makes a decoding of its own, as transcribe(timestamps=True) asks for
+            self._install()
+            return result
+
+        self._nemo.change_decoding_strategy = change_and_install
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._nemo.decoding.decoding = self._original
+        del self._nemo.change_decoding_strategy  # the class's own again
+
+    def _install(self) -> None:
+        if self._nemo.decoding.decoding is not self:
+            self._original = self._nemo.decoding.decoding
+            self._nemo.decoding.decoding = self
+
+    def __call__(self, encoder_output: torch.Tensor, encoded_lengths: torch.Tensor,
+                 partial_hypotheses: Any = None) -> tuple[list[Any]]:  # fmt: skip
+        """As NeMo's searches are called: encoder_output [B, D, T], encoded_lengths [B]."""
+        from nemo.collections.asr.parts.utils.rnnt_utils import Hypothesis
+
+        if partial_hypotheses is not None and any(h is not None for h in partial_hypotheses):
+            raise InputError("partial_hypotheses: searches that go on are not served; leave the context for them")
+        frames = encoder_output.transpose(1, 2).to(self._dtype).contiguous()
+        found = self.decoder(frames, encoded_lengths)
+        is_tdt = found.durations is not None
+        return (
+            [
+                Hypothesis(
+                    score=row.score,
+                    y_sequence=torch.tensor(row.tokens, dtype=torch.long),
+                    timestamp=torch.tensor(row.frames, dtype=torch.long),
+                    token_duration=torch.tensor(row.durations, dtype=torch.long) if is_tdt else torch.empty(0),
+                )
+                for row in found
+            ],
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """What else NeMo asks a search for: the original's."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._original, name)

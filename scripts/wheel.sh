@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Makes dist/rtfx-*.whl: the folder of dist.sh, librtfx and the Python package, for any Python 3.10 or later. LibTorch is
+# that of the torch which is installed beside it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PWD/.venv/bin:$PATH
+stage=dist/wheel
+version=$(sed -n 's/^project(rtfx VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+about=$stage/rtfx-$version.dist-info
+
+scripts/build.sh --target rtfx rtfx_library
+rm -rf $stage
+scripts/dist.sh $stage/rtfx >/dev/null
+rm $stage/rtfx/bin/rtfx  # the package's own command finds LibTorch
+mv $stage/rtfx/README.md $stage/
+install -m 755 -s build/release/librtfx.so $stage/rtfx/lib/
+patchelf --set-rpath '$ORIGIN' $stage/rtfx/lib/librtfx.so
+cp python/rtfx/*.py python/rtfx/py.typed $stage/rtfx/
+mkdir "$about"
+cp LICENSE NOTICE "$about"/
+{
+  printf 'Metadata-Version: 2.1\nName: rtfx\nVersion: %s\n' "$version"
+  printf 'Summary: Decoders of speech recognition, compared and fast\nLicense: Apache-2.0\n'
+  printf 'Requires-Python: >=3.10\nRequires-Dist: torch%s\n' "$(<python/torch_releases.txt)"
+  printf 'Description-Content-Type: text/markdown\n\n'
+  cat $stage/README.md
+} >"$about"/METADATA
+rm $stage/README.md
+printf '[console_scripts]\nrtfx = rtfx.program:main\n' >"$about"/entry_points.txt
+printf 'Wheel-Version: 1.0\nGenerator: scripts/wheel.sh\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n' \
+  >"$about"/WHEEL
+rm -f dist/rtfx-*.whl
+python -m wheel pack --dest-dir dist $stage >/dev/null
+# The oldest C library that it runs on, as auditwheel reads it from its symbols.
+platform=$(python scripts/wheel_platform.py dist/rtfx-*.whl)
+python -m wheel tags --remove --platform-tag "$platform" dist/rtfx-*.whl

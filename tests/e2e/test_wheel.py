@@ -1,0 +1,158 @@
+"""The wheel: installed beside torch, `import rtfx` gives what the program gives."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT
+
+WHEELS = sorted((ROOT / "dist").glob("rtfx-*.whl"))
+torch = pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
+pytestmark = pytest.mark.skipif(not WHEELS, reason="no wheel: `make wheel` makes it")
+CLIPS = [AUDIO / f"qs0{i}.flac" for i in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder with the wheel's content, as pip would install it."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        wheel.extractall(folder)
+    (folder / "rtfx/bin/rtfx.bin").chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rtfx_package(site):
+    sys.path.insert(0, str(site))
+    import rtfx
+
+    yield rtfx
+    sys.path.remove(str(site))
+
+
+@pytest.fixture(scope="module")
+def tdt(rtfx_package):
+    return rtfx_package.load(MODELS / "quickstart-tdt.nemo", device="cpu")
+
+
+def test_it_asks_for_a_c_library_and_the_torch_that_it_was_made_with():
+    name = WHEELS[-1].name
+    assert re.fullmatch(r"rtfx-[\d.]+-py3-none-manylinux_2_\d+_x86_64\.whl", name)
+    shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", "--json", WHEELS[-1]],
+                           capture_output=True, text=True)  # fmt: skip
+    if shown.returncode != 0 and "No module named auditwheel" in shown.stderr:
+        pytest.skip("no auditwheel")
+    # LibTorch's are torch's to bring; all else is in the wheel or in every Linux.
+    missing = re.findall(r"lib[\w.-]+\.so[\d.]*", shown.stdout)
+    assert not [m for m in missing if m.startswith(("libicu", "libarchive", "libsndfile", "libfst", "libsentencepiece"))]
+    with zipfile.ZipFile(WHEELS[-1]) as wheel:
+        about = next(n for n in wheel.namelist() if n.endswith("METADATA"))
+        assert "Requires-Dist: torch" in wheel.read(about).decode()
+
+
+def test_transcribes_as_the_program_does(tdt, transcribe):
+    expected = transcribe("--model", MODELS / "quickstart-tdt.nemo", "--json", *CLIPS)
+    rows = [json.loads(line) for line in expected.stdout.splitlines()]
+    for batch_size in (1, 8):
+        found = tdt.transcribe(CLIPS, batch_size=batch_size)
+        assert [t.text for t in found] == [row["text"] for row in rows]
+        assert [t.hypothesis.tokens for t in found] == [row["tokens"] for row in rows]
+        assert [t.hypothesis.durations for t in found] == [row["durations"] for row in rows]
+
+
+def test_arrays_and_tensors_are_clips_too(tdt):
+    samples = tdt.read_audio(CLIPS[0])
+    assert samples.dtype == torch.float32 and samples.dim() == 1
+    by_file, by_tensor, by_array = tdt.transcribe([CLIPS[0], samples, samples.numpy()])
+    assert by_file.text == by_tensor.text == by_array.text
+
+
+def test_words_have_times(tdt):
+    (found,) = tdt.transcribe(CLIPS[0], timestamps=True)
+    assert " ".join(word.text for word in found.words) == found.text.strip()
+    ends = [0.0]
+    for word in found.words:
+        assert word.start >= ends[-1] - 0.5 and word.end > word.start
+        ends.append(word.end)
+    assert ends[-1] <= len(tdt.read_audio(CLIPS[0])) / tdt.sample_rate + 0.5
+
+
+@pytest.mark.parametrize("name", ["frame_looping", "label_looping", "alsd_pp", "ctc_greedy"])
+def test_a_decoder_takes_tensors_and_gives_tensors(rtfx_package, tdt, name):
+    frames, lengths = tdt.encode(CLIPS)
+    assert frames.shape[0] == 3 and frames.shape[1] == lengths.max()
+    decoder = rtfx_package.decoder(name, tdt)
+    found = decoder(frames, lengths)
+    assert len(found) == 3 and found.lengths.tolist() == [len(row.tokens) for row in found]
+    for i, row in enumerate(found):
+        assert found.tokens[i, : len(row.tokens)].tolist() == row.tokens
+        assert found.frames[i, : len(row.tokens)].tolist() == row.frames
+    assert (found.durations is not None) == (name != "ctc_greedy")
+    padded = torch.nn.functional.pad(frames, (0, 0, 0, 5), value=float("nan"))  # beyond the lengths nothing counts
+    assert decoder(padded, lengths).texts == found.texts
+
+
+def test_results_outlive_their_decoder(rtfx_package):
+    model = rtfx_package.load(MODELS / "quickstart-rnnt.nemo", device="cpu")
+    found = rtfx_package.decoder("label_looping", model)(*model.encode(CLIPS[:1]))
+    tokens, texts = found.tokens, found.texts
+    del model, found
+    assert tokens.shape[0] == 1 and texts[0]
+
+
+@pytest.mark.parametrize(
+    ("work", "text"),
+    [
+        (lambda r, m: r.load("absent.nemo"), "absent.nemo"),
+        (lambda r, m: r.load(MODELS / "quickstart-tdt.nemo", dtype="int8"), "dtype: "),
+        (lambda r, m: r.load(MODELS / "quickstart-tdt.nemo", device="cud"), "device: "),
+        (lambda r, m: r.decoder("label_lopping", m), "did you mean 'label_looping'"),
+        (lambda r, m: r.decoder("label_looping", m, windw=3), "windw"),
+        (lambda r, m: m.transcribe(["absent.wav"]), "absent.wav"),
+        (lambda r, m: m.transcribe([torch.zeros(2, 100)]), "mono samples"),
+        (lambda r, m: m.transcribe([torch.zeros(0)]), "without samples"),
+        (lambda r, m: m.transcribe(CLIPS, batch_size=0), "batch_size"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144).half(), [4]), "frames: Half"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 7), [4]), "frames: 7 wide"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144), [5]), "lengths: 5 in row 0"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(2, 4, 144), [4]), "lengths: 1 for 2 rows"),
+    ],
+)
+def test_bad_input_is_an_exception_with_the_same_text(rtfx_package, tdt, work, text):
+    with pytest.raises(rtfx_package.InputError, match=re.escape(text)):
+        work(rtfx_package, tdt)
+
+
+def test_nan_is_an_exception(rtfx_package, tdt):
+    frames = torch.full((1, 4, 144), float("nan"))
+    with pytest.raises(rtfx_package.Error, match="row 0: NaN"):
+        rtfx_package.decoder("label_looping", tdt)(frames, [4]).texts  # noqa: B018
+
+
+def test_runs_and_records(rtfx_package, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = {
+        "question": "Does it run?", "device": "cpu", "models": [str(MODELS / "quickstart-rnnt.nemo")],
+        "datasets": [{"id": "two", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 2}],
+        "decoders": ["frame_looping", "label_looping"], "batch_sizes": [2],
+        "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
+    }  # fmt: skip
+    found = rtfx_package.run(config)
+    assert {r["decoder.id"] for r in found} == {"frame_looping", "label_looping"}
+    assert all(r["metrics.rtfx.total"] > 0 for r in found)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(rtfx_package.Error, match="frame_lopping"):
+        rtfx_package.run({**config, "decoders": ["frame_lopping"]})
+
+
+def test_the_command(site):
+    environment = {**os.environ, "PYTHONPATH": f"{site}:{sysconfig.get_paths()['purelib']}"}
+    result = subprocess.run([sys.executable, "-c", "import rtfx.program; rtfx.program.main()", "list"],
+                            capture_output=True, text=True, env=environment)  # fmt: skip
+    assert result.returncode in (0, 1) and "label_looping" in result.stdout + result.stderr
