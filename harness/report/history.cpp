@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "harness/report/report_facts.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {

@@ -68,6 +68,9 @@ std::string beyond_rounding(const CaseSummary& summary);
 /// records of a profile.
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
+/// The same of `rtfx stream` alone: a case for each number of streams.
+std::vector<CaseSummary> summarize_streams(const std::vector<nlohmann::json>& records);
+
 /// A sentence for each kind of mark that these cases have: {"suspect", "rounds, of all, that ..."}.
 using Meanings = std::vector<std::pair<std::string, std::string>>;
 Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);

@@ -106,12 +106,13 @@ def test_bmf_follows_its_schema(export):
 def test_github_action_lists_have_one_direction_each(export):
     bigger = strict(export(*FILES["github_action_bigger.json"]))
     smaller = strict(export(*FILES["github_action_smaller.json"]))
-    assert len(bigger) == 8 and len(smaller) == 4
+    assert {entry["name"].split()[1] for entry in bigger} == {
+        "rtfx.total", "rtfx.encode_decode", "rtfx.decode", "exact.grade", "exact.rate"}  # fmt: skip
+    assert {entry["name"].split()[1] for entry in smaller} == {
+        "wer", "wer.substitutions", "wer.deletions", "wer.insertions"}  # fmt: skip
     for entry in bigger + smaller:
-        assert type(entry["value"]) in (int, float) and entry["value"] > 0
+        assert type(entry["value"]) in (int, float) and entry["value"] >= 0
         assert all(isinstance(entry[key], str) for key in ("name", "unit", "extra"))
-    assert all("rtfx" in entry["name"] for entry in bigger)
-    assert all(entry["name"].endswith(" wer") for entry in smaller)
 
 
 def test_csv_is_rectangular(export):
@@ -157,14 +158,15 @@ def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
     assert labels == {"null": None, "label_looping": MARKED}
     null = [row for row in gbench if "/null/" in row["name"]]
     assert all("items_per_second" in row and "rtfx_decode" not in row for row in null)
-    assert all("wer" not in row and row["cpu_time"] == row["real_time"] for row in null)
+    assert all("wer" not in row and row["cpu_time"] == 0 < row["real_time"] for row in null)
     bmf = strict(rtfx("export", marked, "--to", "bmf").stdout)
     assert {name.split("/")[2]: set(of) for name, of in bmf.items()}["null"] == {
         "rtfx-total",
         "rtfx-encode_decode",
+        "noisy",
     }
     bigger = strict(rtfx("export", marked, "--to", "github-action").stdout)
-    assert [e["name"].split()[1] for e in bigger if "/null/" in e["name"]] == ["rtfx.total"]
+    assert [e["name"].split()[1] for e in bigger if "/null/" in e["name"]] == ["rtfx.total", "rtfx.encode_decode"]
     for entry in bigger:
         marks = entry["extra"].splitlines()[4:]
         wanted = [] if "/null/" in entry["name"] else MARKED.replace(" ", "\n", 2).splitlines()
@@ -195,6 +197,81 @@ def test_the_readme_table_keeps_marks(program, marked, tmp_path):
     rows = {line.split(" | ")[1]: line for line in readme.read_text().splitlines() if " | " in line}
     assert rows["label_looping"].endswith(f"rounding {MARKED} |")
     assert rows["null"].endswith("| – | – | – |")
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    """A run with every figure that there is, and three numbers of streams, the last overloaded."""
+    folder = tmp_path_factory.mktemp("complete")
+    records = [synthetic.provenance(host_name="bench-1")]
+    for round in range(2):
+        record = synthetic.boosted("names", 4, 20, 15, round=round, decode_seconds=0.5 + round / 64)
+        record |= {"wall_seconds": 2.5, "cpu_seconds": 4.0, "oracle_wer": {"wer": 0.2, "entries": 8}}
+        record["counters"] = {"host_reads": 96}
+        record["metrics"] |= {"batch_ms.p50": 100.0, "batch_ms.p95": 150.0, "batch_ms.p99": 160.0 + round,
+                              "memory.kept_mib": 18.5, "memory.peak_mib": 20.0, "energy.joules_per_hour": 5000.0}  # fmt: skip
+        records.append(record)
+    for size, stable in ((64, True), (256, True), (512, False)):
+        stream = synthetic.case_fields(decoder="gpu17")
+        stream |= {"kind": "stream", "batch": {"by": "streams", "size": size}, "stable": stable}
+        stream["case"] = f"quickstart-rnnt/quickstart/gpu17/streams{size}/fp32"
+        times = {f"stream.{name}_ms{part}": 2.0 for name in ("total", "queue", "compute") for part in ("", ".p50", ".p99")}
+        records.append(stream | {"metrics": times | {"stream.rtfx": 60.0}, "result_key": f"s{size}"})
+    synthetic.write(folder, records)
+    decode = {"launches": 900, "graph_launches": 30, "busy": {"share": 0.75, "low": 0.7, "high": 0.8}}
+    profile = {"kind": "profile", "profiled": True, "case": records[1]["case"], "laps": 3, "regions": {"decode": decode}}
+    others = [profile | {"result_key": "of another build", "laps": 1}, profile | {"result_key": records[1]["result_key"]}]
+    (folder / "profile.jsonl").write_text("".join(json.dumps(line) + "\n" for line in others))
+    return folder
+
+
+def test_all_metrics_reach_all_formats(rtfx, complete):
+    table = json.loads(rtfx("list", "metrics", "--json").stdout)
+    names = {metric["name"] for metric in table}
+    directions = {metric["name"]: metric["direction"] for metric in table}
+
+    def text(*arguments):
+        return rtfx("export", complete, "--to", *arguments).stdout
+
+    summary = json.loads(rtfx("summary", complete).stdout)
+    figures = [case["figures"] for kind in ("cases", "streams") for case in summary[kind]]
+    assert {name for case in figures for name in case} == names - {"streams.sustained"}
+    bmf = strict(text("bmf"))
+    measures = {measure for case in bmf.values() for measure in case}
+    assert measures >= {name.replace(".", "-") for name in names}
+    gbench = {key for entry in strict(text("gbench"))["benchmarks"] for key in entry}
+    assert gbench >= {name.replace(".", "_") for name in names - {"rtfx.total"}} | {"items_per_second"}
+    for flags, direction in (([], 1), (["--smaller-is-better"], -1)):
+        entries = strict(text("github-action", *flags))
+        assert {e["name"].split()[-1] for e in entries} == {n for n in names if directions[n] == direction}
+    rows = list(csv.DictReader(io.StringIO(text("csv"))))
+    assert all(any(row[name] for row in rows) for name in names)
+    gauges = {line.split()[2] for line in text("prometheus").splitlines() if line.startswith("# TYPE")}
+    assert len({name for name in gauges if not name.endswith(("_low", "_high"))}) == len(names) + 4
+    head = text("markdown").splitlines()[0].replace("\\", "")
+    repeated = {"rtfx.encode_decode", "share.decode", "exact.grade", "exact.rate"}
+    assert all(f"| {name} " in head for name in names - repeated)
+
+
+def test_figures_of_profile_and_streams(rtfx, complete):
+    bmf = strict(rtfx("export", complete, "--to", "bmf").stdout)
+    (boosting,) = [measures for name, measures in bmf.items() if "names" in name]
+    assert {key: boosting[key]["value"] for key in ("launches", "graph_launches", "idle-share")} == {
+        "launches": 300, "graph_launches": 10, "idle-share": 0.25}  # fmt: skip
+    assert bmf["quickstart-rnnt/quickstart/gpu17/streams/fp32"]["streams-sustained"]["value"] == 256
+    assert boosting["exact-grade"] == {"value": 5} and boosting["wer-deletions"] == {"value": 10}
+    assert boosting["rtfx-wall"]["value"] == pytest.approx(48)
+    gbench = strict(rtfx("export", complete, "--to", "gbench").stdout)
+    assert gbench["context"]["host_name"] == "bench-1"
+    first = gbench["benchmarks"][0]
+    assert first["cpu_time"] == 4000 and first["threads"] == 2 and "launches" in first
+    assert "launches" not in gbench["benchmarks"][1]  # the profile is one figure, of no round
+
+
+def test_chosen_metrics(rtfx, complete):
+    text = rtfx("export", complete, "--to", "bmf", "--metric", "wer,rtfx.decode").stdout
+    wanted = {"wer", "rtfx-decode", "gap-share", "noisy"}
+    assert [set(measures) for measures in strict(text).values()] == [wanted]
 
 
 def test_output_file(rtfx, export, tmp_path):
@@ -254,6 +331,7 @@ def test_open_asr_leaderboard(rtfx, tmp_path):
         (["--to", "open-asr-leaderboard"], {}, "name it with --output"),
         (["--to", "open-asr-leaderboard", "--output", "x"], {}, "no hypotheses with references"),
         (["--to", "xml"], {}, "allowed: gbench"),
+        (["--to", "csv", "--metric", "speed"], {}, "unknown metric 'speed'"),
         (["--to", "csv", "--smaller-is-better"], {}, "github-action"),
         (["--to", "csv"], {"rtfx": {"build_type": "Debug"}}, "not for measuring"),
     ],
