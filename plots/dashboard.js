@@ -41,6 +41,12 @@ function changeClass(metric, [, , before, after]) {
   return gain > 0 ? "better" : gain < 0 ? "worse" : "";
 }
 
+// A name that may go on in the next line after a slash or an underscore.
+function breakable(target, name) {
+  for (const part of name.split(/(?<=[/_])/)) target.append(part, element("wbr"));
+  return target;
+}
+
 // ---- one chart ----
 
 // In units of its drawing: fewer on a phone, so that letters stay as large.
@@ -71,9 +77,11 @@ function drawBands(svg, points, x) {
     const left = x(begin) - width / 2, length = width * (end - begin);
     if (band % 2 === 0)
       svg.append(element("rect", { class: "band", x: left, y: TOP, width: length, height: HEIGHT - TOP - BOTTOM }));
-    if (length > 52 || begin === 0)
-      svg.append(element("text", { x: length > 52 ? left + length / 2 : LEFT, y: HEIGHT - 18,
-                                   "text-anchor": length > 52 ? "middle" : "start" }, name));
+    // Narrow bands: the first and the last name alone, at the edges.
+    const wide = length > 56, last = end === points.length;
+    if (wide || begin === 0 || last)
+      svg.append(element("text", { x: wide ? left + length / 2 : last ? WIDTH - RIGHT : LEFT, y: HEIGHT - 18,
+                                   "text-anchor": wide ? "middle" : last ? "end" : "start" }, name));
   }
   // Times below: all where there is room, else the first and the last.
   const room = width > 62;
@@ -89,7 +97,7 @@ function drawBands(svg, points, x) {
 function chart(series, metric) {
   const points = series.points.map((p, index) => ({ ...p, index })).filter(p => p.figures[metric]);
   const card = element("section", { class: "chart" });
-  card.append(element("h3", {}, series.case));
+  card.append(breakable(element("h3"), series.case));
   card.append(element("p", {}, [series.machine, ...series.apart].join(" · ")));
 
   const width = (WIDTH - LEFT - RIGHT) / points.length;

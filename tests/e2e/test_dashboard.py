@@ -123,7 +123,7 @@ def test_it_fits_the_screen_and_filters(site, browser, width):
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((site / "index.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".chart").count() == 2
+    assert page.locator(".chart").count() == 2 and page.locator("#more").is_hidden()
     page.select_option("[name=metric]", "rtfx.decode")
     assert page.locator(".chart h3").first.text_content().split("/")[2] == "label_looping"  # what changed
     assert page.locator(".chart").first.locator(".split.worse").count() == 1
