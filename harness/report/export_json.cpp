@@ -40,8 +40,19 @@ ordered gbench_context(const json& provenance, const std::string& marks) {
   return context;
 }
 
-ordered gbench_entry(const std::string& name) {
-  return {{"name", name}, {"run_name", name}, {"run_type", "iteration"}};
+/// An entry that took no time of its own, a failure or a count: compare.py wants times of each and
+/// leaves aggregates out of the mean over all.
+ordered gbench_timeless(const std::string& name, const char* aggregate) {
+  return {{"name", name},
+          {"run_name", name},
+          {"run_type", "aggregate"},
+          {"aggregate_name", aggregate},
+          {"aggregate_unit", "time"},
+          {"threads", 1},
+          {"iterations", 0},
+          {"real_time", 0.0},
+          {"cpu_time", 0.0},
+          {"time_unit", "ms"}};
 }
 
 /// What a repetition took, in ms: from samples to text, or the latency of a stream's request.
@@ -52,16 +63,20 @@ json gbench_time(const json& round) {
 
 ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric>& metrics) {
   const json& round = c.rounds[index];
-  ordered entry = gbench_entry(c.name());
-  entry["repetitions"] = c.rounds.size();
-  entry["repetition_index"] = index;
-  entry["threads"] = c.provenance.value("/cpu/threads"_json_pointer, 1);
-  entry["iterations"] = 1;
-  if (const json time = gbench_time(round); time.is_number()) {
-    entry["real_time"] = time;
-    // compare.py wants it of every entry, and takes the difference of two zeros for none.
-    entry["cpu_time"] = 1e3 * round.value("cpu_seconds", 0.0);
-    entry["time_unit"] = "ms";
+  const json time = gbench_time(round);
+  ordered entry = gbench_timeless(c.name(), "count");
+  if (time.is_number()) {
+    entry = {{"name", c.name()},
+             {"run_name", c.name()},
+             {"run_type", "iteration"},
+             {"repetitions", c.rounds.size()},
+             {"repetition_index", index},
+             {"threads", c.provenance.value("/cpu/threads"_json_pointer, 1)},
+             {"iterations", 1},
+             {"real_time", time},
+             // compare.py wants it of every entry, and takes the difference of two zeros for none.
+             {"cpu_time", 1e3 * round.value("cpu_seconds", 0.0)},
+             {"time_unit", "ms"}};
   }
   if (!c.summary.marks().empty())
     entry["label"] = fmt::format("{}", fmt::join(c.summary.marks(), " "));
@@ -99,7 +114,7 @@ std::string export_gbench(const ResultSet& results, const std::vector<Metric>& m
                       {"benchmarks", ordered::array()}};
   for (const CaseResult* c : results.all()) {
     if (c->summary.failure) {
-      ordered entry = gbench_entry(c->name());
+      ordered entry = gbench_timeless(c->name(), "failure");
       entry["error_occurred"] = true;
       entry["error_message"] = *c->summary.failure;
       document["benchmarks"].push_back(std::move(entry));

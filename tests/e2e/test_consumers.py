@@ -66,6 +66,20 @@ def test_compare_py_reads_journals_without_cpu_time(rtfx, tmp_path):
     assert all(m["cpu"] == 0 and m["time"] == 0 for part in report[:1] for m in part["measurements"])
 
 
+def test_compare_py_reads_failures_and_counts(rtfx, tmp_path):
+    """They take no time, and stay out of its mean over all."""
+    stream = synthetic.case_fields(decoder="gpu17") | {"kind": "stream", "stable": True, "batch": {"by": "streams", "size": 64}}
+    stream |= {"case": "quickstart-rnnt/quickstart/gpu17/streams64/fp32", "metrics": {"stream.total_ms": 2.0}}
+    runs = [synthetic.run(round=i, decode_seconds=0.5 + 0.01 * i) for i in range(9)]
+    for name, more in (("a", []), ("b", [synthetic.failure(decoder="broken"), stream])):
+        synthetic.write(tmp_path / name, [synthetic.provenance(), *runs, *more])
+        assert rtfx("export", tmp_path / name, "--to", "gbench", "-o", tmp_path / f"{name}.json").returncode == 0
+    _, report = consumers.compare_py(tmp_path / "b.json", tmp_path / "b.json", tmp_path / "report.json")
+    assert {part["name"].split("/")[2] for part in report[:-1]} == {"label_looping", "broken", "gpu17"}
+    _, report = consumers.compare_py(tmp_path / "a.json", tmp_path / "a.json", tmp_path / "report.json")
+    assert report[-1]["measurements"][0]["real_time"] > 0
+
+
 @pytest.mark.parametrize("tool, flags", [("customBiggerIsBetter", []), ("customSmallerIsBetter", ["--smaller-is-better"])])
 def test_github_action_benchmark_raises_an_alert_for_a_slowdown_alone(export, tmp_path, tool, flags):
     action = consumers.GithubActionBenchmark(tmp_path, tool, "103%")
