@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// "NVIDIA H200", "AMD EPYC, 1 thread".
 std::string machine_of(const json& provenance) {
-  const std::string name = provenance.value("/device/name"_json_pointer, "unknown");
+  std::string name = provenance.value("/device/name"_json_pointer, "unknown");
   if (provenance.value("/device/type"_json_pointer, "") != "cpu") return name;
   const int threads = provenance.value("/cpu/threads"_json_pointer, 0);
   return fmt::format("{}, {} {}", name, threads, threads == 1 ? "thread" : "threads");

@@ -47,6 +47,7 @@ std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& 
 /// As runs_ratio() does.
 double drift_between(const std::vector<Summary>& runs) {
   std::vector<double> means;
+  means.reserve(runs.size());
   for (const Summary& run : runs) means.push_back(run.mean);
   const double between = summarize(means).sd;
   return runs.size() >= kRunsThatTellDrift ? between : std::max(kRunDrift, between);
