@@ -35,8 +35,12 @@ const Metric& find_metric(std::string_view key, std::string_view where);
 std::vector<double> metric_values(const Metric& metric, const std::vector<nlohmann::json>& rounds);
 
 /// The mean over all rounds, of a grade the worst; none for a failure and where no round has a
-/// value. The interval, for RTFx where the journal knows the batches, is that of resampled rounds
-/// and batches, else the t-interval over rounds; its ends are equal for what every round repeats.
+/// value. The interval is the t-interval over rounds, of the same utterances, as trends want it;
+/// its ends are equal for what every round repeats.
+std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result);
+
+/// The same, but that of RTFx, where the journal knows the batches, has the interval of resampled
+/// rounds and batches: what other utterances of the kind would give.
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
 
 /// The figure that tables and exports show of a metric.
@@ -50,7 +54,8 @@ std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result);
 /// {"estimate", "low", "high"}; an infinite end is null.
 nlohmann::json to_json(const Interval& interval);
 
-/// {key: {"estimate", "low", "high", "sd", "rounds"}} of those that it has.
+/// {key: {"estimate", "low", "high" (metric_interval()), "sd", "rounds", "rounds_low",
+/// "rounds_high" (rounds_interval())}} of those that it has.
 nlohmann::json figures_json(const CaseResult& result);
 
 /// [{"name", "unit", "direction", "tolerance" (null: never gated by itself), "meaning"}] of all.
