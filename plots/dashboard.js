@@ -56,17 +56,21 @@ const HEIGHT = 190, LEFT = 46, RIGHT = 10, TOP = 14, BOTTOM = 34;
 function bounds(points, metric) {
   const values = points.map(p => p.figures[metric][0]);
   const low = Math.min(...values), high = Math.max(...values);
-  // One wild interval must not flatten all the rest.
-  const margin = 0.35 * (high - low) || 0.05 * Math.abs(high) || 1;
-  return [low - margin, high + margin];
+  const halves = points.map(p => p.figures[metric]).filter(f => f[1] !== null).map(f => (f[2] - f[1]) / 2).sort((a, b) => a - b);
+  // Room for usual intervals: one wild interval must not flatten all the rest.
+  const usual = halves.length ? halves[Math.floor(halves.length / 2)] : 0;
+  const margin = Math.max(0.35 * (high - low), 1.2 * usual) || 0.05 * Math.abs(high) || 1;
+  return [low < 0 ? low - margin : Math.max(0, low - margin), high + margin];
 }
 
+// Values of grid lines, and how many digits tell them apart.
 function ticks(low, high) {
   const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find(f => f * power >= rough);
   const list = [];
-  for (let v = Math.ceil(low / step) * step; v <= high; v += step) list.push(v);
-  return list;
+  for (let v = Math.ceil(low / step) * step; v <= high; v += step) list.push(v || 0);  // no -0
+  const digits = Math.max(2, 1 + Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / step)));
+  return [list, Math.min(digits, 12)];
 }
 
 function drawBands(svg, points, x) {
@@ -98,7 +102,8 @@ function chart(series, metric) {
   const points = series.points.map((p, index) => ({ ...p, index })).filter(p => p.figures[metric]);
   const card = element("section", { class: "chart" });
   card.append(breakable(element("h3"), series.case));
-  card.append(element("p", {}, [series.machine, ...series.apart].join(" · ")));
+  const apart = [series.machine, ...series.apart];
+  card.append(element("p", { title: apart.join("\n") }, [...apart.slice(0, 5), ...(apart.length > 5 ? ["…"] : [])].join(" · ")));
 
   const width = (WIDTH - LEFT - RIGHT) / points.length;
   const x = i => LEFT + (i + 0.5) * width;
@@ -107,11 +112,12 @@ function chart(series, metric) {
   const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
   svg.append(element("title", {}, `${metric} of ${series.case}`));
   drawBands(svg, points, x);
-  for (const value of ticks(scale(metric) * low, scale(metric) * high)) {
+  const [marks, digits] = ticks(scale(metric) * low, scale(metric) * high);
+  for (const value of marks) {
     const at = y(value / scale(metric));
     svg.append(element("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }));
     svg.append(element("text", { x: LEFT - 5, y: at + 3.5, "text-anchor": "end" },
-                       value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 })));
+                       value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: digits })));
   }
   svg.append(element("path", { class: "trend", d: points.map((p, i) =>
     `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(p.figures[metric][0]).toFixed(1)}`).join("") }));

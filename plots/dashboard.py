@@ -56,17 +56,25 @@ def series_of(runs):
     return list(series.values())
 
 
+def flat(conditions):
+    """Options of a decoder each by itself."""
+    options = conditions.get("options") or {}
+    others = {key: value for key, value in conditions.items() if key not in ("device", "options")}
+    return others | {f"options.{key}": value for key, value in options.items()}
+
+
 def tell_apart(series):
     """Of series with one name: the conditions in which they differ, but for the machine."""
     by_case = {}
     for one in series:
+        one["conditions"] = flat(one["conditions"])
         by_case.setdefault(one["case"], []).append(one)
     for same in by_case.values():
-        keys = {key for one in same for key in one["conditions"]}
-        differ = [k for k in sorted(keys - {"device"}) if len({json.dumps(one["conditions"].get(k)) for one in same}) > 1]
+        keys = sorted({key for one in same for key in one["conditions"]})
+        differ = [key for key in keys if len({json.dumps(one["conditions"].get(key)) for one in same}) > 1]
         for one in same:
-            one["apart"] = [f"{key} {shown(one['conditions'].get(key))}" for key in differ]
-            del one["conditions"]
+            conditions = one.pop("conditions")
+            one["apart"] = [f"{key} {shown(conditions[key])}" for key in differ if key in conditions]
 
 
 def shown(value):

@@ -142,6 +142,26 @@ def test_it_fits_the_screen_and_filters(site, browser, width):
     assert not errors
 
 
+def test_every_metric_of_the_committed_journals_is_drawn(rtfx, tmp_path, browser):
+    result = rtfx("dashboard", ROOT / "reports", "--output", tmp_path / "site")
+    assert result.returncode == 0, result.stderr
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((tmp_path / "site/index.html").as_uri())
+    page.select_option("[name=runs]", "1")
+    metrics = [option.get_attribute("value") for option in page.locator("[name=metric] option").all()]
+    assert {"rtfx.decode", "wer", "stream.total_ms.p99", "streams.sustained", "host_reads", "boosted.recall"} <= set(metrics)
+    for metric in metrics:
+        page.select_option("[name=metric]", metric)
+        assert page.locator(".chart").count() > 0, metric
+        labels = page.locator(".chart").first.locator("text[text-anchor=end]").all_text_contents()
+        assert len(labels) == len(set(labels)), (metric, labels)
+    page.select_option("[name=metric]", "rtfx.decode")
+    page.click("#more")
+    assert page.locator(".chart").count() == 80 and not errors
+
+
 def test_errors(rtfx, tmp_path):
     for arguments, message in (([tmp_path / "gone"], "is no folder"), ([tmp_path], "holds no journal")):
         result = rtfx("dashboard", *arguments, "--output", tmp_path / "site")
