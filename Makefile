@@ -18,7 +18,7 @@ VENV := .venv/bin
 RTFX := build/release/rtfx
 
 .DEFAULT_GOAL := help
-.PHONY: help setup program build bench check test microbench fuzz dist wheel install format tidy clean
+.PHONY: help setup program build bench check test microbench fuzz consumers dist wheel install format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,9 @@ microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
 fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECONDS
 	@scripts/setup.sh --fuzz
 	@scripts/fuzz.sh $(SECONDS)
+
+consumers:  ## the programs that read our exports, for the tests that hand them our files
+	@scripts/consumers.sh
 
 dist: program  ## a folder that runs on other machines, in dist/rtfx
 	@scripts/dist.sh

@@ -29,6 +29,7 @@ class Case:
     marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3": to be read with the figures
     metrics: dict = field(default_factory=dict)  # {name: {"mean", "sd"}} over rounds
     regions: dict = field(default_factory=dict)  # {name: mean host seconds}
+    figures: dict = field(default_factory=dict)  # {metric: {"estimate", "low", "high", ...}}
     stand_in_data: str | None = None  # what was decoded in place of the set that the case names
 
     @property

@@ -296,14 +296,13 @@ def main():
     parser = OneLineParser(description=__doc__.splitlines()[0])
     parser.add_argument("journal", type=Path)
     parser.add_argument("--profile", type=Path, help="profile.jsonl or its folder")
-    parser.add_argument("-o", "--output", type=file_of("html", "htm"), help="file.html")
+    parser.add_argument("-o", "--output", type=file_of("html", "htm"), required=True, help="file.html")
     arguments = parser.parse_args()
     journal = read_journal(arguments.journal)
     profile = arguments.profile or journal.path.parent
     if not profile.exists():
         raise SystemExit(f"{printable(profile)}: no profile there")
-    name = "report.html" if journal.path.stem == "journal" else f"{journal.path.stem}.html"
-    output = arguments.output or journal.path.with_name(name)
+    output = arguments.output
     output.write_text(render(journal, profile, printable_json(json.load(sys.stdin))), encoding="utf-8")
     print(f"report: {printable(output)}")
 

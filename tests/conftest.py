@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -82,6 +83,21 @@ def transcribe(rtfx):
         return rtfx("transcribe", "--model", path, "--threads", 1, *arguments, **settings)
 
     return run
+
+
+BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("no Chromium: `scripts/setup.sh --browser` installs it on Debian")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: `make setup`")
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=program)
+        yield found
+        found.close()
 
 
 def small_config(**changes):

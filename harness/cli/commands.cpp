@@ -21,6 +21,7 @@
 #include "harness/cli/run_commands.h"
 #include "harness/cli/table_commands.h"
 #include "harness/cli/transcribe.h"
+#include "harness/cli/watch_commands.h"
 #include "harness/machine/device.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
@@ -44,12 +45,14 @@ struct Program {
     add_run_commands(app, code);
     add_table_commands(app, code);
     add_result_commands(app, code);
+    add_watch_commands(app);
     add_transcribe();
     add_graph();
 
-    auto* list = app.add_subcommand("list", "decoders with their options, or configuration keys");
+    auto* list =
+        app.add_subcommand("list", "decoders with their options, configuration keys, or metrics");
     list->add_option("what", listed,
-                     "decoders, config, the name of a decoder, or keys by how they begin")
+                     "decoders, config, metrics, the name of a decoder, or keys by how they begin")
         ->type_name("NAME");
     list->add_flag("--json", list_json, "as JSON");
     list->callback([this] { print_list(listed, list_json); });

@@ -8,6 +8,7 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/config/config.h"
+#include "harness/results/metrics.h"
 
 namespace rtfx {
 namespace {
@@ -65,6 +66,12 @@ void print_keys(const std::vector<OptionInfo>& keys, bool as_json) {
   }
 }
 
+void print_metrics(bool as_json) {
+  if (as_json) return fmt::print("{}\n", metrics_json().dump(2));
+  for (const Metric& m : metrics())
+    fmt::print("{:<24} {} [{}]\n", m.key, m.meaning, *m.unit == '\0' ? "share" : m.unit);
+}
+
 /// The keys that are `name` or members of it.
 std::vector<OptionInfo> keys_of(const std::string& name) {
   std::vector<OptionInfo> keys = config_keys().info();
@@ -79,7 +86,8 @@ std::vector<OptionInfo> keys_of(const std::string& name) {
 void print_list(const std::string& what, bool as_json) {
   if (what == "decoders") return print_decoders(as_json);
   if (what == "config") return print_keys(config_keys().info(), as_json);
-  std::vector<std::string> allowed = {"decoders", "config"};
+  if (what == "metrics") return print_metrics(as_json);
+  std::vector<std::string> allowed = {"decoders", "config", "metrics"};
   for (const DecoderEntry* entry : decoder_entries()) {
     allowed.push_back(entry->name);
     if (entry->name != what) continue;

@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "base/output_file.h"
 #include "harness/report/export.h"
+#include "harness/report/gate_report.h"
 #include "harness/report/open_asr_leaderboard.h"
+#include "harness/results/changes.h"
 #include "harness/results/comparable.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"
@@ -52,7 +55,8 @@ struct GateArguments {
   std::string current;
   std::vector<std::string> baselines, tolerances, allowed;
   std::optional<double> drift;
-  bool allow_inconclusive = false;
+  std::string junit, markdown;
+  bool allow_inconclusive = false, json = false;
 };
 
 int run_gate(const GateArguments& args) {
@@ -67,19 +71,24 @@ int run_gate(const GateArguments& args) {
                          {.tolerances = parse_tolerances(args.tolerances),
                           .allowed = {args.allowed.begin(), args.allowed.end()},
                           .drift = args.drift});
-  print_gate(rows);
+  if (!args.junit.empty()) write_file(args.junit, gate_junit(rows, args.allow_inconclusive));
+  if (!args.markdown.empty()) write_file(args.markdown, gate_markdown(rows));
   const Verdict verdict = worst(rows);
-  fmt::print("\n{}\n", to_string(verdict));
-  if (verdict == Verdict::inconclusive && args.allow_inconclusive) {
-    fmt::print("--allow-inconclusive: the exit code is 0\n");
-    return 0;
+  const bool allowed = verdict == Verdict::inconclusive && args.allow_inconclusive;
+  if (args.json) {
+    fmt::print("{}", to_line(gate_json(rows)));
+  } else {
+    print_gate(rows);
+    fmt::print("\n{}\n", to_string(verdict));
+    if (allowed) fmt::print("--allow-inconclusive: the exit code is 0\n");
   }
-  return static_cast<int>(verdict);
+  return allowed ? 0 : static_cast<int>(verdict);
 }
 
 void add_compare(CLI::App& app) {
   struct Arguments {
     std::string a, b;
+    bool json = false;
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
@@ -87,9 +96,13 @@ void add_compare(CLI::App& app) {
   command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
   command->add_option("b", args->b, "the run to compare it with; without one, decoders of A")
       ->type_name(kRun);
+  command->add_flag("--json", args->json, "as JSON");
   command->callback([args] {
-    if (args->b.empty()) return print_speed_ups(read_results(args->a));
-    print_comparison(read_results(args->a), read_results(args->b));
+    const ResultSet a = read_results(args->a);
+    if (args->b.empty())
+      return args->json ? fmt::print("{}", to_line(speed_ups_json(a))) : print_speed_ups(a);
+    const ResultSet b = read_results(args->b);
+    args->json ? fmt::print("{}", to_line(comparison_json(a, b))) : print_comparison(a, b);
   });
 }
 
@@ -124,6 +137,11 @@ void add_gate(CLI::App& app, int& code) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("KIND,...");
+  command->add_option("--junit", args->junit, "write JUnit XML too: a test for each row")
+      ->type_name("FILE");
+  command->add_option("--markdown", args->markdown, "write a summary with the verdict too")
+      ->type_name("FILE");
+  command->add_flag("--json", args->json, "print JSON in place of the table");
   command->add_flag("--allow-inconclusive", args->allow_inconclusive,
                     "exit with 0 where the verdict is INCONCLUSIVE");
   command->callback([args, &code] { code = run_gate(*args); });
@@ -132,7 +150,7 @@ void add_gate(CLI::App& app, int& code) {
 void add_export(CLI::App& app) {
   struct Arguments {
     std::string run, format, output;
-    bool smaller = false;
+    ExportOptions options;
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand("export", "a run's results in the format of another tool");
@@ -144,7 +162,13 @@ void add_export(CLI::App& app) {
       ->add_option("-o,--output", args->output,
                    "file (default: standard output); open-asr-leaderboard: folder")
       ->type_name("FILE");
-  command->add_flag("--smaller-is-better", args->smaller,
+  command
+      ->add_option("--metric", args->options.metrics,
+                   "these alone, see `rtfx list metrics` (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("METRIC,...");
+  command->add_flag("--smaller-is-better", args->options.smaller_is_better,
                     "github-action: the metrics of which less is better");
   command->callback([args] {
     if (args->format == kOpenAsrLeaderboard && !args->output.empty()) {
@@ -155,7 +179,7 @@ void add_export(CLI::App& app) {
       return;
     }
     const std::string text =
-        export_results(read_results(args->run).require_cases(), args->format, args->smaller);
+        export_results(read_results(args->run).require_results(), args->format, args->options);
     if (args->output.empty()) {
       fmt::print("{}", text);
     } else {
@@ -164,13 +188,25 @@ void add_export(CLI::App& app) {
   });
 }
 
+/// summaries_json() with the figures that exports show, and what the metrics are.
+nlohmann::json summary_of(const std::string& run) {
+  nlohmann::json summary = summaries_json(read_journal(journal_of(run)));
+  summary["metrics"] = metrics_json();
+  std::map<std::string, nlohmann::json> figures;
+  const ResultSet results = read_results(run);
+  for (const CaseResult* result : results.all()) figures[result->name()] = figures_json(*result);
+  for (const char* kind : {"cases", "streams"}) {
+    for (nlohmann::json& one : summary[kind]) one["figures"] = figures[one["name"]];
+  }
+  return summary;
+}
+
 void add_summary(CLI::App& app) {
   const auto run = std::make_shared<std::string>();
   auto* command = app.add_subcommand(
       "summary", "means, grades and marks of a run's cases as JSON: what figures and pages show");
   command->add_option("run", *run, kRunHelp)->required()->type_name(kRun);
-  command->callback(
-      [run] { fmt::print("{}", to_line(summaries_json(read_journal(journal_of(*run))))); });
+  command->callback([run] { fmt::print("{}", to_line(summary_of(*run))); });
 }
 
 void add_diff_runs(CLI::App& app) {

@@ -54,6 +54,12 @@ std::string markdown_text(std::string_view text) {
   return replaced(text, replacements);
 }
 
+std::string xml_text(std::string_view text) {
+  static const Replacements replacements = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&apos;"}};
+  return replaced(text, replacements);
+}
+
 std::string csv_text(std::string_view text) {
   std::string field = printable(text);
   if (!field.empty() && std::string_view("=+-@").find(field.front()) != std::string::npos)

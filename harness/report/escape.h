@@ -14,6 +14,9 @@ std::string latex_text(std::string_view text);
 /// For a cell of a Markdown table and for running text: neither markup nor HTML.
 std::string markdown_text(std::string_view text);
 
+/// For the text of an XML element and the value of an attribute.
+std::string xml_text(std::string_view text);
+
 /// A field of a CSV file, quoted where it must be. What a spreadsheet would take for a formula
 /// (=, +, -, @ at the beginning) begins with an apostrophe.
 std::string csv_text(std::string_view text);

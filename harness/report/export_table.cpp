@@ -9,7 +9,6 @@
 #include "base/printable.h"
 #include "harness/report/escape.h"
 #include "harness/report/export.h"
-#include "harness/results/metrics.h"
 #include "harness/results/stand_in.h"
 
 namespace rtfx {
@@ -72,29 +71,33 @@ std::string joined(const Row& row, const std::string& separator) {
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-std::string rounded(const Metric& metric, const std::vector<double>& values) {
-  if (values.empty()) return "";
-  const Summary s = summarize(values);
-  if (*metric.unit == '\0') return fmt::format("{:.2f}", 100 * s.mean);
-  const int digits = s.mean < 100 ? 1 : 0;
-  return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
+/// A deviation stands where there are several rounds and no count that all of them repeat.
+std::string rounded(const Metric& metric, const std::optional<Figure>& figure) {
+  if (!figure) return "";
+  const double mean = figure->interval.estimate;
+  if (*metric.unit == '\0') return fmt::format("{:.2f}", 100 * mean);
+  const bool count = metric.change == Metric::Change::difference && mean == std::round(mean);
+  const int digits = mean < 100 && !count ? 1 : 0;
+  if (figure->rounds == 1 || (count && figure->sd == 0))
+    return fmt::format("{:.{}f}", mean, digits);
+  return fmt::format("{:.{}f} ± {:.{}f}", mean, digits, figure->sd, digits);
 }
 
 /// The metrics of the table that people read, where any case has them or the gate wants them.
-std::vector<Metric> columns_of(const ResultSet& results) {
+std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metric>& metrics) {
   std::vector<Metric> columns;
-  for (const Metric& metric : metrics()) {
-    const bool known = std::ranges::any_of(results.cases, [&](const CaseResult& c) {
-      return !metric_values(metric, c.rounds).empty();
+  for (const Metric& metric : metrics) {
+    const bool known = std::ranges::any_of(results.all(), [&](const CaseResult* c) {
+      return !metric_values(metric, c->rounds).empty();
     });
-    if (metric.in_tables && (known || metric.tolerance)) columns.push_back(metric);
+    const bool wanted = metric.tolerance && !results.cases.empty();
+    if (metric.in_tables && (known || wanted)) columns.push_back(metric);
   }
   return columns;
 }
 
 /// The table that people read, rounded.
-Table readable(const ResultSet& results) {
-  const std::vector<Metric> columns = columns_of(results);
+Table readable(const ResultSet& results, const std::vector<Metric>& columns) {
   Table table = identity_table();
   for (const Metric& metric : columns) {
     table.head.push_back(*metric.unit == '\0' ? fmt::format("{} %", metric.key) : metric.key);
@@ -102,11 +105,10 @@ Table readable(const ResultSet& results) {
   }
   table.head.emplace_back("grade");
   table.is_number.push_back(false);
-  for (const CaseResult& c : results.cases) {
-    Row row = identity(c);
-    for (const Metric& metric : columns)
-      row.push_back(rounded(metric, metric_values(metric, c.rounds)));
-    row.push_back(judgement(c));
+  for (const CaseResult* c : results.all()) {
+    Row row = identity(*c);
+    for (const Metric& metric : columns) row.push_back(rounded(metric, figure_of(metric, *c)));
+    row.push_back(judgement(*c));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -131,27 +133,30 @@ std::string take_constants(Table& table) {
   return joined(constants, ", ");
 }
 
-std::string caption(const ResultSet& results, const std::string& constants) {
+std::string caption(const ResultSet& results, const std::vector<Metric>& columns,
+                    const std::string& constants) {
   const json build = results.provenance.value("rtfx", json::object());
   std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
   if (!constants.empty()) text += " In all rows: " + constants + ".";
-  for (const CaseResult& c : results.cases) {
-    if (!has_synthetic_weights(c.summary.last)) continue;
+  for (const CaseResult* c : results.all()) {
+    if (!has_synthetic_weights(c->summary.last)) continue;
     text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
     break;
   }
-  for (const Metric& metric : columns_of(results)) {
+  for (const Metric& metric : columns) {
     if (!metric.tolerance)
-      text += fmt::format(" {} ({}): {}.", metric.key, metric.unit, metric.meaning);
+      text += fmt::format(" {}{}: {}.", metric.key,
+                          *metric.unit == '\0' ? "" : fmt::format(" ({})", metric.unit),
+                          metric.meaning);
   }
   for (const auto& [mark, meaning] : meanings_of(results))
     text += " " + mark + ": " + meaning + ".";
   std::set<std::string> stand_ins;
-  for (const CaseResult& c : results.cases) {
-    if (c.summary.stand_in_data.empty()) continue;
+  for (const CaseResult* c : results.all()) {
+    if (c->summary.stand_in_data.empty()) continue;
     stand_ins.insert(fmt::format("{} is {}",
-                                 c.summary.last.at("dataset").at("id").get<std::string>(),
-                                 c.summary.stand_in_data));
+                                 c->summary.last.at("dataset").at("id").get<std::string>(),
+                                 c->summary.stand_in_data));
   }
   if (!stand_ins.empty()) text += fmt::format(" Stand-in data: {}.", fmt::join(stand_ins, "; "));
   return text +
@@ -167,61 +172,62 @@ Row escaped(const Row& row, const Escape& escape) {
 
 }  // namespace
 
-std::string export_csv(const ResultSet& results) {
+std::string export_csv(const ResultSet& results, const std::vector<Metric>& metrics) {
   Row head = identity_table().head;
   head.insert(head.begin(), "case");
   for (const char* name :
        {"rounds", "grade", "marks", "suspect.share", "suspect.reasons", "gaps.share", "failure"})
     head.emplace_back(name);
-  for (const Metric& metric : metrics()) {
+  for (const Metric& metric : metrics) {
     for (const char* part : {"", ".sd", ".low", ".high"})
       head.push_back(metric.key + std::string(part));
   }
   std::string text = joined(head, ",") + "\n";
-  for (const CaseResult& c : results.cases) {
-    Row row = identity(c);
-    row.insert(row.begin(), c.name());
-    row.push_back(std::to_string(c.rounds.size()));
-    row.push_back(c.summary.grade_text());
-    row.push_back(marks_text(c));
-    const auto suspect = c.summary.suspect_share(), gaps = c.summary.gaps();
+  for (const CaseResult* c : results.all()) {
+    Row row = identity(*c);
+    row.insert(row.begin(), c->name());
+    row.push_back(std::to_string(c->rounds.size()));
+    row.push_back(c->summary.grade_text());
+    row.push_back(marks_text(*c));
+    const auto suspect = c->summary.suspect_share(), gaps = c->summary.gaps();
     row.push_back(suspect ? number(*suspect) : "");
-    row.push_back(reasons_text(c));
+    row.push_back(reasons_text(*c));
     row.push_back(gaps ? number(*gaps) : "");
-    row.push_back(c.summary.failure.value_or(""));
+    row.push_back(c->summary.failure.value_or(""));
     row = escaped(row, csv_text);
-    for (const Metric& metric : metrics()) {
-      const auto values = metric_values(metric, c.rounds);
-      const auto interval = metric_interval(metric, c);
-      row.push_back(interval ? number(interval->estimate) : "");
-      row.push_back(values.empty() ? "" : number(summarize(values).sd));
-      row.push_back(interval ? number(interval->low) : "");
-      row.push_back(interval ? number(interval->high) : "");
+    for (const Metric& metric : metrics) {
+      const auto figure = figure_of(metric, *c);
+      row.push_back(figure ? number(figure->interval.estimate) : "");
+      row.push_back(figure ? number(figure->sd) : "");
+      row.push_back(figure ? number(figure->interval.low) : "");
+      row.push_back(figure ? number(figure->interval.high) : "");
     }
     text += joined(row, ",") + "\n";
   }
   return text;
 }
 
-std::string export_markdown(const ResultSet& results) {
-  Table table = readable(results);
+std::string export_markdown(const ResultSet& results, const std::vector<Metric>& metrics) {
+  const std::vector<Metric> columns = columns_of(results, metrics);
+  Table table = readable(results, columns);
   const std::string constants = take_constants(table);
   std::string text = "| " + joined(escaped(table.head, markdown_text), " | ") + " |\n|";
   for (const bool right : table.is_number) text += right ? "--:|" : "---|";
   text += "\n";
   for (const Row& row : table.rows)
     text += "| " + joined(escaped(row, markdown_text), " | ") + " |\n";
-  return text + "\n" + markdown_text(caption(results, constants)) + "\n";
+  return text + "\n" + markdown_text(caption(results, columns, constants)) + "\n";
 }
 
-std::string export_latex(const ResultSet& results) {
-  Table table = readable(results);
+std::string export_latex(const ResultSet& results, const std::vector<Metric>& metrics) {
+  const std::vector<Metric> columns = columns_of(results, metrics);
+  Table table = readable(results, columns);
   const std::string constants = take_constants(table);
-  std::string columns;
-  for (const bool right : table.is_number) columns += right ? 'r' : 'l';
+  std::string alignment;
+  for (const bool right : table.is_number) alignment += right ? 'r' : 'l';
   std::string text =
-      "% " + printable(caption(results, constants)) + "\n% Needs the package booktabs.\n";
-  text += "\\begin{tabular}{" + columns + "}\n\\toprule\n";
+      "% " + printable(caption(results, columns, constants)) + "\n% Needs the package booktabs.\n";
+  text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n";
   text += joined(escaped(table.head, latex_text), " & ") + " \\\\\n\\midrule\n";
   for (const Row& row : table.rows) text += joined(escaped(row, latex_text), " & ") + " \\\\\n";
   return text + "\\bottomrule\n\\end{tabular}\n";

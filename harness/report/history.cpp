@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "harness/report/report_facts.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -54,9 +53,10 @@ json checksums(const json& files, const json& options) {
   return found;
 }
 
-json interval_json(const Metric& metric, const std::vector<json>& rounds) {
-  const std::vector<double> values = metric_values(metric, rounds);
-  return values.empty() ? json() : to_json(mean_interval(values));
+/// Null where there is no figure.
+json interval_json(const char* metric, const CaseResult& result) {
+  const auto interval = rounds_interval(find_metric(metric, ""), result);
+  return interval ? to_json(*interval) : json();
 }
 
 json point(const CaseResult& result) {
@@ -66,8 +66,8 @@ json point(const CaseResult& result) {
           {"dirty", rtfx.value("dirty", false)},
           {"started", result.provenance.value("started", "")},
           {"rounds", result.rounds.size()},
-          {"rtfx.total", interval_json(find_metric("rtfx.total", ""), result.rounds)},
-          {"rtfx.decode", interval_json(find_metric("rtfx.decode", ""), result.rounds)},
+          {"rtfx.total", interval_json("rtfx.total", result)},
+          {"rtfx.decode", interval_json("rtfx.decode", result)},
           {"wer", wer.empty() ? json() : json(wer.back())}};
 }
 

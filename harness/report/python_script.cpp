@@ -50,6 +50,26 @@ class Input {
   int descriptor_;
 };
 
+/// The command line of a script, which finds this program by RTFX_BIN.
+class Command {
+ public:
+  Command(const std::string& script, const std::vector<std::string>& arguments)
+      : words_{python(), project_file(script).string()} {
+    words_.insert(words_.end(), arguments.begin(), arguments.end());
+    for (std::string& word : words_) pointers_.push_back(word.data());
+    pointers_.push_back(nullptr);
+    std::fflush(stdout);  // what we printed comes first
+    setenv("RTFX_BIN", std::filesystem::read_symlink("/proc/self/exe").c_str(), /*overwrite=*/1);
+  }
+
+  const char* program() const { return pointers_.front(); }
+  char* const* arguments() const { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> pointers_;
+};
+
 }  // namespace
 
 std::filesystem::path project_file(const std::string& name) {
@@ -63,21 +83,15 @@ std::filesystem::path project_file(const std::string& name) {
 
 void run_script(const std::string& what, const std::string& script,
                 const std::vector<std::string>& arguments, const std::string& input) {
-  std::vector<std::string> command = {python(), project_file(script).string()};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& argument : command) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  std::fflush(stdout);  // what we printed comes first
+  Command command(script, arguments);
   const Input file(input);
-  setenv("RTFX_BIN", std::filesystem::read_symlink("/proc/self/exe").c_str(), /*overwrite=*/1);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, file.descriptor(), STDIN_FILENO);
   pid_t child = 0;
   int status = 0;
   const bool started =
-      posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ) == 0;
+      posix_spawnp(&child, command.program(), &actions, nullptr, command.arguments(), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   if (started && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
       WEXITSTATUS(status) == 0) {
@@ -85,6 +99,13 @@ void run_script(const std::string& what, const std::string& script,
   }
   throw UserError(what, fmt::format("{} failed", script),
                   "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
+}
+
+void become_script(const std::string& script, const std::vector<std::string>& arguments) {
+  const Command command(script, arguments);
+  execvp(command.program(), command.arguments());
+  throw UserError(command.program(), std::strerror(errno),
+                  "install Python (`make setup`), or name it by RTFX_PYTHON");
 }
 
 }  // namespace rtfx

@@ -16,9 +16,14 @@ constexpr size_t kMostUtterances = 5;  // whose words are shown for each case
 
 }  // namespace
 
+std::filesystem::path page_of(const std::filesystem::path& journal) {
+  const std::string stem = journal.stem().string();
+  return journal.parent_path() / (stem == "journal" ? "report.html" : stem + ".html");
+}
+
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
-  print_table(read_journal(run.journal));
+  if (!options.quiet) print_table(read_journal(run.journal));
   if (options.costs) print_costs(read_journal(run.journal));
   if (options.table_only) return;
   run.require_cases();
@@ -32,7 +37,8 @@ void report(const ReportOptions& options) {
   std::vector<std::string> arguments = {run.journal.string()};
   if (!options.profile.empty())
     arguments.insert(arguments.end(), {"--profile", options.profile.string()});
-  if (!options.output.empty()) arguments.insert(arguments.end(), {"-o", options.output.string()});
+  const auto page = options.output.empty() ? page_of(run.journal) : options.output;
+  arguments.insert(arguments.end(), {"-o", page.string()});
   run_script("report", "plots/report.py", arguments, to_line(facts));
 }
 

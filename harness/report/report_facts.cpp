@@ -1,11 +1,9 @@
 #include "harness/report/report_facts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "harness/results/compare.h"
-#include "harness/results/metrics.h"
+#include "harness/results/changes.h"
 #include "harness/results/provenance_diff.h"
 #include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
@@ -77,27 +75,7 @@ json difference(const ResultSet& run, const CaseResult& result, size_t most) {
   return entry;
 }
 
-json metric_change(const Metric& metric, const ResultSet& a, const CaseResult& x,
-                   const ResultSet& b, const CaseResult& y) {
-  const auto before = metric_values(metric, x.rounds), now = metric_values(metric, y.rounds);
-  if (before.empty() || now.empty()) return nullptr;
-  const double from = summarize(before).mean, to = summarize(now).mean;
-  json change = {{"estimate", to - from}, {"low", nullptr}, {"high", nullptr}};
-  if (metric.change == Metric::Change::ratio) {
-    change = to_json(runs_ratio({before}, now));
-  } else if (const auto interval = wer_difference(a, x, b, y)) {
-    change = to_json(*interval);
-  }
-  return {{"before", from}, {"now", to}, {"change", change}};
-}
-
 }  // namespace
-
-json to_json(const Interval& interval) {
-  const auto end = [](double value) { return std::isfinite(value) ? json(value) : json(); };
-  return {
-      {"estimate", interval.estimate}, {"low", end(interval.low)}, {"high", end(interval.high)}};
-}
 
 json differences(const ResultSet& run, size_t most_utterances) {
   json list = json::array();
@@ -151,8 +129,11 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
       continue;
     }
     json entry = {{"case", now.name()}};
-    for (const char* key : {"rtfx.total", "rtfx.decode", "wer"})
-      entry[key] = metric_change(find_metric(key, now.name()), baseline, *before, run, now);
+    for (const char* key : {"rtfx.total", "rtfx.decode", "wer"}) entry[key] = nullptr;
+    for (const MetricChange& c : metric_changes(baseline, *before, run, now, /*paired=*/false)) {
+      if (entry.contains(c.metric->key))
+        entry[c.metric->key] = {{"before", c.from}, {"now", c.to}, {"change", to_json(c.change)}};
+    }
     facts["cases"].push_back(std::move(entry));
   }
   for (const CaseResult& before : baseline.cases) {

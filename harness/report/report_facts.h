@@ -7,9 +7,6 @@
 
 namespace rtfx {
 
-/// {"estimate", "low", "high"}; an infinite end is null.
-nlohmann::json to_json(const Interval& interval);
-
 /// Of each case that differs from its baseline decoder: {"case", "baseline", "grade", "first"
 /// (the journal's first difference), "texts": of how many utterances the words differ,
 /// "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's

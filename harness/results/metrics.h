@@ -1,4 +1,5 @@
-// The metrics of a case, declared once: compare, gate and the exporters read only this table.
+// The metrics of a case, declared once: compare, gate, the exporters and the dashboard read only
+// this table.
 #pragma once
 
 #include <optional>
@@ -13,9 +14,10 @@ namespace rtfx {
 struct Metric {
   enum class Change { ratio, difference };
 
-  const char* key;
+  const char* key;                  // the name of its series, which stays from release to release
+  const char* where;                // in a round's record, as a JSON pointer; empty: reckoned
   const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1;
-                                    // "ms", "MiB", "J"
+                                    // "ms", "MiB", "J"; else what is counted
   const char* meaning;              // one line
   int direction;                    // 1: bigger is better, -1: smaller is better, 0: neither
   Change change;                    // how two values of it are compared
@@ -32,9 +34,31 @@ const Metric& find_metric(std::string_view key, std::string_view where);
 /// Its value in each of the rounds that have one and may show it (is_shown()).
 std::vector<double> metric_values(const Metric& metric, const std::vector<nlohmann::json>& rounds);
 
-/// The mean over all rounds; none for a failure and where no round has a value. The interval, for
-/// RTFx where the journal knows the batches, is that of resampled rounds and batches, else the
-/// t-interval over rounds; its ends are equal for what every round repeats.
+/// The mean over all rounds, of a grade the worst; none for a failure and where no round has a
+/// value. The interval is the t-interval over rounds, of the same utterances, as trends want it;
+/// its ends are equal for what every round repeats.
+std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result);
+
+/// The same, but that of RTFx, where the journal knows the batches, has the interval of resampled
+/// rounds and batches: what other utterances of the kind would give.
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
+
+/// The figure that tables and exports show of a metric.
+struct Figure {
+  Interval interval;  // metric_interval()
+  double sd = 0;      // over rounds
+  size_t rounds = 0;  // that have a value
+};
+std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result);
+
+/// {"estimate", "low", "high"}; an infinite end is null.
+nlohmann::json to_json(const Interval& interval);
+
+/// {key: {"estimate", "low", "high" (metric_interval()), "sd", "rounds", "rounds_low",
+/// "rounds_high" (rounds_interval())}} of those that it has.
+nlohmann::json figures_json(const CaseResult& result);
+
+/// [{"name", "unit", "direction", "tolerance" (null: never gated by itself), "meaning"}] of all.
+nlohmann::json metrics_json();
 
 }  // namespace rtfx

@@ -186,7 +186,9 @@ const std::vector<Field>& run_fields() {
     for (const char* key : {"memory.kept_mib", "memory.peak_mib"})
       list.push_back({fmt::format("metrics/{}", key), kNotNegative | kNull, false});
     list.push_back({"wall_seconds", kNotNegative, false});
+    list.push_back({"cpu_seconds", kNotNegative, false});
     list.push_back({"gap_seconds", kNumber, false});
+    list.push_back({"counters/host_reads", kNotNegative, false});
     list.push_back({"suspect/*", kText, false});
     return list;
   }();
@@ -213,6 +215,8 @@ const std::vector<Field>& provenance_fields() {
                                             {"shards", kObject, false},
                                             {"cpu", kObject, false},
                                             {"cpu/cores", kInteger, false},
+                                            {"cpu/threads", kInteger, false},
+                                            {"host_name", kText, false},
                                             {"models", kList, false},
                                             {"models/*", kObject},
                                             {"models/*/id", kText},

@@ -1,7 +1,10 @@
 #include "harness/results/results.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
+#include <iterator>
 #include <map>
 
 #include "base/error.h"
@@ -17,14 +20,15 @@ const json& decoder_of(const json& record) { return record.at("decoder"); }
 
 int64_t round_of(const json& record) { return record.at("round").get<int64_t>(); }
 
-std::vector<CaseResult> cases_of(const std::vector<json>& records) {
+std::vector<CaseResult> cases_of(const std::vector<json>& records,
+                                 std::vector<CaseSummary> summaries) {
   std::map<std::string, json> provenances;
   for (const json& record : records) {
     if (record.value("kind", "") == "provenance")
       provenances[record.value("provenance_id", "")] = record;
   }
   std::vector<CaseResult> cases;
-  for (CaseSummary& summary : summarize_cases(records)) {
+  for (CaseSummary& summary : summaries) {
     CaseResult& result = cases.emplace_back();
     const auto found = provenances.find(summary.last.value("provenance_id", ""));
     result.provenance = found == provenances.end() ? json::object() : found->second;
@@ -32,6 +36,58 @@ std::vector<CaseResult> cases_of(const std::vector<json>& records) {
     result.summary = std::move(summary);
   }
   return cases;
+}
+
+/// "model/dataset/decoder/streams/dtype" of a case "model/dataset/decoder/streams64/dtype".
+std::string name_of_all_streams(const CaseResult& result) {
+  const json& last = result.summary.last;
+  return fmt::format("{}/{}/{}/streams/{}", last["model"]["id"].get<std::string>(),
+                     last["dataset"]["id"].get<std::string>(), result.decoder(),
+                     last["dtype"].get<std::string>());
+}
+
+/// For each decoder a case that says up to how many streams all were stable.
+void add_sustained(std::vector<CaseResult>& streams) {
+  std::map<std::string, std::map<double, const CaseResult*>> groups;
+  for (const CaseResult& result : streams)
+    groups[name_of_all_streams(result)][result.summary.last["batch"]["size"]] = &result;
+  std::vector<CaseResult> more;
+  for (const auto& [name, by_size] : groups) {
+    double most = 0;
+    for (const auto& [size, result] : by_size) {
+      if (!result->summary.last.value("stable", true)) break;
+      most = size;
+    }
+    CaseResult& all = more.emplace_back(*by_size.begin()->second);
+    all.summary.last["case"] = name;
+    all.summary.last["batch"]["size"] = most;
+    all.summary.last["metrics"] = {{"streams.sustained", most}};
+    all.summary.last["stable"] = true;
+    all.summary.rounds = all.rounds = {all.summary.last};
+  }
+  std::ranges::move(more, std::back_inserter(streams));
+}
+
+/// What the profile beside the journal says of decoding, put into each case's first round. The
+/// result key says that it was of the same build, model and options.
+void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) return;
+  for (const json& record : read_journal(file)) {
+    if (record.value("kind", "") != "profile") continue;
+    const json decode = record.value("/regions/decode"_json_pointer, json::object());
+    const double laps = record.value("laps", 1.0);
+    for (CaseResult& result : cases) {
+      if (result.rounds.empty() || result.summary.last["result_key"] != record["result_key"])
+        continue;
+      json& figures = result.rounds.front()["profile"];
+      for (const char* count : {"launches", "graph_launches"}) {
+        if (decode.value(count, json()).is_number())
+          figures[count] = decode[count].get<double>() / laps;
+      }
+      const json busy = decode.value("/busy/share"_json_pointer, json());
+      if (busy.is_number()) figures["idle"] = std::max(0.0, 1 - busy.get<double>());
+    }
+  }
 }
 
 }  // namespace
@@ -69,6 +125,13 @@ std::optional<BatchTimes> CaseResult::batch_times(const std::string& region) con
   return times;
 }
 
+std::vector<const CaseResult*> ResultSet::all() const {
+  std::vector<const CaseResult*> list;
+  for (const CaseResult& result : cases) list.push_back(&result);
+  for (const CaseResult& result : streams) list.push_back(&result);
+  return list;
+}
+
 const CaseResult* ResultSet::find(const std::string& case_name) const {
   const auto found = std::find_if(cases.begin(), cases.end(),
                                   [&](const CaseResult& c) { return c.name() == case_name; });
@@ -76,12 +139,19 @@ const CaseResult* ResultSet::find(const std::string& case_name) const {
 }
 
 const ResultSet& ResultSet::require_cases() const {
+  require_results();
+  if (!cases.empty()) return *this;
+  throw UserError(journal.string(), "holds results of streams alone",
+                  "give the journal of `rtfx run`");
+}
+
+const ResultSet& ResultSet::require_results() const {
   if (profiled) {
     throw UserError(journal.string(),
                     "comes from `rtfx profile`, whose times include the profiler's",
                     "give the journal of `rtfx run`");
   }
-  if (cases.empty()) {
+  if (cases.empty() && streams.empty()) {
     throw UserError(journal.string(), "holds no result", "give the journal of a finished run");
   }
   return *this;
@@ -100,13 +170,17 @@ ResultSet read_results(const std::filesystem::path& path) {
   for (const json& record : records) {
     if (record.value("kind", "") == "provenance") results.provenance = record;
   }
-  if (!results.profiled) results.cases = cases_of(records);
+  if (results.profiled) return results;
+  results.cases = cases_of(records, summarize_cases(records));
+  results.streams = cases_of(records, summarize_streams(records));
+  add_sustained(results.streams);
+  add_profiles(results.cases, results.journal.parent_path() / "profile.jsonl");
   return results;
 }
 
 Meanings meanings_of(const ResultSet& results) {
   std::vector<CaseSummary> summaries;
-  for (const CaseResult& result : results.cases) summaries.push_back(result.summary);
+  for (const CaseResult* result : results.all()) summaries.push_back(result->summary);
   return meanings_of_marks(summaries);
 }
 

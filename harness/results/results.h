@@ -14,7 +14,8 @@ namespace rtfx {
 
 struct CaseResult {
   CaseSummary summary;
-  std::vector<nlohmann::json> rounds;  // the summary's
+  std::vector<nlohmann::json> rounds;  // the summary's; the first one has, where there is a profile
+                                       // of the same result key, its figures as "profile"
   nlohmann::json provenance;           // of the invocation that wrote the last record; an empty
                                        // object without one
 
@@ -35,20 +36,28 @@ struct CaseResult {
 
 struct ResultSet {
   std::filesystem::path journal;
-  std::vector<CaseResult> cases;                         // in the order of first appearance
+  std::vector<CaseResult> cases;    // in the order of first appearance
+  std::vector<CaseResult> streams;  // of `rtfx stream`: a case for each number of streams, and one
+                                    // of all, model/dataset/decoder/streams/dtype, with the most
+                                    // that were sustained
   nlohmann::json provenance = nlohmann::json::object();  // the last invocation's, if there is one
   bool profiled = false;  // records of `rtfx profile`: cases is then empty
 
+  /// Cases, then streams.
+  std::vector<const CaseResult*> all() const;
   /// Null when there is none.
   const CaseResult* find(const std::string& case_name) const;
   /// Throws UserError for profiled records and for a journal without any case.
   const ResultSet& require_cases() const;
+  /// The same; streams alone are enough.
+  const ResultSet& require_results() const;
 };
 
 /// `path`: a journal, or a folder that holds journal.jsonl.
 std::filesystem::path journal_of(const std::filesystem::path& path);
 
-/// Of a path as journal_of() takes it. Throws UserError.
+/// Of a path as journal_of() takes it, with the figures of the profile.jsonl beside it. Throws
+/// UserError.
 ResultSet read_results(const std::filesystem::path& path);
 
 /// Of the marks that its cases have (summaries.h).

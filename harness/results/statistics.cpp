@@ -165,6 +165,19 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
       around(difference, student_t95(static_cast<int64_t>(df + 1e-9)) * std::sqrt(variance)));
 }
 
+double visible_change(double sd, int64_t rounds, double drift) {
+  RTFX_CHECK(rounds >= 2, "one round says nothing of its spread");
+  constexpr double kPower = 0.8416;  // of a normal variable, 80 % lie below
+  const double by_rounds = 2 * sd * sd / static_cast<double>(rounds);
+  const double variance = by_rounds + 2 * drift * drift;
+  if (variance == 0) return 0;
+  // Welch and Satterthwaite, the drift being taken as known: as runs_ratio() does.
+  constexpr double kMany = 1000;
+  const double squares = by_rounds * by_rounds / (2 * static_cast<double>(rounds - 1));
+  const double df = squares == 0 ? kMany : std::min(kMany, variance * variance / squares);
+  return std::expm1((student_t95(static_cast<int64_t>(df + 1e-9)) + kPower) * std::sqrt(variance));
+}
+
 double noise_floor(const Interval& aa_ratio) {
   return std::max(std::abs(1 - aa_ratio.low), std::abs(aa_ratio.high - 1));
 }

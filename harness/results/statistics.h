@@ -68,6 +68,13 @@ constexpr size_t kRunsThatTellDrift = 5;
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {});
 
+/// The smallest change that runs_ratio() tells from none in four of five comparisons of two runs
+/// with so many rounds each, as a share: exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds +
+/// drift²), t is Student's for 95 % and 0.84 the 80th percentile of a normal variable (Cohen,
+/// Statistical Power Analysis, 1988, chapter 2). `sd`: of the logarithms of a metric over rounds,
+/// which are 2 or more.
+double visible_change(double sd, int64_t rounds, double drift);
+
 /// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a
 /// distance from 1.
 double noise_floor(const Interval& aa_ratio);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -161,7 +162,7 @@ json case_json(const CaseSummary& summary) {
 
 bool is_shown(const json& record, std::string_view metric) {
   static const json::json_pointer head("/decoder/head");
-  return record.value(head, json()) != "none" || metric == "rtfx.total" ||
+  return record.value(head, json()) != "none" || metric == "rtfx.total" || metric == "rtfx.wall" ||
          metric == "rtfx.encode_decode" || metric.starts_with("batch_ms.") ||
          metric.starts_with("energy.");
 }
@@ -304,6 +305,12 @@ std::string CaseSummary::grade_text() const {
 std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
   std::vector<CaseSummary> cases = summarize_all(records);
   std::erase_if(cases, is_stream);
+  return cases;
+}
+
+std::vector<CaseSummary> summarize_streams(const std::vector<json>& records) {
+  std::vector<CaseSummary> cases = summarize_all(records);
+  std::erase_if(cases, std::not_fn(is_stream));
   return cases;
 }
 

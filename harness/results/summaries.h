@@ -68,6 +68,9 @@ std::string beyond_rounding(const CaseSummary& summary);
 /// records of a profile.
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
+/// The same of `rtfx stream` alone: a case for each number of streams.
+std::vector<CaseSummary> summarize_streams(const std::vector<nlohmann::json>& records);
+
 /// A sentence for each kind of mark that these cases have: {"suspect", "rounds, of all, that ..."}.
 using Meanings = std::vector<std::pair<std::string, std::string>>;
 Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);
@@ -80,7 +83,9 @@ nlohmann::json summary_record(const CaseSummary& summary);
 /// A case is {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
 /// "worst_round" (the index of the first round with the grade), "deterministic", "noisy", "marks",
 /// "stand_in_data" (text or null), "metrics": {name: {"mean", "sd"}} of those that may be shown,
-/// "regions": {name: mean seconds on the host}}. Throws UserError for records of a profile.
+/// "regions": {name: mean seconds on the host}}. The command adds to each case "figures"
+/// (figures_json()), and to all "metrics" (metrics_json()). Throws UserError for records of a
+/// profile.
 nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

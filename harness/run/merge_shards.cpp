@@ -162,7 +162,7 @@ json merged_round(const Parts& parts) {
       *std::max_element(parts.begin(), parts.end(),
                         [&](const json* a, const json* b) { return seconds(a) < seconds(b); });
   json merged = *slowest;
-  for (const char* key : {"batches", "device_memory", "energy"}) merged.erase(key);
+  for (const char* key : {"batches", "device_memory", "energy", "profile"}) merged.erase(key);
   merged["result_key"] = joined_hash(parts, "result_key").get<std::string>().substr(0, 16);
   for (const char* key : {"hypotheses_sha256", "tokens_sha256"})
     merged[key] = joined_hash(parts, key);
@@ -174,6 +174,8 @@ json merged_round(const Parts& parts) {
     if (key.starts_with("memory.") || key.starts_with("batch_ms.")) value = greatest(parts, key);
     if (key.starts_with("energy.")) value = merged_energy(parts);
   }
+  if (merged.contains("cpu_seconds"))
+    merged["cpu_seconds"] = sum(parts, "/cpu_seconds"_json_pointer);
   merged["wer"] = merged_wer(parts, "wer");
   if (merged.contains("oracle_wer")) merged["oracle_wer"] = merged_wer(parts, "oracle_wer");
   if (merged.contains("boosted")) merged["boosted"] = merged_boosted(parts);

@@ -149,6 +149,7 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
                  {"cudnn", cuda["cudnn"]},
                  {"device", device_record(device)},
                  {"cpu", cpu},
+                 {"host_name", host.nodename},
                  {"host_os", fmt::format("{} {}", host.sysname, host.release)},
                  {"tf32", at::globalContext().allowTF32CuBLAS()},
                  {"models", models_record(workspace)},

@@ -241,6 +241,7 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["regions"] = result.times.to_json(device.is_cuda());
   record["total_seconds"] = result.times.total();
   record["wall_seconds"] = result.times.wall;
+  record["cpu_seconds"] = result.times.cpu;
   record["gap_seconds"] = result.times.wall - result.times.total();
   record["metrics"] = metrics(result, workspace.datasets()[group.dataset].audio_seconds);
   record["wer"] = wer_field(edits, workspace.normalizer());

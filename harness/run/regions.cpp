@@ -2,12 +2,23 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "harness/machine/device.h"
 
 namespace rtfx {
+namespace {
+
+/// Seconds on CPUs of all threads of this process.
+double process_cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
 
 double RegionTimes::total() const { return std::accumulate(host.begin(), host.end(), 0.0); }
 
@@ -17,6 +28,7 @@ RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
     device[i] += other.device[i];
   }
   wall += other.wall;
+  cpu += other.cpu;
   return *this;
 }
 
@@ -30,7 +42,11 @@ nlohmann::json RegionTimes::to_json(bool with_device) const {
   return out;
 }
 
+WallClock::WallClock(RegionTimes& times)
+    : times_(times), begin_(std::chrono::steady_clock::now()), cpu_begin_(process_cpu_seconds()) {}
+
 WallClock::~WallClock() {
+  times_.cpu += process_cpu_seconds() - cpu_begin_;
   times_.wall += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 

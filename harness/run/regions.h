@@ -34,6 +34,7 @@ struct RegionTimes {
   /// From before the first region to after the last, by a clock of its own (WallClock): what lies
   /// between regions counts too.
   double wall = 0;
+  double cpu = 0;  // in the same time, of all threads of the process, those that only wait included
 
   double& of(Region region) { return host[static_cast<size_t>(region)]; }
   double of(Region region) const { return host[static_cast<size_t>(region)]; }
@@ -42,11 +43,11 @@ struct RegionTimes {
   nlohmann::json to_json(bool with_device) const;
 };
 
-/// Adds the time from its construction to its end to `times.wall`.
+/// Adds the time from its construction to its end to `times.wall`, and the process's time on CPUs
+/// to `times.cpu`.
 class WallClock {
  public:
-  explicit WallClock(RegionTimes& times)
-      : times_(times), begin_(std::chrono::steady_clock::now()) {}
+  explicit WallClock(RegionTimes& times);
   ~WallClock();
   WallClock(const WallClock&) = delete;
   WallClock& operator=(const WallClock&) = delete;
@@ -54,6 +55,7 @@ class WallClock {
  private:
   RegionTimes& times_;
   std::chrono::steady_clock::time_point begin_;
+  double cpu_begin_;
 };
 
 class RegionClock {

@@ -86,7 +86,7 @@ def test_gbench_has_a_row_for_each_repetition(export):
         assert row["run_type"] == "iteration" and row["repetitions"] == 2
         assert row["items_per_second"] == pytest.approx(120 / (row["real_time"] / 1000))
     (error,) = [b for b in document["benchmarks"] if "error_occurred" in b]
-    assert error["error_message"].startswith("decode: no") and "real_time" not in error
+    assert error["error_message"].startswith("decode: no") and error["run_type"] == "aggregate"
 
 
 def test_bmf_follows_its_schema(export):
@@ -106,12 +106,13 @@ def test_bmf_follows_its_schema(export):
 def test_github_action_lists_have_one_direction_each(export):
     bigger = strict(export(*FILES["github_action_bigger.json"]))
     smaller = strict(export(*FILES["github_action_smaller.json"]))
-    assert len(bigger) == 8 and len(smaller) == 4
+    assert {entry["name"].split()[1] for entry in bigger} == {
+        "rtfx.total", "rtfx.encode_decode", "rtfx.decode", "exact.grade", "exact.rate"}  # fmt: skip
+    assert {entry["name"].split()[1] for entry in smaller} == {
+        "wer", "wer.substitutions", "wer.deletions", "wer.insertions"}  # fmt: skip
     for entry in bigger + smaller:
-        assert type(entry["value"]) in (int, float) and entry["value"] > 0
+        assert type(entry["value"]) in (int, float) and entry["value"] >= 0
         assert all(isinstance(entry[key], str) for key in ("name", "unit", "extra"))
-    assert all("rtfx" in entry["name"] for entry in bigger)
-    assert all(entry["name"].endswith(" wer") for entry in smaller)
 
 
 def test_csv_is_rectangular(export):
@@ -157,14 +158,15 @@ def test_json_shows_what_may_be_shown_with_its_marks(rtfx, marked):
     assert labels == {"null": None, "label_looping": MARKED}
     null = [row for row in gbench if "/null/" in row["name"]]
     assert all("items_per_second" in row and "rtfx_decode" not in row for row in null)
-    assert all("wer" not in row and row["cpu_time"] == row["real_time"] for row in null)
+    assert all("wer" not in row and row["cpu_time"] == 0 < row["real_time"] for row in null)
     bmf = strict(rtfx("export", marked, "--to", "bmf").stdout)
     assert {name.split("/")[2]: set(of) for name, of in bmf.items()}["null"] == {
         "rtfx-total",
         "rtfx-encode_decode",
+        "noisy",
     }
     bigger = strict(rtfx("export", marked, "--to", "github-action").stdout)
-    assert [e["name"].split()[1] for e in bigger if "/null/" in e["name"]] == ["rtfx.total"]
+    assert [e["name"].split()[1] for e in bigger if "/null/" in e["name"]] == ["rtfx.total", "rtfx.encode_decode"]
     for entry in bigger:
         marks = entry["extra"].splitlines()[4:]
         wanted = [] if "/null/" in entry["name"] else MARKED.replace(" ", "\n", 2).splitlines()
@@ -195,6 +197,60 @@ def test_the_readme_table_keeps_marks(program, marked, tmp_path):
     rows = {line.split(" | ")[1]: line for line in readme.read_text().splitlines() if " | " in line}
     assert rows["label_looping"].endswith(f"rounding {MARKED} |")
     assert rows["null"].endswith("| – | – | – |")
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    return synthetic.complete(tmp_path_factory.mktemp("complete"))
+
+
+def test_all_metrics_reach_all_formats(rtfx, complete):
+    table = json.loads(rtfx("list", "metrics", "--json").stdout)
+    names = {metric["name"] for metric in table}
+    directions = {metric["name"]: metric["direction"] for metric in table}
+
+    def text(*arguments):
+        return rtfx("export", complete, "--to", *arguments).stdout
+
+    summary = json.loads(rtfx("summary", complete).stdout)
+    figures = [case["figures"] for kind in ("cases", "streams") for case in summary[kind]]
+    assert {name for case in figures for name in case} == names - {"streams.sustained"}
+    bmf = strict(text("bmf"))
+    measures = {measure for case in bmf.values() for measure in case}
+    assert measures >= {name.replace(".", "-") for name in names}
+    gbench = {key for entry in strict(text("gbench"))["benchmarks"] for key in entry}
+    assert gbench >= {name.replace(".", "_") for name in names - {"rtfx.total"}} | {"items_per_second"}
+    for flags, direction in (([], 1), (["--smaller-is-better"], -1)):
+        entries = strict(text("github-action", *flags))
+        assert {e["name"].split()[-1] for e in entries} == {n for n in names if directions[n] == direction}
+    rows = list(csv.DictReader(io.StringIO(text("csv"))))
+    assert all(any(row[name] for row in rows) for name in names)
+    gauges = {line.split()[2] for line in text("prometheus").splitlines() if line.startswith("# TYPE")}
+    assert len({name for name in gauges if not name.endswith(("_low", "_high"))}) == len(names) + 4
+    head = text("markdown").splitlines()[0].replace("\\", "")
+    repeated = {"rtfx.encode_decode", "share.decode", "exact.grade", "exact.rate"}
+    assert all(f"| {name} " in head for name in names - repeated)
+
+
+def test_figures_of_profile_and_streams(rtfx, complete):
+    bmf = strict(rtfx("export", complete, "--to", "bmf").stdout)
+    (boosting,) = [measures for name, measures in bmf.items() if "names" in name]
+    assert {key: boosting[key]["value"] for key in ("launches", "graph_launches", "idle-share")} == {
+        "launches": 300, "graph_launches": 10, "idle-share": 0.25}  # fmt: skip
+    assert bmf["quickstart-rnnt/quickstart/gpu17/streams/fp32"]["streams-sustained"]["value"] == 256
+    assert boosting["exact-grade"] == {"value": 5} and boosting["wer-deletions"] == {"value": 10}
+    assert boosting["rtfx-wall"]["value"] == pytest.approx(48)
+    gbench = strict(rtfx("export", complete, "--to", "gbench").stdout)
+    assert gbench["context"]["host_name"] == "bench-1"
+    first = gbench["benchmarks"][0]
+    assert first["cpu_time"] == 4000 and first["threads"] == 2 and "launches" in first
+    assert "launches" not in gbench["benchmarks"][1]  # the profile is one figure, of no round
+
+
+def test_chosen_metrics(rtfx, complete):
+    text = rtfx("export", complete, "--to", "bmf", "--metric", "wer,rtfx.decode").stdout
+    wanted = {"wer", "rtfx-decode", "gap-share", "noisy"}
+    assert [set(measures) for measures in strict(text).values()] == [wanted]
 
 
 def test_output_file(rtfx, export, tmp_path):
@@ -254,6 +310,7 @@ def test_open_asr_leaderboard(rtfx, tmp_path):
         (["--to", "open-asr-leaderboard"], {}, "name it with --output"),
         (["--to", "open-asr-leaderboard", "--output", "x"], {}, "no hypotheses with references"),
         (["--to", "xml"], {}, "allowed: gbench"),
+        (["--to", "csv", "--metric", "speed"], {}, "unknown metric 'speed'"),
         (["--to", "csv", "--smaller-is-better"], {}, "github-action"),
         (["--to", "csv"], {"rtfx": {"build_type": "Debug"}}, "not for measuring"),
     ],

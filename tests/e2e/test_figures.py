@@ -23,9 +23,9 @@ FIGURES = [
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "top_kernels",
     "trade_off",
 ]  # fmt: skip
-NO_PROGRAMS = {"cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
+NO_PROGRAMS = {"change_points", "cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
                "page_words", "protocol", "script", "style", "sweep", "timeline"}  # fmt: skip
-TABLES = {"before_after", "paper_table", "rival_table", "report"}
+TABLES = {"before_after", "dashboard", "paper_table", "rival_table", "report"}
 
 
 def test_every_script_is_looked_at():

@@ -275,5 +275,6 @@ def test_a_real_run_records_what_statistics_need(real_records):
         assert sum(batches["audio_seconds"]) == pytest.approx(record["dataset"]["audio_seconds"])
         assert sum(batches["total_seconds"]) == pytest.approx(record["total_seconds"], abs=1e-4)
         assert record["conditions"]["wall_seconds"] > record["total_seconds"]
+        assert 0 < record["cpu_seconds"] < 1.1 * record["wall_seconds"]  # one thread
         assert isinstance(record["suspect"], list)
     assert len({r["tokens_sha256"] for r in runs}) == 1

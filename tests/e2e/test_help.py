@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "profile", "reproduce", "report",
-            "compare", "gate", "export", "summary", "diff-runs", "rescore", "transcribe", "graph",
+            "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "bisect", "dashboard",
+            "transcribe", "graph",
             "list", "doctor", "inspect", "completion", "man"]  # fmt: skip
 
 

@@ -1,12 +1,9 @@
 """The page as a person sees it: in a browser, wide and narrow, light, dark and in print."""
 
-import shutil
-
 import pytest
 import synthetic_journal as synthetic
 from test_report import report
 
-BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"]
 SECTIONS = [
     *("Results", "How fast?", "What does accuracy cost?", "Where does the time go?"),
     *("Where does the GPU wait?", "What happens when?", "Is it the same?"),
@@ -53,18 +50,6 @@ FAINT = """() => {
   }
   return faint;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip("no Chromium: `scripts/setup.sh --browser` installs it on Debian")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: `make setup`")
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -154,6 +154,30 @@ def profile(busy=0.2, valid=True, **fields):
     }  # fmt: skip
 
 
+def complete(folder):
+    """A run with every figure that there is, and three numbers of streams, the last overloaded."""
+    records = [provenance(host_name="bench-1")]
+    for round in range(2):
+        record = boosted("names", 4, 20, 15, round=round, decode_seconds=0.5 + round / 64)
+        record |= {"wall_seconds": 2.5, "cpu_seconds": 4.0, "oracle_wer": {"wer": 0.2, "entries": 8}}
+        record["counters"] = {"host_reads": 96}
+        record["metrics"] |= {"batch_ms.p50": 100.0, "batch_ms.p95": 150.0, "batch_ms.p99": 160.0 + round,
+                              "memory.kept_mib": 18.5, "memory.peak_mib": 20.0, "energy.joules_per_hour": 5000.0}  # fmt: skip
+        records.append(record)
+    for size, stable in ((64, True), (256, True), (512, False)):
+        stream = case_fields(decoder="gpu17")
+        stream |= {"kind": "stream", "batch": {"by": "streams", "size": size}, "stable": stable}
+        stream["case"] = f"quickstart-rnnt/quickstart/gpu17/streams{size}/fp32"
+        times = {f"stream.{name}_ms{part}": 2.0 for name in ("total", "queue", "compute") for part in ("", ".p50", ".p99")}
+        records.append(stream | {"metrics": times | {"stream.rtfx": 60.0}, "result_key": f"s{size}"})
+    write(folder, records)
+    decode = {"launches": 900, "graph_launches": 30, "busy": {"share": 0.75, "low": 0.7, "high": 0.8}}
+    profile = {"kind": "profile", "profiled": True, "case": records[1]["case"], "laps": 3, "regions": {"decode": decode}}
+    others = [profile | {"result_key": "of another build", "laps": 1}, profile | {"result_key": records[1]["result_key"]}]
+    (folder / "profile.jsonl").write_text("".join(json.dumps(line) + "\n" for line in others))
+    return folder
+
+
 def everything(folder):
     """A run whose page has all sections, with hypotheses and a profile; its baseline is in
     folder/before, two journals of its history, one of another machine, are in folder/history."""

@@ -1,0 +1,106 @@
+#include "harness/report/dashboard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "harness/report/history.h"
+#include "harness/report/python_script.h"
+#include "harness/report/report.h"
+#include "harness/results/journal.h"
+#include "harness/results/metrics.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+/// "NVIDIA H200", "AMD EPYC, 1 thread".
+std::string machine_of(const json& provenance) {
+  std::string name = provenance.value("/device/name"_json_pointer, "unknown");
+  if (provenance.value("/device/type"_json_pointer, "") != "cpu") return name;
+  const int threads = provenance.value("/cpu/threads"_json_pointer, 0);
+  return fmt::format("{}, {} {}", name, threads, threads == 1 ? "thread" : "threads");
+}
+
+json case_facts(const CaseResult& result) {
+  const json& last = result.summary.last;
+  const json& batch = last.at("batch");
+  return {{"case", result.name()},
+          {"model", last.at("model").at("id")},
+          {"dataset", last.at("dataset").at("id")},
+          {"decoder", result.decoder()},
+          {"batch", fmt::format("{:g}{}", batch.at("size").get<double>(),
+                                batch.at("by") == "seconds" ? " s" : "")},
+          {"dtype", last.at("dtype")},
+          {"conditions", conditions_of(result)},
+          {"grade", result.summary.grade_text()},
+          {"failure", result.summary.failure ? json(*result.summary.failure) : json()},
+          {"marks", result.summary.marks()},
+          {"figures", figures_json(result)}};
+}
+
+/// Cases of one journal may come from several invocations, of several builds: each is a run.
+void add_runs(std::vector<json>& runs, const std::string& journal, const ResultSet& results) {
+  std::map<std::string, json> by_invocation;
+  for (const CaseResult* result : results.all()) {
+    const json& about = result->provenance;
+    json& run = by_invocation[about.value("provenance_id", "")];
+    if (run.is_null()) {
+      const json build = about.value("rtfx", json::object());
+      run = {{"journal", journal},
+             {"started", about.value("started", "")},
+             {"revision", build.value("revision", "")},
+             {"dirty", build.value("dirty", false)},
+             {"name", about.value("name", "")},
+             {"question", about.value("question", "")},
+             {"machine", machine_of(about)},
+             {"cases", json::array()}};
+    }
+    run["cases"].push_back(case_facts(*result));
+  }
+  for (auto& [id, run] : by_invocation) runs.push_back(std::move(run));
+}
+
+/// "h200_rooms_greedy.html" of "h200/rooms/greedy.jsonl", as plots/dashboard.py looks for it.
+std::string page_name(std::string journal) {
+  std::ranges::replace(journal, '/', '_');
+  return journal.substr(0, journal.rfind(".jsonl")) + ".html";
+}
+
+}  // namespace
+
+json dashboard_facts(const std::filesystem::path& folder, const std::vector<ResultSet>& runs) {
+  std::vector<json> by_time;
+  json meanings = json::object();
+  for (const ResultSet& results : runs) {
+    add_runs(by_time, results.journal.lexically_relative(folder).string(), results);
+    for (const auto& [mark, meaning] : meanings_of(results)) meanings[mark] = meaning;
+  }
+  std::ranges::stable_sort(by_time, {},
+                           [](const json& run) { return run["started"].get<std::string>(); });
+  return {{"metrics", metrics_json()}, {"mark_meanings", meanings}, {"runs", by_time}};
+}
+
+void dashboard(const DashboardOptions& options) {
+  const std::vector<ResultSet> runs = read_history(options.journals);
+  if (runs.empty()) {
+    throw UserError(options.journals.string(), "holds no journal",
+                    "give the folder above those of the runs");
+  }
+  for (const ResultSet& run : runs) {
+    if (run.cases.empty() || !options.pages || std::filesystem::exists(page_of(run.journal)))
+      continue;
+    const std::string name = run.journal.lexically_relative(options.journals).string();
+    std::filesystem::create_directories(options.output / "runs");
+    report(
+        {.run = run.journal, .output = options.output / "runs" / page_name(name), .quiet = true});
+  }
+  run_script("dashboard", "plots/dashboard.py",
+             {options.journals.string(), "-o", options.output.string()},
+             to_line(dashboard_facts(options.journals, runs)));
+}
+
+}  // namespace rtfx

@@ -1,0 +1,28 @@
+// `rtfx dashboard`: one static folder that shows how figures moved over many journals.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "harness/results/results.h"
+
+namespace rtfx {
+
+struct DashboardOptions {
+  std::filesystem::path journals, output;  // folders
+  bool pages = false;                      // make the page of each run that has none
+};
+
+/// What plots/dashboard.py draws: {"metrics": metrics_json(), "mark_meanings", "runs": [{"journal"
+/// (within `folder`), "started", "revision", "dirty", "name", "question", "machine", "cases":
+/// [{"case", "model", "dataset", "decoder", "batch", "dtype", "conditions" (conditions_of()),
+/// "grade", "failure", "marks", "figures" (figures_json())}]}]}, runs by time.
+nlohmann::json dashboard_facts(const std::filesystem::path& folder,
+                               const std::vector<ResultSet>& runs);
+
+/// Reads every journal below a folder and writes index.html, with the pages of the runs beside it.
+/// Throws UserError.
+void dashboard(const DashboardOptions& options);
+
+}  // namespace rtfx

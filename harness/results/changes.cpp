@@ -1,0 +1,166 @@
+#include "harness/results/changes.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "harness/results/provenance_diff.h"
+#include "harness/scoring/normalize.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kBootstrapSeed = 1;
+
+Interval change_of(const Metric& metric, const std::vector<double>& from,
+                   const std::vector<double>& to, bool paired) {
+  if (metric.change == Metric::Change::ratio) {
+    if (!paired) return runs_ratio({from}, to);
+    return from.size() == to.size() ? paired_ratio(from, to) : unpaired_ratio(from, to);
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return {summarize(to).mean - summarize(from).mean, -kInfinity, kInfinity};
+}
+
+json changes_json(const std::vector<MetricChange>& changes) {
+  json list = json::object();
+  for (const MetricChange& c : changes) {
+    list[c.metric->key] = {
+        {"from", c.from},
+        {"to", c.to},
+        {"kind", c.metric->change == Metric::Change::ratio ? "ratio" : "difference"},
+        {"change", to_json(c.change)}};
+  }
+  return list;
+}
+
+json noise_floors(const std::vector<const ResultSet*>& sets) {
+  json floors = json::object();
+  for (const ResultSet* set : sets) {
+    for (const CaseResult& c : set->cases) {
+      if (c.control_of().empty()) continue;
+      for (const Metric& metric : metrics()) {
+        if (metric.change != Metric::Change::ratio) continue;
+        const auto floor = measured_noise_floor(*set, c.group(), metric.key);
+        if (!floor) continue;
+        json& known = floors[c.group()][metric.key];
+        known = std::max(known.is_null() ? 0.0 : known.get<double>(), *floor);
+      }
+    }
+  }
+  return floors;
+}
+
+}  // namespace
+
+std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
+                                         const ResultSet& b, const CaseResult& y, bool paired) {
+  std::vector<MetricChange> changes;
+  for (const Metric& metric : metrics()) {
+    const auto from = metric_values(metric, x.rounds), to = metric_values(metric, y.rounds);
+    if (from.empty() || to.empty()) continue;
+    Interval change = change_of(metric, from, to, paired);
+    if (std::string_view(metric.key) == "wer") change = wer_difference(a, x, b, y).value_or(change);
+    changes.push_back({&metric, summarize(from).mean, summarize(to).mean, change});
+  }
+  return changes;
+}
+
+std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
+                                       const CaseResult& y) {
+  const auto old = read_hypotheses(a, x), now = read_hypotheses(b, y);
+  if (!old || !now || x.rounds.empty() || y.rounds.empty()) return std::nullopt;
+  const Normalizer& normalizer =
+      find_normalizer(y.rounds.back().at("wer").at("normalizer").get<std::string>(), y.name());
+  std::map<std::string, const UtteranceText*> by_id;
+  for (const UtteranceText& text : *old) by_id[text.id] = &text;
+  std::vector<EditCounts> left, right;
+  int64_t words = 0;
+  for (const UtteranceText& text : *now) {
+    const auto found = by_id.find(text.id);
+    if (found == by_id.end() || !text.reference) continue;
+    const auto reference = normalizer.words(*text.reference);
+    left.push_back(count_edits(reference, normalizer.words(found->second->text)));
+    right.push_back(count_edits(reference, normalizer.words(text.text)));
+    words += static_cast<int64_t>(reference.size());
+  }
+  if (words == 0) return std::nullopt;
+  return bootstrap_wer_difference(left, right, kBootstrapSeed);
+}
+
+std::vector<ComparedCase> compared_cases(const ResultSet& results) {
+  results.require_cases();
+  std::vector<ComparedCase> compared;
+  for (const CaseResult& c : results.cases) {
+    if (c.rounds.empty()) continue;
+    const json& exactness = c.rounds.back().at("exactness");
+    const std::string baseline =
+        exactness.is_object() ? exactness.value("baseline", "") : std::string();
+    for (const CaseResult& base : results.cases) {
+      if (base.group() != c.group() || base.decoder() != baseline || &base == &c) continue;
+      if (!base.rounds.empty()) compared.push_back({&base, &c});
+    }
+  }
+  return compared;
+}
+
+void require_common_cases(const ResultSet& a, const ResultSet& b) {
+  a.require_cases();
+  b.require_cases();
+  const auto in_a = [&](const CaseResult& y) { return a.find(y.name()) != nullptr; };
+  if (std::ranges::any_of(b.cases, in_a)) return;
+  throw UserError(b.journal.string(), "has no case in common with " + a.journal.string(),
+                  "cases are compared by their name: model/dataset/decoder/batch/type");
+}
+
+json comparison_json(const ResultSet& a, const ResultSet& b) {
+  require_common_cases(a, b);
+  json document = {{"a", a.journal.string()},
+                   {"b", b.journal.string()},
+                   {"provenance", json::array()},
+                   {"cases", json::array()},
+                   {"only_a", json::array()},
+                   {"only_b", json::array()},
+                   {"noise_floors", noise_floors({&a, &b})}};
+  for (const ProvenanceChange& change : provenance_changes(a.provenance, b.provenance))
+    document["provenance"].push_back(
+        {{"key", change.key.substr(1)}, {"from", change.from}, {"to", change.to}});
+  for (const CaseResult& y : b.cases) {
+    const CaseResult* x = a.find(y.name());
+    if (x == nullptr) {
+      document["only_b"].push_back(y.name());
+      continue;
+    }
+    const auto failure = y.summary.failure ? y.summary.failure : x->summary.failure;
+    document["cases"].push_back(
+        {{"case", y.name()},
+         {"marks_a", x->summary.marks()},
+         {"marks_b", y.summary.marks()},
+         {"failure", failure ? json(*failure) : json()},
+         {"changes", changes_json(metric_changes(a, *x, b, y, /*paired=*/false))}});
+  }
+  for (const CaseResult& x : a.cases) {
+    if (b.find(x.name()) == nullptr) document["only_a"].push_back(x.name());
+  }
+  return document;
+}
+
+json speed_ups_json(const ResultSet& results) {
+  json cases = json::array();
+  for (const auto& [base, c] : compared_cases(results)) {
+    cases.push_back(
+        {{"case", c->name()},
+         {"baseline", base->decoder()},
+         {"control", !c->control_of().empty()},
+         {"marks", c->summary.marks()},
+         {"changes", changes_json(metric_changes(results, *base, results, *c, /*paired=*/true))}});
+  }
+  return {{"run", results.journal.string()},
+          {"cases", cases},
+          {"noise_floors", noise_floors({&results})}};
+}
+
+}  // namespace rtfx

@@ -1,0 +1,52 @@
+// How much a metric changed from one result of a case to another: what compare prints and pages
+// show.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "harness/results/metrics.h"
+
+namespace rtfx {
+
+struct MetricChange {
+  const Metric* metric;
+  double from, to;  // means over rounds
+  Interval change;  // to / from or to - from, as metric->change says; without an interval its ends
+                    // are infinite
+};
+
+/// Of each metric that x (a case of a) and y (of b) both have, in the order of metrics(). Ratios
+/// have their 95 % interval, which is paired over rounds where these were measured side by side in
+/// one run (`paired`), else counts the drift between runs (runs_ratio()). Of differences, that of
+/// the WER alone has one: the paired bootstrap over utterances, where both hold the hypotheses.
+std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
+                                         const ResultSet& b, const CaseResult& y, bool paired);
+
+/// WER of y (a case of b) minus that of x (of a) by paired bootstrap over the utterances that have
+/// a reference in both, normalised as in y; none where the hypotheses of either are not there.
+std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
+                                       const CaseResult& y);
+
+/// Two runs: {"a", "b" (journals), "provenance": [{"key", "from", "to"}], "cases": [{"case",
+/// "marks_a", "marks_b", "failure" (text or null), "changes": {metric: {"from", "to", "kind"
+/// ("ratio" or "difference"), "change": {"estimate", "low", "high"}}}}], "only_a", "only_b": case
+/// names, "noise_floors": {group: {metric: share}} of the A/A controls of both}. Throws UserError
+/// as print_comparison() does.
+nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
+
+/// The decoders of one run: {"run", "cases": [as above, with "baseline", the decoder that it is
+/// compared with, and "control", whether it is an A/A control], "noise_floors"}.
+nlohmann::json speed_ups_json(const ResultSet& results);
+
+/// Cases of `results` beside those of the decoder that they are compared with.
+struct ComparedCase {
+  const CaseResult *baseline, *result;
+};
+std::vector<ComparedCase> compared_cases(const ResultSet& results);
+
+/// Throws UserError where either has profiled records or no case, or no case is in both.
+void require_common_cases(const ResultSet& a, const ResultSet& b);
+
+}  // namespace rtfx

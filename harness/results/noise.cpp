@@ -1,0 +1,130 @@
+#include "harness/results/noise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "harness/results/metrics.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+
+std::vector<Metric> judged(const std::vector<std::string>& keys) {
+  std::vector<Metric> chosen;
+  for (const std::string& key : keys) {
+    chosen.push_back(find_metric(key, "--metric"));
+    if (chosen.back().change != Metric::Change::ratio)
+      throw UserError("--metric " + key, "is repeated by every round, or may be 0",
+                      "name one that changes by ratios, such as rtfx.decode");
+  }
+  if (!chosen.empty()) return chosen;
+  for (const Metric& metric : metrics()) {
+    if (metric.tolerance && metric.change == Metric::Change::ratio) chosen.push_back(metric);
+  }
+  return chosen;
+}
+
+/// Logarithms of a metric in each run that has the case and two rounds of it or more.
+std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& name,
+                            const Metric& metric) {
+  std::vector<Summary> summaries;
+  for (const ResultSet& run : runs) {
+    const CaseResult* result = run.find(name);
+    std::vector<double> logs =
+        result == nullptr ? std::vector<double>() : metric_values(metric, result->rounds);
+    if (logs.size() < 2) continue;
+    for (double& value : logs) value = std::log(value);
+    summaries.push_back(summarize(logs));
+  }
+  return summaries;
+}
+
+/// As runs_ratio() does.
+double drift_between(const std::vector<Summary>& runs) {
+  std::vector<double> means;
+  means.reserve(runs.size());
+  for (const Summary& run : runs) means.push_back(run.mean);
+  const double between = summarize(means).sd;
+  return runs.size() >= kRunsThatTellDrift ? between : std::max(kRunDrift, between);
+}
+
+}  // namespace
+
+std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
+                            const std::vector<std::string>& metrics, std::optional<double> drift) {
+  RTFX_CHECK(!runs.empty(), "no runs");
+  std::vector<NoiseRow> rows;
+  for (const CaseResult& result : runs.back().require_cases().cases) {
+    if (!result.control_of().empty()) continue;
+    for (const Metric& metric : judged(metrics)) {
+      const size_t rounds = metric_values(metric, result.rounds).size();
+      const std::vector<Summary> known = by_run(runs, result.name(), metric);
+      if (rounds < 2) continue;
+      double variance = 0;
+      for (const Summary& run : known)
+        variance += run.sd * run.sd / static_cast<double>(known.size());
+      NoiseRow& row = rows.emplace_back(NoiseRow{.case_name = result.name(),
+                                                 .metric = metric.key,
+                                                 .rounds = rounds,
+                                                 .sd = std::sqrt(variance),
+                                                 .drift = drift.value_or(drift_between(known)),
+                                                 .visible = 0,
+                                                 .by_rounds = {}});
+      row.visible = visible_change(row.sd, static_cast<int64_t>(rounds), row.drift);
+      for (const int64_t count : kRoundsOfNoise)
+        row.by_rounds.push_back(visible_change(row.sd, count, row.drift));
+    }
+  }
+  if (rows.empty())
+    throw UserError(runs.back().journal.string(), "has no case with two rounds of such a metric",
+                    "measure more rounds (protocol.measured_rounds)");
+  return rows;
+}
+
+json noise_json(const std::vector<NoiseRow>& rows) {
+  json list = json::array();
+  for (const NoiseRow& row : rows) {
+    json by_rounds = json::object();
+    for (size_t i = 0; i < row.by_rounds.size(); ++i)
+      by_rounds[std::to_string(kRoundsOfNoise[i])] = row.by_rounds[i];
+    list.push_back({{"case", row.case_name},
+                    {"metric", row.metric},
+                    {"rounds", row.rounds},
+                    {"sd", row.sd},
+                    {"drift", row.drift},
+                    {"visible", row.visible},
+                    {"visible_by_rounds", by_rounds}});
+  }
+  return list;
+}
+
+void print_noise(const std::vector<NoiseRow>& rows) {
+  std::string current;
+  for (const NoiseRow& row : rows) {
+    if (row.case_name != current) {
+      fmt::print("\n{}\n  {:<24} {:>7} {:>7} {:>7} {:>8}", printable(row.case_name), "", "sd %",
+                 "drift %", "rounds", "visible");
+      for (const int64_t count : kRoundsOfNoise) fmt::print(" {:>6}", fmt::format("of {}", count));
+      fmt::print("\n");
+      current = row.case_name;
+    }
+    fmt::print("  {:<24} {:>7.2f} {:>7.2f} {:>7} {:>6.2f} %", row.metric, 100 * row.sd,
+               100 * row.drift, row.rounds, 100 * row.visible);
+    for (const double visible : row.by_rounds) fmt::print(" {:>6.2f}", 100 * visible);
+    fmt::print("\n");
+  }
+  fmt::print(
+      "\nvisible: the smallest change between two such runs that four of five comparisons tell "
+      "from\n"
+      "none (95 % interval), with the rounds at hand and with others. sd: over rounds. drift: "
+      "between\n"
+      "runs of one program, which no number of rounds makes smaller. For a verdict REGRESSED the\n"
+      "tolerance comes on top (docs/noise.md).\n");
+}
+
+}  // namespace rtfx

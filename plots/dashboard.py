@@ -1,0 +1,143 @@
+"""One page of how figures moved over many journals: `rtfx dashboard` runs this.
+
+Standard input holds what the program read (harness/report/dashboard.h). The page draws from it in the
+browser and reckons no mean, interval or mark of its own.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import jinja2
+from change_points import LEAST, LEVEL, change_points
+from escape import printable, printable_json
+from script import OneLineParser, run_script
+
+FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
+
+
+def short(value):
+    """Six digits are more than any figure has."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def page_of(journal, folder, output):
+    """The run's page beside index.html, copied from beside its journal where it is there; None without
+    one."""
+    path = Path(journal)
+    beside = folder / path.with_name("report.html" if path.name == "journal.jsonl" else f"{path.stem}.html")
+    name = journal.replace("/", "_").rpartition(".jsonl")[0] + ".html"
+    page = output / "runs" / name
+    if beside.is_file():
+        page.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(beside, page)
+    return f"runs/{name}" if page.is_file() else None
+
+
+def series_of(runs):
+    """Results of one case under the same conditions, by time. What makes it another series than others
+    of the same name stands in "apart"."""
+    series = {}
+    for number, run in enumerate(runs):
+        for case in run["cases"]:
+            key = json.dumps(case["conditions"], sort_keys=True)
+            one = series.setdefault(
+                key,
+                {"case": case["case"], "conditions": case["conditions"], "machine": run["machine"],
+                 **{name: case[name] for name in FILTERS if name != "machine"}, "points": []},
+            )  # fmt: skip
+            figures = {
+                metric: [short(figure[part]) for part in ("estimate", "rounds_low", "rounds_high")]
+                for metric, figure in case["figures"].items()
+            }
+            one["points"].append({"run": number, "figures": figures,
+                                  **{name: case[name] for name in ("grade", "marks", "failure")}})  # fmt: skip
+    return list(series.values())
+
+
+def flat(conditions):
+    """Options of a decoder each by itself."""
+    options = conditions.get("options") or {}
+    others = {key: value for key, value in conditions.items() if key not in ("device", "options")}
+    return others | {f"options.{key}": value for key, value in options.items()}
+
+
+def tell_apart(series):
+    """Of series with one name: the conditions in which they differ, but for the machine."""
+    by_case = {}
+    for one in series:
+        one["conditions"] = flat(one["conditions"])
+        by_case.setdefault(one["case"], []).append(one)
+    for same in by_case.values():
+        keys = sorted({key for one in same for key in one["conditions"]})
+        differ = [key for key in keys if len({json.dumps(one["conditions"].get(key)) for one in same}) > 1]
+        for one in same:
+            conditions = one.pop("conditions")
+            one["apart"] = [f"{key} {shown(conditions[key])}" for key in differ if key in conditions]
+
+
+def shown(value):
+    """A checksum's beginning, any other value as it is."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text[:8] if len(text) == 64 else text
+
+
+def add_changes(series):
+    """{metric: [[index of the point, p, mean before, mean after]]} of each series."""
+    for one in series:
+        one["changes"] = {}
+        for metric in {metric for point in one["points"] for metric in point["figures"]}:
+            known = [i for i, point in enumerate(one["points"]) if metric in point["figures"]]
+            values = [one["points"][i]["figures"][metric][0] for i in known]
+            found = change_points(values) if len(known) >= 2 * LEAST else []
+            if found:
+                one["changes"][metric] = [[known[c.index], c.p, short(c.before), short(c.after)] for c in found]
+
+
+def for_script(value):
+    """JSON that ends no <script> and opens no comment in it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def render(facts, folder, output):
+    runs = facts["runs"]
+    series = series_of(runs)
+    add_changes(series)
+    tell_apart(series)
+    about = [
+        {key: run[key] for key in ("journal", "started", "revision", "dirty", "name", "question", "machine")}
+        | {"page": page_of(run["journal"], folder, output)}
+        for run in runs
+    ]
+    data = {"metrics": facts["metrics"], "marks": facts["mark_meanings"], "runs": about, "series": series}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("dashboard.html.j2").render(
+        filters=FILTERS,
+        journals=len({run["journal"] for run in runs}),
+        runs=len(runs),
+        series=len(series),
+        first=runs[0]["started"][:10],
+        last=runs[-1]["started"][:10],
+        level=f"{100 * LEVEL:g} %",
+        least=2 * LEAST,
+        data=for_script(data),
+    )
+
+
+def main():
+    parser = OneLineParser(description=__doc__.splitlines()[0])
+    parser.add_argument("journals", type=Path, help="folder that the journals' names are within")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder")
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    page = render(printable_json(json.load(sys.stdin)), arguments.journals, arguments.output)
+    (arguments.output / "index.html").write_text(page, encoding="utf-8")
+    print(f"dashboard: {printable(arguments.output / 'index.html')}")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Gets the programs that read what `rtfx export` and `rtfx gate` write, for the tests that hand it to
+# them: Google Benchmark's compare.py, promtool, parsers of Prometheus' text and of JUnit XML, and
+# github-action-benchmark. Into build/consumers, without root; what cannot be had is said, and its
+# tests are skipped. GITHUB_ACTION_BENCHMARK names another place of the last one's repository.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$PWD/build/consumers
+repository=${GITHUB_ACTION_BENCHMARK:-https://github.com/benchmark-action/github-action-benchmark}
+mkdir -p "$folder"
+
+missing() { echo "consumers: no $1: its tests will be skipped" >&2; }
+
+# Debian's package without installing it: some start a service.
+unpack() {
+  [[ ! -e $folder/$2 ]] || return 0
+  (cd "$(mktemp -d)" && apt-get -q download "$1" >/dev/null 2>&1 && dpkg-deb -x "$1"_*.deb "$folder") ||
+    missing "$1"
+}
+
+unpack libbenchmark-tools usr/share/benchmark/compare.py
+unpack prometheus usr/bin/promtool
+
+if [[ ! -x $folder/python/bin/junitparser ]]; then
+  python3 -m venv "$folder/python"
+  "$folder/python/bin/python" -m pip install --quiet --disable-pip-version-check \
+    numpy==2.4.6 scipy==1.17.1 prometheus_client==0.26.0 junitparser==5.0.3 || missing "Python packages"
+fi
+
+# Its releases hold what it runs with node, dependencies included.
+action=$folder/github-action-benchmark
+[[ -e $action/dist/src/index.js ]] ||
+  git clone -q --depth 1 --branch v1.22.0 "$repository" "$action" 2>/dev/null || missing github-action-benchmark

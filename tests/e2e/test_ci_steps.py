@@ -1,0 +1,127 @@
+"""The scripts of the workflows in docs/ci, run one after the other as a runner does, in a folder that
+holds nothing but what a checkout and `make program` leave there.
+
+Instead of what takes long: `make` is a stand-in that notes what it is asked for (the program is built
+already), and the configuration is that of configs/ci with two utterances and four rounds. `bencher` is
+a stand-in that checks its file by Bencher's schema; github-action-benchmark is itself, where it is.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import consumers
+import pytest
+from conftest import ROOT
+from ruamel.yaml import YAML
+
+STAND_INS = {
+    "make": '#!/bin/sh\necho "$@" >> "$CALLS"\n',
+    "bencher": """#!/bin/sh
+echo "bencher $@" >> "$CALLS"
+while [ "$1" != --file ]; do shift; done
+exec "$CHECK_JSONSCHEMA" --schemafile "$BMF_SCHEMA" "$2"
+""",
+}
+
+
+def checkout(folder, program):
+    """What there is of the project after `make program`, with a configuration that takes seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("datasets", "models", "plots", "reports", "scripts"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "build").mkdir()
+    (folder / "build/release").symlink_to(program.parent)
+    config = json.loads((ROOT / "configs/ci/quickstart.json").read_text())
+    config["datasets"][0]["limit"] = 2
+    config["protocol"] |= {"measured_rounds": 4, "extra_rounds": 0}
+    (folder / "configs/ci").mkdir(parents=True)
+    (folder / "configs/ci/quickstart.json").write_text(json.dumps(config))
+
+
+@pytest.fixture
+def runner(tmp_path, program):
+    """runner(workflow, job): does every step that has a script; returns the steps, with "done"."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, script in STAND_INS.items():
+        (tools / name).write_text(script)
+        (tools / name).chmod(0o755)
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {
+        "PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "OMP_WAIT_POLICY": "passive",
+        "CALLS": str(tmp_path / "calls"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_RUN_ID": "7", "CHECK_JSONSCHEMA": str(Path(sys.executable).with_name("check-jsonschema")),
+        "BMF_SCHEMA": str(ROOT / "tests/data/bencher_bmf.schema.json"), "RTFX_PYTHON": sys.executable,
+    }  # fmt: skip
+    if "LD_LIBRARY_PATH" in os.environ:
+        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+
+    def run(workflow, job):
+        steps = YAML(typ="safe").load((ROOT / "docs/ci" / workflow).read_text())["jobs"][job]["steps"]
+        for step in steps:
+            if step.get("uses", "").startswith("actions/checkout"):
+                checkout(work / (step.get("with", {}).get("path") or ""), program)
+            if "run" not in step:
+                continue
+            script = re.sub(r"\$\{\{.*?\}\}", "filled-in", step["run"])
+            env = environment | step.get("env", {})
+            # As GitHub runs it: bash -e, and a pipe fails with its parts.
+            step["done"] = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=work, env=env,
+                                          capture_output=True, text=True, timeout=600)  # fmt: skip
+            assert step["done"].returncode == 0, f"{script}\n{step['done'].stdout}{step['done'].stderr}"
+        return {step.get("name", step.get("run")): step for step in steps if "run" in step}
+
+    run.work, run.calls, run.summary = work, tmp_path / "calls", tmp_path / "summary.md"
+    return run
+
+
+def test_gate(runner):
+    steps = runner("gate.yml", "gate")
+    assert runner.calls.read_text().splitlines() == ["-C base program", "-C change program"]
+    verdict = steps["Gate"]["done"].stdout.rstrip().splitlines()
+    assert {"PASS", "INCONCLUSIVE"} & set(verdict[-2:])
+    assert "Nothing differs" in (compared := steps["What changed"]["done"].stdout) or "rtfx.decode" in compared
+    summary = runner.summary.read_text()
+    assert summary.startswith("## rtfx gate: ") and "label\\_looping" in summary and "rtfx.decode" in summary
+    assert {path.name for path in (runner.work / "runs").iterdir()} == {"base", "change", "gate.xml", "gate.md"}
+
+
+def test_dashboards(runner, tmp_path):
+    runner("dashboards.yml", "measure")
+    calls = runner.calls.read_text().splitlines()
+    assert calls[0] == "program" and calls[1].startswith("bencher run --project") and len(calls) == 2
+    page = (runner.work / "dashboard/index.html").read_text()
+    assert "7/journal.jsonl" in page and list((runner.work / "dashboard/runs").glob("*.html"))
+    for name, tool in (("bigger", "customBiggerIsBetter"), ("smaller", "customSmallerIsBetter")):
+        action = consumers.GithubActionBenchmark(tmp_path / name, tool, "200%")
+        assert action.push(runner.work / f"{name}.json").returncode == 0
+
+
+def test_tests(runner):
+    runner("test.yml", "test")
+    assert runner.calls.read_text() == "test\n"
+
+
+BASELINES = {"ci.jsonl": "cpu", "ci_h200.jsonl": "cuda"}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_the_committed_baselines_are_fit_to_be_compared_with(rtfx, name):
+    """Each with itself: nothing of it is INVALID, and it is of this configuration."""
+    path = ROOT / "reports/baselines" / name
+    if not path.exists():
+        pytest.skip(f"{path.name} is not recorded yet: reports/README.md says how")
+    result = rtfx("gate", "--baseline", path, path, "--json")
+    document = json.loads(result.stdout)
+    assert document["verdict"] in ("PASS", "INCONCLUSIVE")
+    (first, *_) = [json.loads(line) for line in path.read_text().splitlines()]
+    assert first["device"]["type"] == BASELINES[name] and not first["rtfx"]["dirty"]
+    config = json.loads((ROOT / "configs/ci/quickstart.json").read_text())
+    assert first["name"] == config["name"]
+    decoders = {row["case"].split("/")[2] for row in document["rows"]}
+    assert decoders >= set(config["decoders"])

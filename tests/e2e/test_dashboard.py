@@ -1,0 +1,197 @@
+"""rtfx dashboard: what stands in the folder, what a browser shows of it, and its change points."""
+
+import json
+import re
+
+import change_points
+import numpy as np
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+
+def journals(folder, count=12, slower_from=None, **changes):
+    """Runs of three decoders at one batch size, two runs of each revision, by time."""
+    generator = np.random.default_rng(3)
+    for i in range(count):
+        about = synthetic.provenance(started=f"2026-01-{1 + i // 2:02}T{8 + 6 * (i % 2):02}:15:00Z", **changes)
+        about["rtfx"] = about["rtfx"] | {"revision": f"{i // 2:02x}" * 6}
+        records = [about]
+        slower = 1.1 if slower_from is not None and i >= slower_from else 1.0
+        for decoder, seconds in (("frame_looping", 2.0), ("label_looping", 0.6 * slower)):
+            run_factor = generator.lognormal(0, 0.004)
+            for round in range(3):
+                took = seconds * run_factor * generator.lognormal(0, 0.003)
+                grade = "baseline" if decoder == "frame_looping" else "bitwise"
+                record = synthetic.run(round=round, decoder=decoder, decode_seconds=took, grade=grade)
+                record["suspect"] = ["cpu_wait"] if i == 4 and round == 0 else []
+                records.append(record)
+        synthetic.write(folder / f"run{i:02}", records)
+    return folder
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def site(rtfx, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dashboard")
+    journals(folder / "journals", slower_from=6)
+    (folder / "journals/run03/report.html").write_text("<p>the page of run 3</p>")
+    (folder / "journals/manifest.jsonl").write_text('{"audio_filepath": "a.wav"}\n')
+    result = rtfx("dashboard", folder / "journals", "--output", folder / "site")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"dashboard: {folder}/site/index.html\n"
+    return folder / "site"
+
+
+def test_it_holds_the_figures_of_rtfx_summary(rtfx, site):
+    data = data_of((site / "index.html").read_text())
+    assert [run["journal"] for run in data["runs"]] == [f"run{i:02}/journal.jsonl" for i in range(12)]
+    summary = json.loads(rtfx("summary", site.parent / "journals/run07").stdout)
+    for case in summary["cases"]:
+        (one,) = [series for series in data["series"] if series["case"] == case["name"]]
+        assert len(one["points"]) == 12
+        shown = one["points"][7]
+        assert shown["marks"] == case["marks"] and shown["grade"] == case["grade"]
+        for metric, figure in case["figures"].items():
+            wanted = [figure["estimate"], figure["rounds_low"], figure["rounds_high"]]
+            assert shown["figures"][metric] == pytest.approx(wanted, rel=1e-5)
+    assert data["metrics"] == summary["metrics"]
+
+
+def test_marks_stand_at_their_points(site):
+    data = data_of((site / "index.html").read_text())
+    marks = [point["marks"] for point in data["series"][0]["points"]]
+    assert marks[4] == ["suspect 1/3"] and not any(marks[:4] + marks[5:])
+    assert "cpu_wait" in data["marks"]["suspect"]
+
+
+def test_the_planted_change_is_found_where_it_is(site):
+    by_decoder = {one["decoder"]: one for one in data_of((site / "index.html").read_text())["series"]}
+    ((index, p, before, after),) = by_decoder["label_looping"]["changes"]["rtfx.decode"]
+    assert index == 6 and p <= 0.01 and after / before == pytest.approx(1 / 1.1, rel=0.01)
+    assert "rtfx.decode" not in by_decoder["frame_looping"]["changes"]
+
+
+def test_pages_of_runs_come_along(rtfx, site):
+    data = data_of((site / "index.html").read_text())
+    pages = [run["page"] for run in data["runs"]]
+    assert pages[3] == "runs/run03_journal.html" and not any(pages[:3] + pages[4:])
+    assert (site / pages[3]).read_text() == "<p>the page of run 3</p>"
+
+
+def test_pages_are_made_where_they_are_wanted(rtfx, tmp_path):
+    journals(tmp_path / "journals", count=1)
+    result = rtfx("dashboard", tmp_path / "journals", "--output", tmp_path / "site", "--pages")
+    assert result.returncode == 0, result.stderr
+    (run,) = data_of((tmp_path / "site/index.html").read_text())["runs"]
+    assert "label_looping" in (tmp_path / "site" / run["page"]).read_text()
+    assert not list((tmp_path / "journals").rglob("*.html"))
+
+
+def test_results_of_other_conditions_are_other_series(rtfx, tmp_path):
+    journals(tmp_path / "a", count=1)
+    journals(tmp_path / "b", count=1, libtorch="2.12.0")
+    assert rtfx("dashboard", tmp_path, "--output", tmp_path / "site").returncode == 0
+    series = data_of((tmp_path / "site/index.html").read_text())["series"]
+    assert len(series) == 4 and {part for one in series for part in one["apart"]} == {"libtorch 2.11.0", "libtorch 2.12.0"}
+
+
+HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=\'document.title="owned"\'>'
+
+
+def test_text_of_journals_is_text(rtfx, tmp_path, browser):
+    for i in range(2):
+        about = synthetic.provenance(name=HOSTILE, started=f"2026-01-0{i + 1}T00:00:00Z", device={"type": "cpu", "name": HOSTILE})
+        about["rtfx"] = about["rtfx"] | {"revision": HOSTILE}
+        records = [about, synthetic.run(decoder=HOSTILE, model=HOSTILE)]
+        synthetic.write(tmp_path / "journals" / f"run{i}", records)
+    assert rtfx("dashboard", tmp_path / "journals", "--output", tmp_path / "site").returncode == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "site/index.html").as_uri())
+    assert page.title() == "rtfx: figures by revision"
+    assert page.locator("img").count() == 0
+    assert HOSTILE in page.locator(".chart h3").first.text_content()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_it_fits_the_screen_and_filters(site, browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((site / "index.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".chart").count() == 2 and page.locator("#more").is_hidden()
+    page.select_option("[name=metric]", "rtfx.decode")
+    assert page.locator(".chart h3").first.text_content().split("/")[2] == "label_looping"  # what changed
+    assert page.locator(".chart").first.locator(".split.worse").count() == 1
+    assert "-9." in page.locator(".chart .change").first.text_content()
+    page.check("[name=changed]")
+    assert page.locator(".chart").count() == 1
+    page.uncheck("[name=changed]")
+    page.select_option("[name=decoder]", "frame_looping")
+    assert page.locator(".chart").count() == 1 and page.locator(".dot").count() == 12
+    page.locator(".dot").nth(4).hover()
+    text = page.locator(".point").text_content()
+    assert "suspect 1/3" in text and "020202" in text and "run04/journal.jsonl" in text
+    again = browser.new_page()
+    again.goto(page.url)  # the address holds the filters
+    assert again.locator(".chart").count() == 1
+    assert not errors
+
+
+def test_every_metric_of_the_committed_journals_is_drawn(rtfx, tmp_path, browser):
+    result = rtfx("dashboard", ROOT / "reports", "--output", tmp_path / "site")
+    assert result.returncode == 0, result.stderr
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((tmp_path / "site/index.html").as_uri())
+    page.select_option("[name=runs]", "1")
+    metrics = [option.get_attribute("value") for option in page.locator("[name=metric] option").all()]
+    assert {"rtfx.decode", "wer", "stream.total_ms.p99", "streams.sustained", "host_reads", "boosted.recall"} <= set(metrics)
+    for metric in metrics:
+        page.select_option("[name=metric]", metric)
+        assert page.locator(".chart").count() > 0, metric
+        labels = page.locator(".chart").first.locator("text[text-anchor=end]").all_text_contents()
+        assert len(labels) == len(set(labels)), (metric, labels)
+    page.select_option("[name=metric]", "rtfx.decode")
+    page.click("#more")
+    assert page.locator(".chart").count() == 80 and not errors
+
+
+def test_errors(rtfx, tmp_path):
+    for arguments, message in (([tmp_path / "gone"], "is no folder"), ([tmp_path], "holds no journal")):
+        result = rtfx("dashboard", *arguments, "--output", tmp_path / "site")
+        assert result.returncode == 2 and message in result.stderr and result.stderr.count("\n") == 1
+    assert not (tmp_path / "site").exists()
+
+
+def test_change_points_are_rarely_false():
+    """LEVEL for a series of any length and kind without a change: here 400 series of 20 points, some with
+    heavy tails. 4 are expected; over 12 has a probability of 0.0003."""
+    found = 0
+    for seed in range(400):
+        generator = np.random.default_rng(seed)
+        values = generator.normal(100, 1, 20) if seed % 2 else 100 + generator.standard_t(2, 20)
+        found += bool(change_points.change_points(values, seed))
+    assert found <= 12
+
+
+def test_change_points_find_changes():
+    """Of 5 % where runs differ by 1 %: all, and nine of ten at the very run, from ten runs a side on."""
+    hits = exact = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        values = np.r_[generator.normal(100, 1, 10), generator.normal(95, 1, 10), generator.normal(100, 1, 10)]
+        indices = [change.index for change in change_points.change_points(values, seed)]
+        hits += len(indices) >= 2
+        exact += indices == [10, 20]
+    assert hits == 60 and exact >= 50
+
+
+def test_short_and_equal_series_have_none():
+    assert change_points.change_points([]) == change_points.change_points([1, 2, 3, 90, 91]) == []
+    assert change_points.change_points([5.0] * 30) == []

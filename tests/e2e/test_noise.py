@@ -1,0 +1,67 @@
+"""rtfx noise: the smallest change that a machine can show, and the table of docs/noise.md."""
+
+import json
+import math
+import re
+
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+
+def run_with(folder, sd, rounds=10, speed=1.0):
+    """A run whose decode times have exactly this standard deviation of their logarithms."""
+    records = [synthetic.provenance()]
+    step = sd * math.sqrt((rounds - 1) / rounds)
+    for round in range(rounds):
+        seconds = 0.5 / speed * math.exp(step if round % 2 else -step)
+        records.append(synthetic.run(round=round, decode_seconds=seconds))
+    synthetic.write(folder, records)
+    return folder
+
+
+def rows_of(rtfx, *arguments):
+    result = rtfx("noise", *arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_table_of_the_page_is_what_it_prints(rtfx, tmp_path):
+    page = (ROOT / "docs/noise.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- noise -->\n(.*?)<!-- /noise -->", page, re.DOTALL)[1]
+    rows = [[float(cell.split()[0]) for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+    assert len(rows) == 9
+    for sd, drift, *wanted in rows:
+        run = run_with(tmp_path / f"{sd}", sd / 100)
+        (row,) = rows_of(rtfx, run, "--metric", "rtfx.decode", "--drift", drift / 100)
+        assert row["sd"] == pytest.approx(sd / 100) and row["drift"] == pytest.approx(drift / 100)
+        shown = [f"{100 * row['visible_by_rounds'][rounds]:.1f}" for rounds in ("5", "10", "20", "40")]
+        assert shown == [f"{value:.1f}" for value in wanted], (sd, drift)
+        assert row["visible"] == row["visible_by_rounds"]["10"]
+
+
+def test_five_runs_tell_the_drift(rtfx, tmp_path):
+    speeds = [0.98, 1.01, 1.0, 1.02, 0.99]
+    runs = [run_with(tmp_path / f"{i}", 0.004, speed=speed) for i, speed in enumerate(speeds)]
+    mean = sum(map(math.log, speeds)) / 5
+    spread = math.sqrt(sum((math.log(s) - mean) ** 2 for s in speeds) / 4)
+    (row,) = rows_of(rtfx, *runs, "--metric", "rtfx.decode")
+    assert row["drift"] == pytest.approx(spread) and row["sd"] == pytest.approx(0.004)
+    (row,) = rows_of(rtfx, runs[0], "--metric", "rtfx.decode")
+    assert row["drift"] == 0.01
+
+
+def test_the_table_on_the_terminal(rtfx, tmp_path):
+    text = rtfx("noise", run_with(tmp_path, 0.01)).stdout
+    assert "label_looping/b16/fp32" in text and "of 5" in text and "of 40" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("  rtfx")] == ["rtfx.total", "rtfx.decode"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [(["--metric", "wer"], "is repeated by every round"), (["--metric", "speed"], "unknown metric"), ([], "two rounds")],
+)
+def test_errors(rtfx, tmp_path, arguments, message):
+    synthetic.write(tmp_path, [synthetic.provenance(), synthetic.run()])
+    result = rtfx("noise", tmp_path, *arguments)
+    assert result.returncode == 2 and message in result.stderr
