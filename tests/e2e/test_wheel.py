@@ -36,9 +36,11 @@ def rtfx_package(site):
     sys.path.remove(str(site))
 
 
-@pytest.fixture(scope="module")
-def tdt(rtfx_package):
-    return rtfx_package.load(MODELS / "quickstart-tdt.nemo", device="cpu")
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def tdt(request, rtfx_package):
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return rtfx_package.load(MODELS / "quickstart-tdt.nemo", device=request.param)
 
 
 def test_it_asks_for_a_c_library_and_the_torch_that_it_was_made_with():
@@ -57,7 +59,7 @@ def test_it_asks_for_a_c_library_and_the_torch_that_it_was_made_with():
 
 
 def test_transcribes_as_the_program_does(tdt, transcribe):
-    expected = transcribe("--model", MODELS / "quickstart-tdt.nemo", "--json", *CLIPS)
+    expected = transcribe("--json", "--device", tdt.device.type, *CLIPS, model="quickstart-tdt")
     rows = [json.loads(line) for line in expected.stdout.splitlines()]
     for batch_size in (1, 8):
         found = tdt.transcribe(CLIPS, batch_size=batch_size)
@@ -83,8 +85,10 @@ def test_words_have_times(tdt):
     assert ends[-1] <= len(tdt.read_audio(CLIPS[0])) / tdt.sample_rate + 0.5
 
 
-@pytest.mark.parametrize("name", ["frame_looping", "label_looping", "alsd_pp", "ctc_greedy"])
+@pytest.mark.parametrize("name", ["frame_looping", "label_looping", "fused_looping", "alsd_pp", "ctc_greedy"])
 def test_a_decoder_takes_tensors_and_gives_tensors(rtfx_package, tdt, name):
+    if name == "fused_looping" and tdt.device.type == "cpu":
+        pytest.skip("fused_looping needs a GPU")
     frames, lengths = tdt.encode(CLIPS)
     assert frames.shape[0] == 3 and frames.shape[1] == lengths.max()
     decoder = rtfx_package.decoder(name, tdt)
@@ -118,10 +122,10 @@ def test_results_outlive_their_decoder(rtfx_package):
         (lambda r, m: m.transcribe([torch.zeros(2, 100)]), "mono samples"),
         (lambda r, m: m.transcribe([torch.zeros(0)]), "without samples"),
         (lambda r, m: m.transcribe(CLIPS, batch_size=0), "batch_size"),
-        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144).half(), [4]), "frames: Half"),
-        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 7), [4]), "frames: 7 wide"),
-        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144), [5]), "lengths: 5 in row 0"),
-        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(2, 4, 144), [4]), "lengths: 1 for 2 rows"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144, device=m.device).half(), [4]), "frames: Half"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 7, device=m.device), [4]), "frames: 7 wide"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144, device=m.device), [5]), "lengths: 5 in row 0"),
+        (lambda r, m: r.decoder("label_looping", m)(torch.zeros(2, 4, 144, device=m.device), [4]), "lengths: 1 for 2 rows"),
     ],
 )
 def test_bad_input_is_an_exception_with_the_same_text(rtfx_package, tdt, work, text):
@@ -130,7 +134,7 @@ def test_bad_input_is_an_exception_with_the_same_text(rtfx_package, tdt, work, t
 
 
 def test_nan_is_an_exception(rtfx_package, tdt):
-    frames = torch.full((1, 4, 144), float("nan"))
+    frames = torch.full((1, 4, 144), float("nan"), device=tdt.device)
     with pytest.raises(rtfx_package.Error, match="row 0: NaN"):
         rtfx_package.decoder("label_looping", tdt)(frames, [4]).texts  # noqa: B018
 
