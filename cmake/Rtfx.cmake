@@ -16,6 +16,11 @@ endif()
 
 function(rtfx_executable name)
   target_compile_options(${name} PRIVATE ${RTFX_WARNINGS})
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL EXECUTABLE)  # CMake's own -fPIE would shut out the precompiled header
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
+  endif()
   if(RTFX_TIDY)
     set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "${CLANG_TIDY};--quiet")
   endif()

@@ -31,6 +31,7 @@ printf 'Wheel-Version: 1.0\nGenerator: scripts/wheel.sh\nRoot-Is-Purelib: false\
   >"$about"/WHEEL
 rm -f dist/rtfx-*.whl
 python -m wheel pack --dest-dir dist $stage >/dev/null
-# The oldest C library that it runs on, as auditwheel reads it from its symbols.
-platform=$(python scripts/wheel_platform.py dist/rtfx-*.whl)
+# The oldest C library that it runs on, by the symbols that it asks for. auditwheel's own tag would be that of a wheel
+# without the libraries that torch brings.
+platform=$(auditwheel show --json dist/rtfx-*.whl | python -c 'import json, sys; print(json.load(sys.stdin)["sym_tag"])')
 python -m wheel tags --remove --platform-tag "$platform" dist/rtfx-*.whl

@@ -1,5 +1,9 @@
 #include "harness/cli/commands.h"
 #include "harness/machine/sudden_end.h"
+#include "harness/machine/wait_policy.h"
+
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_libraries)(int, char**, char**) = rtfx::make_waits_passive;
 
 int main(int argc, char** argv) {
   rtfx::name_crashes();

@@ -85,7 +85,7 @@ void add_bisect(CLI::App& app) {
       if (!metric.tolerance && metric.change != Metric::Change::ratio)
         throw UserError("--metric " + args->metric, "this metric is shown, never gated", "");
     }
-    become_script("scripts/bisect.py",
+    become_script("scripts/bisect_commits.py",
                   {args->good, args->bad, "--config", args->config, "--metric", args->metric,
                    "--tolerance=" + args->tolerance, "--drift=" + args->drift, "--build",
                    args->build, "--program", args->program, "--output", args->output});

@@ -31,9 +31,11 @@ RTFX_BEFORE_LIBRARIES char** find(char** environment, const char* variable) {
   return environment;
 }
 
+}  // namespace
+
 /// The array has no room for one more. What only a shell has a use for gives its place; without any
 /// such variable the program begins anew, which takes 45 ms.
-RTFX_BEFORE_LIBRARIES void make_passive(int, char** arguments, char** environment) {
+RTFX_BEFORE_LIBRARIES void make_waits_passive(int, char** arguments, char** environment) {
   static char passive[] = "OMP_WAIT_POLICY=passive";
   for (const char* variable : kVariables) {
     if (*find(environment, variable) != nullptr) return;
@@ -52,11 +54,6 @@ RTFX_BEFORE_LIBRARIES void make_passive(int, char** arguments, char** environmen
   longer[count + 1] = nullptr;
   ::execve("/proc/self/exe", arguments, longer);  // where it fails, the run-time's own policy holds
 }
-
-[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
-                                                                             char**) = make_passive;
-
-}  // namespace
 
 std::string wait_policy() {
   std::string text;

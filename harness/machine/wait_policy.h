@@ -7,8 +7,11 @@
 namespace rtfx {
 
 /// How they wait in this process, in the words of OpenMP's variables: "passive", "active",
-/// "GOMP_SPINCOUNT=1000"; "default" where nothing says. A program that this file is linked into has
-/// made it passive before its first line ran, unless the user had set one of these variables.
+/// "GOMP_SPINCOUNT=1000"; "default" where nothing says.
 std::string wait_policy();
+
+/// Makes it passive, unless the user has set one of these variables. For .preinit_array, before the
+/// first line of the program and of its libraries: a program's alone, no library may have one.
+void make_waits_passive(int count, char** arguments, char** environment);
 
 }  // namespace rtfx
