@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,9 +39,7 @@ class Hypotheses(Sequence):
 
     def __init__(self, handle: int):
         self._handle = handle
-
-    def __del__(self) -> None:
-        library.free("result", self._handle)
+        weakref.finalize(self, library.free, "result", handle)
 
     @functools.cached_property
     def _rows(self) -> list[Hypothesis]:
@@ -103,14 +102,11 @@ class Decoder:
         self._model = model  # the handle below needs it
         text = json.dumps(options, default=str)
         self._handle = library.call("decoder_new", model._handle, (name or "").encode(), text.encode())
+        weakref.finalize(self, library.free, "decoder", self._handle)
         about = library.call_json("decoder_json", self._handle)
         self.name: str = about["name"]
         self.options: dict[str, Any] = about["options"]  # all, resolved
         self.score_kind: str = about["score_kind"]
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            library.free("decoder", self._handle)
 
     def __repr__(self) -> str:
         return f"<rtfx.Decoder {self.name} of {self._model!r}>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -56,6 +57,7 @@ class Model:
         context = list(att_context_size)
         self._handle = library.call("model_load", os.fsencode(path), str(device).encode(), dtype.encode(),
                                     library.integers(context), len(context))  # fmt: skip
+        weakref.finalize(self, library.free, "model", self._handle)
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt" or "tdt"
         self.device = torch.device(about["device"])
@@ -66,10 +68,6 @@ class Model:
         self.durations: list[int] = about["durations"]  # TDT
         self.pieces: list[str] = about["pieces"]  # by token
         self.notices: list[str] = about["notices"]
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            library.free("model", self._handle)
 
     def __repr__(self) -> str:
         return f"<rtfx.Model {self.kind}, {len(self.pieces)} tokens, {self.dtype} on {self.device}>"
