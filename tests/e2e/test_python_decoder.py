@@ -93,6 +93,15 @@ def test_tdt(rtfx, tmp_path):
     assert by_decoder(records)["TdtGreedy"]["exactness"]["grade"] in ("bitwise", "exact")
 
 
+def test_tensors_are_shared(rtfx, tmp_path):
+    """Two decoders of a batch get the same memory, so that neither has a copy."""
+    records, result = journal(rtfx, tmp_path, decoders=[python("Addresses", id="a"), python("Addresses", id="b")])
+    assert result.returncode == 0, result.stderr
+    runs = by_decoder(records)
+    for name in ("frames", "weight"):
+        assert runs["a"]["counters"][name] == runs["b"]["counters"][name] != 0
+
+
 @pytest.mark.parametrize("form", ["lists", "tensors"])
 def test_nbest_lists(rtfx, tmp_path, form):
     records, result = journal(rtfx, tmp_path, decoders=[python("NBest", options={"form": form})])
@@ -137,20 +146,22 @@ def faults(rtfx, tmp_path_factory):
         python("Nobody", id="no_class"),
         python("Faulty", id="no_argument"),
         python("Decoder", folder / "broken.py", id="syntax"),
+        python("Decoder", folder / "broken.py", id="syntax_again"),
         {"id": "no_module", "name": "python", "options": {"module": "no.such.module"}},
     ]
     return journal(rtfx, folder, decoders=["frame_looping", *bad, "label_looping"])
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, "no_class", "no_argument", "syntax", "no_module"])
+@pytest.mark.parametrize("fault", [*FAULTS, "no_class", "no_argument", "syntax", "syntax_again", "no_module"])
 def test_a_fault_is_a_failure_of_its_case(faults, fault):
     records, result = faults
     assert result.returncode == 1
     (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
     expected = FAULTS | {
-        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Faulty",
+        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Addresses, Faulty",
         "no_argument": "missing 1 required positional argument: 'fault'",
         "syntax": "SyntaxError: ",
+        "syntax_again": "SyntaxError: ",
         "no_module": "ModuleNotFoundError: No module named 'no'",
     }
     assert expected[fault] in failure["message"]

@@ -86,6 +86,18 @@ class NBest:
                 "lengths": torch.tensor([[2, 1]] * rows)}  # fmt: skip
 
 
+class Addresses:
+    """Where the memory of frames and weights is."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def decode(self, frames, lengths):
+        weight = self.model.tensors["joint.joint_net.weight"]
+        self.counters = {"frames": frames.data_ptr(), "weight": weight.data_ptr()}
+        return two_tokens(len(lengths))
+
+
 class Faulty:
     def __init__(self, model, fault):
         self.model, self.fault = model, fault

@@ -227,7 +227,11 @@ def load(spec):
         sys.path.insert(0, str(file.parent))
     found = importlib.util.spec_from_file_location(file.stem, file)
     module = sys.modules[file.stem] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[file.stem]  # it is only half there
+        raise
     return module
 
 

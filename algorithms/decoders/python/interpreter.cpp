@@ -163,7 +163,7 @@ json ask(const std::string& executable) {
       "t = u.find_spec(\"torch\"); n = [v(\"INSTSONAME\") or \"\", v(\"LDLIBRARY\") or \"\"]; "
       "d = [v(\"LIBDIR\"), v(\"LIBPL\"), sys.base_prefix + \"/lib\"]; "
       "print(json.dumps({\"executable\": sys.executable, \"version\": sys.version.split()[0], "
-      "\"libraries\": [f\"{a}/{b}\" for b in n for a in d if \".so\" in b], "
+      "\"libraries\": [f\"{a}/{b}\" for b in n for a in d if \".so\" in b] + n[:1], "
       "\"torch\": t and t.submodule_search_locations[0]}))";
   std::string quoted = "'";
   for (const char c : executable) quoted += c == '\'' ? "'\\''" : std::string(1, c);
