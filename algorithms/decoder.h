@@ -43,7 +43,8 @@ struct Description {
 /// decoders use: frames_visited, outer_iters, inner_iters (rounds of loops), joint_calls,
 /// joint_rows (rows of all joint calls), pred_calls (of the prediction network), host_reads (waits
 /// for the device), graph_launches, graph_captures (times that something was recorded), uploads
-/// (transfers of a step's inputs to the device).
+/// (transfers of a step's inputs to the device), objects_us and results_us (microseconds in which
+/// Python made objects, docs/python_decoders.md).
 using Counters = std::map<std::string, int64_t>;
 
 /// Upper bounds of the batches to come, for decoders that allocate in advance.

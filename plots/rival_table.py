@@ -1,7 +1,10 @@
-"""Our decoders beside a rival's: rival_table.py JOURNAL... --rival FILE... [--pairs OURS=THEIRS...] [-o FILE.md]
+"""Our decoders beside a rival's: rival_table.py JOURNAL... [--rival FILE...] [--pairs OURS=THEIRS...] [-o FILE.md]
 
-JOURNAL: folders or journals of `rtfx run`. FILE: JSON lines of the rival's own measurement, in the
-same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
+JOURNAL: folders or journals of `rtfx run`; decoders of the name `python` (configs/rivals) are the rival's. The
+time of their whole call is the region decode without what hands the results to rtfx (`results_us`), that of their
+algorithm alone also without the making of objects (`objects_us`). --head ctc: of CTC decoders.
+
+FILE, where the rival was measured by itself: JSON lines of its own measurement, in the same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
 `batch`, `audio_s`, `decode_s` (mean wall time of a pass), `wer`, and where they are known `core_s`
 (the algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
 
@@ -54,10 +57,11 @@ class Row:
     core: dict = field(default_factory=dict)  # the algorithm alone
     wers: list = field(default_factory=list)
     marks: dict = field(default_factory=dict)  # by batch size
+    id: str = ""  # of the decoder, where a rival's stands in a journal of ours
 
     @property
     def kind(self):
-        return f"{self.kernels}, {self.launch}"
+        return ", ".join(filter(None, [self.kernels, self.launch]))
 
     @property
     def how(self):
@@ -72,7 +76,7 @@ class Row:
         return [markdown(self.name), *times, span(self.wers), self.remark(), markdown(self.how)]
 
     def remark(self):
-        if not self.ours:
+        if not self.ours and not self.id:
             return "conditions not recorded"
         marked = [f"batch {b}: {', '.join(marks)}" for b, marks in sorted(self.marks.items()) if marks]
         return markdown("; ".join(marked)) or "–"
@@ -88,6 +92,28 @@ def our_row(case):
     algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
     kernels = "fused kernels" if fused else "operators"
     return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
+
+
+def is_rival(case):
+    return case.last["decoder"]["name"] == "python"
+
+
+def rival_row(case):
+    """Of a decoder in Python: what it runs on stands among its options."""
+    options = case.last["decoder"]["options"]
+    versions = {k: v for k, v in options["versions"].items() if k not in ("python", "torch")}
+    mode = versions.pop("graph_mode", None)
+    package = ", ".join(f"{name} {version}" for name, version in versions.items())
+    name = f"{case.decoder} ({package})" if package else case.decoder
+    kernels, launch = ("operators", THEIR_LAUNCHES[mode]) if mode else (package or options["class"], "")
+    algorithm = options["options"].get("search", options["class"])
+    return Row(name, False, kernels, launch, algorithm, "Python", id=case.decoder)
+
+
+def mean_counter(case, name):
+    """Seconds of a counter of microseconds; None where a round has none."""
+    counts = [round["counters"].get(name) for round in case.rounds]
+    return None if None in counts else sum(counts) / len(counts) / 1e6
 
 
 def their_row(record, name):
@@ -106,21 +132,31 @@ def key_of(case):
     return case.model, case.dtype, round(case.last["dataset"]["audio_seconds"])
 
 
-def our_rows(journals, wanted):
-    """{(model, dtype, seconds of audio): {decoder: Row}} of those that wanted(case) says."""
+def add_times(row, case, batch):
+    regions = case.region_seconds()
+    row.core[batch] = regions["decode"]
+    row.seconds[batch] = regions["decode"] + regions["d2h"]
+    if is_rival(case):
+        row.seconds[batch] = regions["decode"] - mean_counter(case, "results_us")
+        del row.core[batch]
+        if (objects := mean_counter(case, "objects_us")) is not None:
+            row.core[batch] = row.seconds[batch] - objects
+
+
+def rows_of(journals, wanted):
+    """{(model, dtype, seconds of audio): {name: Row}} of those that wanted(case) says."""
     tables = {}
     for journal in journals:
         for case in journal.cases:
             by_count = case.last["batch"]["by"] == "count"
             if not (case.rounds and by_count and wanted(case)):
                 continue
-            row = tables.setdefault(key_of(case), {}).setdefault(case.decoder, our_row(case))
-            regions = case.region_seconds()
+            made = rival_row(case) if is_rival(case) else our_row(case)
+            row = tables.setdefault(key_of(case), {}).setdefault(made.name, made)
             batch = int(case.last["batch"]["size"])
-            row.core[batch] = regions["decode"]
-            row.seconds[batch] = regions["decode"] + regions["d2h"]
+            add_times(row, case, batch)
             row.wers.append(100 * case.rounds[0]["wer"]["wer"])
-            row.marks[int(case.last["batch"]["size"])] = case.marks
+            row.marks[batch] = [*([case.grade] if row.id and case.grade else []), *case.marks]
     return tables
 
 
@@ -178,7 +214,7 @@ def summary(rows, batches, rival, pairs):
     if pairs:
         compared = [
             (f"{rival} {theirs} / {ours}",
-             [row for row in rows if row.name == (ours if row.ours else f"{rival} {theirs}")])
+             [row for row in rows if (row.id or row.name) in ((ours,) if row.ours else (theirs, f"{rival} {theirs}"))])
             for ours, theirs in pairs
         ]  # fmt: skip
     else:
@@ -215,7 +251,8 @@ def table(key, rows, rival, pairs, stand_ins):
 def main():
     parser = OneLineParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("journals", nargs="+", type=Path)
-    parser.add_argument("--rival", nargs="+", type=Path, required=True)
+    parser.add_argument("--rival", nargs="+", type=Path, default=[])
+    parser.add_argument("--head", choices=["transducer", "ctc"], default="transducer")
     parser.add_argument("--pairs", nargs="+", default=[], metavar="OURS=THEIRS")
     parser.add_argument("--name", default="NeMo", help="the rival's name")
     parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
@@ -224,11 +261,11 @@ def main():
     pairs = [tuple(pair.split("=", 1)) for pair in arguments.pairs]
     if any(len(pair) != 2 for pair in pairs):
         parser.error("--pairs: each is OURS=THEIRS, two decoder ids")
-    of_pairs = {ours for ours, _ in pairs}
+    of_pairs = {name for pair in pairs for name in pair}
     journals = [read_journal(path) for path in arguments.journals]
-    tables = our_rows(
+    tables = rows_of(
         journals,
-        lambda case: case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == "transducer",
+        lambda case: case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == arguments.head,
     )
     for path in arguments.rival:
         add_rival(tables, read_records(path), arguments.name)

@@ -1,0 +1,293 @@
+"""The Python side of the decoder `python`: part of the program, which calls the functions at the end.
+
+It hands the model and batches to a decoder's class and makes tensors of what that returns.
+docs/python_decoders.md says what such a class looks like.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.utils.dlpack import from_dlpack, to_dlpack
+
+# Standard output is the program's.
+sys.stdout = sys.stderr
+sys.argv = [*getattr(sys, "argv", []), "rtfx"][:1]
+# A module's own copies of libraries (OpenFst, protobuf) come before those of the program.
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
+
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+
+
+class Model:
+    """The loaded model: its settings, its tokenizer, and the weights of its heads, which are the
+    program's own tensors. B rows; D width of encoder frames, P of the prediction network, H of the
+    joint network; V tokens.
+
+    kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer
+    vocabulary  V; tokens are below it
+    blank       id of blank, which is V
+    durations   TDT: frames of each duration index; else []
+    max_symbols most tokens at a frame (option `max_symbols`)
+    limits      {"max_batch", "max_frames"}: upper bounds of the batches to come
+    pieces      V strings, as the tokenizer spells its tokens
+    config      further settings: prediction network, joint, seconds of an encoder frame
+    tensors     {name: tensor}, by NeMo's names (`joint.joint_net`: the joint's last linear map;
+                `ctc`: the CTC head), in the dtype and on the device of the run
+    """
+
+    def __init__(self, settings, tensors):
+        self.__dict__.update(settings)
+        self.tensors = tensors
+        weight = next(iter(tensors.values()))
+        self.device, self.dtype = weight.device, weight.dtype
+
+    def _linear(self, name, x):
+        return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
+
+    def log_probs(self, frames):
+        """CTC: frames [B, T, D] -> log-probabilities [B, T, V + 1], float32; blank comes last."""
+        return self._linear("ctc", frames).float().log_softmax(-1)
+
+    def project_encoder(self, frames):
+        """[..., D] -> [..., H]"""
+        return self._linear("joint.enc", frames)
+
+    def project_prediction(self, output):
+        """[..., P] -> [..., H]"""
+        return self._linear("joint.pred", output)
+
+    def joint(self, encoder, prediction):
+        """Logits [..., V + 1], TDT: [..., V + 1 + durations], of projected inputs, which are
+        broadcast against each other."""
+        hidden = ACTIVATIONS[self.config["joint_activation"]](encoder + prediction)
+        return self._linear("joint.joint_net", hidden)
+
+    def initial_state(self, batch):
+        """Of B rows, before the start symbol (blank): a tuple of tensors, rows in dimension 1
+        (LSTM: h, c [layers, B, P]) or 0 (stateless: labels [B, context - 1], newest first)."""
+        prediction = self.config["prediction"]
+        if prediction["kind"] == "stateless":
+            shape = (batch, prediction["context_size"] - 1)
+            return (torch.full(shape, self.blank, dtype=torch.long, device=self.device),)
+        shape = (prediction["layers"], batch, prediction["width"])
+        return tuple(torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in range(2))
+
+    def predict(self, labels, state):
+        """One step of the prediction network: labels [B] int64 -> (output [B, P], state)."""
+        prediction, weights = self.config["prediction"], self.tensors
+        if prediction["kind"] == "stateless":
+            longer = torch.cat([labels.unsqueeze(1), state[0]], 1)
+            names = [f"decoder.prediction.embeds.{i}.weight" for i in range(longer.shape[1])]
+            parts = [F.embedding(longer[:, i], weights[name]) for i, name in enumerate(names)]
+            output = torch.cat(parts, 1)
+            if prediction["layer_norm"]:
+                output = F.layer_norm(output, (prediction["width"],))
+            return output, (longer[:, :-1],)
+        output = F.embedding(labels, weights["decoder.prediction.embed.weight"])
+        states = []
+        for i, (h, c) in enumerate(zip(*state)):
+            names = [f"decoder.prediction.dec_rnn.lstm.{kind}_l{i}"
+                     for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]  # fmt: skip
+            states.append(torch.lstm_cell(output, (h, c), *(weights[name] for name in names)))
+            output = states[-1][0]
+        return output, tuple(torch.stack(part) for part in zip(*states))
+
+
+class WrongRow(Exception):
+    """A result that is wrong in one row."""
+
+    def __init__(self, row, problem):
+        super().__init__(problem)
+        self.row = row
+
+
+def padded(rows):
+    """Lists of integers, or 1-D tensors -> [rows, longest] int32."""
+    if any(torch.is_tensor(row) for row in rows):
+        rows = [torch.as_tensor(row).reshape(-1).to(torch.int32) for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    longest = max(map(len, rows), default=0)
+    flat = [[*row, *[0] * (longest - len(row))] for row in rows]
+    return torch.tensor(flat, dtype=torch.int32).reshape(len(rows), longest)
+
+
+def of_lists(result):
+    """{name: tensor} of a result in lists; of lists of lists where each row has several."""
+    scores, tokens = result["scores"], result["tokens"]
+    several = not torch.is_tensor(scores) and any(isinstance(s, (list, tuple)) for s in scores)
+    if several:
+        entries = max(map(len, scores))
+        missing = [entries - len(row) for row in scores]
+        scores = [[*row, *[float("-inf")] * n] for row, n in zip(scores, missing)]
+    slots = {}
+    for name in ("tokens", "frames", "durations"):
+        if name not in result:
+            continue
+        for row, (one, own) in enumerate(zip(result[name], tokens)):
+            for a, b in zip(one, own) if several else [(one, own)]:
+                if len(a) != len(b):
+                    raise WrongRow(row, f"{len(b)} tokens, but {len(a)} {name}")
+        rows = result[name]
+        if several:
+            rows = [entry for row, n in zip(rows, missing) for entry in [*row, *[[]] * n]]
+        slots[name] = padded(rows)
+        if several:
+            slots[name] = slots[name].reshape(len(scores), entries, -1)
+    rows = [entry for row, n in zip(tokens, missing) for entry in [*row, *[[]] * n]] if several else tokens
+    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int32)
+    if not torch.is_tensor(scores):
+        scores = [[float(s) for s in row] for row in scores] if several else [float(s) for s in scores]
+    scores = torch.as_tensor(scores, dtype=torch.float32)
+    device = slots["tokens"].device
+    return slots | {"lengths": lengths.reshape(scores.shape if several else -1).to(device),
+                    "scores": scores.to(device)}  # fmt: skip
+
+
+def tensors_of(result, batch):
+    """(what it is, [tensor, ...]) of whatever a decoder returned for `batch` rows."""
+    if isinstance(result, (tuple, list)):
+        result = dict(zip(("tokens", "frames", "scores", "durations"), result))
+    if not hasattr(result, "items"):
+        raise TypeError(f"the result is of type {type(result).__name__}, not a dict or a tuple")
+    for name in ("tokens", "frames", "scores"):
+        if name not in result:
+            raise TypeError(f"the result has no `{name}`")
+    given = {name: value for name, value in result.items() if value is not None}
+    if not torch.is_tensor(given["tokens"]):
+        given = of_lists(given) | {name: given[name] for name in given.keys() & {"nan"}}
+    elif "lengths" not in given:
+        raise TypeError("the result has tensors without `lengths`")
+    tokens = given["tokens"]
+    wanted = {"scores": torch.float32, "nan": torch.bool}
+    given.setdefault("nan", torch.zeros(batch, dtype=torch.bool, device=tokens.device))
+    names = [n for n in ("lengths", "tokens", "frames", "durations", "scores", "nan") if n in given]
+    tensors = [torch.as_tensor(given[n]).detach().to(wanted.get(n, torch.int32)) for n in names]
+    return {"names": names, "nbest": tokens.dim() == 3}, tensors
+
+
+class Arm:
+    """A decoder at work."""
+
+    def __init__(self, spec, tensors):
+        if spec["path"]:
+            folder = (Path(spec["file"]).parent / spec["path"]).resolve()
+            if not folder.is_dir():
+                raise FileNotFoundError(f"no such folder: '{folder}' (option `path`)")
+            sys.path.insert(0, str(folder))
+        module = load(spec)
+        if not hasattr(module, spec["class"]):
+            classes = [name for name, value in vars(module).items()
+                       if isinstance(value, type) and value.__module__ == module.__name__]  # fmt: skip
+            raise AttributeError(f"no class '{spec['class']}'; there are: {', '.join(classes)}")
+        self.model = Model(spec["model"], dict(zip(spec["tensors"], tensors)))
+        self.decoder = getattr(module, spec["class"])(self.model, **spec["options"])
+        self.result = self.batch = None
+
+    def about(self):
+        versions = {"python": sys.version.split()[0], "torch": torch.__version__}
+        return {
+            "objects": hasattr(self.decoder, "objects"),
+            "boosted_words": list(getattr(self.decoder, "boosted_words", [])),
+            "versions": versions | getattr(self.decoder, "versions", {}),
+        }
+
+    def decode(self, frames, lengths):
+        self.batch = len(lengths)
+        self.result = self.decoder.decode(frames, lengths)
+        if hasattr(self.decoder, "objects") and frames.is_cuda:
+            torch.cuda.current_stream(frames.device).synchronize()  # what comes is of the objects
+
+    def objects(self):
+        self.result = self.decoder.objects(self.result)
+
+    def results(self):
+        raw, self.result = self.result, None
+        if hasattr(self.decoder, "results"):
+            raw = self.decoder.results(raw)
+        about, tensors = tensors_of(raw, self.batch)
+        return about | {"counters": getattr(self.decoder, "counters", {})}, tensors
+
+
+def load(spec):
+    """The module: by its name, or of a file, whose folder is then looked into for others."""
+    if spec["module"]:
+        return importlib.import_module(spec["module"])
+    file = Path(spec["file"]).resolve()
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(file):
+            return module
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    found = importlib.util.spec_from_file_location(file.stem, file)
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[file.stem]  # it is only half there
+        raise
+    return module
+
+
+def described(error):
+    """One line: the exception and where it came from, innermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError):  # whose place is in its text
+        frames = []
+    places = [f"{Path(f.filename).name}:{f.lineno} in {f.name}"
+              for f in reversed(frames) if f.filename != "rtfx/host.py"]  # fmt: skip
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text}" + (f" ({' < '.join(places)})" if places else "")
+
+
+def answers(function):
+    """Of (text, capsules...) makes (text, capsules...); whatever is raised becomes part of it."""
+
+    def call(text, *capsules):
+        try:
+            about, tensors = function(json.loads(text), *map(from_dlpack, capsules))
+            return json.dumps(about), *map(to_dlpack, tensors)
+        except WrongRow as error:
+            return (json.dumps({"error": str(error), "row": error.row}),)
+        except BaseException as error:  # sys.exit() too: it would end the program
+            return (json.dumps({"error": described(error), "row": None}),)
+
+    return call
+
+
+arms = {}
+
+
+@answers
+def prepare(spec, *tensors):
+    arms[spec["arm"]] = Arm(spec, tensors)
+    return arms[spec["arm"]].about(), []
+
+
+@answers
+def decode(arm, frames, lengths):
+    arms[arm].decode(frames, lengths)
+    return None, []
+
+
+@answers
+def objects(arm):
+    arms[arm].objects()
+    return None, []
+
+
+@answers
+def results(arm):
+    return arms[arm].results()
+
+
+@answers
+def release(arm):
+    arms.pop(arm, None)
+    return None, []

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# environment.sh NAME [REQUIREMENT...]: makes rivals/NAME/.venv with what rivals/NAME/requirements.txt
+# lists (or with the requirements given here), on top of the environment that LibTorch lies in
+# (.venv, or that of the program PYTHON): the torch in both is the very same. Prints how to run with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+name=${1:?usage: environment.sh NAME [REQUIREMENT...]}
+shift
+base=$(realpath --no-symlinks "${PYTHON:-.venv/bin/python}")
+environment=rivals/$name/.venv
+requirements=("$@")
+((${#requirements[@]})) || requirements=(--requirement "rivals/$name/requirements.txt")
+
+"$base" -m venv --clear "$environment"
+torch=$("$base" -c 'import importlib.metadata as m, pathlib
+t = m.distribution("torch"); print(t.version.split("+")[0], pathlib.Path(t.locate_file("")))')
+own=$("$environment"/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+echo "${torch#* }" >"$own/libtorch.pth"
+"$environment"/bin/python -m pip install --quiet --disable-pip-version-check \
+  --constraint <(echo "torch==${torch%% *}") "${requirements[@]}"
+echo "RTFX_PYTHON=$environment/bin/python build/release/rtfx run configs/rivals/$name.json"

@@ -1,0 +1,286 @@
+"""NeMo's batched decoders as decoders of rtfx: its own classes and its own calls, on the frames and
+with the weights of the run.
+
+What a call takes is the whole of NeMo's `forward`. Where NeMo computes on the device first and makes
+Hypothesis objects then, the two are told apart (`objects`): `forward` is called with the result of
+the first in place of its computation.
+"""
+
+import gzip
+import tarfile
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from nemo.collections.asr.modules.conv_asr import ConvASRDecoder
+from nemo.collections.asr.modules.rnnt import RNNTDecoder, RNNTJoint, StatelessTransducerDecoder
+from nemo.collections.asr.parts.context_biasing import BoostingTreeModelConfig, GPUBoostingTreeModel
+from nemo.collections.asr.parts.submodules.ctc_beam_decoding import BeamBatchedCTCInfer
+from nemo.collections.asr.parts.submodules.ctc_greedy_decoding import GreedyBatchedCTCInfer
+from nemo.collections.asr.parts.submodules.ngram_lm import NGramGPULanguageModel
+from nemo.collections.asr.parts.submodules.rnnt_beam_decoding import BeamBatchedRNNTInfer
+from nemo.collections.asr.parts.submodules.rnnt_greedy_decoding import (
+    GreedyBatchedRNNTInfer,
+    GreedyBatchedTDTInfer,
+)
+from nemo.collections.asr.parts.submodules.tdt_beam_decoding import BeamBatchedTDTInfer
+from nemo.utils import logging
+
+logging.setLevel(logging.ERROR)
+
+GRAPH_MODES = ("full_graph", "no_while_loops", "no_graphs")
+
+
+def filled(module, weights, model):
+    """The module with these weights, as inference has it."""
+    missing = module.load_state_dict(weights, strict=False).missing_keys
+    if missing:
+        raise RuntimeError(f"no weights for {', '.join(missing)}")
+    return module.to(model.device, model.dtype).eval()
+
+
+def weights_below(model, prefix):
+    return {name.removeprefix(prefix): weight for name, weight in model.tensors.items()
+            if name.startswith(prefix)}  # fmt: skip
+
+
+def heads(model, log_softmax=None):
+    """NeMo's prediction network and joint. log_softmax: None is NeMo's default, on a CPU alone."""
+    own = model.config["prediction"]
+    prednet = {"pred_hidden": own["width"], "pred_rnn_layers": own["layers"], "t_max": None, "dropout": 0.0}
+    if own["kind"] == "lstm":
+        decoder = RNNTDecoder(prednet=prednet, vocab_size=model.vocabulary)
+    else:
+        norm = "layer" if own["layer_norm"] else None
+        decoder = StatelessTransducerDecoder(prednet=prednet, vocab_size=model.vocabulary,
+                                             context_size=own["context_size"], normalization_mode=norm)  # fmt: skip
+    jointnet = {
+        "encoder_hidden": model.config["frame_width"],
+        "pred_hidden": own["width"],
+        "joint_hidden": model.config["joint_width"],
+        "activation": model.config["joint_activation"],
+        "dropout": 0.0,
+    }
+    joint = RNNTJoint(jointnet=jointnet, num_classes=model.vocabulary,
+                      num_extra_outputs=len(model.durations), vocabulary=model.pieces,
+                      log_softmax=log_softmax)  # fmt: skip
+    last = len(joint.joint_net) - 1
+    weights = {name.replace("joint_net.", f"joint_net.{last}."): weight
+               for name, weight in weights_below(model, "joint.").items()}  # fmt: skip
+    return (filled(decoder, weights_below(model, "decoder."), model), filled(joint, weights, model))
+
+
+class Pieces:
+    """The checkpoint's SentencePiece model, as far as boosting phrases asks for it."""
+
+    def __init__(self, nemo):
+        import sentencepiece
+
+        with tarfile.open(nemo) as archive:
+            name = next(n for n in archive.getnames() if n.endswith("tokenizer.model"))
+            model = archive.extractfile(name).read()
+        self.model = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.vocab_size = self.model.vocab_size()
+
+    def text_to_ids(self, text):
+        return self.model.encode(text)
+
+
+def plain(path):
+    """The path of a file that NeMo can read: one that ends in .gz is unpacked."""
+    if not path.endswith(".gz"):
+        return path
+    with tempfile.NamedTemporaryFile(suffix=Path(path).stem, delete=False) as file:
+        file.write(gzip.open(path).read())
+    return file.name
+
+
+def boosted(boost, nemo):
+    """(settings of a boosting tree, tokenizer). boost: a file with a phrase on each line, or phrases
+    with commas between them."""
+    if not nemo:
+        raise ValueError("phrases are boosted by their pieces: `nemo` must name the .nemo file")
+    text = Path(boost).read_text(encoding="utf-8") if Path(boost).is_file() else boost.replace(",", "\n")
+    phrases = [phrase.strip() for phrase in text.split("\n") if phrase.strip()]
+    return BoostingTreeModelConfig(key_phrases_list=phrases), Pieces(nemo)
+
+
+def fusions(model, lm, lm_alpha, boost, boost_alpha, nemo):
+    """(fusion models, their weights), of a file of an n-gram model and of phrases."""
+    models, alphas = [], []
+    if lm:
+        models.append(NGramGPULanguageModel.from_file(plain(lm), vocab_size=model.vocabulary))
+        alphas.append(lm_alpha)
+    if boost:
+        models.append(GPUBoostingTreeModel.from_config(*boosted(boost, nemo)))
+        alphas.append(boost_alpha)
+    models = [one.to(model.device) for one in models]
+    return (models, alphas) if models else (None, None)
+
+
+class Computed:
+    """In the place of NeMo's computer: answers what that has computed already."""
+
+    def __init__(self, computer):
+        self.computer, self.answer = computer, None
+
+    def __call__(self, *_, **__):
+        return self.answer
+
+    def __getattr__(self, name):
+        return getattr(self.computer, name)
+
+
+class Decoder:
+    """What they share. `infer` is NeMo's class, `inputs` makes the arguments of its forward."""
+
+    versions = {"nemo": version("nemo_toolkit")}
+    has_durations = False
+
+    def __init__(self, model, infer, graphs):
+        self.model, self.infer = model, infer
+        self.name = next((n for n in ("decoding_computer", "_decoding_computer", "search_algorithm")
+                          if getattr(infer, n, None) is not None), None)  # fmt: skip
+        if self.name:
+            self.computer = getattr(infer, self.name)
+            self.computed = Computed(self.computer)
+            setattr(infer, self.name, self.computed)
+            self.objects = self._objects
+        if isinstance(graphs, str):
+            if graphs not in GRAPH_MODES:
+                raise ValueError(f"graphs: {graphs!r}; allowed: true, false, {', '.join(GRAPH_MODES)}")
+            self.computer.force_cuda_graphs_mode(graphs)
+        mode = getattr(getattr(self, "computer", None), "cuda_graphs_mode", None)
+        if type(getattr(infer, "_greedy_decode", None)).__name__ == "RNNTGreedyDecodeCudaGraph":
+            mode = "frame_graph"
+        self.versions = self.versions | {"graph_mode": str(getattr(mode, "value", mode)).lower()}
+
+    def decode(self, frames, lengths):
+        self.given = self.inputs(frames, lengths)
+        if not self.name:
+            return self.infer(**self.given)[0]
+        return self.compute(frames, lengths)
+
+    def compute(self, frames, lengths):
+        return self.computer(x=frames, out_len=lengths)
+
+    def _objects(self, found):
+        self.computed.answer = found
+        return self.infer(**self.given)[0]
+
+    def inputs(self, frames, lengths):
+        return {"encoder_output": frames.transpose(1, 2), "encoded_lengths": lengths}
+
+    def results(self, hypotheses):
+        """Blanks and padding are no tokens."""
+        rows = [self.row(h.n_best_hypotheses[0] if hasattr(h, "n_best_hypotheses") else h) for h in hypotheses]
+        names = ("tokens", "frames", "scores", "durations")[: 4 if self.has_durations else 3]
+        return dict(zip(names, zip(*rows))) if rows else {name: [] for name in names}
+
+    def row(self, hypothesis):
+        labels, frames = listed(hypothesis.y_sequence), listed(hypothesis.timestamp)
+        keep = [i for i, label in enumerate(labels) if 0 <= label < self.model.vocabulary]
+        durations = labels
+        if self.has_durations:
+            known = hypothesis.token_duration
+            durations = self.assumed_durations(frames) if known is None else listed(known)
+        columns = ([values[i] for i in keep] for values in (labels, frames, durations))
+        tokens, frames, durations = columns
+        return tokens, frames, float(hypothesis.score), durations
+
+
+    def assumed_durations(self, frames):
+        """NeMo 2.7.3's beam says none: the longest that do not pass the next token's frame."""
+        gaps = [after - before for before, after in zip(frames, [*frames[1:], float("inf")])]
+        return [max((d for d in self.model.durations if d <= gap), default=0) for gap in gaps]
+
+
+def listed(values):
+    return values.tolist() if hasattr(values, "tolist") else [int(value) for value in values]
+
+
+class Greedy(Decoder):
+    """greedy_batch. search: label_looping, or (RNN-T) frame_looping; graphs: true, false, or the mode
+    that label looping is to use."""
+
+    def __init__(self, model, search="label_looping", graphs=True, lm=None, lm_alpha=0.3, boost=None,
+                 boost_alpha=1.0, nemo=None):  # fmt: skip
+        if search not in ("label_looping", "frame_looping"):
+            raise ValueError(f"search: {search!r}; allowed: label_looping, frame_looping")
+        decoder, joint = heads(model, log_softmax=False)  # scores are logits on a CPU too
+        fusion, alphas = fusions(model, lm, lm_alpha, boost, boost_alpha, nemo)
+        settings = {"decoder_model": decoder, "joint_model": joint, "blank_index": model.blank,
+                    "max_symbols_per_step": model.max_symbols, "use_cuda_graph_decoder": bool(graphs),
+                    "fusion_models": fusion, "fusion_models_alpha": alphas}  # fmt: skip
+        if model.kind != "tdt":
+            infer = GreedyBatchedRNNTInfer(loop_labels=search == "label_looping", **settings)
+        elif search == "label_looping":
+            self.has_durations = True
+            infer = GreedyBatchedTDTInfer(durations=model.durations, include_duration=True, **settings)
+        else:
+            raise ValueError("NeMo has frame looping for RNN-T alone")
+        super().__init__(model, infer, graphs)
+
+
+class Beam(Decoder):
+    """malsd_batch, or (RNN-T) maes_batch, which has no graphs. The scores are ln p, not divided."""
+
+    def __init__(self, model, search="malsd_batch", beam_size=4, graphs=True, score_norm=True, lm=None,
+                 lm_alpha=0.3, boost=None, boost_alpha=1.0, nemo=None, **settings):  # fmt: skip
+        decoder, joint = heads(model)
+        fusion, alphas = fusions(model, lm, lm_alpha, boost, boost_alpha, nemo)
+        settings |= {"decoder_model": decoder, "joint_model": joint, "blank_index": model.blank,
+                     "beam_size": beam_size, "search_type": search, "score_norm": score_norm,
+                     "max_symbols_per_step": model.max_symbols, "allow_cuda_graphs": bool(graphs),
+                     "fusion_models": fusion, "fusion_models_alpha": alphas}  # fmt: skip
+        if model.kind == "tdt":
+            self.has_durations = True
+            infer = BeamBatchedTDTInfer(durations=model.durations, **settings)
+        else:
+            infer = BeamBatchedRNNTInfer(**settings)
+        super().__init__(model, infer, graphs)
+
+
+class Ctc(Decoder):
+    def __init__(self, model, infer, graphs):
+        self.head = ConvASRDecoder(model.config["frame_width"], model.vocabulary, vocabulary=model.pieces)
+        weights = weights_below(model, "ctc.")
+        weights = {f"decoder_layers.0.{name}": w.unsqueeze(-1) if w.dim() == 2 else w for name, w in weights.items()}
+        self.head = filled(self.head, weights, model)
+        super().__init__(model, infer, graphs)
+
+    def inputs(self, frames, lengths):
+        log_probs = self.head(encoder_output=frames.transpose(1, 2)).detach()  # without NeMo's type
+        return {"decoder_output": log_probs, "decoder_lengths": lengths}
+
+    def compute(self, frames, lengths):
+        return self.computer(*self.given.values())
+
+
+class CtcGreedy(Ctc):
+    """greedy_batch. Its result is a label for each frame."""
+
+    def __init__(self, model, graphs=True, lm=None, lm_alpha=0.3):
+        infer = GreedyBatchedCTCInfer(blank_id=model.blank, ngram_lm_model=lm and plain(lm),
+                                      ngram_lm_alpha=lm_alpha, allow_cuda_graphs=graphs)  # fmt: skip
+        super().__init__(model, infer, graphs)
+
+    def row(self, hypothesis):
+        labels = listed(hypothesis.y_sequence)
+        keep = [i for i, label in enumerate(labels)
+                if label != self.model.blank and (i == 0 or label != labels[i - 1])]  # fmt: skip
+        return [labels[i] for i in keep], keep, float(hypothesis.score), keep
+
+
+class CtcBeam(Ctc):
+    """beam_batch."""
+
+    def __init__(self, model, beam_size=8, graphs=True, lm=None, lm_alpha=0.3, boost=None, boost_alpha=1.0,
+                 nemo=None, beam_beta=0.0, **settings):  # fmt: skip
+        tree, tokenizer = boosted(boost, nemo) if boost else (None, None)
+        infer = BeamBatchedCTCInfer(
+            blank_index=model.blank, beam_size=beam_size, ngram_lm_model=lm and plain(lm), beam_beta=beam_beta,
+            ngram_lm_alpha=lm_alpha if lm else 0.0, allow_cuda_graphs=graphs,
+            boosting_tree=tree, boosting_tree_alpha=boost_alpha, tokenizer=tokenizer, **settings)  # fmt: skip
+        super().__init__(model, infer, graphs)

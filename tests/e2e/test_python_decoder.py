@@ -1,0 +1,204 @@
+"""Decoders written in Python: the example, every form of result, and what a bad one may do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
+
+DECODERS = ROOT / "tests/support/python_decoders.py"
+EXAMPLE = ROOT / "examples/python_decoder"
+
+
+def python(name, file=DECODERS, id=None, options=None, **more):
+    return {"id": id or name, "name": "python",
+            "options": {"file": str(file), "class": name, "options": options or {}, **more}}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_python(transcribe):
+    result = transcribe("--decoder", "python", "--options",
+                        json.dumps({"file": str(EXAMPLE / "greedy.py"), "class": "Greedy"}),
+                        AUDIO / "qs01.flac")  # fmt: skip
+    if "has no shared library" in result.stderr or "no torch" in result.stderr:
+        pytest.skip(result.stderr)
+    assert result.returncode == 0, result.stderr
+
+
+def journal(rtfx, folder, environment=None, **changes):
+    """The records of a run, and its result."""
+    (folder / "config.json").write_text(json.dumps(small_config(**changes)))
+    result = rtfx("run", folder / "config.json", "--output", folder / "run",
+                  **({"env": environment} if environment else {}))  # fmt: skip
+    return strict_records(folder / "run/journal.jsonl"), result
+
+
+def by_decoder(records):
+    return {record["decoder"]["id"]: record for record in runs_of(records)}
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_example_is_exact(rtfx, tmp_path, batch):
+    example = python("Greedy", EXAMPLE / "greedy.py", exactness="exact", score_kind="logit")
+    records, result = journal(rtfx, tmp_path, decoders=["frame_looping", example], batch_sizes=[batch])
+    assert result.returncode == 0, result.stderr
+    run = by_decoder(records)["Greedy"]
+    assert run["exactness"]["grade"] in ("bitwise", "exact")
+    assert run["exactness"]["replay"]["beyond"] == 0
+    assert run["counters"].keys() == {"objects_us", "results_us"}
+    versions = run["decoder"]["options"]["versions"]
+    assert versions["torch"].startswith("2.") and versions["python"].startswith("3.")
+    assert run["decoder"]["options"]["max_symbols"] == 10
+
+
+def test_the_triton_example(rtfx, tmp_path):
+    """Its kernel, interpreted; without that, a clear failure on a CPU."""
+    example = python("TritonGreedy", EXAMPLE / "triton_greedy.py", exactness="exact",
+                     score_kind="logit", options={"labels": 1024, "width": 1024})  # fmt: skip
+    lines = (AUDIO / "manifest.jsonl").read_text(encoding="utf-8").splitlines()
+    shortest = min(map(json.loads, lines), key=lambda line: line["duration"])
+    shortest["audio_filepath"] = str(AUDIO / shortest["audio_filepath"])
+    (tmp_path / "one.jsonl").write_text(json.dumps(shortest) + "\n")
+    changes = {"decoders": ["frame_looping", example],
+               "datasets": [{"id": "one", "manifest": str(tmp_path / "one.jsonl")}]}  # fmt: skip
+    records, result = journal(rtfx, tmp_path, os.environ | {"TRITON_INTERPRET": "1"}, **changes)
+    assert by_decoder(records)["TritonGreedy"]["exactness"]["grade"] in ("bitwise", "exact"), result.stderr
+    (tmp_path / "run").rename(tmp_path / "interpreted")
+    records, _ = journal(rtfx, tmp_path, **changes)
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert "needs a GPU" in failure["message"] and failure["stage"] == "prepare"
+
+
+@pytest.mark.parametrize("form", ["lists", "tensors"])
+def test_ctc(rtfx, tmp_path, form):
+    own = python("CtcGreedy", options={"form": form}, head="ctc", exactness="exact")
+    records, result = journal(rtfx, tmp_path, decoders=["ctc_greedy", own])
+    assert result.returncode == 0, result.stderr
+    run = by_decoder(records)["CtcGreedy"]
+    assert run["exactness"] | {"replay": None} == {
+        "baseline": "ctc_greedy", "grade": "exact", "first_difference": None, "replay": None,
+        "grades": run["exactness"]["grades"]}  # fmt: skip
+    assert run["counters"]["tokens"] > 0
+    assert run["decoder"]["options"]["versions"]["own"] == "1.5"
+
+
+def test_tdt(rtfx, tmp_path):
+    records, result = journal(
+        rtfx, tmp_path, models=[str(MODELS / "quickstart-tdt.nemo")],
+        decoders=["frame_looping", python("TdtGreedy", exactness="exact", score_kind="logit")])  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert by_decoder(records)["TdtGreedy"]["exactness"]["grade"] in ("bitwise", "exact")
+
+
+def test_tensors_are_shared(rtfx, tmp_path):
+    """Two decoders of a batch get the same memory, so that neither has a copy."""
+    records, result = journal(rtfx, tmp_path, decoders=[python("Addresses", id="a"), python("Addresses", id="b")])
+    assert result.returncode == 0, result.stderr
+    runs = by_decoder(records)
+    for name in ("frames", "weight"):
+        assert runs["a"]["counters"][name] == runs["b"]["counters"][name] != 0
+
+
+@pytest.mark.parametrize("form", ["lists", "tensors"])
+def test_nbest_lists(rtfx, tmp_path, form):
+    records, result = journal(rtfx, tmp_path, decoders=[python("NBest", options={"form": form})])
+    assert result.returncode == 0, result.stderr
+    run = by_decoder(records)["NBest"]
+    assert run["oracle_wer"]["entries"] == 2
+    assert run["exactness"]["grade"] == "baseline"
+
+
+def test_it_works_isolated(rtfx, tmp_path):
+    records, result = journal(rtfx, tmp_path, isolate=True, decoders=[
+        "frame_looping", python("Greedy", EXAMPLE / "greedy.py"),
+        python("Faulty", id="ends", options={"fault": "_exit"}), "label_looping"])  # fmt: skip
+    assert result.returncode == 1, result.stderr
+    assert set(by_decoder(records)) == {"frame_looping", "Greedy", "label_looping"}
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "ends"
+
+
+FAULTS = {
+    "in_constructor": "ValueError: of its own (python_decoders.py:",
+    "raises": "KeyError: 'of its own' (python_decoders.py:",
+    "sys_exit": "SystemExit: 3 (python_decoders.py:",
+    "fewer_rows": "`lengths` is [1], not [2]",
+    "nan_score": "row 1: its score is nan (utterance '",
+    "token": "row 1: token 1 is 1024, allowed are 0 to 1023 (utterance '",
+    "frame": "row 1: token 1 is at frame 1000000 of ",
+    "large": "overflow",
+    "uneven": "row 1: 2 tokens, but 1 frames (utterance '",
+    "no_frames": "the result has no `frames`",
+    "nothing": "the result is of type NoneType",
+    "no_lengths": "the result has tensors without `lengths`",
+}
+
+
+@pytest.fixture(scope="module")
+def faults(rtfx, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    bad = [python("Faulty", id=name, options={"fault": name}) for name in FAULTS]
+    (folder / "broken.py").write_text("class Decoder:\n    def decode(self) return 1\n")
+    bad += [
+        python("Nobody", id="no_class"),
+        python("Faulty", id="no_argument"),
+        python("Decoder", folder / "broken.py", id="syntax"),
+        python("Decoder", folder / "broken.py", id="syntax_again"),
+        {"id": "no_module", "name": "python", "options": {"module": "no.such.module"}},
+    ]
+    return journal(rtfx, folder, decoders=["frame_looping", *bad, "label_looping"])
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "no_class", "no_argument", "syntax", "syntax_again", "no_module"])
+def test_a_fault_is_a_failure_of_its_case(faults, fault):
+    records, result = faults
+    assert result.returncode == 1
+    (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
+    expected = FAULTS | {
+        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Addresses, Faulty",
+        "no_argument": "missing 1 required positional argument: 'fault'",
+        "syntax": "SyntaxError: ",
+        "syntax_again": "SyntaxError: ",
+        "no_module": "ModuleNotFoundError: No module named 'no'",
+    }
+    assert expected[fault] in failure["message"]
+    assert "\n" not in failure["message"]
+
+
+def test_the_others_are_done(faults):
+    assert set(by_decoder(faults[0])) == {"frame_looping", "label_looping"}
+
+
+def test_one_that_hangs_costs_its_case(rtfx, tmp_path):
+    records, result = journal(
+        rtfx, tmp_path, isolate=True,
+        protocol={"warmup_rounds": 0, "measured_rounds": 1, "case_limit_seconds": 5},
+        decoders=[python("Faulty", id="hangs", options={"fault": "hangs"}), "label_looping"])  # fmt: skip
+    assert result.returncode == 1, result.stderr
+    (failure,) = [r for r in records if r["kind"] == "failure"]
+    assert failure["decoder"]["id"] == "hangs" and "case_limit_seconds is 5" in failure["message"]
+    assert set(by_decoder(records)) == {"label_looping"}
+
+
+def test_a_python_without_this_torch_is_named(transcribe, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    for path, expected in ((tmp_path / "bare/bin/python", "has no torch"),
+                           (tmp_path / "none", "is no Python that can be started")):  # fmt: skip
+        options = {"file": str(DECODERS), "class": "CtcGreedy", "head": "ctc", "python": str(path)}
+        result = transcribe("--decoder", "python", "--options", json.dumps(options), AUDIO / "qs01.flac")
+        assert result.returncode == 2 and result.stdout == ""
+        assert result.stderr.splitlines()[-1].startswith("rtfx: error: python: ")
+        assert expected in result.stderr and str(path) in result.stderr
+
+
+def test_file_or_module(rtfx, config):
+    for options in ({}, {"file": str(DECODERS), "module": "one.too.many"}):
+        path = config(decoders=[{"name": "python", "options": options}])
+        result = rtfx("validate", path)
+        assert result.returncode == 2
+        assert "exactly one of `file` and `module`" in result.stderr
+    result = rtfx("validate", config(decoders=[python("X", Path("nowhere.py"))]))
+    assert result.returncode == 2 and "no such file" in result.stderr

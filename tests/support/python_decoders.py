@@ -1,0 +1,136 @@
+"""Decoders in Python for tests/e2e/test_python_decoder.py: good ones of every kind, and bad ones."""
+
+import os
+import sys
+import time
+
+import torch
+
+
+def two_tokens(rows):
+    return {"tokens": [[1, 2]] * rows, "frames": [[0, 3]] * rows, "scores": [-1.0] * rows}
+
+
+class CtcGreedy:
+    """As ctc_greedy. form: "lists", or "tensors" on the model's device."""
+
+    def __init__(self, model, form="lists"):
+        self.model, self.form = model, form
+        self.versions = {"own": "1.5"}
+
+    def decode(self, frames, lengths):
+        scores, labels = self.model.log_probs(frames).max(-1)
+        before = torch.nn.functional.pad(labels, (1, 0), value=-1)[:, :-1]
+        inside = torch.arange(labels.shape[1], device=labels.device) < lengths[:, None]
+        kept = inside & (labels != self.model.blank) & (labels != before)
+        self.counters = {"tokens": int(kept.sum())}
+        score = torch.where(inside, scores, 0).sum(1)
+        if self.form == "lists":
+            rows = range(len(lengths))
+            frames = [kept[row].nonzero()[:, 0] for row in rows]
+            tokens = [labels[row][frames[row]].tolist() for row in rows]
+            return tokens, [each.tolist() for each in frames], score.tolist()
+        order = (~kept).to(torch.int8).argsort(dim=1, stable=True)
+        return {"tokens": labels.gather(1, order), "frames": order, "lengths": kept.sum(1), "scores": score}
+
+
+class TdtGreedy:
+    """Greedy TDT, one row at a time."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def decode(self, frames, lengths):
+        rows = [self.row(frames[b : b + 1], int(n)) for b, n in enumerate(lengths)]
+        return dict(zip(("tokens", "frames", "scores", "durations"), zip(*rows)))
+
+    def row(self, frames, length):
+        model, found, score, t, symbols = self.model, [], 0.0, 0, 0
+        encoded = model.project_encoder(frames)
+        start = torch.full((1,), model.blank)
+        output, state = model.predict(start, model.initial_state(1))
+        while t < length:
+            logits = model.joint(encoded[:, t], model.project_prediction(output))[0]
+            value, label = logits[: model.blank + 1].max(0)
+            step = model.durations[int(logits[model.blank + 1 :].argmax())]
+            if int(label) == model.blank:
+                t, symbols = t + max(1, step), 0
+                continue
+            found.append((int(label), t, step))
+            score += float(value)
+            output, state = model.predict(label[None], state)
+            symbols += 1
+            if step == 0 and symbols == model.max_symbols:
+                step = 1
+            t, symbols = t + step, 0 if step else symbols
+        tokens, frames, durations = zip(*found) if found else ((), (), ())
+        return list(tokens), list(frames), score, list(durations)
+
+
+class NBest:
+    """Two entries in the first row, one in the others. form: "lists" or "tensors"."""
+
+    def __init__(self, model, form):
+        self.form = form
+
+    def decode(self, frames, lengths):
+        rows = len(lengths)
+        if self.form == "lists":
+            best, second = ([1, 2], [0, 3], -1.0), ([5], [2], -2.0)
+            several = [[best, second], *[[best]] * (rows - 1)]
+            return tuple([[entry[i] for entry in row] for row in several] for i in range(3))
+        scores = torch.tensor([[-1.0, float("-inf")]] * rows)
+        scores[0, 1] = -2
+        return {"tokens": torch.tensor([[[1, 2], [5, 0]]] * rows), "scores": scores,
+                "frames": torch.tensor([[[0, 3], [2, 0]]] * rows),
+                "lengths": torch.tensor([[2, 1]] * rows)}  # fmt: skip
+
+
+class Addresses:
+    """Where the memory of frames and weights is."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def decode(self, frames, lengths):
+        weight = self.model.tensors["joint.joint_net.weight"]
+        self.counters = {"frames": frames.data_ptr(), "weight": weight.data_ptr()}
+        return two_tokens(len(lengths))
+
+
+class Faulty:
+    def __init__(self, model, fault):
+        self.model, self.fault = model, fault
+        if fault == "in_constructor":
+            raise ValueError("of its own")
+
+    def decode(self, frames, lengths):
+        fault, rows = self.fault, len(lengths)
+        found = two_tokens(rows)
+        if fault == "raises":
+            raise KeyError("of its own")
+        if fault == "sys_exit":
+            sys.exit(3)
+        if fault == "_exit":
+            os._exit(0)
+        if fault == "hangs":
+            time.sleep(1000)
+        if fault == "fewer_rows":
+            return {name: values[:-1] for name, values in found.items()}
+        if fault == "nan_score":
+            found["scores"][-1] = float("nan")
+        if fault == "token":
+            found["tokens"] = [*found["tokens"][:-1], [1, self.model.vocabulary]]
+        if fault == "frame":
+            found["frames"] = [*found["frames"][:-1], [0, 10**6]]
+        if fault == "large":
+            found["tokens"] = [*found["tokens"][:-1], [1, 2**40]]
+        if fault == "uneven":
+            found["frames"] = [*found["frames"][:-1], [0]]
+        if fault == "no_frames":
+            del found["frames"]
+        if fault == "nothing":
+            return None
+        if fault == "no_lengths":
+            found["tokens"] = torch.zeros((rows, 2))
+        return found
