@@ -37,6 +37,8 @@ enum class RangeName : uint8_t {
   // Phases of a decoder, one after the other within "decode": rows.
   decode_project,
   decode_loop,
+  decode_objects,  // of a decoder in Python: what its users are given
+  decode_results,  // and what the program reads
   // Parts of "decode.loop" that the host runs or launches, of which profiles keep no figures. Their
   // number within the search, from 0, but for a row: its number in the batch.
   decode_init,
@@ -60,7 +62,7 @@ struct RangeWord {
   RangeKind kind;
 };
 
-inline constexpr std::array<RangeWord, 25> kVocabulary = {{
+inline constexpr std::array<RangeWord, 27> kVocabulary = {{
     {"pad", RangeKind::region},
     {"h2d", RangeKind::region},
     {"features", RangeKind::region},
@@ -76,6 +78,8 @@ inline constexpr std::array<RangeWord, 25> kVocabulary = {{
     {"batch", RangeKind::batch},
     {"decode.project", RangeKind::phase},
     {"decode.loop", RangeKind::phase},
+    {"decode.objects", RangeKind::phase},
+    {"decode.results", RangeKind::phase},
     {"decode.init", RangeKind::segment},
     {"decode.frame", RangeKind::segment},
     {"decode.joint", RangeKind::segment},

@@ -32,9 +32,11 @@ PARTS = {
     "ctc_wfst_cpu": {"row", "trace_back"},
     "ctc_lexicon_cpu": {"row", "trace_back"},
     "null": set(),
+    "python": set(),  # no loop of the program's
     "fused_looping": {"step"},
     "ctc_wfst": {"init", "step", "trace_back"},
 }
+ONE_MODEL = {"tdt_min_duration": ["tdt"], "python": ["rnnt"]}
 GPU_ONLY = {"fused_looping": {"loop": "host"}, "ctc_wfst": {"loop": "host"}}
 
 
@@ -89,12 +91,13 @@ def graph(rtfx, tmp_path_factory):
 
 def decoders(graph, device):
     """One case of every decoder; on a GPU, those of all forms of its loop."""
-    options = {"ctc_wfst_cpu": {"graph": graph}, "ctc_wfst": {"graph": graph}, "ctc_lexicon_cpu": WORDS}
+    options = {"ctc_wfst_cpu": {"graph": graph}, "ctc_wfst": {"graph": graph}, "ctc_lexicon_cpu": WORDS,
+               "python": {"file": str(ROOT / "examples/python_decoder/greedy.py"), "class": "Greedy"}}
     cases = []
     for name in PARTS:
         given = options.get(name, {}) | GPU_ONLY.get(name, {})
         case = {"name": name, "options": given}
-        cases.append(case | ({"models": ["tdt"]} if name == "tdt_min_duration" else {}))
+        cases.append(case | ({"models": ONE_MODEL[name]} if name in ONE_MODEL else {}))
     if device == "cuda":
         for name, loops in (("frame_looping", ["replay", "graph"]), ("label_looping", ["replay", "graph"]),
                             ("alsd_pp", ["graph"]), ("fused_looping", ["graph", "persistent"]),
@@ -165,7 +168,7 @@ def test_case_round_batch_region_phase(profiled):
     assert finished <= cases.keys()
     for decoder in finished:
         # Two laps of both models, but for one.
-        assert len(cases[decoder]) == (2 if decoder == "tdt_min_duration" else 4)
+        assert len(cases[decoder]) == (2 if decoder in ONE_MODEL else 4)
         for lap in cases[decoder]:
             (round_,) = lap.children
             assert round_.name == "round" and round_.payload in (0, 1)

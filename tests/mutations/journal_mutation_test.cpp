@@ -182,7 +182,7 @@ void show(const ResultSet& whole, const std::string& bytes) {
   print_table(records);
   damaged.require_cases();
   for (const char* format : {"csv", "markdown", "latex", "gbench", "bmf", "github-action"})
-    export_results(damaged, format, false);
+    export_results(damaged, format, {});
   print_speed_ups(damaged);
   print_gate(gate({&whole, 1}, damaged, {}));
   print_gate(gate({&damaged, 1}, whole, {}));

@@ -125,11 +125,11 @@ class PythonDecoder : public Decoder {
     python_->call("decode", arm_, {batch.frames, batch.lengths}, where_);
     counters_.clear();
     if (has_objects_) {
-      const ScopedRange range("decode.objects");
+      const ScopedRange range(RangeName::decode_objects, batch.frames.size(0));
       const Timer timer(counters_["objects_us"]);
       python_->call("objects", arm_, {}, where_);
     }
-    const ScopedRange range("decode.results");
+    const ScopedRange range(RangeName::decode_results, batch.frames.size(0));
     const Timer timer(counters_["results_us"]);
     const Interpreter::Answer answer = python_->call("results", arm_, {}, where_);
     for (const auto& [name, count] : answer.about["counters"].items()) counters_[name] = count;
