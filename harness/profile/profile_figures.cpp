@@ -249,12 +249,14 @@ std::string short_call_name(std::string_view name) {
 }
 
 std::string short_kernel_name(std::string_view name) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  constexpr std::string_view kAnonymous[] = {"(anonymous namespace)::", "<unnamed>::"};  // ncu's
   std::string flat;
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
-    if (depth == 0 && name.substr(i).starts_with(kAnonymous)) {
-      i += kAnonymous.size() - 1;
+    const auto unnamed = std::ranges::find_if(
+        kAnonymous, [&](std::string_view one) { return name.substr(i).starts_with(one); });
+    if (depth == 0 && unnamed != std::end(kAnonymous)) {
+      i += unnamed->size() - 1;
     } else if (name[i] == '<') {
       ++depth;
     } else if (name[i] == '>') {

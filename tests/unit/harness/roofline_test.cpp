@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.h"
@@ -154,6 +155,23 @@ TEST(NcuCounters, MeansOfAKernelsLaunches) {
   EXPECT_DOUBLE_EQ(gemm.share(), 0.4);
   EXPECT_STREQ(gemm.bound(), "L2");
   EXPECT_DOUBLE_EQ(gemm.matrix_share, 0.3);
+}
+
+// Of ncu 2025.3.1 on an H200, without the columns that nobody reads: `rtfx profile
+// configs/profile.json
+// --roofline --only fused_host`.
+TEST(NcuCounters, OfTheFusedKernelsOnAnH200) {
+  const std::vector<CountedKernel> kernels = read_ncu_csv("tests/data/ncu_h200.csv");
+  ASSERT_EQ(kernels.size(), 7U);
+  EXPECT_EQ(kernels[0].name, "rtfx::advance_kernel");
+  const auto joint =
+      std::ranges::find(kernels, "rtfx::joint_kernel<__nv_bfloat16>", &CountedKernel::name);
+  ASSERT_NE(joint, kernels.end());
+  EXPECT_EQ(joint->count, 2);
+  EXPECT_DOUBLE_EQ(joint->seconds, (9664 + 9472) / 2 * 1e-9);
+  EXPECT_DOUBLE_EQ(joint->bytes, (792576 + 792064) / 2);
+  EXPECT_GE(joint->flop, 42598400);  // those of the matrix units alone
+  EXPECT_LT(joint->flop, 1.1 * 42598400);
 }
 
 TEST(NcuCounters, OneErrorForWhatIsNone) {
