@@ -70,11 +70,6 @@ Result guarded(Result on_failure, const Work& work) {
 
 at::DeviceGuard on_device_of(const AcousticModel& model) { return at::DeviceGuard(model.device); }
 
-std::string kind_of(const ModelConfig& config) {
-  if (!config.has_transducer) return "ctc";
-  return config.is_tdt() ? "tdt" : "rnnt";
-}
-
 std::string dtype_name(at::ScalarType dtype) {
   if (dtype == at::kFloat) return "fp32";
   return dtype == at::kHalf ? "fp16" : "bf16";
@@ -86,7 +81,7 @@ json describe(const rtfx_model& loaded) {
   json pieces = json::array();
   for (int64_t id = 0; id < loaded.model->tokenizer->size(); ++id)
     pieces.push_back(loaded.model->tokenizer->piece(static_cast<int32_t>(id)));
-  return {{"kind", kind_of(config)},
+  return {{"kind", config.kind()},
           {"device", loaded.model->device.str()},
           {"dtype", dtype_name(loaded.model->dtype)},
           {"sample_rate", config.features.sample_rate},
