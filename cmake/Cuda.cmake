@@ -20,7 +20,9 @@ endif()
 
 find_library(RTFX_CUDART NAMES libcudart.so.13 REQUIRED
   HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES lib lib64)
-target_link_libraries(torch::torch INTERFACE ${RTFX_CUDART})
+find_library(RTFX_CUBLASLT NAMES libcublasLt.so.13 REQUIRED
+  HINTS ${RTFX_CUDA_ROOTS} PATH_SUFFIXES lib lib64)
+target_link_libraries(torch::torch INTERFACE ${RTFX_CUDART} ${RTFX_CUBLASLT})
 
 # rtfx_cuda_library(folder): target rtfx_<folder>_cuda of every .cu below the folder.
 function(rtfx_cuda_library folder)

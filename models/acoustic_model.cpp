@@ -7,7 +7,8 @@
 namespace rtfx {
 
 std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
-                                                          at::Device device, at::ScalarType dtype) {
+                                                          at::Device device, at::ScalarType dtype,
+                                                          const EncoderOptions& encoder) {
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;
@@ -19,7 +20,8 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->dtype = dtype;
   model->features.emplace(config.features, weights, device);
   model->encoder.emplace(config.encoder, config.features.mel_bins,
-                         checkpoint.stand_in ? random_encoder(config) : weights, device, dtype);
+                         checkpoint.stand_in ? random_encoder(config) : weights, device, dtype,
+                         encoder);
   if (checkpoint.stand_in) {
     model->stand_in.emplace(*checkpoint.stand_in, config.encoder.factor(), device, dtype);
   }

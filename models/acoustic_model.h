@@ -41,9 +41,11 @@ struct AcousticModel {
   }
 
   /// Copies the weights to `device` in `dtype` (float32, bfloat16 or float16). float32 means
-  /// float32: TF32 is switched off for the whole process.
+  /// float32: TF32 is switched off for the whole process. `encoder`: how the encoder is computed;
+  /// the stand-in's always by the reference.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
-                                                    at::ScalarType dtype);
+                                                    at::ScalarType dtype,
+                                                    const EncoderOptions& encoder = {});
 };
 
 }  // namespace rtfx

@@ -102,7 +102,7 @@ StandIn::StandIn(const Checkpoint& checkpoint, int64_t factor, at::Device device
                  at::ScalarType dtype)
     : features_(checkpoint.config.features, checkpoint.weights, device),
       encoder_(checkpoint.config.encoder, checkpoint.config.features.mel_bins, checkpoint.weights,
-               device, dtype),
+               device, dtype, {EncoderForm::reference}),
       repeat_(checkpoint.config.encoder.factor() / factor) {}
 
 Encoded StandIn::operator()(const Encoded& timed, const at::Tensor& audio,

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 #include "models/heads/activation.h"
 
 namespace rtfx {

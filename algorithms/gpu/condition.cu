@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
-#include "algorithms/gpu/check.h"
 #include "algorithms/gpu/condition.h"
+#include "base/gpu/check.h"
 
 namespace rtfx {
 namespace {

@@ -5,7 +5,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 
-#include "algorithms/gpu/check.h"
+#include "base/gpu/check.h"
 #include "base/nvtx.h"
 
 namespace rtfx {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "algorithms/gpu/precision.h"
+#include "base/gpu/precision.h"
 
 namespace rtfx {
 

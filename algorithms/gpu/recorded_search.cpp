@@ -8,9 +8,9 @@
 
 #include "algorithms/gpu/condition.h"
 #include "algorithms/gpu/graph.h"
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/gpu/sync_debug.h"
 #include "base/error.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "algorithms/gpu/check.h"
 #include "base/error.h"
+#include "base/gpu/check.h"
 
 namespace rtfx {
 

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 

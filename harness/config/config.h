@@ -91,7 +91,8 @@ struct Config {
       {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
   bool replay = true;  // results are proved by replay (harness/run/replay_check.h)
   std::string scorer = "basic_english";
-  bool encoder_graphs = true;  // on a GPU: recorded_encoder.h
+  std::string encoder = "automatic";  // EncoderForm
+  bool encoder_graphs = true;         // on a GPU: recorded_encoder.h
   bool sync_debug = false;
   std::optional<StreamOptions> stream;  // of `rtfx stream`
   std::vector<TuneSpec> tune;           // of `rtfx tune`

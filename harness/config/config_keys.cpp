@@ -269,6 +269,11 @@ const OptionTable<Config>& config_keys() {
        option("scorer", &Config::scorer, "normalisation before counting word errors",
               normalizer_names()),
        option(
+           "encoder", &Config::encoder,
+           "by LibTorch's operators, or by kernels that do several of their steps at once (GPUs, "
+           "bf16 and fp16); `automatic`: fused where that is possible",
+           encoder_form_names()),
+       option(
            "encoder_graphs", &Config::encoder_graphs,
            "on a GPU, run the encoder as a CUDA graph for each size of batch, lengths rounded up "
            "to 64 mel frames; `false`: kernel by kernel"),

@@ -43,6 +43,7 @@ class ConditionComparison {
     compare("", "batch", a_.summary.last.at("batch"), b_.summary.last.at("batch"));
     compare_order();
     compare_decoders();
+    compare_where_said("encoder", "encoder", "/config/encoder");
     compare_where_said("encoder", "encoder_graphs", "/config/encoder_graphs");
     for (const char* key : {"/libtorch", "/cuda_runtime", "/cudnn"})
       compare_where_said("libtorch", key + 1, key);

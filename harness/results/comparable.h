@@ -18,7 +18,7 @@ struct ConditionDifference {
 /// names them:
 ///   libtorch  version of LibTorch, CUDA runtime and cuDNN, which come together
 ///   driver    version of the CUDA driver
-///   encoder   encoder_graphs: how the encoder is launched
+///   encoder   encoder, encoder_graphs: how the encoder is computed and launched
 ///   scorer    text normaliser and its version; the word error rates are then not compared
 const std::vector<std::string>& allowable_differences();
 

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <limits>
 
-#include "algorithms/gpu/check.h"
 #include "base/error.h"
+#include "base/gpu/check.h"
 #include "harness/machine/cpu_share.h"
 #include "models/encoder/encoder_memory.h"
 

@@ -51,6 +51,8 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
     });
     clock.measure(Region::features, clips.size(), times,
                   [&] { features = (*model.features)(audio, lengths); });
+    for (const int64_t count : samples)
+      features.host_lengths.push_back(model.config.features.frames(count));
     clock.measure(Region::encoder, clips.size(), times, [&] { encoded = encoder(features); });
   }
   for (const int64_t count : samples)

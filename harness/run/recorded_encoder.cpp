@@ -4,7 +4,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "algorithms/gpu/graph.h"
-#include "algorithms/gpu/rounding.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 
@@ -21,13 +21,15 @@ RecordedEncoder::~RecordedEncoder() = default;
 RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& features) {
   const int64_t rows = features.values.size(0), mel_bins = features.values.size(1);
   const int64_t frames = round_up(features.values.size(2), kMelFrameStep);
-  const auto found = recordings_.find({rows, frames});
+  const std::array<int64_t, 3> size = {rows, frames,
+                                       model_->encoder->rows(rows, frames, features.host_lengths)};
+  const auto found = recordings_.find(size);
   if (found != recordings_.end()) return found->second.get();
   if (recordings_.size() == kMostGraphs) return nullptr;
   auto recording = std::make_unique<Recording>();
   Recording& r = *recording;
-  r.input.values = at::zeros({rows, mel_bins, frames}, features.values.options());
-  r.input.lengths = features.lengths.clone();
+  r.input = {at::zeros({rows, mel_bins, frames}, features.values.options()),
+             features.lengths.clone(), features.host_lengths};
   // Once without recording: at their first call libraries allocate and choose algorithms, which
   // a recording does not allow.
   (*model_->encoder)(r.input);
@@ -36,7 +38,7 @@ RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& featu
     r.graph =
         Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); }, shared);
   });
-  recordings_.emplace(std::pair{rows, frames}, std::move(recording));
+  recordings_.emplace(size, std::move(recording));
   return &r;
 }
 

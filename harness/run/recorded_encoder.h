@@ -1,20 +1,20 @@
 // The encoder as CUDA graphs: hundreds of small kernels a batch, launched at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
 
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 
-/// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows
-/// and for its frames rounded up to a multiple of kMelFrameStep. A size that was not seen before is
-/// recorded at its first batch, which waits for the device: a warm-up round sees every size. Sizes
-/// beyond the first kMostGraphs are launched kernel by kernel. The graphs share the memory of what
-/// they compute in between.
+/// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows,
+/// for its frames rounded up to a multiple of kMelFrameStep, and for Encoder::rows(). A size that
+/// was not seen before is recorded at its first batch, which waits for the device: a warm-up round
+/// sees every size. Sizes beyond the first kMostGraphs are launched kernel by kernel. The graphs
+/// share the memory of what they compute in between.
 class RecordedEncoder {
  public:
   static constexpr int64_t kMelFrameStep = 64;  // 8 or 16 encoder frames
@@ -37,8 +37,8 @@ class RecordedEncoder {
 
   std::shared_ptr<const AcousticModel> model_;
   bool graphs_;
-  // By rows and mel frames.
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Recording>> recordings_;
+  // By utterances, mel frames and Encoder::rows().
+  std::map<std::array<int64_t, 3>, std::unique_ptr<Recording>> recordings_;
 };
 
 }  // namespace rtfx

@@ -135,7 +135,8 @@ std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device d
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();
-    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtype(dtype, "dtypes"));
+    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtype(dtype, "dtypes"),
+                                    {parse_encoder_form(config_.encoder, "encoder")});
     current_key_ = key;
   }
   return current_;

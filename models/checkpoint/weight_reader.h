@@ -35,6 +35,9 @@ class WeightReader {
   at::Tensor joined(const std::vector<std::string>& names) const;
   at::Tensor place(const at::Tensor& tensor) const;
 
+  at::Device device() const { return device_; }
+  at::ScalarType dtype() const { return dtype_; }
+
  private:
   const StateDict& weights_;
   std::string prefix_;

@@ -42,6 +42,13 @@ at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t 
   return (sinusoids(position, width) * known).to(options.dtype());
 }
 
+at::Tensor positions_for(const EncoderConfig& config, int64_t frames,
+                         const at::TensorOptions& options) {
+  if (config.positions == EncoderConfig::Positions::relative)
+    return relative_positions(frames, config.width, options);
+  return local_positions(frames, config.width, config.left_context, config.right_context, options);
+}
+
 at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options) {
   return sinusoids(at::arange(frames, options.dtype(at::kFloat)), width).to(options.dtype());
 }

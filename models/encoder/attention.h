@@ -23,6 +23,10 @@ at::Tensor relative_positions(int64_t frames, int64_t width, const at::TensorOpt
 at::Tensor local_positions(int64_t frames, int64_t width, int64_t left, int64_t right,
                            const at::TensorOptions& options);
 
+/// relative_positions() or local_positions(), as the encoder has them.
+at::Tensor positions_for(const EncoderConfig& config, int64_t frames,
+                         const at::TensorOptions& options);
+
 /// Sinusoidal embeddings of the positions 0 to frames - 1: [frames, width].
 at::Tensor absolute_positions(int64_t frames, int64_t width, const at::TensorOptions& options);
 

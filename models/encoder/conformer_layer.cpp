@@ -2,29 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include <optional>
-
+#include "models/encoder/depthwise.h"
 #include "models/encoder/make_attention.h"
 
 namespace rtfx {
-namespace {
-
-/// A norm that is (x - mean) * scale + shift for each channel.
-struct Affine {
-  at::Tensor mean, scale, shift;
-};
-
-/// Batch norm, also where NeMo has made two numbers of its four (fused_batch_norm).
-std::optional<Affine> foldable(const EncoderConfig& config, const WeightReader& norm) {
-  const at::Tensor weight = norm.raw("weight"), bias = norm.raw("bias");
-  if (config.conv_norm == EncoderConfig::ConvolutionNorm::fused_batch)
-    return Affine{at::zeros_like(bias), weight, bias};
-  if (config.conv_norm != EncoderConfig::ConvolutionNorm::batch) return std::nullopt;
-  return Affine{norm.raw("running_mean"), weight / (norm.raw("running_var") + kNormEpsilon).sqrt(),
-                bias};
-}
-
-}  // namespace
 
 LayerNorm::LayerNorm(const WeightReader& layer, const std::string& name)
     : weight(layer.get(name + ".weight")), bias(layer.get(name + ".bias")) {}
@@ -46,22 +27,14 @@ at::Tensor FeedForward::operator()(const at::Tensor& x) const {
 ConvolutionModule::ConvolutionModule(const EncoderConfig& config, const WeightReader& reader)
     : pointwise1(reader.get("pointwise_conv1.weight").squeeze(-1)),
       bias1(reader.optional("pointwise_conv1.bias")),
-      depthwise(reader.raw("depthwise_conv.weight")),
-      depthwise_bias(reader.raw("depthwise_conv.bias")),
       pointwise2(reader.get("pointwise_conv2.weight").squeeze(-1)),
       bias2(reader.optional("pointwise_conv2.bias")),
-      right(config.conv_right_context >= 0 ? config.conv_right_context
-                                           : (config.conv_kernel - 1) / 2),
       norm(make_convolution_norm(config, reader.below("batch_norm"))) {
-  left = config.conv_kernel - 1 - right;
-  if (const auto affine = foldable(config, reader.below("batch_norm"))) {
-    depthwise = depthwise * affine->scale.view({-1, 1, 1});
-    const at::Tensor centred =
-        depthwise_bias.defined() ? depthwise_bias - affine->mean : -affine->mean;
-    depthwise_bias = centred * affine->scale + affine->shift;
-  }
-  depthwise = reader.place(depthwise);
-  if (depthwise_bias.defined()) depthwise_bias = reader.place(depthwise_bias);
+  const Depthwise folded(config, reader);
+  depthwise = reader.place(folded.weight);
+  if (folded.bias.defined()) depthwise_bias = reader.place(folded.bias);
+  left = folded.left;
+  right = folded.right;
 }
 
 at::Tensor ConvolutionModule::operator()(const at::Tensor& x, const FrameMasks& masks) const {

@@ -4,6 +4,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/encoder/features.h"
@@ -15,10 +18,28 @@ struct Encoded {
   at::Tensor lengths;  // [B] int64, EncoderConfig::subsampled() of the feature frames
 };
 
+/// How an encoder is computed: by LibTorch's operators, or by kernels that do several of their
+/// steps at once (GPUs, 16-bit floats; fused/fused_encoder.h). `automatic`: fused where that is
+/// possible.
+enum class EncoderForm { automatic, fused, reference };
+
+const std::vector<std::string>& encoder_form_names();
+/// Throws UserError with `where` for another name.
+EncoderForm parse_encoder_form(std::string_view text, std::string_view where);
+
+struct EncoderOptions {
+  EncoderForm form = EncoderForm::automatic;
+  /// Most products of matrices as 8-bit floats, e4m3 (fused only).
+  bool eight_bits = false;
+};
+
+class EncoderImplementation;
+
 class Encoder {
  public:
+  /// Throws UserError where `options` ask for what the device, dtype or model does not allow.
   Encoder(const EncoderConfig& config, int64_t mel_bins, const StateDict& weights,
-          at::Device device, at::ScalarType dtype);
+          at::Device device, at::ScalarType dtype, const EncoderOptions& options = {});
   ~Encoder();
   Encoder(Encoder&&) noexcept;
 
@@ -26,9 +47,16 @@ class Encoder {
   /// on its batch mates (up to the rounding of differently shaped products). Does not synchronise.
   Encoded operator()(const Features& features) const;
 
+  /// Rows of the matrices that a batch is computed as. Batches of the same features' shape and as
+  /// many rows are the same work for the device. `host_lengths`: as in Features.
+  int64_t rows(int64_t utterances, int64_t feature_frames,
+               const std::vector<int64_t>& host_lengths) const;
+
+  bool fused() const { return fused_; }
+
  private:
-  struct Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  bool fused_;
+  std::unique_ptr<const EncoderImplementation> implementation_;
 };
 
 }  // namespace rtfx

@@ -1,8 +1,8 @@
 #include <cuda_runtime.h>
 
-#include "algorithms/gpu/check.h"
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/beams/backtrace_walk.h"
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 namespace {

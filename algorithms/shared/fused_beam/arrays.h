@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "algorithms/gpu/precision.h"
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/ngram_lm/view.h"
+#include "base/gpu/precision.h"
 
 namespace rtfx::fused_beam {
 

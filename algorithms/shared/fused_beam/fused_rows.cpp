@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/views.h"
 #include "base/error.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 

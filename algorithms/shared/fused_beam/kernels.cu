@@ -1,6 +1,5 @@
 #include <cuda_runtime.h>
 
-#include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
 #include "algorithms/gpu/shared_memory.h"
 #include "algorithms/shared/fused_beam/choose.h"
@@ -9,6 +8,7 @@
 #include "algorithms/shared/fused_beam/frame.h"
 #include "algorithms/shared/fused_beam/kernels.h"
 #include "algorithms/shared/fused_beam/predict.h"
+#include "base/gpu/check.h"
 
 namespace rtfx::fused_beam {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "algorithms/gpu/activation.h"
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/arrays.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx::fused_beam {
 

@@ -1,10 +1,10 @@
 #include <cuda_runtime.h>
 
-#include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/ngram_lm/advance_row.h"
 #include "algorithms/shared/ngram_lm/kernels.h"
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 namespace {

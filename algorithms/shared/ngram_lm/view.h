@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 

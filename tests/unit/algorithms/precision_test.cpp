@@ -1,5 +1,5 @@
 // Element types of kernels: what a dtype becomes, and how values are rounded.
-#include "algorithms/gpu/precision.h"
+#include "base/gpu/precision.h"
 
 #include <gtest/gtest.h>
 

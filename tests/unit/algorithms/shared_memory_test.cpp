@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/greedy/fused_looping/search.h"
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/shared/fused_beam/ctc_frames.h"
 #include "algorithms/shared/fused_beam/frame.h"
 #include "base/error.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 namespace {

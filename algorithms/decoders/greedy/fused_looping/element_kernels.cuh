@@ -7,7 +7,7 @@
 #include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
 #include "algorithms/decoders/greedy/fused_looping/project_frames.cuh"
-#include "algorithms/gpu/dependent_launch.cuh"
+#include "base/gpu/dependent_launch.cuh"
 
 namespace rtfx::fused {
 

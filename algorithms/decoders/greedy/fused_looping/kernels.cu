@@ -3,9 +3,9 @@
 #include "algorithms/decoders/greedy/fused_looping/advance.cuh"
 #include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
-#include "algorithms/gpu/check.h"
-#include "algorithms/gpu/dependent_launch.cuh"
 #include "algorithms/gpu/shared_memory.h"
+#include "base/gpu/check.h"
+#include "base/gpu/dependent_launch.cuh"
 
 namespace rtfx::fused {
 namespace {

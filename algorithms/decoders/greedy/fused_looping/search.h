@@ -13,10 +13,10 @@
 
 #include <cstdint>
 
-#include "algorithms/gpu/host_device.h"
 #include "algorithms/gpu/ordered_key.h"
-#include "algorithms/gpu/precision.h"
-#include "algorithms/gpu/rounding.h"
+#include "base/gpu/host_device.h"
+#include "base/gpu/precision.h"
+#include "base/gpu/rounding.h"
 #include "models/heads/activation.h"
 
 namespace rtfx::fused {

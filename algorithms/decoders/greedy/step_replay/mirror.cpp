@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "algorithms/gpu/rounding.h"
 #include "algorithms/gpu/sync_debug.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx::step_replay {
 namespace {

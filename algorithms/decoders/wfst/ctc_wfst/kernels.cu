@@ -6,9 +6,9 @@
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
 #include "algorithms/decoders/wfst/ctc_wfst/phase_passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/row_passing.h"
-#include "algorithms/gpu/check.h"
 #include "algorithms/gpu/cuda_block.cuh"
 #include "algorithms/gpu/shared_memory.h"
+#include "base/gpu/check.h"
 
 namespace rtfx {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/gpu/check.h"
 #include "base/error.h"
+#include "base/gpu/check.h"
 
 namespace rtfx {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/history_copies.h"
 #include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
-#include "algorithms/gpu/check.h"
+#include "base/gpu/check.h"
 #include "base/nvtx.h"
 
 namespace rtfx {

@@ -14,7 +14,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/emitting_arcs.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing.h"
-#include "algorithms/gpu/rounding.h"
+#include "base/gpu/rounding.h"
 
 namespace rtfx {
 

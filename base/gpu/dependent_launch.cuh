@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "algorithms/gpu/check.h"
+#include "base/gpu/check.h"
 
 namespace rtfx {
 

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 

@@ -1,7 +1,7 @@
 // Division and rounding upwards, for numbers of blocks, tiles and bytes.
 #pragma once
 
-#include "algorithms/gpu/host_device.h"
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 

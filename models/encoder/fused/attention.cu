@@ -1,0 +1,277 @@
+// A block of four warps takes 64 queries of a head, a warp 16 of them, and walks over the keys 64
+// at a time. The score of query i and key j is (q_i + u) k_j + (q_i + v) p_(i-j). A warp's 16
+// queries and 64 keys are at 79 different distances: it multiplies its queries with the positions
+// of these, and picks for each key the product that belongs to it, through shared memory.
+#include <algorithm>
+
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
+#include "models/encoder/fused/kernels.h"
+#include "models/encoder/fused/mma.cuh"
+
+namespace rtfx {
+namespace {
+
+constexpr int kQueries = 64, kKeys = 64, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kWarpQueries = kQueries / kWarps;
+constexpr int kPlaces = kQueries + kKeys;    // distances of a block's queries and keys, and one
+constexpr int kBand = kWarpQueries + kKeys;  // of a warp's
+constexpr int kBandStride = kBand + 4;       // fewer accesses of one bank
+
+/// Rows of shared memory are 16 bytes longer than a head is wide: ldmatrix then reads eight rows
+/// from different banks.
+template <int kWidth>
+constexpr int kStride = kWidth + 8;
+
+template <int kWidth>
+constexpr size_t kShared = sizeof(uint16_t) * kStride<kWidth>*(2 * kKeys + kPlaces) +
+                           sizeof(float) * kWarps* kWarpQueries* kBandStride;
+
+/// Rows first to first + kRows - 1 of one head; zeros where `begin` <= row < `end` does not hold.
+template <class T, int kWidth, int kBytes, int kRows>
+__device__ void load_rows(T* shared, const T* global, int64_t stride, int first, int begin, int end,
+                          int head_width) {
+  constexpr int kElements = kBytes / sizeof(T);
+  const int per_row = head_width / kElements;
+  for (int i = threadIdx.x; i < kRows * per_row; i += kThreads) {
+    const int row = i / per_row, column = i % per_row * kElements;
+    const bool valid = first + row >= begin && first + row < end;
+    copy_async<kBytes>(shared + row * kStride<kWidth> + column,
+                       global + (valid ? first + row : 0) * stride + column, valid);
+  }
+}
+
+template <class T, int kWidth>
+__device__ void load_queries(T* shared, const T* queries, const T* bias, int64_t stride, int valid,
+                             int head_width) {
+  for (int i = threadIdx.x; i < kQueries * kWidth; i += kThreads) {
+    const int row = i / kWidth, column = i % kWidth;
+    const bool inside = row < valid && column < head_width;
+    shared[row * kStride<kWidth> + column] =
+        inside ? from_float<T>(to_float(queries[row * stride + column]) + to_float(bias[column]))
+               : from_float<T>(0);
+  }
+}
+
+/// The keys that a query sees: [begin, end).
+struct Window {
+  int begin, end;
+};
+__device__ Window window_of(const RelativeAttentionInput& of, int query, int length) {
+  const int first = query / of.chunk * of.chunk;
+  return {of.left < 0 ? 0 : max(0, first - of.left),
+          of.right < 0 ? length : min(length, first + of.chunk + of.right)};
+}
+
+template <class T, int kWidth, int kBytes>
+__global__ void __launch_bounds__(kThreads)
+    attend_kernel(const RelativeAttentionInput of, const RowLayout layout) {
+  constexpr int kDepth = kWidth / 16;  // tiles of a head's width
+  constexpr int kRowStride = kStride<kWidth>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  T* const keys = reinterpret_cast<T*>(memory);
+  T* const values = keys + kKeys * kRowStride;
+  T* const places = values + kKeys * kRowStride;
+  float* const bands = reinterpret_cast<float*>(places + kPlaces * kRowStride);
+
+  const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
+  const int length = layout.lengths[utterance];
+  if (first >= length) return;
+  const int head_width = of.width / of.heads, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int64_t stride = 3 * of.width;
+  const T* const rows =
+      static_cast<const T*>(of.qkv) + layout.offsets[utterance] * stride + head * head_width;
+  const T* const table = static_cast<const T*>(of.positions) + head * head_width;
+
+  // Queries with either bias pass through shared memory once, into registers.
+  load_queries<T, kWidth>(keys, rows + first * stride,
+                          static_cast<const T*>(of.bias_u) + head * head_width, stride,
+                          length - first, head_width);
+  load_queries<T, kWidth>(values, rows + first * stride,
+                          static_cast<const T*>(of.bias_v) + head * head_width, stride,
+                          length - first, head_width);
+  // What lies beyond a head's width stays zero.
+  for (int i = threadIdx.x; i < kPlaces * kRowStride; i += kThreads) places[i] = from_float<T>(0);
+  __syncthreads();
+  uint32_t with_u[kDepth][4], with_v[kDepth][4];
+  const int own = (warp * kWarpQueries + lane % 16) * kRowStride + lane / 16 * 8;
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) {
+    load_tiles(with_u[d], keys + own + 16 * d);
+    load_tiles(with_v[d], values + own + 16 * d);
+  }
+
+  float context[2 * kDepth][4] = {};
+  // Of the two rows that a lane holds parts of: lane / 4 and 8 below.
+  float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  const int own_query = first + warp * kWarpQueries + lane / 4;
+  const Window windows[2] = {window_of(of, own_query, length),
+                             window_of(of, own_query + 8, length)};
+  const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
+  float* const band = bands + warp * kWarpQueries * kBandStride;
+
+  const int begin = window_of(of, first, length).begin;
+  const int end = window_of(of, min(first + kQueries, length) - 1, length).end;
+  for (int key = begin; key < end; key += kKeys) {
+    __syncthreads();  // all have read what the copies overwrite
+    load_rows<T, kWidth, kBytes, kKeys>(keys, rows + of.width, stride, key, 0, length, head_width);
+    // The first place is that of the last query and the first key.
+    load_rows<T, kWidth, kBytes, kPlaces>(places, table, of.width,
+                                          of.reach - kQueries - first + key, 0, 2 * of.reach - 1,
+                                          head_width);
+    commit_copies();
+    load_rows<T, kWidth, kBytes, kKeys>(values, rows + 2 * of.width, stride, key, 0, length,
+                                        head_width);
+    commit_copies();
+    await_copies<1>();
+    __syncthreads();
+
+    // Distances: column c of the band is the place of query q and key j of the warp, c = j - q
+    // + 15.
+    const int tile_row = lane / 16 * 8 + lane % 8, tile_column = lane / 8 % 2 * 8;
+    const T* const own_places =
+        places + (kQueries - kWarpQueries * (warp + 1) + tile_row) * kRowStride + tile_column;
+#pragma unroll
+    for (int c = 0; c < kBand; c += 16) {
+      float products[2][4] = {};
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) {
+        uint32_t tiles[4];
+        load_tiles(tiles, own_places + c * kRowStride + 16 * d);
+        multiply_add(products[0], with_v[d], tiles[0], tiles[1], T());
+        multiply_add(products[1], with_v[d], tiles[2], tiles[3], T());
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float* const to = band + lane / 4 * kBandStride + c + 8 * half + lane % 4 * 2;
+        *reinterpret_cast<float2*>(to) = make_float2(products[half][0], products[half][1]);
+        *reinterpret_cast<float2*>(to + 8 * kBandStride) =
+            make_float2(products[half][2], products[half][3]);
+      }
+    }
+    float scores[kKeys / 8][4] = {};
+#pragma unroll
+    for (int n = 0; n < kKeys; n += 16) {
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) {
+        uint32_t tiles[4];
+        load_tiles(tiles, keys + (n + tile_row) * kRowStride + tile_column + 16 * d);
+        multiply_add(scores[n / 8], with_u[d], tiles[0], tiles[1], T());
+        multiply_add(scores[n / 8 + 1], with_u[d], tiles[2], tiles[3], T());
+      }
+    }
+    __syncwarp();
+
+    float highest[2] = {most[0], most[1]};
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int half = i / 2, query = lane / 4 + 8 * half, column = 8 * n + lane % 4 * 2 + i % 2;
+        const float score =
+            scale * (scores[n][i] + band[query * kBandStride + column - query + kWarpQueries - 1]);
+        const int at = key + column;
+        scores[n][i] = at >= windows[half].begin && at < windows[half].end ? score : -INFINITY;
+        highest[half] = fmaxf(highest[half], scores[n][i]);
+      }
+    }
+    float rescale[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      highest[half] = fmaxf(highest[half], __shfl_xor_sync(~0u, highest[half], 1));
+      highest[half] = fmaxf(highest[half], __shfl_xor_sync(~0u, highest[half], 2));
+      const float base = highest[half] == -INFINITY ? 0 : highest[half];  // no key seen so far
+      rescale[half] = exp2f(most[half] - base);
+      most[half] = highest[half];
+      highest[half] = base;
+      sum[half] *= rescale[half];
+    }
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scores[n][i] = exp2f(scores[n][i] - highest[i / 2]);
+        sum[i / 2] += scores[n][i];
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 2 * kDepth; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
+    }
+
+    await_copies<0>();
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k) {
+      const uint32_t weights[4] = {pack_pair(scores[2 * k][0], scores[2 * k][1], T()),
+                                   pack_pair(scores[2 * k][2], scores[2 * k][3], T()),
+                                   pack_pair(scores[2 * k + 1][0], scores[2 * k + 1][1], T()),
+                                   pack_pair(scores[2 * k + 1][2], scores[2 * k + 1][3], T())};
+      const T* const row = values + (16 * k + lane % 16) * kRowStride + lane / 16 * 8;
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) {
+        uint32_t tiles[4];
+        load_transposed_tiles(tiles, row + 16 * d);
+        multiply_add(context[2 * d], weights, tiles[0], tiles[1], T());
+        multiply_add(context[2 * d + 1], weights, tiles[2], tiles[3], T());
+      }
+    }
+  }
+
+  T* const output = static_cast<T*>(of.output) +
+                    static_cast<int64_t>(layout.offsets[utterance]) * of.width + head * head_width;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
+    sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
+    const int query = own_query + 8 * half;
+    if (query >= length) continue;
+    const float inverse = 1 / sum[half];
+#pragma unroll
+    for (int n = 0; n < 2 * kDepth; ++n) {
+      const int column = 8 * n + lane % 4 * 2;
+      if (column < head_width) {
+        *reinterpret_cast<uint32_t*>(output + static_cast<int64_t>(query) * of.width + column) =
+            pack_pair(context[n][2 * half] * inverse, context[n][2 * half + 1] * inverse, T());
+      }
+    }
+  }
+}
+
+template <class T, int kWidth, int kBytes>
+void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
+  const auto kernel = attend_kernel<T, kWidth, kBytes>;
+  RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(kShared<kWidth>)));
+  const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kQueries)),
+                  static_cast<unsigned>(of.heads), static_cast<unsigned>(layout.utterances));
+  kernel<<<grid, kThreads, kShared<kWidth>, stream>>>(of, layout);
+  RTFX_CUDA(cudaGetLastError());
+}
+
+template <class T>
+void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
+  const int width = of.width / of.heads;
+  const bool aligned = width % 8 == 0;  // to 16 bytes; all are to 8
+  if (width <= 48) {
+    aligned ? launch<T, 48, 16>(of, layout, stream) : launch<T, 48, 8>(of, layout, stream);
+  } else if (width <= 64) {
+    aligned ? launch<T, 64, 16>(of, layout, stream) : launch<T, 64, 8>(of, layout, stream);
+  } else {
+    aligned ? launch<T, 128, 16>(of, layout, stream) : launch<T, 128, 8>(of, layout, stream);
+  }
+}
+
+}  // namespace
+
+void attend(Precision precision, const RelativeAttentionInput& of, const RowLayout& layout,
+            cudaStream_t stream) {
+  if (precision == Precision::bf16) {
+    launch<__nv_bfloat16>(of, layout, stream);
+  } else {
+    launch<__half>(of, layout, stream);
+  }
+}
+
+}  // namespace rtfx

@@ -1,0 +1,65 @@
+#include "models/encoder/fused/fused_encoder.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "models/encoder/attention.h"
+
+namespace rtfx {
+
+std::string FusedEncoder::missing(const EncoderConfig& config) {
+  using Norm = EncoderConfig::ConvolutionNorm;
+  if (config.positions == EncoderConfig::Positions::absolute) return "absolute positions";
+  if (config.global_tokens > 0) return "global tokens";
+  if (config.reduction != EncoderConfig::Reduction::none) return "reduction of frames";
+  if (config.conv_norm == Norm::group || config.conv_norm == Norm::instance)
+    return "norms over time in the convolution";
+  if (config.width % 16 != 0 || config.width > kWidestNorm)
+    return fmt::format("frames {} wide, only multiples of 16 up to {}", config.width, kWidestNorm);
+  if (config.width % config.heads != 0 || config.width / config.heads > kWidestHead ||
+      config.width / config.heads % 4 != 0)
+    return fmt::format("{} heads in a width of {}, only heads of multiples of 4 up to {}",
+                       config.heads, config.width, kWidestHead);
+  return {};
+}
+
+FusedEncoder::FusedEncoder(const EncoderConfig& config, int64_t mel_bins,
+                           const WeightReader& reader, bool eight_bits)
+    : config_(config), front_end_(config, mel_bins, reader) {
+  for (int64_t i = 0; i < config.layers; ++i)
+    layers_.emplace_back(config, reader.below(fmt::format("layers.{}", i)), eight_bits);
+  if (reader.optional("out_proj.weight").defined()) {
+    out_.emplace(reader.raw("out_proj.weight"), reader.raw("out_proj.bias"), reader.device(),
+                 reader.dtype(), false);
+  }
+  eight_bits_ = eight_bits;
+}
+
+int64_t FusedEncoder::rows(int64_t utterances, int64_t feature_frames,
+                           const std::vector<int64_t>& host_lengths) const {
+  return row_count(config_, utterances, feature_frames, host_lengths);
+}
+
+Encoded FusedEncoder::operator()(const Features& features) const {
+  const auto [frames, batch] = front_end_(
+      features, rows(features.values.size(0), features.values.size(2), features.host_lengths));
+  LayerMemory memory(config_, frames, eight_bits_);
+  at::Tensor positions;
+  if (batch.frames > kReadyPositions)
+    positions = positions_for(config_, batch.frames, frames.options());
+  layers_.front().begin(frames, memory);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i](frames, memory, batch, positions);
+    if (i + 1 < layers_.size()) layers_[i].end(frames, memory, layers_[i + 1]);
+  }
+  at::Tensor padded = layers_.back().end(frames, batch);
+  if (out_) {
+    at::Tensor mapped =
+        at::empty({padded.size(0), padded.size(1), out_->width()}, padded.options());
+    (*out_)({padded.flatten(0, 1), {}}, mapped.flatten(0, 1));
+    padded = mapped;
+  }
+  return {padded, batch.encoded_lengths};
+}
+
+}  // namespace rtfx

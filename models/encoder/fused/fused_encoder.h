@@ -1,0 +1,44 @@
+// The encoder on a GPU in 16-bit or 8-bit floats, by kernels that do not move data without need.
+//
+// The same computation as ReferenceEncoder, with other roundings. The frames of all utterances are
+// the rows of one matrix without padding. A layer is eight products of matrices (cuBLASLt, which
+// adds biases and residuals) and eight kernels between them (kernels.h); attention keeps no scores
+// in memory (Dao et al. 2022), so that it grows with the number of frames, not with its square.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/encoder/encoder_implementation.h"
+#include "models/encoder/fused/front_end.h"
+#include "models/encoder/fused/fused_layer.h"
+
+namespace rtfx {
+
+class FusedEncoder : public EncoderImplementation {
+ public:
+  /// Why an encoder cannot be fused, as the end of "the fused encoder knows no ..."; empty if it
+  /// can.
+  static std::string missing(const EncoderConfig& config);
+
+  /// `reader`: the weights below "encoder.", device and dtype (bfloat16 or float16) of the frames.
+  /// `eight_bits`: products of the feed-forward layers, of attention's input and of the first half
+  /// of the convolution module as e4m3 with a scale for each row and each output, the rows' scales
+  /// from their own largest values (W8A8, as in FP8 recipes without calibration).
+  FusedEncoder(const EncoderConfig& config, int64_t mel_bins, const WeightReader& reader,
+               bool eight_bits);
+
+  Encoded operator()(const Features& features) const override;
+  int64_t rows(int64_t utterances, int64_t feature_frames,
+               const std::vector<int64_t>& host_lengths) const override;
+
+ private:
+  EncoderConfig config_;
+  FusedFrontEnd front_end_;
+  std::vector<FusedLayer> layers_;
+  std::optional<Linear> out_;  // behind the last layer
+  bool eight_bits_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,129 @@
+// The kernels of the fused encoder. No LibTorch here: kernels include it.
+//
+// The frames of all utterances of a batch are the rows of one matrix, without padding between them
+// (or with: RowLayout says where each utterance begins). All functions enqueue work on `stream`
+// and do not wait; they throw std::runtime_error with the call that CUDA refused. Matrices are
+// dense, row by row, with elements of `precision` (bf16 or fp16) unless said otherwise; sums are
+// float32.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "base/gpu/precision.h"
+
+namespace rtfx {
+
+/// On the device: row offsets[b] + t is frame t of utterance b.
+struct RowLayout {
+  const int32_t* offsets;  // [utterances]
+  const int32_t* lengths;  // [utterances] frames
+  int32_t utterances;
+  int32_t longest;  // no length is greater
+};
+
+/// What a product of matrices reads: elements of the precision, or e4m3 (8-bit floats) with a scale
+/// per row, by which they are to be multiplied.
+struct ProductInput {
+  void* values;   // [rows, width]
+  float* scales;  // [rows], or null
+};
+
+struct NormWeights {
+  const void* weight;  // [width]
+  const void* bias;
+};
+
+constexpr int32_t kMostLevels = 4;  // lengths before, between and after strided convolutions
+
+/// Lengths of each level of sub-sampling and where the rows of each utterance begin.
+struct LayoutPlan {
+  const int64_t* feature_lengths;  // [utterances] in
+  int32_t* lengths;                // [strides + 1, utterances] out, the features' own first
+  int32_t* offsets;                // [utterances] out
+  int64_t* encoded_lengths;        // [utterances] out
+  int32_t utterances;
+  int32_t strides;        // convolutions that halve
+  bool causal;            // EncoderConfig::causal_downsampling
+  int32_t padded_frames;  // rows per utterance; 0 = as many as it has frames
+};
+void plan_layout(const LayoutPlan& plan, cudaStream_t stream);
+
+/// The first two strided convolutions: 3 x 3 from one channel, ReLU, 3 x 3 of each channel. Frames
+/// beyond a length count as zeros before each.
+struct FirstConvolutions {
+  const float* features;           // [utterances, mel_bins, mel_frames]
+  const int32_t* lengths;          // [3, utterances], levels 0 to 2
+  const int32_t* offsets;          // [utterances], of the last level
+  const float *weight1, *weight2;  // [9, channels]
+  const float *bias1, *bias2;      // [channels]
+  void* output;                    // [rows << scale, halved twice(mel_bins), channels]
+  int32_t utterances, mel_bins, mel_frames, channels;
+  int32_t before;   // zeros before the first frame and bin: 1, or 2 for causal
+  int32_t longest;  // frames of level 2
+  int32_t scale;    // level 2 has that many times more rows than the last, as a power of 2
+};
+void first_convolutions(Precision precision, const FirstConvolutions& of, cudaStream_t stream);
+
+/// A strided 3 x 3 convolution of each channel.
+struct DepthwiseStride {
+  const void* input;           // [rows << (scale + 1), bins, channels]
+  const int32_t* lengths;      // [2, utterances]: of the input and of the output
+  const int32_t* offsets;      // [utterances], of the last level
+  const float *weight, *bias;  // [9, channels], [channels]
+  void* output;                // [rows << scale, halved(bins), channels]
+  int32_t utterances, bins, halved_bins, channels;
+  int32_t before, longest, scale;  // longest: frames of the output
+};
+void depthwise_stride(Precision precision, const DepthwiseStride& of, cudaStream_t stream);
+
+/// Rows [utterances, frames, width] of a padded batch -> those of a layout.
+void pack_rows(Precision precision, const void* padded, int32_t frames, int32_t width,
+               const RowLayout& layout, void* packed, cudaStream_t stream);
+
+/// y = norm(x), of each row.
+void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
+                const NormWeights& norm, const ProductInput& y, cudaStream_t stream);
+/// x = norm(x) and y = next(x): from one layer to the next.
+void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
+                 const NormWeights& next, const ProductInput& y, cudaStream_t stream);
+/// norm(x) into a padded batch [utterances, layout.longest, width]. Rows beyond a length stay as
+/// they were.
+void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
+                       const RowLayout& layout, void* padded, cudaStream_t stream);
+constexpr int32_t kWidestNorm = 2048;
+
+/// y = x * sigmoid(x); x [rows, width]. y may be x.
+void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
+          cudaStream_t stream);
+
+/// Gated unit, convolution over time, norm of each frame (where there is one), SiLU.
+struct TimeConvolution {
+  const void* gates;            // [rows, 2 width]: values, then what gates them
+  const float* weight;          // [kernel, width]
+  const float* bias;            // [width]
+  NormWeights norm;             // null = none
+  void* output;                 // [rows, width]
+  int32_t width, kernel, left;  // left: frames that the kernel reaches back
+};
+constexpr int32_t kWidestConvolution = 4096;
+void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
+                   cudaStream_t stream);
+
+/// Self-attention with relative positions (Dai et al. 2019), an online softmax (Milakov and
+/// Gimelshein 2018; Dao et al. 2022): neither scores nor biases are ever in memory.
+struct RelativeAttentionInput {
+  const void* qkv;        // [rows, 3 width]: queries, keys, values, of all heads each
+  const void* positions;  // [2 reach - 1, width]: row reach - 1 - d of the distance query - key = d
+  const void *bias_u, *bias_v;  // [width]
+  void* output;                 // [rows, width]
+  int32_t width, heads;
+  int32_t reach;               // distances of the table are less than that
+  int32_t left, right, chunk;  // EncoderConfig
+};
+constexpr int32_t kWidestHead = 128;
+void attend(Precision precision, const RelativeAttentionInput& of, const RowLayout& layout,
+            cudaStream_t stream);
+
+}  // namespace rtfx

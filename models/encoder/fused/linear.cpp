@@ -1,0 +1,158 @@
+#include "models/encoder/fused/linear.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cublasLt.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr double kLargestE4m3 = 448;
+constexpr int64_t kWorkspace = 32 << 20;  // bytes, what NVIDIA advises for Hopper
+
+void check_cublas(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string(call) + ": " + cublasLtGetStatusString(status));
+}
+#define RTFX_CUBLAS(call) check_cublas((call), #call)
+
+cublasLtHandle_t handle_of(int device) {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;  // live as long as the process
+  const std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = handles[device];
+  if (handle == nullptr) RTFX_CUBLAS(cublasLtCreate(&handle));
+  return handle;
+}
+
+cudaDataType_t type_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kBFloat16:
+      return CUDA_R_16BF;
+    case at::kHalf:
+      return CUDA_R_16F;
+    case at::kFloat8_e4m3fn:
+      return CUDA_R_8F_E4M3;
+    default:
+      throw std::logic_error("no fused encoder in this dtype");
+  }
+}
+
+/// A product of column-major matrices: cuBLASLt's y^T [out, rows] = W^T^T x^T.
+struct Shape {
+  int64_t out, in, rows;
+  at::ScalarType input, output;
+  cublasLtEpilogue_t epilogue;
+  bool add;
+
+  auto operator<=>(const Shape&) const = default;
+};
+
+struct Layout {
+  cublasLtMatrixLayoutOpaque_t opaque;
+  cublasLtMatrixLayout_t get() { return &opaque; }
+};
+
+Layout layout_of(at::ScalarType dtype, int64_t rows, int64_t columns) {
+  Layout layout;
+  RTFX_CUBLAS(cublasLtMatrixLayoutInit(layout.get(), type_of(dtype), static_cast<uint64_t>(rows),
+                                       static_cast<uint64_t>(columns), rows));
+  return layout;
+}
+
+struct Description {
+  cublasLtMatmulDescOpaque_t opaque;
+  cublasLtMatmulDesc_t get() { return &opaque; }
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    RTFX_CUBLAS(cublasLtMatmulDescSetAttribute(get(), attribute, &value, sizeof(value)));
+  }
+};
+
+/// The algorithm that cuBLASLt thinks fastest, asked once for each shape and device: the question
+/// takes tens of microseconds.
+cublasLtMatmulAlgo_t algorithm_for(int device, const Shape& shape, Description& description,
+                                   Layout& weight, Layout& input, Layout& output) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, Shape>, cublasLtMatmulAlgo_t> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find({device, shape});
+  if (found != known.end()) return found->second;
+  cublasLtMatmulPreferenceOpaque_t preference;
+  RTFX_CUBLAS(cublasLtMatmulPreferenceInit(&preference));
+  const size_t workspace = kWorkspace;
+  RTFX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
+      &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)));
+  cublasLtMatmulHeuristicResult_t result;
+  int results = 0;
+  RTFX_CUBLAS(cublasLtMatmulAlgoGetHeuristic(handle_of(device), description.get(), weight.get(),
+                                             input.get(), output.get(), output.get(), &preference,
+                                             1, &result, &results));
+  RTFX_CHECK(results == 1, "cuBLASLt has an algorithm for every product of the encoder");
+  return known.emplace(std::pair{device, shape}, result.algo).first->second;
+}
+
+}  // namespace
+
+Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device device,
+               at::ScalarType dtype, bool eight_bits, double factor) {
+  at::Tensor scaled = weight * factor;
+  if (eight_bits) {
+    const at::Tensor scale = (scaled.abs().amax(1) / kLargestE4m3).clamp_min(1e-12);
+    scaled = scaled / scale.unsqueeze(1);
+    scales_ = scale.to(device);
+  }
+  weight_ = scaled.to(device).to(eight_bits ? at::kFloat8_e4m3fn : dtype).contiguous();
+  if (bias.defined()) bias_ = (bias * factor).to(device).to(dtype);
+}
+
+void Linear::operator()(const LinearInput& x, const at::Tensor& y, Result result) const {
+  const int64_t rows = x.values.size(0), in = weight_.size(1), out = weight_.size(0);
+  if (rows == 0) return;
+  const bool relu = result == Result::replace_relu;
+  cublasLtEpilogue_t epilogue = relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  if (bias_.defined()) epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+
+  Description description;
+  RTFX_CUBLAS(cublasLtMatmulDescInit(description.get(), CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  description.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  if (bias_.defined())
+    description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias_.data_ptr()));
+  if (eight_bits()) {
+    constexpr auto kPerVector = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, kPerVector);
+    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, kPerVector);
+    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                    static_cast<const void*>(scales_.data_ptr()));
+    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                    static_cast<const void*>(x.scales.data_ptr()));
+  }
+
+  const at::ScalarType input = weight_.scalar_type(), output = y.scalar_type();
+  Layout of_weight = layout_of(input, in, out), of_input = layout_of(input, in, rows),
+         of_output = layout_of(output, out, rows);
+  const int device = weight_.device().index();
+  const bool add = result == Result::add;
+  const cublasLtMatmulAlgo_t algorithm =
+      algorithm_for(device, {out, in, rows, input, output, epilogue, add}, description, of_weight,
+                    of_input, of_output);
+  const at::Tensor workspace = at::empty({kWorkspace}, y.options().dtype(at::kByte));
+  const float one = 1, beta = add ? 1 : 0;
+  RTFX_CUBLAS(cublasLtMatmul(
+      handle_of(device), description.get(), &one, weight_.data_ptr(), of_weight.get(),
+      x.values.data_ptr(), of_input.get(), &beta, y.data_ptr(), of_output.get(), y.data_ptr(),
+      of_output.get(), &algorithm, workspace.data_ptr(), kWorkspace,
+      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream()));
+}
+
+}  // namespace rtfx

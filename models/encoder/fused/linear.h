@@ -1,0 +1,38 @@
+// Linear maps by cuBLASLt, which adds the result to what is there, adds the bias, applies ReLU and
+// multiplies matrices of 8-bit floats.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace rtfx {
+
+/// What a linear map reads: [rows, in], bf16, fp16 or e4m3 with `scales` [rows] float32, by which
+/// the rows are to be multiplied.
+struct LinearInput {
+  at::Tensor values;
+  at::Tensor scales;  // undefined but for e4m3
+};
+
+class Linear {
+ public:
+  enum class Result { replace, add, replace_relu };
+
+  /// weight [out, in], bias [out] or undefined: float32 on the CPU, scaled here by `factor`, then
+  /// placed on `device` in `dtype`. `eight_bits`: the weights as e4m3 with a scale for each output.
+  Linear(const at::Tensor& weight, const at::Tensor& bias, at::Device device, at::ScalarType dtype,
+         bool eight_bits, double factor = 1);
+
+  /// y [rows, out] in the dtype = x W^T + b, with ReLU, or added to what y holds. Enqueued on the
+  /// current stream; does not wait. Throws std::runtime_error with what cuBLASLt says.
+  void operator()(const LinearInput& x, const at::Tensor& y, Result result = Result::replace) const;
+
+  int64_t width() const { return weight_.size(0); }
+  bool eight_bits() const { return scales_.defined(); }
+
+ private:
+  at::Tensor weight_, bias_, scales_;
+};
+
+}  // namespace rtfx

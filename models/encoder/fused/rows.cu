@@ -1,0 +1,326 @@
+// Kernels that take the rows of a matrix one by one: norms, activation, and where rows lie.
+#include <cuda_fp8.h>
+
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
+#include "models/encoder/fused/kernels.h"
+#include "models/encoder/fused/vectors.cuh"
+
+namespace rtfx {
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+constexpr float kLargestE4m3 = 448;
+constexpr int kThreads = 128;
+
+__device__ float warp_sum(float x) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
+  return x;
+}
+__device__ float warp_max(float x) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+  return x;
+}
+
+/// A row in the registers of a warp: lane l holds the vectors l, l + 32, ... of eight elements.
+template <int kVectors>
+struct Row {
+  float values[kVectors][8];
+  int vectors;  // of the row
+
+  __device__ bool has(int i) const { return i * 32 + threadIdx.x % 32 < vectors; }
+  __device__ int column(int i) const { return (i * 32 + static_cast<int>(threadIdx.x % 32)) * 8; }
+
+  template <class T>
+  __device__ void load(const T* from) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (has(i)) {
+        load_vector(values[i], from + column(i));
+      } else {
+        for (float& x : values[i]) x = 0;
+      }
+    }
+  }
+
+  template <class T>
+  __device__ void store(T* to) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (has(i)) store_vector(to + column(i), values[i]);
+    }
+  }
+
+  /// To what a product reads.
+  template <class T>
+  __device__ void store(const ProductInput& to, int64_t row) const {
+    if (to.scales == nullptr) return store(static_cast<T*>(to.values) + row * vectors * 8);
+    float greatest = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      for (const float x : values[i]) greatest = fmaxf(greatest, fabsf(x));
+    }
+    const float scale = fmaxf(warp_max(greatest), 1e-12f) / kLargestE4m3;
+    if (threadIdx.x % 32 == 0) to.scales[row] = scale;
+    auto* const bytes = static_cast<__nv_fp8_storage_t*>(to.values) + row * vectors * 8;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (has(i)) store_e4m3(bytes + column(i), values[i], 1 / scale);
+    }
+  }
+
+  template <class T>
+  __device__ void norm(const NormWeights& weights) {
+    const float width = static_cast<float>(vectors * 8);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      for (const float x : values[i]) sum += x;
+    }
+    const float mean = warp_sum(sum) / width;
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!has(i)) continue;
+      for (const float x : values[i]) squares += (x - mean) * (x - mean);
+    }
+    const float inverse = rsqrtf(warp_sum(squares) / width + kEpsilon);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      if (!has(i)) continue;
+      float weight[8], bias[8];
+      load_vector(weight, static_cast<const T*>(weights.weight) + column(i));
+      load_vector(bias, static_cast<const T*>(weights.bias) + column(i));
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        values[i][e] = (values[i][e] - mean) * inverse * weight[e] + bias[e];
+    }
+  }
+
+  /// What a tensor of T would hold.
+  template <class T>
+  __device__ void round() {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      for (float& x : values[i]) x = rounded<T>(x);
+    }
+  }
+};
+
+struct Norms {
+  void* x;
+  int64_t rows;
+  int32_t width;
+  NormWeights norm, next;  // next: null weights for none
+  ProductInput y;
+};
+
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kThreads) norm_kernel(const Norms of) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= of.rows) return;
+  T* const x = static_cast<T*>(of.x) + row * of.width;
+  Row<kVectors> values;
+  values.vectors = of.width / 8;
+  values.load(x);
+  values.template norm<T>(of.norm);
+  if (of.next.weight != nullptr) {
+    values.template round<T>();
+    values.store(x);
+    values.template norm<T>(of.next);
+  }
+  values.template store<T>(of.y, row);
+}
+
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kThreads)
+    padded_norm_kernel(const T* x, int32_t width, NormWeights norm, RowLayout layout, T* padded) {
+  const int frame = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, utterance = blockIdx.y;
+  if (frame >= layout.lengths[utterance]) return;
+  Row<kVectors> values;
+  values.vectors = width / 8;
+  values.load(x + static_cast<int64_t>(layout.offsets[utterance] + frame) * width);
+  values.template norm<T>(norm);
+  values.store(padded + (static_cast<int64_t>(utterance) * layout.longest + frame) * width);
+}
+
+/// work.template operator()<T, vectors per lane>()
+template <class Work>
+void for_width(Precision precision, int32_t width, const Work& work) {
+  const auto with = [&]<class T>(T) {
+    const int vectors = ceil_div(width / 8, 32);
+    if (vectors <= 1) return work.template operator()<T, 1>();
+    if (vectors <= 2) return work.template operator()<T, 2>();
+    if (vectors <= 4) return work.template operator()<T, 4>();
+    work.template operator()<T, kWidestNorm / 256>();
+  };
+  precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
+}
+
+void launch_norms(Precision precision, const Norms& of, cudaStream_t stream) {
+  for_width(precision, of.width, [&]<class T, int kVectors>() {
+    norm_kernel<T, kVectors>
+        <<<static_cast<unsigned>(ceil_div<int64_t>(of.rows, kThreads / 32)), kThreads, 0, stream>>>(
+            of);
+  });
+  RTFX_CUDA(cudaGetLastError());
+}
+
+/// One block a row where rows get a scale, since that is of the whole row.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kThreads)
+    scaled_silu_kernel(const T* x, int32_t width, ProductInput y) {
+  __shared__ float of_warps[kThreads / 32];
+  const int64_t row = blockIdx.x;
+  float values[kVectors][8], greatest = 0;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = (i * kThreads + static_cast<int>(threadIdx.x)) * 8;
+    if (column >= width) continue;
+    load_vector(values[i], x + row * width + column);
+    for (float& v : values[i]) {
+      v = silu_of(v);
+      greatest = fmaxf(greatest, fabsf(v));
+    }
+  }
+  greatest = warp_max(greatest);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = greatest;
+  __syncthreads();
+  for (const float other : of_warps) greatest = fmaxf(greatest, other);
+  const float scale = fmaxf(greatest, 1e-12f) / kLargestE4m3;
+  if (threadIdx.x == 0) y.scales[row] = scale;
+  auto* const bytes = static_cast<__nv_fp8_storage_t*>(y.values) + row * width;
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = (i * kThreads + static_cast<int>(threadIdx.x)) * 8;
+    if (column < width) store_e4m3(bytes + column, values[i], 1 / scale);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(256) silu_kernel(const T* x, int64_t vectors, T* y) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < vectors;
+       i += step) {
+    float values[8];
+    load_vector(values, x + i * 8);
+    for (float& v : values) v = silu_of(v);
+    store_vector(y + i * 8, values);
+  }
+}
+
+template <class T>
+void launch_silu(const void* x, int64_t rows, int32_t width, const ProductInput& y,
+                 cudaStream_t stream) {
+  const T* const from = static_cast<const T*>(x);
+  if (y.scales == nullptr) {
+    const int64_t vectors = rows * width / 8;
+    silu_kernel<T><<<static_cast<unsigned>(ceil_div<int64_t>(vectors, 512)), 256, 0, stream>>>(
+        from, vectors, static_cast<T*>(y.values));
+  } else if (width <= 1 * 8 * kThreads) {
+    scaled_silu_kernel<T, 1><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
+  } else if (width <= 4 * 8 * kThreads) {
+    scaled_silu_kernel<T, 4><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
+  } else {
+    scaled_silu_kernel<T, 8><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(from, width, y);
+  }
+  RTFX_CUDA(cudaGetLastError());
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    pack_kernel(const T* padded, int32_t frames, int32_t width, RowLayout layout, T* packed) {
+  const int frame = blockIdx.x, utterance = blockIdx.y;
+  if (frame >= layout.lengths[utterance]) return;
+  const T* const from = padded + (static_cast<int64_t>(utterance) * frames + frame) * width;
+  T* const to = packed + static_cast<int64_t>(layout.offsets[utterance] + frame) * width;
+  for (int i = threadIdx.x * 8; i < width; i += kThreads * 8)
+    *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
+}
+
+constexpr int kPlanThreads = 1024;
+
+/// One block; utterances beyond its threads in further turns.
+__global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan plan) {
+  __shared__ int32_t of_warps[kPlanThreads / 32], before;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (threadIdx.x == 0) before = 0;
+  for (int base = 0; base < plan.utterances; base += kPlanThreads) {
+    const int utterance = base + static_cast<int>(threadIdx.x);
+    const bool valid = utterance < plan.utterances;
+    int32_t length = valid ? static_cast<int32_t>(plan.feature_lengths[utterance]) : 0;
+    for (int level = 0; valid; ++level) {
+      plan.lengths[level * plan.utterances + utterance] = length;
+      if (level == plan.strides) break;
+      length = length == 0 ? 0 : plan.causal ? length / 2 + 1 : (length + 1) / 2;
+    }
+    int32_t sum = length;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int32_t below = __shfl_up_sync(~0u, sum, distance);
+      if (lane >= distance) sum += below;
+    }
+    __syncthreads();  // `before` is set, and all have read the sums of the last turn
+    if (lane == 31) of_warps[warp] = sum;
+    __syncthreads();
+    int32_t own = before, all = 0;
+    for (int w = 0; w < kPlanThreads / 32; ++w) {
+      if (w < warp) own += of_warps[w];
+      all += of_warps[w];
+    }
+    if (valid) {
+      plan.offsets[utterance] =
+          plan.padded_frames > 0 ? utterance * plan.padded_frames : own + sum - length;
+      plan.encoded_lengths[utterance] = length;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) before += all;
+  }
+}
+
+}  // namespace
+
+void layer_norm(Precision precision, const void* x, int64_t rows, int32_t width,
+                const NormWeights& norm, const ProductInput& y, cudaStream_t stream) {
+  launch_norms(precision, {const_cast<void*>(x), rows, width, norm, {}, y}, stream);
+}
+
+void layer_norms(Precision precision, void* x, int64_t rows, int32_t width, const NormWeights& norm,
+                 const NormWeights& next, const ProductInput& y, cudaStream_t stream) {
+  launch_norms(precision, {x, rows, width, norm, next, y}, stream);
+}
+
+void layer_norm_padded(Precision precision, const void* x, int32_t width, const NormWeights& norm,
+                       const RowLayout& layout, void* padded, cudaStream_t stream) {
+  for_width(precision, width, [&]<class T, int kVectors>() {
+    const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kThreads / 32)),
+                    static_cast<unsigned>(layout.utterances));
+    padded_norm_kernel<T, kVectors><<<grid, kThreads, 0, stream>>>(
+        static_cast<const T*>(x), width, norm, layout, static_cast<T*>(padded));
+  });
+  RTFX_CUDA(cudaGetLastError());
+}
+
+void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
+          cudaStream_t stream) {
+  precision == Precision::bf16 ? launch_silu<__nv_bfloat16>(x, rows, width, y, stream)
+                               : launch_silu<__half>(x, rows, width, y, stream);
+}
+
+void pack_rows(Precision /*both have two bytes*/, const void* padded, int32_t frames, int32_t width,
+               const RowLayout& layout, void* packed, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(layout.longest), static_cast<unsigned>(layout.utterances));
+  pack_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const __half*>(padded), frames, width,
+                                             layout, static_cast<__half*>(packed));
+  RTFX_CUDA(cudaGetLastError());
+}
+
+void plan_layout(const LayoutPlan& plan, cudaStream_t stream) {
+  plan_kernel<<<1, kPlanThreads, 0, stream>>>(plan);
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace rtfx

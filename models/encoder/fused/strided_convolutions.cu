@@ -1,0 +1,172 @@
+// Sub-sampling (dw_striding) with the channels innermost. The output of the first convolution is 16
+// times the size of what comes in, so it never leaves the registers: a thread has two channels, and
+// makes each column of it just before the second convolution wants it.
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
+#include "models/encoder/fused/kernels.h"
+#include "models/encoder/fused/vectors.cuh"
+
+namespace rtfx {
+namespace {
+
+constexpr int kFrames = 8;                         // of the second convolution, per block
+constexpr int kMelFrames = 4 * (kFrames - 1) + 7;  // that they see
+constexpr int kMostThreads = 512;
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolutions of) {
+  extern __shared__ float mel[];  // [kMelFrames, bins]
+  const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
+  const int mel_length = of.lengths[utterance];
+  const int length1 = of.lengths[of.utterances + utterance];
+  const int length2 = of.lengths[2 * of.utterances + utterance];
+  if (first >= length2) return;
+  const int before = of.before, bins = of.mel_bins + 4;
+  const auto halved = [&](int extent) { return before == 2 ? extent / 2 + 1 : (extent + 1) / 2; };
+  const int bins1 = halved(of.mel_bins), bins2 = halved(bins1);
+
+  const int first_mel = 4 * first - 3 * before;
+  const float* const features =
+      of.features + static_cast<int64_t>(utterance) * of.mel_bins * of.mel_frames;
+  for (int i = threadIdx.x; i < kMelFrames * bins; i += blockDim.x) {
+    const int bin = i / kMelFrames - before, frame = first_mel + i % kMelFrames;
+    const bool valid = bin >= 0 && bin < of.mel_bins && frame >= 0 && frame < mel_length;
+    mel[i % kMelFrames * bins + i / kMelFrames] =
+        valid ? features[static_cast<int64_t>(bin) * of.mel_frames + frame] : 0;
+  }
+  __syncthreads();
+
+  const int channel = 2 * static_cast<int>(threadIdx.x);
+  if (channel >= of.channels) return;
+  float2 weight1[9], weight2[9];
+#pragma unroll
+  for (int i = 0; i < 9; ++i) {
+    weight1[i] = *reinterpret_cast<const float2*>(of.weight1 + i * of.channels + channel);
+    weight2[i] = *reinterpret_cast<const float2*>(of.weight2 + i * of.channels + channel);
+  }
+  const float2 bias1 = *reinterpret_cast<const float2*>(of.bias1 + channel);
+  const float2 bias2 = *reinterpret_cast<const float2*>(of.bias2 + channel);
+
+  for (int frame = first; frame < min(first + kFrames, length2); ++frame) {
+    T* const output =
+        static_cast<T*>(of.output) +
+        ((static_cast<int64_t>(of.offsets[utterance]) << of.scale) + frame) * bins2 * of.channels +
+        channel;
+    const float* const seen = mel + 4 * (frame - first) * bins;
+    // Column `bin` of the first convolution's rows 2 frame - before + {0, 1, 2}.
+    const auto column = [&](int bin, float2(&to)[3]) {
+#pragma unroll
+      for (int a = 0; a < 3; ++a) to[a] = make_float2(0, 0);
+      if (bin < 0 || bin >= bins1) return;
+      float inputs[7][3];
+#pragma unroll
+      for (int t = 0; t < 7; ++t) {
+#pragma unroll
+        for (int q = 0; q < 3; ++q) inputs[t][q] = seen[t * bins + 2 * bin + q];
+      }
+#pragma unroll
+      for (int a = 0; a < 3; ++a) {
+        const int row = 2 * frame + a - before;
+        if (row < 0 || row >= length1) continue;
+        float2 sum = bias1;
+#pragma unroll
+        for (int p = 0; p < 3; ++p) {
+#pragma unroll
+          for (int q = 0; q < 3; ++q) {
+            sum.x += inputs[2 * a + p][q] * weight1[3 * p + q].x;
+            sum.y += inputs[2 * a + p][q] * weight1[3 * p + q].y;
+          }
+        }
+        to[a] = make_float2(fmaxf(sum.x, 0), fmaxf(sum.y, 0));
+      }
+    };
+    float2 columns[3][3];
+#pragma unroll
+    for (float2& x : columns[0]) x = make_float2(0, 0);
+    for (int bin = 0; bin < bins2; ++bin) {
+      column(2 * bin + 1 - before, columns[1]);
+      column(2 * bin + 2 - before, columns[2]);
+      float2 sum = bias2;
+#pragma unroll
+      for (int a = 0; a < 3; ++a) {
+#pragma unroll
+        for (int c = 0; c < 3; ++c) {
+          sum.x += columns[c][a].x * weight2[3 * a + c].x;
+          sum.y += columns[c][a].y * weight2[3 * a + c].y;
+        }
+        columns[0][a] = columns[2][a];
+      }
+      output[bin * of.channels] = from_float<T>(sum.x);
+      output[bin * of.channels + 1] = from_float<T>(sum.y);
+    }
+  }
+}
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride of) {
+  const int utterance = blockIdx.z, frame = blockIdx.x;
+  const int in_length = of.lengths[utterance], length = of.lengths[of.utterances + utterance];
+  if (frame >= length) return;
+  const int item = blockIdx.y * kThreads + static_cast<int>(threadIdx.x), vectors = of.channels / 8;
+  const int bin = item / vectors, channel = item % vectors * 8;
+  if (bin >= of.halved_bins) return;
+  const int64_t offset = of.offsets[utterance];
+  const T* const input = static_cast<const T*>(of.input) +
+                         (offset << (of.scale + 1)) * of.bins * of.channels + channel;
+  float sums[8];
+#pragma unroll
+  for (int c = 0; c < 8; ++c) sums[c] = of.bias[channel + c];
+#pragma unroll
+  for (int a = 0; a < 3; ++a) {
+    const int row = 2 * frame + a - of.before;
+    if (row < 0 || row >= in_length) continue;
+#pragma unroll
+    for (int q = 0; q < 3; ++q) {
+      const int column = 2 * bin + q - of.before;
+      if (column < 0 || column >= of.bins) continue;
+      float values[8];
+      load_vector(values, input + (static_cast<int64_t>(row) * of.bins + column) * of.channels);
+      const auto* const weight =
+          reinterpret_cast<const float4*>(of.weight + (3 * a + q) * of.channels + channel);
+      const float4 low = weight[0], high = weight[1];
+      sums[0] += values[0] * low.x, sums[1] += values[1] * low.y;
+      sums[2] += values[2] * low.z, sums[3] += values[3] * low.w;
+      sums[4] += values[4] * high.x, sums[5] += values[5] * high.y;
+      sums[6] += values[6] * high.z, sums[7] += values[7] * high.w;
+    }
+  }
+  store_vector(static_cast<T*>(of.output) +
+                   (((offset << of.scale) + frame) * of.halved_bins + bin) * of.channels + channel,
+               sums);
+}
+
+}  // namespace
+
+void first_convolutions(Precision precision, const FirstConvolutions& of, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(of.longest, kFrames)),
+                  static_cast<unsigned>(of.utterances));
+  const int threads = round_up(of.channels / 2, 32);
+  const size_t shared = sizeof(float) * kMelFrames * (of.mel_bins + 4);
+  if (precision == Precision::bf16) {
+    first_kernel<__nv_bfloat16><<<grid, threads, shared, stream>>>(of);
+  } else {
+    first_kernel<__half><<<grid, threads, shared, stream>>>(of);
+  }
+  RTFX_CUDA(cudaGetLastError());
+}
+
+void depthwise_stride(Precision precision, const DepthwiseStride& of, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(of.longest),
+                  static_cast<unsigned>(ceil_div(of.halved_bins * of.channels / 8, kThreads)),
+                  static_cast<unsigned>(of.utterances));
+  if (precision == Precision::bf16) {
+    stride_kernel<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(of);
+  } else {
+    stride_kernel<__half><<<grid, kThreads, 0, stream>>>(of);
+  }
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace rtfx

@@ -1,0 +1,153 @@
+// The middle of the convolution module: gated unit, depthwise convolution over time, norm of each
+// frame where the model has one, SiLU. A block takes a few frames of an utterance, a thread four
+// channels of them.
+#include "base/gpu/check.h"
+#include "base/gpu/rounding.h"
+#include "models/encoder/fused/kernels.h"
+#include "models/encoder/fused/vectors.cuh"
+
+namespace rtfx {
+namespace {
+
+constexpr int kFrames = 8, kChannels = 4;
+constexpr int kMostThreads = kWidestConvolution / kChannels;
+constexpr float kNormEpsilon = 1e-5f;
+
+/// The sums over a block of kFrames numbers of each thread; every thread gets them.
+__device__ void block_sums(float (&values)[kFrames]) {
+  __shared__ float of_warps[kFrames][kMostThreads / 32];
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  __syncthreads();  // all have read those of the last call
+#pragma unroll
+  for (int f = 0; f < kFrames; ++f) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      values[f] += __shfl_xor_sync(~0u, values[f], distance);
+    if (threadIdx.x % 32 == 0) of_warps[f][threadIdx.x / 32] = values[f];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int f = 0; f < kFrames; ++f) {
+    values[f] = 0;
+    for (int w = 0; w < warps; ++w) values[f] += of_warps[f][w];
+  }
+}
+
+/// kKernel: taps, or 0 for of.kernel.
+template <class T, int kKernel, int kBlock>
+__global__ void __launch_bounds__(kBlock)
+    convolve_kernel(const TimeConvolution of, const RowLayout layout) {
+  const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
+  const int length = layout.lengths[utterance];
+  if (first >= length) return;
+  const int channel = static_cast<int>(threadIdx.x) * kChannels;
+  const bool valid = channel < of.width;
+  const int kernel = kKernel > 0 ? kKernel : of.kernel;
+  const T* const gates = static_cast<const T*>(of.gates) +
+                         static_cast<int64_t>(layout.offsets[utterance]) * 2 * of.width;
+  const auto tap = [&](int k) {
+    return *reinterpret_cast<const float4*>(of.weight + static_cast<int64_t>(k) * of.width +
+                                            channel);
+  };
+
+  float sums[kFrames][kChannels] = {};
+  if (valid) {
+    const float4 bias = *reinterpret_cast<const float4*>(of.bias + channel);
+#pragma unroll
+    for (float(&sum)[kChannels] : sums) {
+      sum[0] = bias.x, sum[1] = bias.y, sum[2] = bias.z, sum[3] = bias.w;
+    }
+    float4 weights[kKernel > 0 ? kKernel : 1];
+    if constexpr (kKernel > 0) {
+#pragma unroll
+      for (int k = 0; k < kKernel; ++k) weights[k] = tap(k);
+    }
+    // Unrolled where the kernel's size is known, so that sums and taps stay in registers.
+    const auto add = [&](int s) {
+      const int frame = first - of.left + s;
+      if (frame < 0 || frame >= length) return;
+      float value[kChannels], gate[kChannels];
+      load_vector(value, gates + static_cast<int64_t>(frame) * 2 * of.width + channel);
+      load_vector(gate, gates + static_cast<int64_t>(frame) * 2 * of.width + of.width + channel);
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) value[c] = rounded<T>(value[c] * sigmoid_of(gate[c]));
+#pragma unroll
+      for (int f = 0; f < kFrames; ++f) {
+        const int k = s - f;
+        if (k < 0 || k >= kernel) continue;
+        const float4 w = kKernel > 0 ? weights[kKernel > 0 ? k : 0] : tap(k);
+        sums[f][0] += w.x * value[0], sums[f][1] += w.y * value[1];
+        sums[f][2] += w.z * value[2], sums[f][3] += w.w * value[3];
+      }
+    };
+    if constexpr (kKernel > 0) {
+#pragma unroll
+      for (int s = 0; s < kFrames + kKernel - 1; ++s) add(s);
+    } else {
+      for (int s = 0; s < kFrames + kernel - 1; ++s) add(s);
+    }
+  }
+
+  if (of.norm.weight != nullptr) {
+    float mean[kFrames], square[kFrames];
+#pragma unroll
+    for (int f = 0; f < kFrames; ++f)
+      mean[f] = valid ? sums[f][0] + sums[f][1] + sums[f][2] + sums[f][3] : 0;
+    block_sums(mean);
+#pragma unroll
+    for (int f = 0; f < kFrames; ++f) {
+      mean[f] /= static_cast<float>(of.width);
+      square[f] = 0;
+      for (float& x : sums[f]) {
+        x -= mean[f];
+        square[f] += valid ? x * x : 0;
+      }
+    }
+    block_sums(square);
+    if (valid) {
+      float weight[kChannels], bias[kChannels];
+      load_vector(weight, static_cast<const T*>(of.norm.weight) + channel);
+      load_vector(bias, static_cast<const T*>(of.norm.bias) + channel);
+#pragma unroll
+      for (int f = 0; f < kFrames; ++f) {
+        const float inverse = rsqrtf(square[f] / static_cast<float>(of.width) + kNormEpsilon);
+#pragma unroll
+        for (int c = 0; c < kChannels; ++c) sums[f][c] = sums[f][c] * inverse * weight[c] + bias[c];
+      }
+    }
+  }
+  if (!valid) return;
+  T* const output = static_cast<T*>(of.output) +
+                    static_cast<int64_t>(layout.offsets[utterance] + first) * of.width + channel;
+#pragma unroll
+  for (int f = 0; f < kFrames; ++f) {
+    if (first + f >= length) break;
+    for (float& x : sums[f]) x = silu_of(x);
+    store_vector(output + static_cast<int64_t>(f) * of.width, sums[f]);
+  }
+}
+
+template <class T, int kKernel>
+void launch(const TimeConvolution& of, const RowLayout& layout, cudaStream_t stream) {
+  const int threads = round_up(ceil_div(of.width, kChannels), 32);
+  const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kFrames)),
+                  static_cast<unsigned>(layout.utterances));
+  if (threads <= 256) {
+    convolve_kernel<T, kKernel, 256><<<grid, threads, 0, stream>>>(of, layout);
+  } else {
+    convolve_kernel<T, 0, kMostThreads><<<grid, threads, 0, stream>>>(of, layout);
+  }
+  RTFX_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
+                   cudaStream_t stream) {
+  const auto with = [&]<class T>(T) {
+    of.kernel == 9 ? launch<T, 9>(of, layout, stream) : launch<T, 0>(of, layout, stream);
+  };
+  precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
+}
+
+}  // namespace rtfx

@@ -1,0 +1,41 @@
+// The encoder by LibTorch's operators, one for each line of the model: what others are tested
+// against, and what runs on a CPU.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "models/encoder/conformer_layer.h"
+#include "models/encoder/encoder_implementation.h"
+#include "models/encoder/reduction.h"
+#include "models/encoder/subsampling.h"
+
+namespace rtfx {
+
+class ReferenceEncoder : public EncoderImplementation {
+ public:
+  /// `reader`: the weights below "encoder.".
+  ReferenceEncoder(const EncoderConfig& config, int64_t mel_bins, const WeightReader& reader);
+
+  Encoded operator()(const Features& features) const override;
+  int64_t rows(int64_t utterances, int64_t feature_frames,
+               const std::vector<int64_t>& host_lengths) const override;
+
+ private:
+  Encoded subsample(const Features& features) const;
+  Encoded reduce(const Encoded& encoded) const;
+  FrameMasks masks_of(const Encoded& encoded) const;
+  at::Tensor positions(const at::Tensor& frames) const;
+  at::Tensor norm_mask(const at::Tensor& feature_lengths, int64_t frames) const;
+
+  EncoderConfig config_;
+  /// Feature frames behind a row's end that count in norms over time: there, NeMo's tensor holds
+  /// that of the last window, or what fills a stack. They are no frames of the utterance.
+  int64_t silence_;
+  FrontEnd front_end_;
+  std::vector<ConformerLayer> layers_;
+  std::optional<Reduction> reduction_;
+  at::Tensor out_weight_, out_bias_;
+};
+
+}  // namespace rtfx

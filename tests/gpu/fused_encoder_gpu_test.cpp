@@ -1,0 +1,172 @@
+// The fused encoder against the reference encoder in float32: no further from it than the reference
+// encoder in the same 16-bit type is.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "models/encoder/fused/fused_encoder.h"
+#include "tests/support/encoder_variants.h"
+#include "tests/support/small_model.h"
+
+namespace rtfx {
+namespace {
+
+const at::Device kGpu(at::kCUDA, 0);
+
+/// Random log-mel features of the given lengths, 0 beyond them.
+Features features_of(const std::vector<int64_t>& lengths, int64_t frames, bool known) {
+  const auto on_gpu = at::TensorOptions(kGpu);
+  const auto rows = static_cast<int64_t>(lengths.size());
+  Features f{at::randn({rows, 80, frames}, on_gpu), at::tensor(lengths, at::kLong).to(kGpu)};
+  const at::Tensor valid =
+      at::arange(frames, f.lengths.options()).unsqueeze(0) < f.lengths.unsqueeze(1);
+  f.values.mul_(valid.unsqueeze(1));
+  if (known) f.host_lengths = lengths;
+  return f;
+}
+
+/// The valid frames of all rows, one below the other, float32.
+at::Tensor valid_frames(const Encoded& encoded) {
+  std::vector<at::Tensor> rows;
+  for (int64_t b = 0; b < encoded.frames.size(0); ++b)
+    rows.push_back(encoded.frames[b].narrow(0, 0, encoded.lengths[b].item<int64_t>()));
+  return at::cat(rows).to(at::kFloat);
+}
+
+struct Deviation {
+  double mean, largest;
+};
+
+class FusedEncoderTest : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    torch_guard_.emplace();
+    at::manual_seed(3);
+  }
+
+  /// Encoders with the same weights.
+  struct Encoders {
+    Encoder exact, plain, fused;
+  };
+  Encoders encoders(const ModelConfig& config) const {
+    const StateDict weights = random_state_dict(config, 5);
+    const auto make = [&](at::ScalarType dtype, EncoderForm form, bool eight_bits = false) {
+      return Encoder(config.encoder, 80, weights, kGpu, dtype, {form, eight_bits});
+    };
+    return {make(at::kFloat, EncoderForm::reference), make(GetParam(), EncoderForm::reference),
+            make(GetParam(), EncoderForm::fused)};
+  }
+
+  static Deviation deviation(const Encoded& found, const Encoded& expected) {
+    EXPECT_EQ(found.frames.sizes(), expected.frames.sizes());
+    EXPECT_TRUE(at::equal(found.lengths, expected.lengths));
+    const at::Tensor difference = (valid_frames(found) - valid_frames(expected)).abs();
+    if (difference.numel() == 0) return {0, 0};
+    return {difference.mean().item<double>(), difference.max().item<double>()};
+  }
+
+  void expect_no_worse(const Encoders& of, const Features& features, const std::string& what) {
+    const Encoded exact = of.exact(features);
+    const Deviation plain = deviation(of.plain(features), exact);
+    const Deviation fused = deviation(of.fused(features), exact);
+    EXPECT_TRUE(std::isfinite(fused.largest)) << what;
+    EXPECT_LE(fused.mean, 1.1 * plain.mean) << what;
+    EXPECT_LE(fused.largest, 1.5 * plain.largest) << what;
+  }
+
+ private:
+  std::optional<c10::InferenceMode> torch_guard_;
+};
+
+ModelConfig wider(int64_t width, int64_t heads) {
+  ModelConfig config = test::small_config();
+  config.encoder.width = width;
+  config.encoder.heads = heads;
+  config.encoder.subsampling_channels = 64;
+  return config;
+}
+
+TEST_P(FusedEncoderTest, RaggedBatches) {
+  for (const auto& [width, heads] :
+       {std::pair{1024, 8}, std::pair{512, 8}, std::pair{176, 4}, std::pair{144, 4}}) {
+    const Encoders of = encoders(wider(width, heads));
+    for (const bool known : {true, false}) {
+      for (const std::vector<int64_t>& lengths :
+           {std::vector<int64_t>{700, 1, 0, 655, 512, 8, 9}, {1300, 1299}, {1}, {0}, {64}}) {
+        const int64_t frames = std::max<int64_t>(1, lengths.front());
+        expect_no_worse(of, features_of(lengths, frames, known),
+                        std::to_string(width) + " wide, " + std::to_string(frames) + " frames");
+      }
+    }
+  }
+}
+
+TEST_P(FusedEncoderTest, EveryKindThatItSupports) {
+  int supported = 0;
+  for (const test::Variant& variant : test::variants()) {
+    ModelConfig config = wider(64, 4);
+    variant.change(config);
+    if (!FusedEncoder::missing(config.encoder).empty()) continue;
+    ++supported;
+    expect_no_worse(encoders(config), features_of({500, 333, 0, 1, 17}, 500, true), variant.name);
+  }
+  EXPECT_GE(supported, 8);
+}
+
+TEST_P(FusedEncoderTest, RowsDoNotDependOnTheirBatch) {
+  const Encoders of = encoders(wider(512, 8));
+  const Features together = features_of({900, 400, 77}, 900, true);
+  const Encoded all = of.fused(together);
+  for (int64_t b = 0; b < 3; ++b) {
+    const int64_t length = together.host_lengths[static_cast<size_t>(b)];
+    const Encoded alone =
+        of.fused({together.values.narrow(0, b, 1).narrow(2, 0, length).contiguous(),
+                  together.lengths.narrow(0, b, 1),
+                  {length}});
+    const at::Tensor of_all = all.frames[b].narrow(0, 0, alone.frames.size(1)).to(at::kFloat);
+    // Products of other sizes may round otherwise.
+    EXPECT_LE((of_all - alone.frames[0].to(at::kFloat)).abs().max().item<double>(), 0.2) << b;
+  }
+}
+
+TEST_P(FusedEncoderTest, HalfAnHour) {
+  ModelConfig config = wider(128, 4);
+  const Encoders whole = encoders(config);
+  expect_no_worse(whole, features_of({180000, 30000}, 180000, true), "all frames in reach");
+  config.encoder.left_context = config.encoder.right_context = 128;
+  const Encoders limited = encoders(config);
+  expect_no_worse(limited, features_of({180000, 30000}, 180000, true), "256 frames in reach");
+}
+
+TEST_P(FusedEncoderTest, EightBitsStayClose) {
+  const ModelConfig config = wider(1024, 8);
+  const StateDict weights = random_state_dict(config, 5);
+  const Encoder exact(config.encoder, 80, weights, kGpu, at::kFloat, {EncoderForm::reference});
+  const Encoder eight(config.encoder, 80, weights, kGpu, GetParam(), {EncoderForm::fused, true});
+  const Features features = features_of({700, 655, 1, 0}, 700, true);
+  const Encoded expected = exact(features);
+  const double spread = valid_frames(expected).std().item<double>();
+  const Deviation found = deviation(eight(features), expected);
+  EXPECT_LT(found.mean, 0.1 * spread);
+  EXPECT_GT(found.mean, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FusedEncoderTest, testing::Values(at::kBFloat16, at::kHalf),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+TEST(FusedEncoder, RefusesWhatItCannotDo) {
+  ModelConfig config = wider(64, 4);
+  const StateDict weights = random_state_dict(config, 5);
+  const auto make = [&](at::Device device, at::ScalarType dtype, const EncoderOptions& options) {
+    return Encoder(config.encoder, 80, weights, device, dtype, options);
+  };
+  EXPECT_THROW(make(at::kCPU, at::kBFloat16, {EncoderForm::fused}), UserError);
+  EXPECT_THROW(make(at::kCPU, at::kFloat, {EncoderForm::automatic, true}), UserError);
+  EXPECT_FALSE(make(at::kCPU, at::kBFloat16, {}).fused());
+  config.encoder.global_tokens = 2;
+  EXPECT_FALSE(FusedEncoder::missing(config.encoder).empty());
+}
+
+}  // namespace
+}  // namespace rtfx
