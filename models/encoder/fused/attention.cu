@@ -1,6 +1,6 @@
-// A block of four warps takes 64 queries of a head, a warp 16 of them, and walks over the keys 64
+// A block of four warps takes 64 queries of a head, a warp 16 of them, and walks over the keys 32
 // at a time. The score of query i and key j is (q_i + u) k_j + (q_i + v) p_(i-j). A warp's 16
-// queries and 64 keys are at 79 different distances: it multiplies its queries with the positions
+// queries and 32 keys are at 47 different distances: it multiplies its queries with the positions
 // of these, and picks for each key the product that belongs to it, through shared memory.
 #include <algorithm>
 
@@ -12,7 +12,8 @@
 namespace rtfx {
 namespace {
 
-constexpr int kQueries = 64, kKeys = 64, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kQueries = 64, kKeys = 32, kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kBlocks = 3;  // of a multiprocessor, so that one computes while others load
 constexpr int kWarpQueries = kQueries / kWarps;
 constexpr int kPlaces = kQueries + kKeys;    // distances of a block's queries and keys, and one
 constexpr int kBand = kWarpQueries + kKeys;  // of a warp's
@@ -27,30 +28,35 @@ template <int kWidth>
 constexpr size_t kShared = sizeof(uint16_t) * kStride<kWidth>*(2 * kKeys + kPlaces) +
                            sizeof(float) * kWarps* kWarpQueries* kBandStride;
 
-/// Rows first to first + kRows - 1 of one head; zeros where `begin` <= row < `end` does not hold.
-template <class T, int kWidth, int kBytes, int kRows>
-__device__ void load_rows(T* shared, const T* global, int64_t stride, int first, int begin, int end,
-                          int head_width) {
-  constexpr int kElements = kBytes / sizeof(T);
-  const int per_row = head_width / kElements;
-  for (int i = threadIdx.x; i < kRows * per_row; i += kThreads) {
-    const int row = i / per_row, column = i % per_row * kElements;
-    const bool valid = first + row >= begin && first + row < end;
-    copy_async<kBytes>(shared + row * kStride<kWidth> + column,
-                       global + (valid ? first + row : 0) * stride + column, valid);
-  }
-}
+/// kWidth: of a head, in shared memory. kExact: it is the head's own width.
+template <class T, int kWidth, bool kExact, int kBytes>
+struct Rows {
+  const T* values;
+  int64_t stride;
+  int end;  // rows from 0 to end - 1 exist
+  int head_width;
 
-template <class T, int kWidth>
-__device__ void load_queries(T* shared, const T* queries, const T* bias, int64_t stride, int valid,
-                             int head_width) {
-  for (int i = threadIdx.x; i < kQueries * kWidth; i += kThreads) {
-    const int row = i / kWidth, column = i % kWidth;
-    const bool inside = row < valid && column < head_width;
-    shared[row * kStride<kWidth> + column] =
-        inside ? from_float<T>(to_float(queries[row * stride + column]) + to_float(bias[column]))
-               : from_float<T>(0);
+  /// Enqueues copies of `count` rows from `first` to shared rows `slot` and following, zeros for
+  /// rows that do not exist.
+  __device__ void copy(T* shared, int slot, int first, int count) const {
+    constexpr int kElements = kBytes / sizeof(T);
+    const int per_row = (kExact ? kWidth : head_width) / kElements;
+    for (int i = threadIdx.x; i < count * per_row; i += kThreads) {
+      const int row = i / per_row, column = i % per_row * kElements;
+      const bool valid = first + row >= 0 && first + row < end;
+      copy_async<kBytes>(shared + (slot + row) * kStride<kWidth> + column,
+                         values + (valid ? first + row : 0) * stride + column, valid);
+    }
   }
+};
+
+/// Two neighbours of a row, as registers of mma take them; zeros where not `valid`.
+template <class T>
+__device__ float2 load_pair(const T* from, bool valid) {
+  if (!valid) return make_float2(0, 0);
+  const auto bits = *reinterpret_cast<const uint32_t*>(from);
+  const T* const pair = reinterpret_cast<const T*>(&bits);
+  return make_float2(to_float(pair[0]), to_float(pair[1]));
 }
 
 /// The keys that a query sees: [begin, end).
@@ -63,81 +69,90 @@ __device__ Window window_of(const RelativeAttentionInput& of, int query, int len
           of.right < 0 ? length : min(length, first + of.chunk + of.right)};
 }
 
-template <class T, int kWidth, int kBytes>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int kWidth, bool kExact, int kBytes>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     attend_kernel(const RelativeAttentionInput of, const RowLayout layout) {
   constexpr int kDepth = kWidth / 16;  // tiles of a head's width
   constexpr int kRowStride = kStride<kWidth>;
   extern __shared__ __align__(16) unsigned char memory[];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kKeys * kRowStride;
-  T* const places = values + kKeys * kRowStride;
+  T* const places = values + kKeys * kRowStride;  // a ring: key k + 32 needs 32 others than key k
   float* const bands = reinterpret_cast<float*>(places + kPlaces * kRowStride);
 
   const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
   const int length = layout.lengths[utterance];
   if (first >= length) return;
-  const int head_width = of.width / of.heads, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int head_width = kExact ? kWidth : of.width / of.heads;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t stride = 3 * of.width;
-  const T* const rows =
+  const T* const queries =
       static_cast<const T*>(of.qkv) + layout.offsets[utterance] * stride + head * head_width;
-  const T* const table = static_cast<const T*>(of.positions) + head * head_width;
+  using Source = Rows<T, kWidth, kExact, kBytes>;
+  const Source all_keys{queries + of.width, stride, length, head_width};
+  const Source all_values{queries + 2 * of.width, stride, length, head_width};
+  const Source table{static_cast<const T*>(of.positions) + head * head_width, of.width,
+                     2 * of.reach - 1, head_width};
 
-  // Queries with either bias pass through shared memory once, into registers.
-  load_queries<T, kWidth>(keys, rows + first * stride,
-                          static_cast<const T*>(of.bias_u) + head * head_width, stride,
-                          length - first, head_width);
-  load_queries<T, kWidth>(values, rows + first * stride,
-                          static_cast<const T*>(of.bias_v) + head * head_width, stride,
-                          length - first, head_width);
-  // What lies beyond a head's width stays zero.
-  for (int i = threadIdx.x; i < kPlaces * kRowStride; i += kThreads) places[i] = from_float<T>(0);
-  __syncthreads();
+  if constexpr (!kExact) {  // what lies beyond a head's width stays zero
+    for (int i = threadIdx.x; i < (2 * kKeys + kPlaces) * kRowStride; i += kThreads)
+      keys[i] = from_float<T>(0);
+    __syncthreads();
+  }
+  const int begin = window_of(of, first, length).begin;
+  const int end = window_of(of, min(first + kQueries, length) - 1, length).end;
+  // The first place is that of the block's last query and the first key.
+  const int first_place = of.reach - kQueries - first + begin;
+  all_keys.copy(keys, 0, begin, kKeys);
+  table.copy(places, 0, first_place, kPlaces);
+  commit_copies();
+  all_values.copy(values, 0, begin, kKeys);
+  commit_copies();
+
+  const int own_query = first + warp * kWarpQueries + lane / 4;
   uint32_t with_u[kDepth][4], with_v[kDepth][4];
-  const int own = (warp * kWarpQueries + lane % 16) * kRowStride + lane / 16 * 8;
 #pragma unroll
   for (int d = 0; d < kDepth; ++d) {
-    load_tiles(with_u[d], keys + own + 16 * d);
-    load_tiles(with_v[d], values + own + 16 * d);
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      const int column = 16 * d + 8 * side + lane % 4 * 2;
+      const bool inside = kExact || column < head_width;
+      const int bias = head * head_width + column;
+      const float2 u = load_pair(static_cast<const T*>(of.bias_u) + bias, inside);
+      const float2 v = load_pair(static_cast<const T*>(of.bias_v) + bias, inside);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = own_query + 8 * half;
+        const float2 q = load_pair(queries + row * stride + column, inside && row < length);
+        with_u[d][2 * side + half] = pack_pair(q.x + u.x, q.y + u.y, T());
+        with_v[d][2 * side + half] = pack_pair(q.x + v.x, q.y + v.y, T());
+      }
+    }
   }
 
   float context[2 * kDepth][4] = {};
   // Of the two rows that a lane holds parts of: lane / 4 and 8 below.
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-  const int own_query = first + warp * kWarpQueries + lane / 4;
   const Window windows[2] = {window_of(of, own_query, length),
                              window_of(of, own_query + 8, length)};
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
   float* const band = bands + warp * kWarpQueries * kBandStride;
 
-  const int begin = window_of(of, first, length).begin;
-  const int end = window_of(of, min(first + kQueries, length) - 1, length).end;
+  const int tile_row = lane / 16 * 8 + lane % 8, tile_column = lane / 8 % 2 * 8;
+  int ring = 0;  // where the first place of this turn is
   for (int key = begin; key < end; key += kKeys) {
-    __syncthreads();  // all have read what the copies overwrite
-    load_rows<T, kWidth, kBytes, kKeys>(keys, rows + of.width, stride, key, 0, length, head_width);
-    // The first place is that of the last query and the first key.
-    load_rows<T, kWidth, kBytes, kPlaces>(places, table, of.width,
-                                          of.reach - kQueries - first + key, 0, 2 * of.reach - 1,
-                                          head_width);
-    commit_copies();
-    load_rows<T, kWidth, kBytes, kKeys>(values, rows + 2 * of.width, stride, key, 0, length,
-                                        head_width);
-    commit_copies();
     await_copies<1>();
     __syncthreads();
-
-    // Distances: column c of the band is the place of query q and key j of the warp, c = j - q
-    // + 15.
-    const int tile_row = lane / 16 * 8 + lane % 8, tile_column = lane / 8 % 2 * 8;
-    const T* const own_places =
-        places + (kQueries - kWarpQueries * (warp + 1) + tile_row) * kRowStride + tile_column;
+    // Column c of the band is the place of query q and key j of the warp, c = j - q + 15.
 #pragma unroll
     for (int c = 0; c < kBand; c += 16) {
+      const int slot = (ring + kQueries - kWarpQueries * (warp + 1) + c) % kPlaces;
+      const T* const own_places = places + (slot + tile_row) * kRowStride + tile_column;
       float products[2][4] = {};
 #pragma unroll
       for (int d = 0; d < kDepth; ++d) {
         uint32_t tiles[4];
-        load_tiles(tiles, own_places + c * kRowStride + 16 * d);
+        load_tiles(tiles, own_places + 16 * d);
         multiply_add(products[0], with_v[d], tiles[0], tiles[1], T());
         multiply_add(products[1], with_v[d], tiles[2], tiles[3], T());
       }
@@ -200,7 +215,15 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
     }
 
-    await_copies<0>();
+    __syncthreads();  // all have read keys and places
+    const bool more = key + kKeys < end;
+    if (more) {
+      all_keys.copy(keys, 0, key + kKeys, kKeys);
+      table.copy(places, ring, first_place + key - begin + kPlaces, kKeys);
+      ring = (ring + kKeys) % kPlaces;
+    }
+    commit_copies();
+    await_copies<1>();
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < kKeys / 16; ++k) {
@@ -217,6 +240,11 @@ __global__ void __launch_bounds__(kThreads)
         multiply_add(context[2 * d + 1], weights, tiles[2], tiles[3], T());
       }
     }
+    if (more) {
+      __syncthreads();  // all have read the values
+      all_values.copy(values, 0, key + kKeys, kKeys);
+    }
+    commit_copies();
   }
 
   T* const output = static_cast<T*>(of.output) +
@@ -239,9 +267,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T, int kWidth, int kBytes>
+template <class T, int kWidth, bool kExact, int kBytes>
 void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
-  const auto kernel = attend_kernel<T, kWidth, kBytes>;
+  const auto kernel = attend_kernel<T, kWidth, kExact, kBytes>;
   RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(kShared<kWidth>)));
   const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kQueries)),
@@ -253,14 +281,11 @@ void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStrea
 template <class T>
 void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
   const int width = of.width / of.heads;
-  const bool aligned = width % 8 == 0;  // to 16 bytes; all are to 8
-  if (width <= 48) {
-    aligned ? launch<T, 48, 16>(of, layout, stream) : launch<T, 48, 8>(of, layout, stream);
-  } else if (width <= 64) {
-    aligned ? launch<T, 64, 16>(of, layout, stream) : launch<T, 64, 8>(of, layout, stream);
-  } else {
-    aligned ? launch<T, 128, 16>(of, layout, stream) : launch<T, 128, 8>(of, layout, stream);
-  }
+  if (width == 128) return launch<T, 128, true, 16>(of, layout, stream);
+  if (width == 64) return launch<T, 64, true, 16>(of, layout, stream);
+  // Rows of other heads are aligned to 8 bytes, not always to 16.
+  if (width <= 48) return launch<T, 48, false, 8>(of, layout, stream);
+  launch<T, 128, false, 8>(of, layout, stream);
 }
 
 }  // namespace

@@ -40,14 +40,29 @@ __global__ void __launch_bounds__(kBlock)
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int length = layout.lengths[utterance];
   if (first >= length) return;
-  const int channel = static_cast<int>(threadIdx.x) * kChannels;
+  const int channel = static_cast<int>(blockIdx.z * blockDim.x + threadIdx.x) * kChannels;
   const bool valid = channel < of.width;
-  const int kernel = kKernel > 0 ? kKernel : of.kernel;
-  const T* const gates = static_cast<const T*>(of.gates) +
-                         static_cast<int64_t>(layout.offsets[utterance]) * 2 * of.width;
+  const int64_t stride = 2 * of.width;
+  const T* const gates =
+      static_cast<const T*>(of.gates) + layout.offsets[utterance] * stride + channel;
   const auto tap = [&](int k) {
     return *reinterpret_cast<const float4*>(of.weight + static_cast<int64_t>(k) * of.width +
                                             channel);
+  };
+  // Row s of those that the block's frames see. Loaded in any case, so that no load waits for
+  // another.
+  const auto row_of = [&](int s) {
+    return gates + min(max(first - of.left + s, 0), length - 1) * stride;
+  };
+  const auto gated = [&](int s, uint2 value_bits, uint2 gate_bits, float(&value)[kChannels]) {
+    const int frame = first - of.left + s;
+    const bool inside = frame >= 0 && frame < length;
+    float gate[kChannels];
+    unpack_vector<T>(value, value_bits);
+    unpack_vector<T>(gate, gate_bits);
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c)
+      value[c] = inside ? rounded<T>(value[c] * sigmoid_of(gate[c])) : 0;
   };
 
   float sums[kFrames][kChannels] = {};
@@ -57,34 +72,42 @@ __global__ void __launch_bounds__(kBlock)
     for (float(&sum)[kChannels] : sums) {
       sum[0] = bias.x, sum[1] = bias.y, sum[2] = bias.z, sum[3] = bias.w;
     }
-    float4 weights[kKernel > 0 ? kKernel : 1];
-    if constexpr (kKernel > 0) {
-#pragma unroll
-      for (int k = 0; k < kKernel; ++k) weights[k] = tap(k);
-    }
-    // Unrolled where the kernel's size is known, so that sums and taps stay in registers.
-    const auto add = [&](int s) {
-      const int frame = first - of.left + s;
-      if (frame < 0 || frame >= length) return;
-      float value[kChannels], gate[kChannels];
-      load_vector(value, gates + static_cast<int64_t>(frame) * 2 * of.width + channel);
-      load_vector(gate, gates + static_cast<int64_t>(frame) * 2 * of.width + of.width + channel);
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) value[c] = rounded<T>(value[c] * sigmoid_of(gate[c]));
-#pragma unroll
-      for (int f = 0; f < kFrames; ++f) {
-        const int k = s - f;
-        if (k < 0 || k >= kernel) continue;
-        const float4 w = kKernel > 0 ? weights[kKernel > 0 ? k : 0] : tap(k);
-        sums[f][0] += w.x * value[0], sums[f][1] += w.y * value[1];
-        sums[f][2] += w.z * value[2], sums[f][3] += w.w * value[3];
-      }
+    const auto add = [&](int f, const float4& w, const float(&value)[kChannels]) {
+      sums[f][0] += w.x * value[0], sums[f][1] += w.y * value[1];
+      sums[f][2] += w.z * value[2], sums[f][3] += w.w * value[3];
     };
     if constexpr (kKernel > 0) {
+      constexpr int kSeen = kFrames + kKernel - 1;
+      uint2 values[kSeen], gating[kSeen];
+      float4 weights[kKernel];
 #pragma unroll
-      for (int s = 0; s < kFrames + kKernel - 1; ++s) add(s);
+      for (int s = 0; s < kSeen; ++s) {
+        const T* const row = row_of(s);
+        values[s] = *reinterpret_cast<const uint2*>(row);
+        gating[s] = *reinterpret_cast<const uint2*>(row + of.width);
+      }
+#pragma unroll
+      for (int k = 0; k < kKernel; ++k) weights[k] = tap(k);
+#pragma unroll
+      for (int s = 0; s < kSeen; ++s) {
+        float value[kChannels];
+        gated(s, values[s], gating[s], value);
+#pragma unroll
+        for (int f = 0; f < kFrames; ++f) {
+          if (s >= f && s - f < kKernel) add(f, weights[s - f], value);
+        }
+      }
     } else {
-      for (int s = 0; s < kFrames + kernel - 1; ++s) add(s);
+      for (int s = 0; s < kFrames + of.kernel - 1; ++s) {
+        const T* const row = row_of(s);
+        float value[kChannels];
+        gated(s, *reinterpret_cast<const uint2*>(row),
+              *reinterpret_cast<const uint2*>(row + of.width), value);
+#pragma unroll
+        for (int f = 0; f < kFrames; ++f) {
+          if (s >= f && s - f < of.kernel) add(f, tap(s - f), value);
+        }
+      }
     }
   }
 
@@ -129,10 +152,14 @@ __global__ void __launch_bounds__(kBlock)
 
 template <class T, int kKernel>
 void launch(const TimeConvolution& of, const RowLayout& layout, cudaStream_t stream) {
+  constexpr int kPart = 64;  // threads of a block that need not see whole frames
   const int threads = round_up(ceil_div(of.width, kChannels), 32);
-  const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kFrames)),
-                  static_cast<unsigned>(layout.utterances));
-  if (threads <= 256) {
+  dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kFrames)),
+            static_cast<unsigned>(layout.utterances));
+  if (of.norm.weight == nullptr) {
+    grid.z = static_cast<unsigned>(ceil_div(threads, kPart));
+    convolve_kernel<T, kKernel, kPart><<<grid, kPart, 0, stream>>>(of, layout);
+  } else if (threads <= 256) {
     convolve_kernel<T, kKernel, 256><<<grid, threads, 0, stream>>>(of, layout);
   } else {
     convolve_kernel<T, 0, kMostThreads><<<grid, threads, 0, stream>>>(of, layout);

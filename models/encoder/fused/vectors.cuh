@@ -20,14 +20,18 @@ struct BytesOf<4> {
   using Type = uint2;
 };
 
-/// T of two bytes; `from` is aligned to all of them.
-template <int kCount, class T>
-__device__ void load_vector(float (&values)[kCount], const T* from) {
+template <class T, int kCount>
+__device__ void unpack_vector(float (&values)[kCount], typename BytesOf<kCount>::Type bytes) {
   static_assert(sizeof(T) == 2);
-  const auto bytes = *reinterpret_cast<const typename BytesOf<kCount>::Type*>(from);
   const T* const elements = reinterpret_cast<const T*>(&bytes);
 #pragma unroll
   for (int i = 0; i < kCount; ++i) values[i] = to_float(elements[i]);
+}
+
+/// `from` is aligned to all elements.
+template <int kCount, class T>
+__device__ void load_vector(float (&values)[kCount], const T* from) {
+  unpack_vector<T>(values, *reinterpret_cast<const typename BytesOf<kCount>::Type*>(from));
 }
 
 template <int kCount, class T>
@@ -52,7 +56,7 @@ __device__ inline void store_e4m3(__nv_fp8_storage_t* to, const float (&values)[
   *reinterpret_cast<uint2*>(to) = bytes;
 }
 
-__device__ inline float sigmoid_of(float x) { return 1 / (1 + __expf(-x)); }
+__device__ inline float sigmoid_of(float x) { return __fdividef(1, 1 + __expf(-x)); }
 __device__ inline float silu_of(float x) { return x * sigmoid_of(x); }
 
 }  // namespace rtfx
