@@ -18,7 +18,7 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->tokenizer = checkpoint.tokenizer;
   model->device = device;
   model->dtype = dtype;
-  model->features.emplace(config.features, weights, device);
+  model->features.emplace(config.features, weights, device, encoder.form != EncoderForm::reference);
   model->encoder.emplace(config.encoder, config.features.mel_bins,
                          checkpoint.stand_in ? random_encoder(config) : weights, device, dtype,
                          encoder);

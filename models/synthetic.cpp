@@ -100,7 +100,7 @@ StateDict random_encoder(const ModelConfig& config) {
 
 StandIn::StandIn(const Checkpoint& checkpoint, int64_t factor, at::Device device,
                  at::ScalarType dtype)
-    : features_(checkpoint.config.features, checkpoint.weights, device),
+    : features_(checkpoint.config.features, checkpoint.weights, device, /*fused=*/false),
       encoder_(checkpoint.config.encoder, checkpoint.config.features.mel_bins, checkpoint.weights,
                device, dtype, {EncoderForm::reference}),
       repeat_(checkpoint.config.encoder.factor() / factor) {}

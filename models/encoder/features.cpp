@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "models/encoder/fused/fused_features.h"
 
 namespace rtfx {
 namespace {
@@ -66,7 +67,7 @@ at::Tensor slaney_filterbank(int64_t sample_rate, int64_t n_fft, int64_t mel_bin
 }
 
 FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict& weights,
-                                   at::Device device)
+                                   at::Device device, bool fused)
     : config_(config),
       fixed_mean_(column(config.fixed_mean, device)),
       fixed_scale_(column(config.fixed_deviation, device)),
@@ -86,10 +87,13 @@ FeatureExtractor::FeatureExtractor(const FeatureConfig& config, const StateDict&
       at::constant_pad_nd(window.defined() ? window : window_of(config.window_shape, config.window),
                           {left, config.n_fft - config.window - left})
           .to(device);
+  if (fused && device.is_cuda() && FusedFeatures::supports(config))
+    fused_ = std::make_shared<FusedFeatures>(config, window_, filterbank_);
 }
 
 Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor& lengths) const {
   RTFX_CHECK(audio.dim() == 2 && audio.scalar_type() == at::kFloat, "audio is [B, L] float32");
+  if (fused_) return (*fused_)(audio, lengths);
   // Selected, not multiplied: padding may hold NaN.
   const at::Tensor valid = inside(audio.size(1), lengths);
   const at::Tensor clean = at::where(valid, audio, zero_);

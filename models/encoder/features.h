@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
@@ -18,10 +19,15 @@ struct Features {
   std::vector<int64_t> host_lengths = {};
 };
 
+class FusedFeatures;
+
 class FeatureExtractor {
  public:
   /// Filterbank and window come from the checkpoint, or from their formulas where it has none.
-  FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device);
+  /// `fused`: by kernels of several steps each (fused/fused_features.h) on a GPU where they know
+  /// the settings; else by LibTorch's operators.
+  FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device,
+                   bool fused = true);
 
   /// y = ln(mel(|STFT(pre-emphasis(x))|^2) + 2^-24) with the settings of FeatureConfig in place of
   /// 2 and 2^-24, normalised over the valid frames of a row: each mel bin by itself, all bins
@@ -37,10 +43,11 @@ class FeatureExtractor {
                         const at::Tensor& frames) const;
 
   FeatureConfig config_;
-  at::Tensor window_;                    // [n_fft], centred in zeros
-  at::Tensor filterbank_;                // [M, n_fft/2 + 1]
-  at::Tensor fixed_mean_, fixed_scale_;  // [M, 1], or undefined
-  at::Tensor zero_;                      // []
+  at::Tensor window_;                           // [n_fft], centred in zeros
+  at::Tensor filterbank_;                       // [M, n_fft/2 + 1]
+  at::Tensor fixed_mean_, fixed_scale_;         // [M, 1], or undefined
+  at::Tensor zero_;                             // []
+  std::shared_ptr<const FusedFeatures> fused_;  // null where operators do it
 };
 
 /// Slaney mel filterbank [mel_bins, n_fft/2 + 1] (area-normalised), 0 to sample_rate/2.

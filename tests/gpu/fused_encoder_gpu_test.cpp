@@ -155,6 +155,28 @@ TEST_P(FusedEncoderTest, EightBitsStayClose) {
 INSTANTIATE_TEST_SUITE_P(Types, FusedEncoderTest, testing::Values(at::kBFloat16, at::kHalf),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
+TEST(FusedFeatures, EqualThoseOfTheOperators) {
+  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const c10::InferenceMode guard;
+  at::manual_seed(4);
+  for (const bool clamp : {false, true}) {
+    FeatureConfig config;
+    config.log_clamp = clamp;
+    config.mel_bins = clamp ? 128 : 80;
+    const FeatureExtractor plain(config, {}, kGpu, /*fused=*/false), fused(config, {}, kGpu);
+    const std::vector<int64_t> lengths = {48123, 160, 0, 31999, 320, 159, 48000};
+    at::Tensor audio = at::randn({7, 48123}, at::TensorOptions(kGpu)) * 0.1;
+    for (size_t b = 0; b < lengths.size(); ++b)  // what lies beyond a length is not read
+      audio[static_cast<int64_t>(b)].slice(0, lengths[b]).fill_(std::nan(""));
+    const at::Tensor on_gpu = at::tensor(lengths, at::kLong).to(kGpu);
+    const Features expected = plain(audio, on_gpu), found = fused(audio, on_gpu);
+    EXPECT_TRUE(at::equal(found.lengths, expected.lengths));
+    ASSERT_EQ(found.values.sizes(), expected.values.sizes());
+    EXPECT_LT((found.values - expected.values).abs().max().item<double>(), 2e-3);
+    EXPECT_LT((found.values - expected.values).abs().mean().item<double>(), 1e-5);
+  }
+}
+
 TEST(FusedEncoder, RefusesWhatItCannotDo) {
   ModelConfig config = wider(64, 4);
   const StateDict weights = random_state_dict(config, 5);
