@@ -69,6 +69,12 @@ class Reader {
     for (size_t i = 0; root_.find("dtypes") && i < config_.dtypes.size(); ++i)
       errors_.run([&] { unique(dtypes, config_.dtypes[i], element("dtypes", i)); });
     if (config_.protocol.aa_control && all_decoders) errors_.run([&] { add_control(); });
+    if (config_.sync_debug && config_.protocol.overlapped()) {
+      errors_.add({root_.where() + "/sync_debug",
+                   "with \"mode\": \"throughput\": the threads of a pass would be blamed for each "
+                   "other's waits",
+                   "look for waits with \"mode\": \"isolated\""});
+    }
     errors_.throw_any();
     return config_;
   }

@@ -58,8 +58,16 @@ struct BatchRule {
 /// The most CPU threads that can be asked for.
 constexpr int64_t kMaxThreads = 1024;
 
-/// How often is measured; config_keys.cpp says what each key means.
+/// Of the mode "throughput".
+struct Throughput {
+  int64_t in_flight = 6;         // batches, from their padding to their text
+  std::string audio = "memory";  // or "files": read and resampled on the way
+};
+
+/// How, and how often, is measured; config_keys.cpp says what each key means.
 struct Protocol {
+  std::string mode = "isolated";
+  Throughput throughput;
   int64_t warmup_rounds = 1;
   int64_t measured_rounds = 3;
   int64_t seed = 1;
@@ -70,6 +78,8 @@ struct Protocol {
   double budget_seconds = 0;
   double case_limit_seconds = 0;
   double energy_seconds = 0;
+
+  bool overlapped() const { return mode == "throughput"; }
 };
 
 struct Config {

@@ -142,8 +142,24 @@ const OptionTable<DecoderSpec>& decoder_keys() {
 }
 
 const OptionTable<Protocol>& protocol_keys() {
+  static const OptionTable<Throughput> throughput{
+      {option(
+           "in_flight", &Throughput::in_flight,
+           "batches between the begin of their padding and their text, at most; 1: one after the "
+           "other, without a wait between regions",
+           1, 1024),
+       option("audio", &Throughput::audio,
+              "`files`: each pass reads and resamples the audio files anew, by as many threads as "
+              "`threads` says",
+              {"memory", "files"})},
+      kKey};
   static const OptionTable<Protocol> keys{
-      {option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
+      {option("mode", &Protocol::mode,
+              "`isolated`: region by region, with a wait for the device after each; `throughput`: "
+              "each decoder by itself, batches overlapped, by the wall clock of the whole pass",
+              {"isolated", "throughput"}),
+       option("throughput", &Protocol::throughput, "of that mode", throughput),
+       option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
        option("measured_rounds", &Protocol::measured_rounds, "passes that are", 1, 1000),
        option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
        option("cv_max", &Protocol::cv_max,
@@ -264,7 +280,7 @@ const OptionTable<Config>& config_keys() {
                    "auto | cpu | cuda | cuda:N"),
        option("threads", &Config::threads,
               "CPU threads; 0: all that the process may use (also --threads)", 0, kMaxThreads),
-       option("protocol", &Config::protocol, "how often is measured", protocol_keys()),
+       option("protocol", &Config::protocol, "how, and how often, is measured", protocol_keys()),
        group("verify", "what lets a run fail", verify_keys()),
        option("scorer", &Config::scorer, "normalisation before counting word errors",
               normalizer_names()),

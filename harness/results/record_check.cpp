@@ -176,6 +176,12 @@ const std::vector<Field>& run_fields() {
       list.push_back({fmt::format("batches/{}/*", key), kNotNegative});
     }
     list.push_back({"batches/audio_seconds/*", kPositive});
+    list.push_back({"pipeline", kObject, false});
+    list.push_back({"pipeline/in_flight", kInteger});
+    list.push_back({"pipeline/audio", kText});
+    list.push_back({"bound_by", kText, false});
+    for (const char* stage : {"load", "copy", "encoder", "decode", "texts"})
+      list.push_back({fmt::format("metrics/busy.{}", stage), kNotNegative | kNull, false});
     for (const char* key : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
       list.push_back({fmt::format("metrics/{}", key), kPositive | kNull});
     list.push_back({"metrics/share.decode", kNumber | kNull});

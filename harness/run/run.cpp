@@ -197,6 +197,9 @@ class Runner {
                     const Conditions& conditions,
                     const std::map<std::string, std::optional<EnergyUse>>& energy) {
     const std::vector<std::string> ids = ids_of(workspace_, group);
+    std::vector<std::string> suspect = suspect_reasons(conditions);
+    // Overlapped stages on a CPU wait for each other's threads: that is no disturbance.
+    if (protocol_.overlapped() && !session_.device().is_cuda()) std::erase(suspect, "cpu_wait");
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
       const Arm& arm = runner.arms()[a];
@@ -220,7 +223,7 @@ class Runner {
       if (const auto use = energy.find(arm.result_key); use != energy.end())
         add_energy(record, use->second);
       record["conditions"] = to_json(conditions);
-      record["suspect"] = suspect_reasons(conditions);
+      record["suspect"] = suspect;
       session_.append(std::move(record));
     }
   }
