@@ -2,12 +2,18 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
 #include "models/checkpoint/weight_reader.h"
 
 namespace rtfx {
 
 std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
-                                                          at::Device device, at::ScalarType dtype) {
+                                                          at::Device device, const Dtypes& dtypes) {
+  if (dtypes.encoder == at::kFloat8_e4m3fn) {
+    throw UserError("dtype fp8",
+                    "needs the fused encoder on a GPU of compute capability 8.9 or later",
+                    "use bf16");
+  }
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;
@@ -16,10 +22,12 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->config = config;
   model->tokenizer = checkpoint.tokenizer;
   model->device = device;
-  model->dtype = dtype;
+  const at::ScalarType dtype = model->dtype = dtypes.decoder;
+  model->encoder_dtype = dtypes.encoder;
   model->features.emplace(config.features, weights, device);
   model->encoder.emplace(config.encoder, config.features.mel_bins,
-                         checkpoint.stand_in ? random_encoder(config) : weights, device, dtype);
+                         checkpoint.stand_in ? random_encoder(config) : weights, device,
+                         dtypes.encoder);
   if (checkpoint.stand_in) {
     model->stand_in.emplace(*checkpoint.stand_in, config.encoder.factor(), device, dtype);
   }

@@ -57,6 +57,11 @@ class PrivatePool {
   bool open_ = true;
 };
 
+/// Another stream of the current one's priority, which recorded kernels keep.
+c10::cuda::CUDAStream stream_like_current() {
+  return c10::cuda::getStreamFromPool(c10::cuda::getCurrentCUDAStream().priority());
+}
+
 /// Ends a capture that an exception left open, so that the stream stays usable.
 class Capture {
  public:
@@ -89,7 +94,7 @@ struct Graph::Executable {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   explicit Executable(const Executable* shared)
-      : stream(shared != nullptr ? shared->stream : c10::cuda::getStreamFromPool()),
+      : stream(shared != nullptr ? shared->stream : stream_like_current()),
         pool(shared != nullptr ? &shared->pool : nullptr) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -146,7 +151,7 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
   RTFX_CUDA(cudaStreamUpdateCaptureDependencies(outer, &added, nullptr, 1,
                                                 cudaStreamSetCaptureDependencies));
 
-  const c10::cuda::CUDAStreamGuard inner(c10::cuda::getStreamFromPool());
+  const c10::cuda::CUDAStreamGuard inner(stream_like_current());
   RTFX_CUDA(cudaStreamBeginCaptureToGraph(stream(), params.conditional.phGraph_out[0], nullptr,
                                           nullptr, 0, kMode));
   Capture capture(stream());

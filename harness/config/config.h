@@ -47,11 +47,15 @@ struct DecoderSpec {
   std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
 };
 
+/// Among sizes of batches: "max", the largest that fits.
+constexpr int64_t kLargestBatch = 0;
+
 struct BatchRule {
   bool by_seconds = false;  // else by count
   double size = 1;          // utterances, or seconds of audio padding included
+  bool largest = false;     // size is found when it is run (harness/run/largest_batch.h)
 
-  /// "b16" or "s120"
+  /// "b16", "s120" or "bmax"
   std::string label() const;
 };
 
@@ -127,6 +131,10 @@ const OptionTable<Config>& config_keys();
 /// UserError.
 nlohmann::json read_document(const std::filesystem::path& file,
                              const std::vector<std::string>& overrides);
+
+/// For a command that does not look for the largest batch: throws UserError where that is asked
+/// for.
+void require_sizes(const Config& config, const std::string& command);
 
 /// Throws UserError.
 Config load_config(const std::filesystem::path& file,

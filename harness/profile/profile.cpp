@@ -231,6 +231,7 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const st
 
 int profile(const Config& given, const ProfileOptions& options) {
   Config config = given;
+  require_sizes(config, "rtfx profile");
   if (config.sync_debug) {
     fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "harness/scoring/exactness.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 namespace {
@@ -284,7 +285,7 @@ void check_record(const json& record, const std::string& where) {
   }
   if (record.value("profiled", false)) return;
   check_all(record, case_fields(), where);
-  check_name(record["dtype"], {"fp32", "bf16", "fp16"}, "dtype", where);
+  parse_dtypes(record["dtype"].get_ref<const std::string&>(), where);
   check_case_name(record, where);
 }
 

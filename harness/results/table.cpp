@@ -90,15 +90,17 @@ const Row& head() {
 Row row_of(const CaseSummary& c) {
   const json& batch = c.last.at("batch");
   const json errors = c.word_errors();
-  Row row = {
-      id_of(c),
-      fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : ""),
-      c.last["dtype"].get<std::string>(),
-      figure(c.values("rtfx.total")),
-      figure(c.values("rtfx.decode")),
-      "-",
-      "-",
-      judgement(c)};
+  Row row = {id_of(c),
+             fmt::format("{:g}{}", batch["size"].get<double>(),
+                         batch["by"] == "seconds"        ? " s"
+                         : batch.value("largest", false) ? " max"
+                                                         : ""),
+             c.last["dtype"].get<std::string>(),
+             figure(c.values("rtfx.total")),
+             figure(c.values("rtfx.decode")),
+             "-",
+             "-",
+             judgement(c)};
   if (errors.is_object()) {
     row[5] = fmt::format("{:.2f}", 100 * errors["wer"].get<double>());
     row[6] = fmt::format("{}/{}/{}", errors["substitutions"].get<int64_t>(),

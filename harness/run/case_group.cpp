@@ -36,8 +36,7 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
       on_failure_(std::move(on_failure)),
       on_batch_(std::move(on_batch)) {
   const Config& config = workspace.config();
-  batches_ = make_batches(dataset_.seconds, config.sort, config.batches[group.batch],
-                          config.protocol.seed);
+  batches_ = make_batches(dataset_.seconds, config.sort, group.rule, config.protocol.seed);
   for (const PlannedDecoder& planned : group.decoders) {
     Arm arm;
     arm.plan = planned;
@@ -143,7 +142,7 @@ void CaseGroupRunner::prepare() {
     enter(&arm, "prepare");
     try {
       const int64_t before = kept_memory(device_);
-      arm.decoder->prepare(model_, limits);
+      pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
@@ -353,6 +352,7 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
   const size_t reference = reference_of(arm);
   if (reference == arms_.size() || reference == a || arms_[reference].failed) return;
   results[a].audited = true;
+  const std::string dtype = dtype_name(model_->dtype);
   const bool same_score_kind =
       arm.description.score_kind == arms_[reference].description.score_kind;
   for (size_t row = 0; row < utterances.size(); ++row) {
@@ -362,7 +362,7 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
     const auto& base_words = results[reference].words[i];
     const auto& words = results[a].words[i];
     const Comparison comparison =
-        compare(base, other, base_words == words, proofs[row], group_.dtype, same_score_kind);
+        compare(base, other, base_words == words, proofs[row], dtype, same_score_kind);
     results[a].audit.add(comparison, [&] {
       const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
       const auto frame_at = [&](const Hypothesis& h) {

@@ -116,7 +116,9 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
       seconds.push_back(utterance.seconds);
       unknown += utterance.seconds <= 0 ? 1 : 0;
     }
-    const auto batches = make_batches(seconds, config.sort, config.batches[group.batch], 1);
+    BatchRule rule = group.rule;
+    if (rule.largest) rule.size = static_cast<double>(seconds.size());
+    const auto batches = make_batches(seconds, config.sort, rule, 1);
     double padded = 0;
     for (const auto& batch : batches) {
       double longest = 0;

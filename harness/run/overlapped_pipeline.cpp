@@ -5,10 +5,13 @@
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
+#include <map>
 #include <optional>
 
+#include "algorithms/gpu/check.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 #include "harness/run/stages.h"
@@ -52,38 +55,63 @@ struct OverlappedPipeline::Slot {
   std::optional<c10::Event> copied, encoded, decoded;
 };
 
+/// Not of LibTorch's pool, whose streams graphs are recorded on by turns: what another thread
+/// enqueued on one of those meanwhile would be recorded too.
 struct OverlappedPipeline::Streams {
   explicit Streams(at::Device device)
-      : copy(of(device, false)),
-        encode(of(device, false)),
-        decode(of(device, true)),
-        finish(of(device, true)) {}
+      : copy(make(device, false)),
+        encode(make(device, false)),
+        decode(make(device, true)),
+        finish(make(device, true)) {}
 
-  static c10::Stream of(at::Device device, bool high_priority) {
-    return c10::impl::VirtualGuardImpl(device.type())
-        .getStreamFromGlobalPool(device, high_priority);
+  /// The device's. They stay, since LibTorch keeps memory by stream.
+  static const Streams& of(at::Device device) {
+    static std::map<at::DeviceIndex, const Streams> all;
+    return all.try_emplace(device.index(), device).first->second;
   }
 
   c10::Stream copy, encode, decode, finish;
+
+ private:
+  static c10::Stream make(at::Device device, bool high_priority) {
+    const c10::cuda::CUDAGuard guard(device);
+    int least = 0, greatest = 0;
+    RTFX_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    cudaStream_t stream = nullptr;
+    RTFX_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                           high_priority ? greatest : least));
+    return c10::cuda::getStreamFromExternal(stream, device.index()).unwrap();
+  }
 };
 
 OverlappedPipeline::OverlappedPipeline(std::shared_ptr<const AcousticModel> model,
                                        RecordedEncoder& encoder, size_t in_flight)
     : model_(std::move(model)), encoder_(encoder), slots_(in_flight) {
   if (!model_->device.is_cuda() || in_flight == 1) return;
-  streams_ = std::make_unique<Streams>(model_->device);
+  streams_ = &Streams::of(model_->device);
   for (Slot& slot : slots_) {
     for (auto* event : {&slot.copied, &slot.encoded, &slot.decoded})
-      event->emplace(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT);
+      event->emplace(at::kCUDA, c10::EventFlag::PYTORCH_DEFAULT);  // without its time
   }
 }
 
 OverlappedPipeline::~OverlappedPipeline() = default;
 
+void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
+  synchronize(model_->device);  // the model's weights come from another stream
+  {
+    std::optional<c10::StreamGuard> guard;
+    if (streams_ != nullptr) guard.emplace(streams_->decode);
+    decoder.prepare(model_, limits);
+  }
+  synchronize(model_->device);
+}
+
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
                              const Frames& frames) {
   const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
   const ResultRules rules(decoder.describe(), model_->config);
+  synchronize(model_->device);
 
   // A stage waits on the host for what the one before has enqueued, so that this wait is in no
   // region's time; but for the encoder, whose work the device must find enqueued when it is done
@@ -92,26 +120,26 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     BatchInFlight& b = slot.batch;
     b.begin = Clock::now();
     b.copied = copy_batch(*model_, b.clips, clock, b.times);
-    if (streams_) slot.copied->record(streams_->copy);
+    if (streams_ != nullptr) slot.copied->record(streams_->copy);
   };
   const auto encode = [&](Slot& slot) {
     BatchInFlight& b = slot.batch;
-    if (streams_) slot.copied->block(streams_->encode);
+    if (streams_ != nullptr) slot.copied->block(streams_->encode);
     b.encoded = encode_copied(*model_, encoder_, b.copied, clock, b.times);
     b.batch = {b.encoded.frames, b.encoded.lengths, b.copied.lengths_host};
-    if (streams_) slot.encoded->record(streams_->encode);
+    if (streams_ != nullptr) slot.encoded->record(streams_->encode);
   };
   const auto decode = [&](Slot& slot, size_t number) {
     BatchInFlight& b = slot.batch;
-    if (streams_) slot.encoded->synchronize();
+    if (streams_ != nullptr) slot.encoded->synchronize();
     if (const EncodedBatch* other = frames ? frames(number) : nullptr) b.batch = *other;
     b.hypotheses = search_batch(decoder, b.batch, rules, clock, b.times, /*sync_debug=*/false);
     b.decoded.counters = decoder.counters();
-    if (streams_) slot.decoded->record(streams_->decode);
+    if (streams_ != nullptr) slot.decoded->record(streams_->decode);
   };
   const auto finish = [&](Slot& slot) {
     BatchInFlight& b = slot.batch;
-    if (streams_) slot.decoded->synchronize();
+    if (streams_ != nullptr) slot.decoded->synchronize();
     Decoded decoded =
         finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
     b.end = Clock::now();
@@ -131,7 +159,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
   };
   const auto on_stream = [&](c10::Stream Streams::*stream, const auto& work) {
     std::optional<c10::StreamGuard> guard;
-    if (streams_) guard.emplace((*streams_).*stream);
+    if (streams_ != nullptr) guard.emplace((*streams_).*stream);
     work();
   };
   const std::vector<Stage> stages = {

@@ -48,11 +48,15 @@ class OverlappedPipeline {
                      size_t in_flight);
   ~OverlappedPipeline();
 
+  /// decoder.prepare() on the stream that it decodes on, whose priority its CUDA graphs take. Waits
+  /// for the device.
+  void prepare(Decoder& decoder, const Limits& limits) const;
+
   /// All batches through `decoder`, which is prepared. Source, decoder and sink are called on
   /// threads of their own, none of them by two at a time. On a GPU, copies to the device, the
-  /// encoder, the decoder, and the copy back have a stream each, the last two of high priority; the
-  /// device is idle at the begin and at the end. Throws what source and sink let through, after all
-  /// threads have come to an end.
+  /// encoder, the decoder, and the copy back have a stream each, the last two of high priority.
+  /// Waits for the device at the begin and at the end. Throws what source and sink let through,
+  /// after all threads have come to an end.
   void run(Decoder& decoder, const Source& source, const Sink& sink, const Frames& frames = {});
 
  private:
@@ -62,7 +66,7 @@ class OverlappedPipeline {
   std::shared_ptr<const AcousticModel> model_;
   RecordedEncoder& encoder_;
   std::vector<Slot> slots_;
-  std::unique_ptr<Streams> streams_;  // null on the CPU, and with one batch in flight
+  const Streams* streams_ = nullptr;  // null on the CPU, and with one batch in flight
 };
 
 }  // namespace rtfx

@@ -1,7 +1,8 @@
 // The rounds of protocol.mode "throughput".
 #include <ATen/Parallel.h>
 
-#include "datasets/audio.h"
+#include "datasets/dataset.h"
+#include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 #include "harness/run/case_group.h"
 
@@ -30,7 +31,7 @@ bool CaseGroupRunner::fill(size_t number, BatchInFlight& batch) const {
   batch.audio.resize(utterances.size());
   at::parallel_for(0, static_cast<int64_t>(utterances.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
-      batch.audio[row] = read_audio(dataset_.dataset.utterances[utterances[row]].audio).samples;
+      batch.audio[row] = read_utterance(dataset_.dataset.utterances[utterances[row]]).samples;
   });
   for (const auto& samples : batch.audio) batch.clips.push_back(&samples);
   return true;

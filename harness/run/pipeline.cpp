@@ -67,7 +67,10 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
   const size_t rows = copied.lengths_host.size();
   clock.measure(Region::features, rows, times,
                 [&] { features = (*model.features)(copied.audio, copied.lengths); });
-  clock.measure(Region::encoder, rows, times, [&] { encoded = encoder(features); });
+  clock.measure(Region::encoder, rows, times, [&] {
+    encoded = encoder(features);
+    encoded.frames = encoded.frames.to(model.dtype);  // nothing to do where both have one
+  });
   return encoded;
 }
 

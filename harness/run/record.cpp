@@ -219,7 +219,7 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
                  at::Device device) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
-  const BatchRule& batch = config.batches[group.batch];
+  const BatchRule& batch = group.rule;
   const bool exact = arm.description.exactness == Description::Exactness::exact;
   json fields = {
       {"schema", 1},
@@ -244,6 +244,7 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
       {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
       {"dtype", group.dtype},
       {"device", device.str()}};
+  if (batch.largest) fields["batch"]["largest"] = true;
   if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
   return fields;
 }

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import runs_of, small_config, strict_records
+from conftest import AUDIO, runs_of, small_config, strict_records
 
 OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput"}
 
@@ -115,3 +115,66 @@ def test_a_profile_goes_region_by_region(rtfx, tmp_path):
     result = rtfx("profile", path, "--output", tmp_path / "run", "--laps", 1)
     assert result.returncode == 0, result.stderr
     assert "a profile is region by region" in result.stderr
+
+
+def test_encoder_and_decoder_in_types_of_their_own(rtfx, tmp_path):
+    pair = {"encoder": "bf16", "decoder": "fp32"}
+    path = config_file(tmp_path, dtypes=["fp32", "bf16", pair, "fp8"])
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 1
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    found = {(r["dtype"], r["decoder"]["id"]): r for r in runs_of(records)}
+    assert {dtype for dtype, _ in found} == {"fp32", "bf16", "bf16+fp32"}
+    # The bits of the scores tell them apart.
+    assert len({found[dtype, "label_looping"]["hypotheses_sha256"] for dtype, _ in found}) == 3
+    for decoder in ("frame_looping", "label_looping"):
+        record = found["bf16+fp32", decoder]
+        assert record["case"].endswith(f"/{decoder}/b2/bf16+fp32")
+        assert record["exactness"]["replay"]["beyond"] == 0
+    assert found["bf16+fp32", "label_looping"]["exactness"]["grade"] in ("bitwise", "exact")
+    failures = [r for r in records if r["kind"] == "failure"]
+    assert {(r["dtype"], r["stage"]) for r in failures} == {("fp8", "prepare")}
+    assert "needs the fused encoder on a GPU of compute capability 8.9" in failures[0]["message"]
+    table = rtfx("report", tmp_path / "run", "--table-only").stdout
+    assert "  bf16+fp32  " in table
+    text = rtfx("export", tmp_path / "run", "--to", "prometheus").stdout
+    assert 'dtype="bf16+fp32"' in text
+
+
+def test_transcribe_takes_a_pair_of_types(transcribe):
+    files = sorted(AUDIO.glob("*.flac"))[:3]
+    one = transcribe("--dtype", "bf16+fp32", "--batch-size", 2, *files)
+    assert one.returncode == 0, one.stderr
+    assert [line.split(":")[0] for line in one.stdout.splitlines()] == [str(f) for f in files]
+
+
+def test_the_largest_batch_on_a_cpu(rtfx, tmp_path):
+    path = config_file(tmp_path, batch_sizes=["max"], decoders=["label_looping"])
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "label_looping/bmax/fp32: the largest batch that fits has 8 utterances" in result.stderr
+    assert "  8 max  fp32  " in result.stdout
+    for command in (["profile", path], ["run", path, "--shard", "0/2"], ["stream", path]):
+        refused = rtfx(*command, "--output", tmp_path / "other")
+        assert refused.returncode == 2 and "max" in refused.stderr, command
+
+
+def test_latency_of_utterances_of_one_length(rtfx, tmp_path):
+    config = small_config(protocol=OVERLAPPED | {"throughput": {"in_flight": 1}}, batch_sizes=[1])
+    config["datasets"] = [config["datasets"][0] | {"id": f"{s}s", "limit": 20, "seconds": s} for s in (1, 5)]
+    config["decoders"] = ["label_looping"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    records = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    latency = {}
+    for record in records:
+        seconds = int(record["dataset"]["id"][0])
+        assert record["dataset"]["audio_seconds"] == pytest.approx(20 * seconds)
+        assert record["batches"]["audio_seconds"] == [seconds] * 20
+        assert record["wer"]["wer"] is None
+        metrics = record["metrics"]
+        assert 0 < metrics["batch_ms.p50"] <= metrics["batch_ms.p95"] and metrics["batch_ms.p99"] is None
+        assert sum(record["batches"]["latency_seconds"]) <= record["total_seconds"]
+        latency[seconds] = metrics["batch_ms.p50"]
+    assert latency[1] < latency[5]

@@ -20,12 +20,13 @@ class OverlappedGpu : public test::TempFolder {
     test::TempFolder::SetUp();
     if (c10::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
   }
-  std::vector<json> rounds(const std::string& folder, const json& protocol) const {
+  std::vector<json> rounds(const std::string& folder, const json& protocol,
+                           const json& more = json::object()) const {
     const auto here = std::filesystem::current_path().string();
     const auto decoder = [](const char* name, const char* loop) {
       return json{{"id", std::string(name) + loop}, {"name", name}, {"options", {{"loop", loop}}}};
     };
-    const json config = {
+    json config = {
         {"question", "what overlaps?"},
         {"models", {here + "/models/quickstart/quickstart-rnnt.nemo"}},
         {"datasets", {{{"id", "d"}, {"manifest", here + "/datasets/quickstart/manifest.jsonl"}}}},
@@ -37,6 +38,7 @@ class OverlappedGpu : public test::TempFolder {
         {"sort", "shuffle"},
         {"output", path(folder).string()},
         {"protocol", protocol}};
+    config.update(more);
     EXPECT_EQ(rtfx::run(parse_config(config, path("c.json")), Journal::Mode::fresh), kOk);
     std::vector<json> found;
     for (const json& record : read_journal(path(folder) / "journal.jsonl"))
@@ -64,6 +66,16 @@ TEST_F(OverlappedGpu, ResultsAreThoseOfTheIsolatedMode) {
       EXPECT_GT(r["regions"]["decode"]["device_seconds"], 0);
       EXPECT_LE(r["regions"]["encoder"]["device_seconds"], r["wall_seconds"]);
     }
+  }
+}
+
+TEST_F(OverlappedGpu, TheLargestBatchIsFoundByTryingAndTheEncoderMayHaveAnotherType) {
+  const auto found = rounds("largest", {{"mode", "throughput"}, {"measured_rounds", 1}},
+                            {{"batch_sizes", {"max"}}, {"dtypes", {"bf16+fp32"}}});
+  ASSERT_EQ(found.size(), 5U);
+  for (const json& r : found) {
+    EXPECT_EQ(r["batch"]["size"], 24);  // the whole set
+    EXPECT_EQ(r["dtype"], "bf16+fp32");
   }
 }
 
