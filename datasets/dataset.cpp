@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
@@ -84,15 +86,30 @@ Dataset load_dataset(const DatasetSource& source) {
     dataset.utterances = list_audio_files(source.files);
     identity = names_and_sizes(dataset.utterances);
   }
+  if (source.seconds > 0) identity += fmt::format("\tcut to {} s", source.seconds);
   dataset.sha256 = sha256(identity);
   dataset.stand_in = stand_in_of(source, manifest);
 
   const auto limit = static_cast<size_t>(source.limit);
   if (limit > 0 && limit < dataset.utterances.size()) dataset.utterances.resize(limit);
   for (auto& utterance : dataset.utterances) {
+    if (source.seconds > 0) {
+      utterance.seconds = utterance.cut_seconds = source.seconds;
+      utterance.text.reset();  // it says more, or less
+    }
     if (utterance.seconds == 0) utterance.seconds = audio_seconds(utterance.audio);
   }
   return dataset;
+}
+
+Audio read_utterance(const Utterance& utterance) {
+  Audio audio = read_audio(utterance.audio);
+  if (utterance.cut_seconds == 0) return audio;
+  const size_t own = audio.samples.size();
+  audio.samples.resize(
+      static_cast<size_t>(std::llround(utterance.cut_seconds * audio.sample_rate)));
+  for (size_t i = own; i < audio.samples.size(); ++i) audio.samples[i] = audio.samples[i - own];
+  return audio;
 }
 
 }  // namespace rtfx

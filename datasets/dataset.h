@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/audio.h"
 #include "datasets/utterance.h"
 
 namespace rtfx {
@@ -19,6 +20,7 @@ struct DatasetSource {
   std::string stand_in;            // what the audio is, if it stands in for the set it is named
                                    // after; empty: what a file stand_in.txt says, if there is one
   int64_t limit = 0;               // use the first so many utterances; 0: all
+  double seconds = 0;              // cut each utterance to this length; 0: as it is
 };
 
 /// Lists the utterances; opens an audio file only where nothing else tells its length. A set stands
@@ -27,5 +29,9 @@ struct DatasetSource {
 /// and where the fallback is read. Throws UserError as the readers of the three kinds do, for an
 /// audio file without a readable header, and where neither the manifest nor its fallback exists.
 Dataset load_dataset(const DatasetSource& source);
+
+/// Its audio as read_audio() gives it; of a dataset with a length for its utterances, cut there, or
+/// repeated up to it. Throws what read_audio() does.
+Audio read_utterance(const Utterance& utterance);
 
 }  // namespace rtfx

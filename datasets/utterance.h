@@ -13,6 +13,7 @@ struct Utterance {
   std::filesystem::path audio;  // as it can be opened
   double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
   std::optional<std::string> text;
+  double cut_seconds = 0;  // what of the audio counts (read_utterance); 0: all of it
 };
 
 struct Dataset {

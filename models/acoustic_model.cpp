@@ -5,10 +5,18 @@
 #include "models/checkpoint/weight_reader.h"
 
 namespace rtfx {
+namespace {
+
+/// What an encoder with 8-bit products computes the rest in.
+at::ScalarType sixteen_bits(at::ScalarType decoder) {
+  return decoder == at::kFloat ? at::kBFloat16 : decoder;
+}
+
+}  // namespace
 
 std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
-                                                          at::Device device, at::ScalarType dtype,
-                                                          const EncoderOptions& encoder) {
+                                                          at::Device device, const Dtypes& dtypes,
+                                                          EncoderForm form) {
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;
@@ -17,11 +25,14 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->config = config;
   model->tokenizer = checkpoint.tokenizer;
   model->device = device;
-  model->dtype = dtype;
-  model->features.emplace(config.features, weights, device, encoder.form != EncoderForm::reference);
+  const at::ScalarType dtype = model->dtype = dtypes.decoder;
+  model->encoder_dtype = dtypes.encoder;
+  model->features.emplace(config.features, weights, device, form != EncoderForm::reference);
+  const bool eight_bits = dtypes.encoder == at::kFloat8_e4m3fn;
   model->encoder.emplace(config.encoder, config.features.mel_bins,
-                         checkpoint.stand_in ? random_encoder(config) : weights, device, dtype,
-                         encoder);
+                         checkpoint.stand_in ? random_encoder(config) : weights, device,
+                         eight_bits ? sixteen_bits(dtype) : dtypes.encoder,
+                         EncoderOptions{form, eight_bits});
   if (checkpoint.stand_in) {
     model->stand_in.emplace(*checkpoint.stand_in, config.encoder.factor(), device, dtype);
   }

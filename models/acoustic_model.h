@@ -9,6 +9,7 @@
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/config.h"
+#include "models/dtypes.h"
 #include "models/encoder/encoder.h"
 #include "models/encoder/features.h"
 #include "models/heads/ctc_head.h"
@@ -24,7 +25,9 @@ struct AcousticModel {
   ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
   at::Device device{at::kCPU};
-  at::ScalarType dtype = at::kFloat;  // of encoder and heads; features are always float32
+  at::ScalarType dtype = at::kFloat;  // of heads and decoders, and of the frames they are given;
+                                      // features are always float32
+  at::ScalarType encoder_dtype = at::kFloat;
   std::optional<FeatureExtractor> features;
   std::optional<Encoder> encoder;
   std::optional<CtcHead> ctc_head;
@@ -40,12 +43,13 @@ struct AcousticModel {
     return stand_in ? (*stand_in)(encoded, audio, lengths) : encoded;
   }
 
-  /// Copies the weights to `device` in `dtype` (float32, bfloat16 or float16). float32 means
-  /// float32: TF32 is switched off for the whole process. `encoder`: how the encoder is computed;
-  /// the stand-in's always by the reference.
+  /// Copies the weights to `device` in `dtypes` (float32, bfloat16, float16, or fp8 for the
+  /// encoder's products). float32 means float32: TF32 is switched off for the whole process.
+  /// `form`: how features and encoder are computed; a stand-in's always by operators. Throws
+  /// UserError where the encoder cannot be computed like that.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
-                                                    at::ScalarType dtype,
-                                                    const EncoderOptions& encoder = {});
+                                                    const Dtypes& dtypes,
+                                                    EncoderForm form = EncoderForm::automatic);
 };
 
 }  // namespace rtfx

@@ -71,6 +71,11 @@ class Case:
         return bool(self.stand_in_data)
 
     @property
+    def is_overlapped(self):
+        """In protocol.mode throughput: its regions share the time of a pass."""
+        return "pipeline" in self.last
+
+    @property
     def has_words(self):
         """False for the null decoder, whose decoding speed and WER mean nothing."""
         return self.last["decoder"].get("head") != "none"

@@ -32,7 +32,7 @@ def part_style(region):
 
 
 def draw(cases, width):
-    cases = [case for case in cases if sum(case.region_seconds().values()) > 0]
+    cases = [case for case in cases if not case.is_overlapped and sum(case.region_seconds().values()) > 0]
     if not cases:
         return None
     groups = panels(cases)

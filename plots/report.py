@@ -183,14 +183,24 @@ COSTS = {
     "Memory kept, MiB": "memory.kept_mib",
     "at most": "memory.peak_mib",
     "J / h of audio": "energy.joules_per_hour",
+    "Busy: load, %": "busy.load",
+    "copy, %": "busy.copy",
+    "encoder, %": "busy.encoder",
+    "decode, %": "busy.decode",
+    "texts, %": "busy.texts",
 }
+
+
+def cost_of(case, head, key):
+    mean = case.metric(key)[0]
+    return "–" if mean is None else f"{mean * (100 if head.endswith('%') else 1):,.1f}"
 
 
 def costs_of(cases):
     """Heads, and rows of (case, texts): the figures that any case has."""
     heads = {head: key for head, key in COSTS.items() if any(case.metric(key)[0] is not None for case in cases)}
     rows = [
-        (case, ["–" if (mean := case.metric(key)[0]) is None else f"{mean:,.1f}" for key in heads.values()])
+        (case, [cost_of(case, head, key) for head, key in heads.items()])
         for case in cases
         if any(case.metric(key)[0] is not None for key in heads.values())
     ]
@@ -280,6 +290,7 @@ def render(journal, profile, facts):
         rows=rows,
         mark_meanings=journal.mark_meanings,
         costs=costs_of(cases),
+        cases_overlap=any(case.is_overlapped for case in cases),
         figures=dict(figures(cases, profile, facts)),
         boosted=[row for row in rows if row["boosted"]],
         differences=grouped(facts["differences"]),

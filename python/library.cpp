@@ -69,12 +69,6 @@ Result guarded(Result on_failure, const Work& work) {
 }
 
 at::DeviceGuard on_device_of(const AcousticModel& model) { return at::DeviceGuard(model.device); }
-
-std::string dtype_name(at::ScalarType dtype) {
-  if (dtype == at::kFloat) return "fp32";
-  return dtype == at::kHalf ? "fp16" : "bf16";
-}
-
 json describe(const rtfx_model& loaded) {
   const ModelConfig& config = loaded.config;
   const double hop = static_cast<double>(config.features.hop) / config.features.sample_rate;
@@ -161,7 +155,7 @@ rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dt
     const Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
     auto loaded = std::make_unique<rtfx_model>();
     loaded->model = AcousticModel::build(checkpoint, parse_device(device, "device"),
-                                         parse_dtype(dtype, "dtype"));
+                                         parse_dtypes(dtype, "dtype"));
     // Batches of one's own are rarely of a size that came before: recording would only cost.
     loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
     loaded->config = checkpoint.config;

@@ -5,6 +5,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 
+#include <mutex>
+#include <thread>
+
 #include "base/gpu/check.h"
 #include "base/nvtx.h"
 
@@ -19,16 +22,19 @@ using c10::MempoolId_t;
 constexpr auto kMode = cudaStreamCaptureModeThreadLocal;  // other threads may go on allocating
 constexpr int kFirstDriver = 12040;
 
-/// Memory that LibTorch allocates until close(), on any stream of this thread's device, comes from
-/// a pool of its own, or of `shared`.
+/// Memory that LibTorch allocates for this thread until close(), on any stream of its device, comes
+/// from a pool of its own, or of `shared`.
 class PrivatePool {
  public:
   explicit PrivatePool(const PrivatePool* shared) : device_(c10::cuda::current_device()) {
     static unsigned long long last = 0;
     // Apart from the ids that LibTorch's own graphs count up.
     id_ = shared != nullptr ? shared->id_ : MempoolId_t{0, ++last + (1ull << 32)};
-    c10::cuda::CUDACachingAllocator::beginAllocateToPool(device_, id_,
-                                                         [](cudaStream_t) { return true; });
+    // The allocator asks on the thread that allocates: others go on with their own memory.
+    c10::cuda::CUDACachingAllocator::beginAllocateToPool(
+        device_, id_, [recording = std::this_thread::get_id()](cudaStream_t) {
+          return std::this_thread::get_id() == recording;
+        });
   }
   void close() {
     if (!open_) return;
@@ -50,6 +56,11 @@ class PrivatePool {
   MempoolId_t id_;
   bool open_ = true;
 };
+
+/// Another stream of the current one's priority, which recorded kernels keep.
+c10::cuda::CUDAStream stream_like_current() {
+  return c10::cuda::getStreamFromPool(c10::cuda::getCurrentCUDAStream().priority());
+}
 
 /// Ends a capture that an exception left open, so that the stream stays usable.
 class Capture {
@@ -83,7 +94,7 @@ struct Graph::Executable {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   explicit Executable(const Executable* shared)
-      : stream(shared != nullptr ? shared->stream : c10::cuda::getStreamFromPool()),
+      : stream(shared != nullptr ? shared->stream : stream_like_current()),
         pool(shared != nullptr ? &shared->pool : nullptr) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -140,7 +151,7 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
   RTFX_CUDA(cudaStreamUpdateCaptureDependencies(outer, &added, nullptr, 1,
                                                 cudaStreamSetCaptureDependencies));
 
-  const c10::cuda::CUDAStreamGuard inner(c10::cuda::getStreamFromPool());
+  const c10::cuda::CUDAStreamGuard inner(stream_like_current());
   RTFX_CUDA(cudaStreamBeginCaptureToGraph(stream(), params.conditional.phGraph_out[0], nullptr,
                                           nullptr, 0, kMode));
   Capture capture(stream());
@@ -150,6 +161,9 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
 
 Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph* shared) {
   const ScopedRange range(RangeName::record);
+  // One at a time: nobody may wait for the device while another thread records.
+  static std::mutex recording;
+  const std::lock_guard alone(recording);
   c10::cuda::device_synchronize();
   auto executable =
       std::make_shared<Executable>(shared != nullptr ? shared->executable_.get() : nullptr);

@@ -40,6 +40,7 @@ std::string bytes_of(const at::Tensor& values) {
 }  // namespace
 
 int write_emissions(const Config& config, const std::filesystem::path& folder) {
+  require_sizes(config, "rtfx emissions");
   const DeviceScope scope(config.threads, config.device, "device");
   const at::Device device = scope.device();
   Workspace workspace(config);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -23,7 +25,7 @@
 #include "harness/results/journal.h"
 #include "harness/run/encoder_memory_check.h"
 #include "harness/run/hypothesis_json.h"
-#include "harness/run/pipeline.h"
+#include "harness/run/overlapped_pipeline.h"
 #include "models/load_checkpoint.h"
 
 namespace rtfx {
@@ -89,12 +91,11 @@ struct Clip {
 
 class Transcriber {
  public:
-  Transcriber(const TranscribeOptions& options, size_t files)
+  Transcriber(const TranscribeOptions& options, std::vector<std::filesystem::path> files)
       : options_(options),
+        files_(std::move(files)),
         scope_(options.threads, options.device, "--device"),
-        clock_(scope_.device()),
-        progress_(files),
-        name_files_(files > 1) {
+        progress_(files_.size()) {
     const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
     for (const std::string& notice : checkpoint.notices) {
       fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(options.model.string()),
@@ -104,57 +105,24 @@ class Transcriber {
     decoder_ = make_decoder(options.decoder.empty() ? fallback : options.decoder,
                             parse_options(options.decoder_options), "--decoder", checkpoint.config);
     model_ =
-        AcousticModel::build(checkpoint, scope_.device(), parse_dtype(options.dtype, "--dtype"));
-    decoder_->prepare(model_, {});
+        AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
     encoder_.emplace(model_, /*graphs=*/false);  // every batch is new, none worth recording
-    begin_ = std::chrono::steady_clock::now();
+    // Batches overlap on a GPU; on a CPU they would take each other's threads.
+    pipeline_.emplace(model_, *encoder_, scope_.device().is_cuda() ? kInFlight : 1);
+    pipeline_->prepare(*decoder_, {});
+    free_ = free_memory(scope_.device());
   }
 
-  /// Reads the file, and transcribes those that wait when there are enough for a batch.
-  void take(const std::filesystem::path& file) {
-    progress_.show(taken_++);
-    try {
-      // By the header first: reading an hour takes 0.2 GB too.
-      require_memory(file, audio_seconds(file));
-      Clip clip{file, read_audio(file)};
-      for (const std::string& notice : clip.audio.notices) {
-        progress_.clear();
-        fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(file.string()), printable(notice));
-      }
-      require_memory(file, clip.audio.seconds());
-      waiting_.push_back(std::move(clip));
-    } catch (const UserError& e) {
-      progress_.clear();
-      fmt::print(stderr, "rtfx: error: {}\n", printable(e.what()));
-      ++failed_;
-    }
-    if (static_cast<int64_t>(waiting_.size()) == options_.batch_size) flush();
-  }
-
-  /// Transcribes the files that wait; one that fails costs its batch, and nothing else.
-  void flush() {
-    if (waiting_.empty()) return;
-    const std::vector<Clip> clips = std::exchange(waiting_, {});
-    progress_.show(taken_);
-    try {
-      const Decoded decoded = decode(clips);
-      progress_.clear();
-      for (size_t i = 0; i < clips.size(); ++i) print_result(clips[i], decoded, i);
-    } catch (...) {
-      const std::string why = describe_failure();
-      progress_.clear();
-      for (const Clip& clip : clips) complain(clip.file, why);
-      failed_ += clips.size();
-    }
-  }
-
-  /// After the last file: what was done, on standard error. Returns the number of files that
-  /// failed.
-  size_t finish() {
-    flush();
+  /// All files, batch by batch; one that fails costs its batch, and nothing else. What was done is
+  /// said on standard error. Returns the number of files that failed.
+  size_t run() {
+    const auto begin = std::chrono::steady_clock::now();
+    pipeline_->run(
+        *decoder_, [this](size_t, BatchInFlight& batch) { return read_batch(batch); },
+        [this](size_t, BatchInFlight& batch) { print_batch(batch); });
     progress_.clear();
     const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fmt::print(
         stderr,
         "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}\n",
@@ -163,27 +131,84 @@ class Transcriber {
   }
 
  private:
-  void require_memory(const std::filesystem::path& file, double seconds) const {
-    const auto rate = static_cast<double>(model_->config.features.sample_rate);
-    require_encoder_memory(*model_, 1, static_cast<int64_t>(seconds * rate),
-                           free_memory(scope_.device()), file.string());
+  static constexpr size_t kInFlight = 6;
+
+  /// The next files that can be read, as many as make a batch; false: there are none.
+  bool read_batch(BatchInFlight& batch) {
+    std::vector<Clip> clips;
+    while (taken_ < files_.size() && static_cast<int64_t>(clips.size()) < options_.batch_size) {
+      const std::filesystem::path& file = files_[taken_];
+      say([&] { progress_.show(taken_); });
+      ++taken_;
+      try {
+        // By the header first: reading an hour takes 0.2 GB too.
+        require_memory(1, audio_seconds(file), file.string());
+        Clip clip{file, read_audio(file)};
+        say([&] {
+          for (const std::string& notice : clip.audio.notices) {
+            progress_.clear();
+            fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(file.string()),
+                       printable(notice));
+          }
+        });
+        require_memory(1, clip.audio.seconds(), file.string());
+        clips.push_back(std::move(clip));
+      } catch (const UserError& e) {
+        say([&] {
+          progress_.clear();
+          fmt::print(stderr, "rtfx: error: {}\n", printable(e.what()));
+          ++failed_;
+        });
+      } catch (...) {
+        say([&] {
+          progress_.clear();
+          complain(file, describe_failure());
+          ++failed_;
+        });
+      }
+    }
+    if (clips.empty()) return false;
+    set_under_way(fmt::format("rtfx transcribe, {}{}", clips.front().file.string(),
+                              clips.size() == 1 ? "" : " and those of its batch"));
+    double longest = 0;
+    const std::lock_guard lock(mutex_);
+    const std::vector<Clip>& kept = on_the_way_.emplace_back(std::move(clips));
+    for (const Clip& clip : kept) {
+      batch.clips.push_back(&clip.audio.samples);
+      longest = std::max(longest, clip.audio.seconds());
+    }
+    require_memory(static_cast<int64_t>(kept.size()), longest, "--batch-size");
+    return true;
   }
 
-  Decoded decode(const std::vector<Clip>& batch) {
-    set_under_way(fmt::format("rtfx transcribe, {}{}", batch.front().file.string(),
-                              batch.size() == 1 ? "" : " and those of its batch"));
-    Clips clips;
-    int64_t longest = 0;
-    for (const Clip& clip : batch) {
-      clips.push_back(&clip.audio.samples);
-      longest = std::max(longest, static_cast<int64_t>(clip.audio.samples.size()));
+  void print_batch(BatchInFlight& batch) {
+    const std::lock_guard lock(mutex_);
+    const std::vector<Clip>& clips = on_the_way_.front();
+    progress_.clear();
+    if (batch.failure) {
+      try {
+        std::rethrow_exception(batch.failure);
+      } catch (...) {
+        const std::string why = describe_failure();
+        for (const Clip& clip : clips) complain(clip.file, why);
+      }
+      failed_ += clips.size();
+    } else {
+      for (size_t i = 0; i < clips.size(); ++i) print_result(clips[i], batch.decoded, i);
     }
-    require_encoder_memory(*model_, static_cast<int64_t>(batch.size()), longest,
-                           free_memory(scope_.device()), "--batch-size");
-    RegionTimes times;
-    const ScopedRange range(batch_size(*model_, clips));
-    const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
-    return decode_batch(*decoder_, *model_, encoded, clock_, times, /*sync_debug=*/false);
+    on_the_way_.pop_front();
+  }
+
+  /// One thread at a time.
+  template <class Work>
+  void say(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    work();
+  }
+
+  void require_memory(int64_t rows, double seconds, const std::string& where) const {
+    const auto rate = static_cast<double>(model_->config.features.sample_rate);
+    require_encoder_memory(*model_, rows, static_cast<int64_t>(seconds * rate), free_, where);
   }
 
   void print_result(const Clip& clip, const Decoded& decoded, size_t row) {
@@ -197,7 +222,7 @@ class Transcriber {
       json line = to_json(hypothesis, *model_->tokenizer);
       line["file"] = clip.file.string();
       fmt::print("{}", to_line(line));
-    } else if (name_files_) {
+    } else if (files_.size() > 1) {
       fmt::print("{}: {}\n", printable(clip.file.string()), printable(decoded.texts[row]));
     } else {
       fmt::print("{}\n", printable(decoded.texts[row]));
@@ -206,17 +231,20 @@ class Transcriber {
   }
 
   const TranscribeOptions& options_;
+  std::vector<std::filesystem::path> files_;
   DeviceScope scope_;
-  RegionClock clock_;
   std::unique_ptr<Decoder> decoder_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;
+  std::optional<OverlappedPipeline> pipeline_;
+  int64_t free_ = 0;  // bytes, before the first batch: only one at a time is encoded
   ProgressLine progress_;
-  bool name_files_;
-  std::vector<Clip> waiting_;
-  size_t taken_ = 0, failed_ = 0;
+  size_t taken_ = 0;
+
+  std::mutex mutex_;                         // of what follows, and of what is printed
+  std::list<std::vector<Clip>> on_the_way_;  // read, and not printed
+  size_t failed_ = 0;
   double audio_seconds_ = 0;
-  std::chrono::steady_clock::time_point begin_;  // of the first file
 };
 
 }  // namespace
@@ -228,9 +256,7 @@ int transcribe(const TranscribeOptions& options) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(e.what()));
     listed = false;
   });
-  Transcriber transcriber(options, files.size());
-  for (const auto& file : files) transcriber.take(file);
-  return transcriber.finish() == 0 && listed ? kOk : kFailed;
+  return Transcriber(options, files).run() == 0 && listed ? kOk : kFailed;
 }
 
 }  // namespace rtfx

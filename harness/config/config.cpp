@@ -69,6 +69,12 @@ class Reader {
     for (size_t i = 0; root_.find("dtypes") && i < config_.dtypes.size(); ++i)
       errors_.run([&] { unique(dtypes, config_.dtypes[i], element("dtypes", i)); });
     if (config_.protocol.aa_control && all_decoders) errors_.run([&] { add_control(); });
+    if (config_.sync_debug && config_.protocol.overlapped()) {
+      errors_.add({root_.where() + "/sync_debug",
+                   "with \"mode\": \"throughput\": the threads of a pass would be blamed for each "
+                   "other's waits",
+                   "look for waits with \"mode\": \"isolated\""});
+    }
     errors_.throw_any();
     return config_;
   }
@@ -217,7 +223,8 @@ class Reader {
     std::set<std::string> seen;
     const auto add = [&](const char* key, bool by_seconds, const auto& sizes) {
       for (size_t i = 0; i < sizes.size(); ++i) {
-        config_.batches.push_back({by_seconds, static_cast<double>(sizes[i])});
+        const bool largest = !by_seconds && sizes[i] == kLargestBatch;
+        config_.batches.push_back({by_seconds, static_cast<double>(sizes[i]), largest});
         unique(seen, config_.batches.back().label(), element(key, i));
       }
     };
@@ -275,7 +282,9 @@ std::filesystem::path ModelSource::Fallback::decoder() const {
   return found == decoders.end() ? decoders.front() : *found;
 }
 
-std::string BatchRule::label() const { return fmt::format("{}{:g}", by_seconds ? "s" : "b", size); }
+std::string BatchRule::label() const {
+  return largest ? "bmax" : fmt::format("{}{:g}", by_seconds ? "s" : "b", size);
+}
 
 json Config::resolved() const {
   Config given = *this;
@@ -328,6 +337,13 @@ json read_document(const std::filesystem::path& file, const std::vector<std::str
   apply_overrides(document, file, overrides, errors);
   errors.throw_any();
   return document;
+}
+
+void require_sizes(const Config& config, const std::string& command) {
+  if (std::ranges::none_of(config.batches, &BatchRule::largest)) return;
+  throw UserError("batch_sizes",
+                  fmt::format("\"max\" is found by `rtfx run`, not by `{}`", command),
+                  "give a number, as --set batch_sizes=16");
 }
 
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {

@@ -47,19 +47,31 @@ struct DecoderSpec {
   std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
 };
 
+/// Among sizes of batches: "max", the largest that fits.
+constexpr int64_t kLargestBatch = 0;
+
 struct BatchRule {
   bool by_seconds = false;  // else by count
   double size = 1;          // utterances, or seconds of audio padding included
+  bool largest = false;     // size is found when it is run (harness/run/largest_batch.h)
 
-  /// "b16" or "s120"
+  /// "b16", "s120" or "bmax"
   std::string label() const;
 };
 
 /// The most CPU threads that can be asked for.
 constexpr int64_t kMaxThreads = 1024;
 
-/// How often is measured; config_keys.cpp says what each key means.
+/// Of the mode "throughput".
+struct Throughput {
+  int64_t in_flight = 6;         // batches, from their padding to their text
+  std::string audio = "memory";  // or "files": read and resampled on the way
+};
+
+/// How, and how often, is measured; config_keys.cpp says what each key means.
 struct Protocol {
+  std::string mode = "isolated";
+  Throughput throughput;
   int64_t warmup_rounds = 1;
   int64_t measured_rounds = 3;
   int64_t seed = 1;
@@ -70,6 +82,8 @@ struct Protocol {
   double budget_seconds = 0;
   double case_limit_seconds = 0;
   double energy_seconds = 0;
+
+  bool overlapped() const { return mode == "throughput"; }
 };
 
 struct Config {
@@ -118,6 +132,10 @@ const OptionTable<Config>& config_keys();
 /// UserError.
 nlohmann::json read_document(const std::filesystem::path& file,
                              const std::vector<std::string>& overrides);
+
+/// For a command that does not look for the largest batch: throws UserError where that is asked
+/// for.
+void require_sizes(const Config& config, const std::string& command);
 
 /// Throws UserError.
 Config load_config(const std::filesystem::path& file,

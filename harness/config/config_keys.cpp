@@ -2,15 +2,18 @@
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
 #include "models/architectures.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 namespace {
 
 constexpr const char* kKey = "key";
 
-const std::vector<std::string>& dtype_names() {
-  static const std::vector<std::string> names = {"fp32", "bf16", "fp16"};
-  return names;
+/// A label, or {"encoder": ..., "decoder": ...}; as its label.
+std::string read_dtypes(const JsonView& v) {
+  if (!v.value().is_object()) return parse_dtypes(v.text(), v.where()).label();
+  v.check_keys({"encoder", "decoder"}, kKey);
+  return parse_dtypes(v.at("encoder").text() + "+" + v.at("decoder").text(), v.where()).label();
 }
 
 std::string read_text(const JsonView& v) { return v.text(); }
@@ -64,7 +67,12 @@ const OptionTable<DatasetSource>& dataset_keys() {
                    "what the audio is, where it stands in for the set it is named after")
            .by_default("what stand_in.txt beside the data says"),
        option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
-           .by_default("all")},
+           .by_default("all"),
+       option(
+           "seconds", &DatasetSource::seconds,
+           "length that each utterance is cut to, or repeated up to, its reference left out; 0: as "
+           "it is",
+           0, 36000)},
       kKey};
   return keys;
 }
@@ -142,8 +150,24 @@ const OptionTable<DecoderSpec>& decoder_keys() {
 }
 
 const OptionTable<Protocol>& protocol_keys() {
+  static const OptionTable<Throughput> throughput{
+      {option(
+           "in_flight", &Throughput::in_flight,
+           "batches between the begin of their padding and their text, at most; 1: one after the "
+           "other, without a wait between regions",
+           1, 1024),
+       option("audio", &Throughput::audio,
+              "`files`: each pass reads and resamples the audio files anew, by as many threads as "
+              "`threads` says",
+              {"memory", "files"})},
+      kKey};
   static const OptionTable<Protocol> keys{
-      {option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
+      {option("mode", &Protocol::mode,
+              "`isolated`: region by region, with a wait for the device after each; `throughput`: "
+              "each decoder by itself, batches overlapped, by the wall clock of the whole pass",
+              {"isolated", "throughput"}),
+       option("throughput", &Protocol::throughput, "of that mode", throughput),
+       option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
        option("measured_rounds", &Protocol::measured_rounds, "passes that are", 1, 1000),
        option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
        option("cv_max", &Protocol::cv_max,
@@ -195,7 +219,8 @@ const OptionTable<Config>& verify_keys() {
       {required_grade("fp32"), required_grade("bf16"), required_grade("fp16")}, kKey};
   static const OptionTable<Config> keys{
       {group("required",
-             "worst allowed grade of exact decoders, by dtype; below `different`, a failed replay "
+             "worst allowed grade of exact decoders, by their dtype; below `different`, a failed "
+             "replay "
              "of any decoder is an error",
              required),
        option("replay", &Config::replay,
@@ -203,6 +228,14 @@ const OptionTable<Config>& verify_keys() {
               "timed part, on a CPU as long as decoding for beams")},
       kKey};
   return keys;
+}
+
+constexpr const char* kBatchSizes = "an integer 1..65536 | max";
+
+int64_t read_batch_size(const JsonView& v) {
+  if (v.value() == "max") return kLargestBatch;
+  if (v.value().is_string()) v.fail(kBatchSizes);
+  return v.integer(1, 65536);
 }
 
 /// A key that somebody else reads.
@@ -223,6 +256,16 @@ const OptionTable<Config>& config_keys() {
   static auto stream =
       option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
   stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_options(v); };
+  static auto batch_sizes = list_option("batch_sizes", &Config::batch_sizes,
+                                        "utterances in a batch; `max`: as many as fit, found by "
+                                        "trying; this or batch_seconds must be given",
+                                        kBatchSizes, read_batch_size);
+  batch_sizes.get = [](const Config& c) {
+    nlohmann::json sizes = nlohmann::json::array();
+    for (const int64_t size : c.batch_sizes)
+      sizes.push_back(size == kLargestBatch ? nlohmann::json("max") : nlohmann::json(size));
+    return sizes;
+  };
   static const OptionTable<Config> keys{
       {text_option("question", &Config::question,
                    "what the run is to answer; stands at the head of the report")
@@ -248,23 +291,21 @@ const OptionTable<Config>& config_keys() {
                    "id of the decoder that the others are compared with; of CTC alone where there "
                    "is no other kind")
            .by_default("the first of its kind"),
-       list_option("batch_sizes", &Config::batch_sizes,
-                   "utterances in a batch; this or batch_seconds must be given",
-                   JsonView::range_text(int64_t{1}, 65536),
-                   [](const JsonView& v) { return v.integer(1, 65536); }),
+       batch_sizes,
        list_option("batch_seconds", &Config::batch_seconds,
                    "seconds of audio in a batch, padding included", JsonView::range_text(1.0, 1e6),
                    [](const JsonView& v) { return v.number(1, 1e6); }),
-       list_option("dtypes", &Config::dtypes, "of encoder and decoder; features are always fp32",
-                   detail::choice_text(dtype_names()),
-                   [](const JsonView& v) { return v.choice(dtype_names()); }),
+       list_option("dtypes", &Config::dtypes,
+                   "of encoder and decoder; of each with an object, or in short \"bf16+fp32\"; "
+                   "`fp8`: an encoder in fp8, a decoder in bf16. Features are always fp32",
+                   R"(fp32 | bf16 | fp16 | fp8 | {"encoder": ..., "decoder": ...})", read_dtypes),
        option("sort", &Config::sort, "order before batching",
               {"duration_desc", "duration_asc", "none", "shuffle"}),
        text_option("device", &Config::device, "`auto` takes a GPU if there is one (also --device)",
                    "auto | cpu | cuda | cuda:N"),
        option("threads", &Config::threads,
               "CPU threads; 0: all that the process may use (also --threads)", 0, kMaxThreads),
-       option("protocol", &Config::protocol, "how often is measured", protocol_keys()),
+       option("protocol", &Config::protocol, "how, and how often, is measured", protocol_keys()),
        group("verify", "what lets a run fail", verify_keys()),
        option("scorer", &Config::scorer, "normalisation before counting word errors",
               normalizer_names()),

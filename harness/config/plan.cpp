@@ -91,7 +91,7 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
     for (size_t d = 0; d < config.datasets.size(); ++d) {
       for (const std::string& dtype : config.dtypes) {
         for (size_t b = 0; b < config.batches.size(); ++b) {
-          CaseGroup group{m, d, b, dtype, decoders};
+          CaseGroup group{m, d, b, config.batches[b], dtype, decoders};
           for (PlannedDecoder& decoder : group.decoders) {
             decoder.case_name =
                 fmt::format("{}/{}/{}/{}/{}", config.models[m].id, config.datasets[d].id,

@@ -22,6 +22,7 @@ struct PlannedDecoder {
 /// Everything that shares encoder outputs.
 struct CaseGroup {
   size_t model = 0, dataset = 0, batch = 0;  // indices into Config
+  BatchRule rule;                            // that of `batch`; of "max" with the size once found
   std::string dtype;
   std::vector<PlannedDecoder> decoders;
 };

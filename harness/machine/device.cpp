@@ -58,14 +58,6 @@ DeviceScope::DeviceScope(int64_t threads, const std::string& device, const std::
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
-at::ScalarType parse_dtype(const std::string& name, const std::string& where) {
-  if (name == "fp32") return at::kFloat;
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp16") return at::kHalf;
-  const std::vector<std::string> allowed = {"fp32", "bf16", "fp16"};
-  throw unknown_name(where, "dtype", name, allowed);
-}
-
 void synchronize(at::Device device) {
   if (device.is_cuda()) c10::cuda::device_synchronize();
 }

@@ -1,4 +1,4 @@
-// Names of devices and dtypes, and waiting for a device.
+// Names of devices, and waiting for a device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,9 +28,6 @@ class DeviceScope {
   at::Device device_;
   c10::OptionalDeviceGuard guard_;
 };
-
-/// "fp32", "bf16" or "fp16".
-at::ScalarType parse_dtype(const std::string& name, const std::string& where);
 
 /// Waits until the device has done everything enqueued; nothing to do on the CPU.
 void synchronize(at::Device device);

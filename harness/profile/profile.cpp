@@ -231,9 +231,14 @@ std::vector<CaseGroup> single_cases(const std::vector<CaseGroup>& plan, const st
 
 int profile(const Config& given, const ProfileOptions& options) {
   Config config = given;
+  require_sizes(config, "rtfx profile");
   if (config.sync_debug) {
     fmt::print(stderr, "rtfx: notice: sync_debug is for `rtfx run`; a profile does without\n");
     config.sync_debug = false;
+  }
+  if (config.protocol.overlapped()) {
+    fmt::print(stderr, "rtfx: notice: a profile is region by region: protocol.mode isolated\n");
+    config.protocol.mode = "isolated";
   }
   keep_executable_graphs = !options.undisturbed;
   Collection collection = start_collection(config, options);

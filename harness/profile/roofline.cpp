@@ -228,7 +228,9 @@ int roofline(const Config& given, const RooflineOptions& options) {
     throw unknown_name("--region", "region", options.region, names);
   }
   Config config = given;
+  require_sizes(config, "rtfx profile --roofline");
   config.sync_debug = false;
+  config.protocol.mode = "isolated";
   const bool with_gpu = config.device != "cpu" && c10::cuda::device_count() > 0;
   const std::filesystem::path ncu = with_gpu ? find_ncu() : std::filesystem::path();
   fmt::print(stderr, "rtfx: notice: {}\n",

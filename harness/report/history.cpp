@@ -109,6 +109,7 @@ json conditions_of(const CaseResult& result) {
       {"threads", about.value("/cpu/threads"_json_pointer, json())},
       {"model", checksum(about, "models", last.at("model").at("id"))},
       {"dataset", checksum(about, "datasets", last.at("dataset").at("id"))},
+      {"pipeline", last.value("pipeline", json())},  // of batches that were overlapped
       {"padding", last.value("/regions/pad"_json_pointer, json()).is_object()},  // counted as time
       {"utterances", last.at("dataset").value("utterances", json())},
       {"libtorch", about.value("libtorch", json())},

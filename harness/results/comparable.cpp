@@ -40,6 +40,8 @@ class ConditionComparison {
       const json &x = a_.summary.last.at("dataset"), &y = b_.summary.last.at("dataset");
       compare("", fmt::format("dataset {}", key), x.at(key), y.at(key));
     }
+    compare("", "protocol.mode", a_.summary.last.value("pipeline", json("isolated")),
+            b_.summary.last.value("pipeline", json("isolated")));
     compare("", "batch", a_.summary.last.at("batch"), b_.summary.last.at("batch"));
     compare_order();
     compare_decoders();

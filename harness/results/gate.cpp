@@ -45,7 +45,7 @@ std::string unfit(const CaseResult& c) {
 /// The worst grade that both runs allow an exact decoder in this dtype.
 Grade required_grade(const CaseResult& a, const CaseResult& b) {
   const std::string pointer =
-      "/config/verify/required/" + a.summary.last.at("dtype").get<std::string>();
+      "/config/verify/required/" + decoder_dtype(a.summary.last.at("dtype").get<std::string>());
   Grade grade = Grade::different;
   for (const CaseResult* c : {&a, &b}) {
     const json name = text_at(c->provenance, pointer.c_str());

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "harness/scoring/exactness.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 namespace {
@@ -176,6 +177,12 @@ const std::vector<Field>& run_fields() {
       list.push_back({fmt::format("batches/{}/*", key), kNotNegative});
     }
     list.push_back({"batches/audio_seconds/*", kPositive});
+    list.push_back({"pipeline", kObject, false});
+    list.push_back({"pipeline/in_flight", kInteger});
+    list.push_back({"pipeline/audio", kText});
+    list.push_back({"bound_by", kText, false});
+    for (const char* stage : {"load", "copy", "encoder", "decode", "texts"})
+      list.push_back({fmt::format("metrics/busy.{}", stage), kNotNegative | kNull, false});
     for (const char* key : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
       list.push_back({fmt::format("metrics/{}", key), kPositive | kNull});
     list.push_back({"metrics/share.decode", kNumber | kNull});
@@ -278,7 +285,7 @@ void check_record(const json& record, const std::string& where) {
   }
   if (record.value("profiled", false)) return;
   check_all(record, case_fields(), where);
-  check_name(record["dtype"], {"fp32", "bf16", "fp16"}, "dtype", where);
+  parse_dtypes(record["dtype"].get_ref<const std::string&>(), where);
   check_case_name(record, where);
 }
 

@@ -164,7 +164,7 @@ bool is_shown(const json& record, std::string_view metric) {
   static const json::json_pointer head("/decoder/head");
   return record.value(head, json()) != "none" || metric == "rtfx.total" || metric == "rtfx.wall" ||
          metric == "rtfx.encode_decode" || metric.starts_with("batch_ms.") ||
-         metric.starts_with("energy.");
+         metric.starts_with("busy.") || metric.starts_with("energy.");
 }
 
 std::vector<double> CaseSummary::values(const std::string& metric) const {
@@ -231,6 +231,13 @@ std::vector<std::string> CaseSummary::marks() const {
   }
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
+  if (!failure && last.contains("pipeline")) {
+    const std::string stage = last.value("bound_by", "");
+    const std::vector<double> busy = values("busy." + stage);
+    list.push_back(busy.empty() ? "overlapped"
+                                : fmt::format("overlapped, {} {:.0f} % busy", stage,
+                                              100 * summarize(busy).mean));
+  }
   if (gaps().value_or(0) > kMostGaps) list.push_back(fmt::format("gaps {:.1f} %", 100 * *gaps()));
   for (std::string& mark : stand_ins()) list.push_back(std::move(mark));
   return list;
@@ -244,6 +251,10 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
       {"EMPTY", "no result has a token, though the audio has words or sound"},
       {"OVERLOADED", "the queue of the streams grew all the time"},
       {"suspect", "rounds, of all, that the machine disturbed"},
+      {"overlapped",
+       "total RTFx by the wall clock of passes with batches in flight, in which decoding has no "
+       "time "
+       "of its own; the busiest stage, and its share of that time"},
       {"gaps", "share of the batches' wall time that no region, and so no figure, counts"}};
   static const std::map<std::string, std::string> why = {
       {"cpu_wait", "threads waited for a CPU for over 10 % of the round"},

@@ -51,7 +51,8 @@ struct CaseSummary {
   std::map<std::string, int64_t> suspect_reasons() const;
   /// What must be read with the figures: "BEYOND ROUNDING 3/812" (decisions, of all that were
   /// replayed), "NONDETERMINISTIC", "NOISY", "EMPTY", "OVERLOADED", "suspect 1/3" (rounds that the
-  /// machine disturbed, of all), "gaps 3.1 %" (over 2 %), and stand_ins().
+  /// machine disturbed, of all), "overlapped, encoder 97 % busy" (protocol.mode throughput),
+  /// "gaps 3.1 %" (over 2 %), and stand_ins().
   std::vector<std::string> marks() const;
   /// "random encoder + stand-in decoder" and "stand-in data", where they are.
   std::vector<std::string> stand_ins() const;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "base/printable.h"
 #include "harness/results/stand_in.h"
@@ -89,15 +90,17 @@ const Row& head() {
 Row row_of(const CaseSummary& c) {
   const json& batch = c.last.at("batch");
   const json errors = c.word_errors();
-  Row row = {
-      id_of(c),
-      fmt::format("{:g}{}", batch["size"].get<double>(), batch["by"] == "seconds" ? " s" : ""),
-      c.last["dtype"].get<std::string>(),
-      figure(c.values("rtfx.total")),
-      figure(c.values("rtfx.decode")),
-      "-",
-      "-",
-      judgement(c)};
+  Row row = {id_of(c),
+             fmt::format("{:g}{}", batch["size"].get<double>(),
+                         batch["by"] == "seconds"        ? " s"
+                         : batch.value("largest", false) ? " max"
+                                                         : ""),
+             c.last["dtype"].get<std::string>(),
+             figure(c.values("rtfx.total")),
+             figure(c.values("rtfx.decode")),
+             "-",
+             "-",
+             judgement(c)};
   if (errors.is_object()) {
     row[5] = fmt::format("{:.2f}", 100 * errors["wer"].get<double>());
     row[6] = fmt::format("{}/{}/{}", errors["substitutions"].get<int64_t>(),
@@ -137,23 +140,32 @@ std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
   return text;
 }
 
-std::string mean_figure(const CaseSummary& c, const char* metric) {
-  const std::vector<double> values = c.values(metric);
-  return values.empty() ? "-" : fmt::format("{:.1f}", summarize(values).mean);
-}
+using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
 
-const std::vector<std::pair<const char*, const char*>>& costs() {
-  static const std::vector<std::pair<const char*, const char*>> columns = {
-      {"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
-      {"p99 ms", "batch_ms.p99"},      {"kept MiB", "memory.kept_mib"},
-      {"peak MiB", "memory.peak_mib"}, {"J/h", "energy.joules_per_hour"}};
+Costs costs_of(const std::vector<CaseSummary>& cases) {
+  Costs columns = {{"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
+                   {"p99 ms", "batch_ms.p99"},      {"kept MiB", "memory.kept_mib"},
+                   {"peak MiB", "memory.peak_mib"}, {"J/h", "energy.joules_per_hour"}};
+  const Costs overlapped = {{"load %", "busy.load"},
+                            {"copy %", "busy.copy"},
+                            {"encoder %", "busy.encoder"},
+                            {"decode %", "busy.decode"},
+                            {"texts %", "busy.texts"}};
+  for (const auto& column : overlapped) {
+    const auto has = [&](const CaseSummary& c) { return !c.values(column.second).empty(); };
+    if (std::ranges::any_of(cases, has)) columns.push_back(column);
+  }
   return columns;
 }
 
-Row cost_row(const CaseSummary& c) {
+Row cost_row(const CaseSummary& c, const Costs& costs) {
   Row row = row_of(c);
   row.resize(3);
-  for (const auto& [head, metric] : costs()) row.push_back(mean_figure(c, metric));
+  for (const auto& [head, metric] : costs) {
+    const std::vector<double> values = c.values(metric);
+    const double unit = std::string_view(head).ends_with('%') ? 100 : 1;
+    row.push_back(values.empty() ? "-" : fmt::format("{:.1f}", unit * summarize(values).mean));
+  }
   row.emplace_back();
   return row;
 }
@@ -227,16 +239,17 @@ void print_costs(const std::vector<json>& records) {
   const std::vector<CaseSummary> cases = summarize_cases(records);
   if (cases.empty()) return;
   Row heads = {head().begin(), head().begin() + 3};
-  for (const auto& [name, metric] : costs()) heads.emplace_back(name);
+  const Costs costs = costs_of(cases);
+  for (const auto& [name, metric] : costs) heads.emplace_back(name);
   heads.emplace_back();
   Widths widths(heads.size());
   widen(widths, heads);
-  for (const CaseSummary& c : cases) widen(widths, cost_row(c));
+  for (const CaseSummary& c : cases) widen(widths, cost_row(c, costs));
   std::string group;
   for (const CaseSummary& c : cases) {
     if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), line_of(heads, widths, ""));
     group = group_of(c);
-    fmt::print("{}\n", line_of(cost_row(c), widths, ""));
+    fmt::print("{}\n", line_of(cost_row(c, costs), widths, ""));
   }
   fmt::print(
       "\np50, p95, p99: time of a batch from samples to text, means over rounds of its "
@@ -246,6 +259,11 @@ void print_costs(const std::vector<json>& records) {
       "for\n"
       "an hour of audio from samples to text, this decoder alone on it "
       "(protocol.energy_seconds).\n");
+  if (costs.size() > 6) {
+    fmt::print(
+        "load, copy, encoder, decode, texts: share of an overlapped pass in which that stage is "
+        "busy.\n");
+  }
 }
 
 }  // namespace rtfx

@@ -36,8 +36,7 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
       on_failure_(std::move(on_failure)),
       on_batch_(std::move(on_batch)) {
   const Config& config = workspace.config();
-  batches_ = make_batches(dataset_.seconds, config.sort, config.batches[group.batch],
-                          config.protocol.seed);
+  batches_ = make_batches(dataset_.seconds, config.sort, group.rule, config.protocol.seed);
   for (const PlannedDecoder& planned : group.decoders) {
     Arm arm;
     arm.plan = planned;
@@ -123,6 +122,8 @@ void CaseGroupRunner::prepare() {
     require_memory();
     if (workspace_.config().replay) replay_.emplace(model_);
     encoder_.emplace(model_, workspace_.config().encoder_graphs);
+    if (const Protocol& protocol = workspace_.config().protocol; protocol.overlapped())
+      pipeline_.emplace(model_, *encoder_, static_cast<size_t>(protocol.throughput.in_flight));
   } catch (...) {
     fail_stage(describe_failure());
   }
@@ -141,7 +142,7 @@ void CaseGroupRunner::prepare() {
     enter(&arm, "prepare");
     try {
       const int64_t before = kept_memory(device_);
-      arm.decoder->prepare(model_, limits);
+      pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
@@ -176,10 +177,14 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
   const std::vector<size_t> order =
       round_order(arms_.size(), number, workspace_.config().protocol.seed);
   for (size_t i = 0; i < order.size(); ++i) results[order[i]].order = static_cast<int64_t>(i);
-  for (const auto& batch : batches_) {
-    check_interrupt();
-    run_batch(batch, order, results);
-    on_batch_();
+  if (pipeline_) {
+    overlapped_round(order, results);
+  } else {
+    for (const auto& batch : batches_) {
+      check_interrupt();
+      run_batch(batch, order, results);
+      on_batch_();
+    }
   }
   if (replay_) replay_->release();
   // Where the baseline failed half way, only some batches were compared with it: no grade.
@@ -197,22 +202,13 @@ std::optional<EnergyUse> CaseGroupRunner::energy(Arm& arm, double seconds,
   EnergyMeter meter(counter);
   const auto begin = Clock::now();
   while (use.seconds < seconds) {
-    for (const auto& batch : batches_) {
-      check_interrupt();
-      enter(&arm, "energy");
-      try {
-        RegionTimes times;
-        const Clips clips = clips_of(batch);
-        const ScopedRange range(batch_size(*model_, clips));
-        const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
-        decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
-      } catch (...) {
-        fail_stage(describe_failure());
-      }
-      leave();
-      if (arm.failed) return std::nullopt;
-      for (const size_t i : batch) use.audio_seconds += dataset_.seconds[i];
+    if (pipeline_) {
+      overlapped_pass(arm, "energy");
+    } else {
+      isolated_pass(arm, "energy");
     }
+    if (arm.failed) return std::nullopt;
+    use.audio_seconds += dataset_.audio_seconds;
     ++use.passes;
     use.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -220,6 +216,24 @@ std::optional<EnergyUse> CaseGroupRunner::energy(Arm& arm, double seconds,
   if (!power) return std::nullopt;
   use.power = *power;
   return use;
+}
+
+void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
+  for (const auto& batch : batches_) {
+    check_interrupt();
+    enter(&arm, stage);
+    try {
+      RegionTimes times;
+      const Clips clips = clips_of(batch);
+      const ScopedRange range(batch_size(*model_, clips));
+      const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
+      decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
+    } catch (...) {
+      fail_stage(describe_failure());
+    }
+    leave();
+    if (arm.failed) return;
+  }
 }
 
 Clips CaseGroupRunner::clips_of(const std::vector<size_t>& utterances) const {
@@ -235,8 +249,6 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
   if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
   const Clips clips = clips_of(utterances);
   const ScopedRange range(batch_size(*model_, clips));
-  double audio_seconds = 0;
-  for (const size_t i : utterances) audio_seconds += dataset_.seconds[i];
   RegionTimes shared;
   EncodedBatch batch;
   enter(nullptr, "encoder");
@@ -258,28 +270,47 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
       const PeakMemory peak(device_);
       Decoded decoded =
           decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
-      result.decode_bytes = std::max(result.decode_bytes, peak.bytes());
-      result.times += times;
-      result.batches.push_back({audio_seconds, times.total(), times.of(Region::decode)});
-      for (size_t i = 0; i < utterances.size(); ++i) {
-        if (decoded.hypotheses[i].nan) {
-          throw std::runtime_error(
-              fmt::format("NaN in the emissions of utterance '{}'", id_of(utterances, i)));
-        }
-        result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
-        result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
-      }
-      for (const auto& [name, count] : arm.decoder->counters()) result.counters[name] += count;
-    } catch (const WrongResult& e) {
-      fail_stage(e.row() < 0 ? e.what()
-                             : fmt::format("{} (utterance '{}')", e.what(),
-                                           id_of(utterances, static_cast<size_t>(e.row()))));
+      result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
+      result.seconds += times.total();
+      take(utterances, std::move(decoded), times,
+           {.total_seconds = times.total(), .latency_seconds = times.total()}, result);
     } catch (...) {
-      fail_stage(describe_failure());
+      fail_stage(failure_of(utterances));
     }
     leave();
   }
-  verify(utterances, batch, results);
+  verify(
+      utterances, [&]() -> const EncodedBatch& { return batch; }, results);
+}
+
+void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decoded,
+                           const RegionTimes& times, BatchTime of_batch,
+                           RoundResult& result) const {
+  for (const size_t i : utterances) of_batch.audio_seconds += dataset_.seconds[i];
+  of_batch.decode_seconds = times.of(Region::decode);
+  result.times += times;
+  result.batches.push_back(of_batch);
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (decoded.hypotheses[i].nan) {
+      throw std::runtime_error(
+          fmt::format("NaN in the emissions of utterance '{}'", id_of(utterances, i)));
+    }
+    result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
+    result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
+  }
+  for (const auto& [name, count] : decoded.counters) result.counters[name] += count;
+}
+
+std::string CaseGroupRunner::failure_of(const std::vector<size_t>& utterances) const {
+  try {
+    throw;
+  } catch (const WrongResult& e) {
+    if (e.row() < 0) return e.what();
+    return fmt::format("{} (utterance '{}')", e.what(),
+                       id_of(utterances, static_cast<size_t>(e.row())));
+  } catch (...) {
+    return describe_failure();
+  }
 }
 
 const std::string& CaseGroupRunner::id_of(const std::vector<size_t>& utterances, size_t row) const {
@@ -293,8 +324,8 @@ size_t CaseGroupRunner::reference_of(const Arm& arm) const {
   return arms_.size();
 }
 
-/// Replays and compares the batch's results while its encoder frames are still there.
-void CaseGroupRunner::verify(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+void CaseGroupRunner::verify(const std::vector<size_t>& utterances,
+                             const ReplayCheck::BatchSource& batch,
                              std::vector<RoundResult>& results) {
   std::vector<std::vector<Proof>> proofs(arms_.size());
   for (size_t a = 0; a < arms_.size(); ++a) {
@@ -311,16 +342,17 @@ void CaseGroupRunner::verify(const std::vector<size_t>& utterances, const Encode
     leave();
   }
   for (size_t a = 0; a < arms_.size(); ++a)
-    if (!arms_[a].failed) audit(arms_[a], utterances, batch, proofs[a], results);
+    if (!arms_[a].failed) audit(arms_[a], utterances, proofs[a], results);
 }
 
 void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
-                            const EncodedBatch& batch, const std::vector<Proof>& proofs,
+                            const std::vector<Proof>& proofs,
                             std::vector<RoundResult>& results) const {
   const auto a = static_cast<size_t>(&arm - arms_.data());
   const size_t reference = reference_of(arm);
   if (reference == arms_.size() || reference == a || arms_[reference].failed) return;
   results[a].audited = true;
+  const std::string dtype = dtype_name(model_->dtype);
   const bool same_score_kind =
       arm.description.score_kind == arms_[reference].description.score_kind;
   for (size_t row = 0; row < utterances.size(); ++row) {
@@ -330,11 +362,12 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
     const auto& base_words = results[reference].words[i];
     const auto& words = results[a].words[i];
     const Comparison comparison =
-        compare(base, other, base_words == words, proofs[row], group_.dtype, same_score_kind);
+        compare(base, other, base_words == words, proofs[row], dtype, same_score_kind);
     results[a].audit.add(comparison, [&] {
+      const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
       const auto frame_at = [&](const Hypothesis& h) {
         return comparison.token < h.frames.size() ? h.frames[comparison.token]
-                                                  : batch.lengths_host[row];
+                                                  : model_->config.encoded_frames(samples);
       };
       const int64_t frame = std::min<int64_t>(frame_at(base), frame_at(other));
       const auto [left, right] = differing_words(base_words, words);

@@ -12,6 +12,7 @@
 #include "harness/machine/energy.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/machine/watchdog.h"
+#include "harness/run/overlapped_pipeline.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/replay_check.h"
 #include "harness/run/workspace.h"
@@ -36,21 +37,25 @@ struct Arm {
 };
 
 struct BatchTime {
-  double audio_seconds = 0;  // without padding
-  double total_seconds = 0;  // of all regions
-  double decode_seconds = 0;
+  double audio_seconds = 0;    // without padding
+  double total_seconds = 0;    // of all regions; overlapped, since the text of the batch before
+  double decode_seconds = 0;   // of that region
+  double latency_seconds = 0;  // from samples to text
 };
 
 /// What one decoder did in one round.
 struct RoundResult {
-  RegionTimes times;                            // summed over batches
+  RegionTimes times;        // summed over batches
+  double seconds = 0;       // from samples to text: of all regions, or of the overlapped pass
+  double load_seconds = 0;  // of reading audio files, where that is part of the pass
   std::vector<BatchTime> batches;               // in the order of the round
   int64_t order = 0;                            // position within the round
   std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
   std::vector<std::vector<std::string>> words;  // the same as the scorer writes them
   Counters counters;                            // summed over batches
-  int64_t decode_bytes = 0;  // of the device, the most that a batch's decoding took
-  Audit audit;               // against the arm it is compared to
+  std::optional<int64_t> decode_bytes;  // of the device, the most that a batch's decoding took;
+                                        // not known of an overlapped pass
+  Audit audit;                          // against the arm it is compared to
   bool audited = false;
   std::optional<ReplayAudit> replay;  // of decoders whose decisions can be recomputed
 };
@@ -112,13 +117,41 @@ class CaseGroupRunner {
   /// Throws UserError where a batch cannot fit.
   void require_memory() const;
   Clips clips_of(const std::vector<size_t>& utterances) const;
+  /// Of a batch: the encoder once, then each arm, region by region.
   void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                  std::vector<RoundResult>& results);
-  void verify(const std::vector<size_t>& utterances, const EncodedBatch& batch,
+  /// One arm alone over all batches, nothing kept.
+  void isolated_pass(Arm& arm, const char* stage);
+  /// Each arm over all batches by itself, several of them in flight.
+  void overlapped_round(const std::vector<size_t>& order, std::vector<RoundResult>& results);
+  /// What one of these gave; of an arm that failed, some of it.
+  struct OverlappedPass {
+    struct Batch {
+      Decoded decoded;
+      RegionTimes times;
+      double load_seconds = 0;
+      std::chrono::steady_clock::time_point begin, end;
+    };
+    std::vector<Batch> batches;
+    RegionTimes clock;  // wall and cpu
+    std::chrono::steady_clock::time_point begin;
+  };
+  OverlappedPass overlapped_pass(Arm& arm, const char* stage);
+  bool fill(size_t number, BatchInFlight& batch) const;
+  const EncodedBatch* stand_in_frames(size_t number) const;
+
+  /// Adds a batch to the arm's result; `of_batch` has what `times` do not tell. Throws where its
+  /// hypotheses mean nothing.
+  void take(const std::vector<size_t>& utterances, Decoded decoded, const RegionTimes& times,
+            BatchTime of_batch, RoundResult& result) const;
+  /// Replays and compares the results of a batch, whose frames are asked for where they are needed.
+  void verify(const std::vector<size_t>& utterances, const ReplayCheck::BatchSource& batch,
               std::vector<RoundResult>& results);
-  void audit(Arm& arm, const std::vector<size_t>& utterances, const EncodedBatch& batch,
-             const std::vector<Proof>& proofs, std::vector<RoundResult>& results) const;
+  void audit(Arm& arm, const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
+             std::vector<RoundResult>& results) const;
   void fail(Arm& arm, const std::string& stage, const std::string& message);
+  /// Of the exception that is being handled, naming the utterance of a wrong result.
+  std::string failure_of(const std::vector<size_t>& utterances) const;
   /// Whose stage is under way.
   void fail_stage(const std::string& message);
   const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
@@ -141,7 +174,9 @@ class CaseGroupRunner {
   std::chrono::steady_clock::time_point stage_begin_;
   std::vector<std::vector<size_t>> batches_;
   std::shared_ptr<const AcousticModel> model_;
-  std::optional<RecordedEncoder> encoder_;  // of model_
+  std::optional<RecordedEncoder> encoder_;      // of model_
+  std::optional<OverlappedPipeline> pipeline_;  // in protocol.mode throughput
+  std::vector<EncodedBatch> stand_in_frames_;   // by batch, where decoders read those of a stand-in
   std::vector<Arm> arms_;
   std::optional<ReplayCheck> replay_;
   std::optional<Watchdog> watchdog_;  // where cases have a limit

@@ -52,15 +52,19 @@ int64_t free_memory(const at::Device& device) {
   return limit ? std::min(available, *limit - resident_bytes()) : available;
 }
 
+int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples) {
+  const FeatureConfig& features = model.config.features;
+  return encoder_bytes(model.config.encoder, features.mel_bins, rows, features.frames(samples),
+                       static_cast<int64_t>(c10::elementSize(model.encoder_dtype)));
+}
+
 void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
                             const std::string& where) {
   constexpr double kGiB = 1 << 30;
-  const FeatureConfig& features = model.config.features;
-  const int64_t needed =
-      encoder_bytes(model.config.encoder, features.mel_bins, rows, features.frames(samples),
-                    static_cast<int64_t>(c10::elementSize(model.dtype)));
+  const int64_t needed = least_encoder_memory(model, rows, samples);
   if (needed <= free) return;
-  const double seconds = static_cast<double>(samples) / static_cast<double>(features.sample_rate);
+  const double seconds =
+      static_cast<double>(samples) / static_cast<double>(model.config.features.sample_rate);
   throw UserError(
       where,
       fmt::format(

@@ -66,6 +66,12 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
     if (summary.last.at("dataset").at("utterances") != utterances) return std::nullopt;
     const bool gpu = summary.last.at("device").get<std::string>().starts_with("cuda");
     if (gpu != on_gpu(workspace.config())) return std::nullopt;
+    const bool overlapped = summary.last.contains("pipeline");
+    if (overlapped != workspace.config().protocol.overlapped()) return std::nullopt;
+    if (overlapped) {
+      seconds += mean_of(summary, "/total_seconds");
+      continue;
+    }
     if (seconds == 0) seconds = mean_of(summary, "/total_seconds") - own_seconds(summary);
     seconds += own_seconds(summary);
   }
@@ -110,7 +116,9 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
       seconds.push_back(utterance.seconds);
       unknown += utterance.seconds <= 0 ? 1 : 0;
     }
-    const auto batches = make_batches(seconds, config.sort, config.batches[group.batch], 1);
+    BatchRule rule = group.rule;
+    if (rule.largest) rule.size = static_cast<double>(seconds.size());
+    const auto batches = make_batches(seconds, config.sort, rule, 1);
     double padded = 0;
     for (const auto& batch : batches) {
       double longest = 0;
@@ -119,10 +127,12 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
     }
     const double work = kOperations * kFrames * padded *
                         static_cast<double>(workspace.checkpoints()[group.model].parameters);
-    all.low += least * work / speed.high;
-    all.high += most * (static_cast<double>(1 + group.decoders.size()) * work / speed.low +
+    const auto decoders = static_cast<double>(group.decoders.size());
+    const double encoders = config.protocol.overlapped() ? decoders : 1;  // passes of the encoder
+    all.low += least * encoders * work / speed.high;
+    all.high += most * ((encoders + decoders) * work / speed.low +
                         kBatchSeconds * static_cast<double>(batches.size()));
-    all.audio_seconds += least * padded;
+    all.audio_seconds += least * encoders * padded;
     all.passes += static_cast<int64_t>(least);
   }
   if (const auto seconds = measured(workspace, plan)) {

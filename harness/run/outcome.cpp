@@ -5,6 +5,7 @@
 #include "base/printable.h"
 #include "harness/results/summaries.h"
 #include "harness/scoring/exactness.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 
@@ -14,7 +15,8 @@ std::vector<std::string> below_required(const std::vector<json>& records,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
   for (const CaseSummary& summary : summarize_cases(records)) {
-    const Grade least = grade_of(required.at(summary.last["dtype"]));
+    const Grade least =
+        grade_of(required.at(decoder_dtype(summary.last["dtype"].get<std::string>())));
     if (summary.failure || least == Grade::different) continue;
     // A failed replay is an error of any decoder, the baseline and approximate ones included.
     const std::string beyond = beyond_rounding(summary);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "algorithms/gpu/sync_debug.h"
-#include "algorithms/result_check.h"
 #include "harness/machine/device.h"
 
 namespace rtfx {
@@ -23,65 +22,111 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
   return rows;
 }
 
+/// [clips]
+at::Tensor lengths_of(const Clips& clips, bool pinned) {
+  const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
+  at::Tensor lengths = at::empty({static_cast<int64_t>(clips.size())}, options);
+  std::ranges::transform(clips, lengths.mutable_data_ptr<int64_t>(),
+                         [](const auto* clip) { return static_cast<int64_t>(clip->size()); });
+  return lengths;
+}
+
+int64_t longest_of(const Clips& clips) {
+  const auto longest = std::ranges::max(clips, {}, [](const auto* clip) { return clip->size(); });
+  return static_cast<int64_t>(longest->size());
+}
+
 }  // namespace
 
 BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
-  const auto longest = std::ranges::max(clips, {}, [](const auto* clip) { return clip->size(); });
-  return {static_cast<int64_t>(clips.size()),
-          model.config.encoded_frames(static_cast<int64_t>(longest->size()))};
+  return {static_cast<int64_t>(clips.size()), model.config.encoded_frames(longest_of(clips))};
+}
+
+CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
+                       RegionTimes& times) {
+  CopiedBatch copied;
+  clock.measure(Region::pad, clips.size(), times, [&] {
+    const bool pinned = model.device.is_cuda();
+    copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned);
+    copied.host_lengths = lengths_of(clips, pinned);
+    for (const auto* clip : clips)
+      copied.lengths_host.push_back(
+          model.config.encoded_frames(static_cast<int64_t>(clip->size())));
+  });
+  clock.measure(Region::h2d, clips.size(), times, [&] {
+    copied.audio = copied.host.to(model.device, at::kFloat, /*non_blocking=*/true);
+    copied.lengths = copied.host_lengths.to(model.device, at::kLong, /*non_blocking=*/true);
+  });
+  return copied;
+}
+
+Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
+                      const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times) {
+  Features features;
+  Encoded encoded;
+  const size_t rows = copied.lengths_host.size();
+  clock.measure(Region::features, rows, times, [&] {
+    features = (*model.features)(copied.audio, copied.lengths);
+    const auto* const samples = copied.host_lengths.const_data_ptr<int64_t>();
+    for (size_t row = 0; row < rows; ++row)
+      features.host_lengths.push_back(model.config.features.frames(samples[row]));
+  });
+  clock.measure(Region::encoder, rows, times, [&] {
+    encoded = encoder(features);
+    encoded.frames = encoded.frames.to(model.dtype);  // nothing to do where both have one
+  });
+  return encoded;
+}
+
+Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
+                        const RegionClock& clock, RegionTimes& times, bool sync_debug) {
+  Hypotheses hypotheses;
+  clock.measure(Region::decode, batch.lengths_host.size(), times, [&] {
+    const auto work = [&] { hypotheses = decoder.decode(batch); };
+    sync_debug ? forbid_undeclared_syncs(work) : work();
+  });
+  check_layout(hypotheses, batch, rules);
+  return hypotheses;
+}
+
+Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
+                     const Hypotheses& hypotheses, const ResultRules& rules,
+                     const RegionClock& clock, RegionTimes& times) {
+  Decoded decoded;
+  const size_t rows = batch.lengths_host.size();
+  clock.measure(Region::d2h, rows, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
+  check_values(decoded.hypotheses, batch, rules);
+  clock.measure(Region::detokenize, rows, times, [&] {
+    for (const Hypothesis& h : decoded.hypotheses)
+      decoded.texts.push_back(tokenizer.text(h.tokens));
+  });
+  return decoded;
 }
 
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
-  EncodedBatch batch;
-  std::vector<int64_t> samples;
-  at::Tensor host, audio, lengths;
-  Features features;
+  CopiedBatch copied;
   Encoded encoded;
   {
     const WallClock wall(times);
-    clock.measure(Region::pad, clips.size(), times, [&] {
-      for (const auto* clip : clips) samples.push_back(static_cast<int64_t>(clip->size()));
-      const int64_t longest = std::max<int64_t>(1, std::ranges::max(samples));
-      host = padded(clips, longest, model.device.is_cuda());
-    });
-    clock.measure(Region::h2d, clips.size(), times, [&] {
-      audio = host.to(model.device, at::kFloat, /*non_blocking=*/true);
-      lengths = at::tensor(samples, at::kLong).to(model.device);
-    });
-    clock.measure(Region::features, clips.size(), times,
-                  [&] { features = (*model.features)(audio, lengths); });
-    for (const int64_t count : samples)
-      features.host_lengths.push_back(model.config.features.frames(count));
-    clock.measure(Region::encoder, clips.size(), times, [&] { encoded = encoder(features); });
+    copied = copy_batch(model, clips, clock, times);
+    encoded = encode_copied(model, encoder, copied, clock, times);
   }
-  for (const int64_t count : samples)
-    batch.lengths_host.push_back(model.config.encoded_frames(count));
-  encoded = model.frames_for_decoder(encoded, audio, lengths);
+  encoded = model.frames_for_decoder(encoded, copied.audio, copied.lengths);
   synchronize(model.device);
-  batch.frames = encoded.frames;
-  batch.lengths = encoded.lengths;
-  return batch;
+  return {encoded.frames, encoded.lengths, copied.lengths_host};
 }
 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug) {
   const ResultRules rules(decoder.describe(), model.config);
-  Hypotheses hypotheses;
-  const size_t rows = batch.lengths_host.size();
-  const WallClock wall(times);
-  clock.measure(Region::decode, rows, times, [&] {
-    const auto work = [&] { hypotheses = decoder.decode(batch); };
-    sync_debug ? forbid_undeclared_syncs(work) : work();
-  });
-  check_layout(hypotheses, batch, rules);
   Decoded decoded;
-  clock.measure(Region::d2h, rows, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
-  check_values(decoded.hypotheses, batch, rules);
-  clock.measure(Region::detokenize, rows, times, [&] {
-    for (const Hypothesis& h : decoded.hypotheses)
-      decoded.texts.push_back(model.tokenizer->text(h.tokens));
-  });
+  {
+    const WallClock wall(times);
+    const Hypotheses hypotheses = search_batch(decoder, batch, rules, clock, times, sync_debug);
+    decoded = finish_batch(*model.tokenizer, batch, hypotheses, rules, clock, times);
+  }
+  decoded.counters = decoder.counters();
   return decoded;
 }
 

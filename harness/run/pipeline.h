@@ -1,10 +1,13 @@
-// From samples to encoder frames, region by region: shared by `run` and `transcribe`.
+// From samples to text, in four steps: shared by everything that measures, region by region or with
+// batches in flight (overlapped_pipeline.h), and by `transcribe`.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
+#include "algorithms/result_check.h"
 #include "base/nvtx.h"
 #include "harness/run/recorded_encoder.h"
 #include "harness/run/regions.h"
@@ -18,21 +21,45 @@ using Clips = std::vector<const std::vector<float>*>;
 /// What a batch's range says of it.
 BatchSize batch_size(const AcousticModel& model, const Clips& clips);
 
-/// Pads, copies to the model's device (h2d), extracts features, encodes with `encoder`, which is of
-/// `model`; adds the time of each region and of all (wall) to `times`. The batch holds the model's
-/// frames_for_decoder(), whose own work is in neither. The device is idle on return.
-EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
-                          const RegionClock& clock, RegionTimes& times);
+/// A batch in the memory of the host and of the device.
+struct CopiedBatch {
+  at::Tensor host, host_lengths;      // [B, longest] float32, [B] int64; pinned for a GPU
+  at::Tensor audio, lengths;          // the same on the model's device
+  std::vector<int64_t> lengths_host;  // of the encoder's frames
+};
 
 /// decode, d2h and detokenize of one batch.
 struct Decoded {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::string> texts;
+  Counters counters;
 };
 
-/// Adds to `times` as encode_batch() does. The result is checked between the regions, which counts
-/// as wall time: a decoder that breaks its contract is a WrongResult.
-/// `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h).
+/// The steps of a batch. Each adds the time of its regions to `times` and waits for the device as
+/// the clock does, but for what a decoder waits for by itself and finish_batch(), which needs the
+/// result on the host.
+
+/// pad and h2d: one (pinned) piece of memory, with zeros behind each clip, and its copy.
+CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
+                       RegionTimes& times);
+/// features and encoder, with `encoder`, which is of `model`.
+Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
+                      const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times);
+/// decode. `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h). A
+/// result without the shape that the contract wants is a WrongResult.
+Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
+                        const RegionClock& clock, RegionTimes& times, bool sync_debug);
+/// d2h and detokenize. A result whose values break the contract is a WrongResult.
+Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
+                     const Hypotheses& hypotheses, const ResultRules& rules,
+                     const RegionClock& clock, RegionTimes& times);
+
+/// The first two steps, with all of their time (wall). The batch holds the model's
+/// frames_for_decoder(), whose own work is in no time. The device is idle on return.
+EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
+                          const RegionClock& clock, RegionTimes& times);
+
+/// The last two, likewise; the checks of the result count as wall time.
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug);
 

@@ -179,6 +179,9 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
                    {"revision", RTFX_REVISION},
                    {"libtorch", TORCH_VERSION},
                    {"device", device_name(device)}};
+  if (config.protocol.overlapped())
+    identity["throughput"] = {config.protocol.throughput.in_flight,
+                              config.protocol.throughput.audio};
   if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
   return sha256(identity.dump()).substr(0, 16);
 }

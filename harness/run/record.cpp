@@ -22,36 +22,63 @@ json ratio(double a, double b) {
 
 constexpr double kMebibyte = 1 << 20;
 
-json metrics(const RoundResult& result, double audio_seconds) {
+/// Regions that share their time with others have no RTFx of their own.
+json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
   const RegionTimes& times = result.times;
-  const double total = times.total();
   const double encode_decode =
       times.of(Region::encoder) + times.of(Region::decode) + times.of(Region::d2h);
   std::vector<double> milliseconds;
-  for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.total_seconds);
+  for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.latency_seconds);
   const auto of_batch = [&](double share) -> json {
     const auto value = percentile(milliseconds, share);
     return value ? json(*value) : json();
   };
-  return {{"rtfx.total", ratio(audio_seconds, total)},
-          {"rtfx.encode_decode", ratio(audio_seconds, encode_decode)},
-          {"rtfx.decode", ratio(audio_seconds, times.of(Region::decode))},
-          {"share.decode", ratio(times.of(Region::decode), total)},
+  const auto alone = [&](double a, double b) { return overlapped ? json() : ratio(a, b); };
+  return {{"rtfx.total", ratio(audio_seconds, result.seconds)},
+          {"rtfx.encode_decode", alone(audio_seconds, encode_decode)},
+          {"rtfx.decode", alone(audio_seconds, times.of(Region::decode))},
+          {"share.decode", alone(times.of(Region::decode), result.seconds)},
           {"batch_ms.p50", of_batch(0.5)},
           {"batch_ms.p95", of_batch(0.95)},
           {"batch_ms.p99", of_batch(0.99)}};
 }
 
 /// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
-json batches_field(const std::vector<BatchTime>& batches) {
+json batches_field(const std::vector<BatchTime>& batches, bool overlapped) {
   const auto column = [&](double BatchTime::*member) {
     json values = json::array();
     for (const BatchTime& batch : batches) values.push_back(std::round(batch.*member * 1e6) / 1e6);
     return values;
   };
-  return {{"audio_seconds", column(&BatchTime::audio_seconds)},
-          {"total_seconds", column(&BatchTime::total_seconds)},
-          {"decode_seconds", column(&BatchTime::decode_seconds)}};
+  json field = {{"audio_seconds", column(&BatchTime::audio_seconds)},
+                {"total_seconds", column(&BatchTime::total_seconds)},
+                {"decode_seconds", column(&BatchTime::decode_seconds)}};
+  if (overlapped) field["latency_seconds"] = column(&BatchTime::latency_seconds);
+  return field;
+}
+
+/// Adds how busy the stages of an overlapped pass were: each has a thread and, on a GPU, a stream,
+/// and is as busy as the busier of the two.
+void add_stages(json& record, const RoundResult& result, const Throughput& throughput) {
+  const auto sum = [](const std::array<double, kRegions>& times, std::initializer_list<Region> of) {
+    double seconds = 0;
+    for (const Region region : of) seconds += times[static_cast<size_t>(region)];
+    return seconds;
+  };
+  const auto busy = [&](std::initializer_list<Region> of) {
+    return std::max(sum(result.times.host, of), sum(result.times.device, of));
+  };
+  std::vector<std::pair<std::string, double>> stages = {
+      {"copy", busy({Region::pad, Region::h2d})},
+      {"encoder", busy({Region::features, Region::encoder})},
+      {"decode", busy({Region::decode})},
+      {"texts", busy({Region::d2h, Region::detokenize})}};
+  if (throughput.audio == "files") stages.emplace_back("load", result.load_seconds);
+  for (const auto& [name, seconds] : stages)
+    record["metrics"]["busy." + name] = ratio(seconds, result.seconds);
+  record["pipeline"] = {{"in_flight", throughput.in_flight}, {"audio", throughput.audio}};
+  record["bound_by"] =
+      std::ranges::max_element(stages, {}, [](auto& s) { return s.second; })->first;
 }
 
 json difference_field(const std::optional<FirstDifference>& first) {
@@ -192,7 +219,7 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
                  at::Device device) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
-  const BatchRule& batch = config.batches[group.batch];
+  const BatchRule& batch = group.rule;
   const bool exact = arm.description.exactness == Description::Exactness::exact;
   json fields = {
       {"schema", 1},
@@ -217,6 +244,7 @@ json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& 
       {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
       {"dtype", group.dtype},
       {"device", device.str()}};
+  if (batch.largest) fields["batch"]["largest"] = true;
   if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
   return fields;
 }
@@ -239,11 +267,14 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["round"] = round;
   record["order"] = result.order;
   record["regions"] = result.times.to_json(device.is_cuda());
-  record["total_seconds"] = result.times.total();
+  record["total_seconds"] = result.seconds;
   record["wall_seconds"] = result.times.wall;
   record["cpu_seconds"] = result.times.cpu;
-  record["gap_seconds"] = result.times.wall - result.times.total();
-  record["metrics"] = metrics(result, workspace.datasets()[group.dataset].audio_seconds);
+  record["gap_seconds"] = result.times.wall - result.seconds;
+  const Protocol& protocol = workspace.config().protocol;
+  record["metrics"] =
+      metrics(result, workspace.datasets()[group.dataset].audio_seconds, protocol.overlapped());
+  if (protocol.overlapped()) add_stages(record, result, protocol.throughput);
   record["wer"] = wer_field(edits, workspace.normalizer());
   const json oracle = oracle_field(workspace, group, result);
   if (!oracle.is_null()) record["oracle_wer"] = oracle;
@@ -256,18 +287,20 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["deterministic"] = hash == arm.first_hash;
   record["hypotheses_sha256"] = hash;
   record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
-  record["batches"] = batches_field(result.batches);
+  record["batches"] = batches_field(result.batches, protocol.overlapped());
   record["counters"] = result.counters;
   if (device.is_cuda()) {
-    const auto known = [&](int64_t more) {
-      return arm.kept_bytes ? json(*arm.kept_bytes + more) : json();
+    const auto known = [&](std::optional<int64_t> more) {
+      return arm.kept_bytes && more ? json(*arm.kept_bytes + *more) : json();
     };
     const auto mebibytes = [](const json& bytes) {
       return bytes.is_null() ? json() : json(bytes.get<double>() / kMebibyte);
     };
     const json kept = known(0), peak = known(result.decode_bytes);
     record["device_memory"] = {
-        {"kept_bytes", kept}, {"decode_bytes", result.decode_bytes}, {"peak_bytes", peak}};
+        {"kept_bytes", kept},
+        {"decode_bytes", result.decode_bytes ? json(*result.decode_bytes) : json()},
+        {"peak_bytes", peak}};
     record["metrics"]["memory.kept_mib"] = mebibytes(kept);
     record["metrics"]["memory.peak_mib"] = mebibytes(peak);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/error.h"
 #include "harness/machine/device.h"
 
 namespace rtfx {
@@ -22,7 +23,16 @@ double process_cpu_seconds() {
 
 double RegionTimes::total() const { return std::accumulate(host.begin(), host.end(), 0.0); }
 
+void RegionTimes::settle() {
+  for (const Enqueued& region : enqueued) {
+    region.end->synchronize();
+    device[static_cast<size_t>(region.region)] += region.begin->elapsedTime(*region.end) * 1e-3;
+  }
+  enqueued.clear();
+}
+
 RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
+  RTFX_CHECK(enqueued.empty() && other.enqueued.empty(), "times that are not settled");
   for (size_t i = 0; i < kRegions; ++i) {
     host[i] += other.host[i];
     device[i] += other.device[i];
@@ -63,19 +73,24 @@ void RegionClock::measure(Region region, size_t rows, RegionTimes& times,
     return;
   }
   const c10::Stream stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  c10::Event start(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT),
-      end(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT);
+  const auto event = [] {
+    return std::make_shared<c10::Event>(at::kCUDA, c10::EventFlag::BACKEND_DEFAULT);
+  };
+  const RegionTimes::Enqueued enqueued{region, event(), event()};
   const auto begin = Clock::now();
-  start.record(stream);
+  enqueued.begin->record(stream);
   {
     const ScopedRange range(range_of(region), count);
     work();
-    end.record(stream);
-    const ScopedRange waiting(RangeName::wait);  // by which a profile leaves this wait out
-    synchronize(device_);
+    enqueued.end->record(stream);
+    if (mode_ == Mode::isolated) {
+      const ScopedRange waiting(RangeName::wait);  // by which a profile leaves this wait out
+      synchronize(device_);
+    }
   }
   times.host[index] += std::chrono::duration<double>(Clock::now() - begin).count();
-  times.device[index] += start.elapsedTime(end) * 1e-3;
+  times.enqueued.push_back(enqueued);
+  if (mode_ == Mode::isolated) times.settle();
 }
 
 }  // namespace rtfx

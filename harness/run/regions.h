@@ -7,9 +7,9 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
+#include <vector>
 
 #include "base/nvtx.h"
 
@@ -29,16 +29,26 @@ constexpr std::array<const char*, kRegions> kRegionNames = [] {
 
 /// Seconds per region. `device`: between CUDA events around the region; stays 0 on the CPU.
 struct RegionTimes {
+  /// Of a region that was enqueued without waiting for its end.
+  struct Enqueued {
+    Region region;
+    std::shared_ptr<c10::Event> begin, end;
+  };
+
   std::array<double, kRegions> host{};
   std::array<double, kRegions> device{};
   /// From before the first region to after the last, by a clock of its own (WallClock): what lies
   /// between regions counts too.
   double wall = 0;
   double cpu = 0;  // in the same time, of all threads of the process, those that only wait included
+  std::vector<Enqueued> enqueued;
 
   double& of(Region region) { return host[static_cast<size_t>(region)]; }
   double of(Region region) const { return host[static_cast<size_t>(region)]; }
   double total() const;
+  /// Adds the time of what was enqueued to `device`; waits for its end.
+  void settle();
+  /// Both are settled.
   RegionTimes& operator+=(const RegionTimes& other);
   nlohmann::json to_json(bool with_device) const;
 };
@@ -60,15 +70,22 @@ class WallClock {
 
 class RegionClock {
  public:
-  explicit RegionClock(at::Device device) : device_(device) {}
+  /// Whether a region ends with a wait for the device.
+  enum class Mode { isolated, overlapped };
 
-  /// Runs `work` inside the region's NVTX range and adds its time. The device is idle at the start
-  /// (every region ends with a synchronisation) and at the end. `rows`: of the batch.
+  explicit RegionClock(at::Device device, Mode mode = Mode::isolated)
+      : device_(device), mode_(mode) {}
+
+  /// Runs `work` inside the region's NVTX range and adds its time. `rows`: of the batch. Isolated,
+  /// the device is idle at the start (as every region leaves it) and at the end. Overlapped,
+  /// nothing waits: the host's time is that of `work` alone, the device's comes with
+  /// RegionTimes::settle().
   void measure(Region region, size_t rows, RegionTimes& times,
                const std::function<void()>& work) const;
 
  private:
   at::Device device_;
+  Mode mode_;
 };
 
 }  // namespace rtfx

@@ -28,7 +28,7 @@ const Replayed* find(const std::vector<Known>& list, const Hypothesis& wanted) {
 }  // namespace
 
 void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
-                         const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+                         const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
                          Results& results) {
   std::vector<int64_t> rows;
   std::vector<const Hypothesis*> wanted;
@@ -41,8 +41,8 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& ut
   }
   if (rows.empty()) return;
   const Replay& replay = replays_.try_emplace(rules.head, model_, rules.head).first->second;
-  std::vector<Replayed> replayed = rules.is_beam() ? replay.beam(batch, rows, wanted, rules)
-                                                   : replay.greedy(batch, rows, wanted, rules);
+  std::vector<Replayed> replayed = rules.is_beam() ? replay.beam(batch(), rows, wanted, rules)
+                                                   : replay.greedy(batch(), rows, wanted, rules);
   for (size_t i = 0; i < rows.size(); ++i) {
     Known known{*wanted[i], std::move(replayed[i])};
     known.path.nbest.clear();
@@ -51,7 +51,7 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& ut
 }
 
 std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const std::vector<size_t>& utterances,
-                                      const EncodedBatch& batch,
+                                      const BatchSource& batch,
                                       const std::vector<Hypothesis>& hypotheses,
                                       const std::vector<Utterance>& names,
                                       std::optional<ReplayAudit>& audit) {

@@ -2,6 +2,7 @@
 // utterance once: decoders that agree, and rounds that repeat, share a replay.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,13 +17,16 @@ namespace rtfx {
 
 class ReplayCheck {
  public:
+  using BatchSource = std::function<const EncodedBatch&()>;
+
   explicit ReplayCheck(std::shared_ptr<const AcousticModel> model) : model_(std::move(model)) {}
 
   /// hypotheses[utterances[row]], with its n-best list, is the decoder's result for row `row` of
-  /// `batch`. Adds to `audit`, which stays empty for decoders whose decisions cannot be recomputed.
-  /// A proof for each row. Waits for the device.
+  /// `batch`, which is asked for where something in it has not been replayed yet. Adds to `audit`,
+  /// which stays empty for decoders whose decisions cannot be recomputed. A proof for each row.
+  /// Waits for the device.
   std::vector<Proof> check(const Decoder& decoder, const std::vector<size_t>& utterances,
-                           const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+                           const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
 
   /// Gives the copies of weights back; results are kept.
@@ -37,7 +41,7 @@ class ReplayCheck {
 
   /// Of all paths of the batch that are not known yet.
   void replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
-              const EncodedBatch& batch, const std::vector<Hypothesis>& hypotheses,
+              const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
               Results& results);
 
   std::shared_ptr<const AcousticModel> model_;

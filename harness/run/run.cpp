@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/printable.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/cpu_share.h"
 #include "harness/machine/interrupt.h"
@@ -17,6 +18,7 @@
 #include "harness/results/summaries.h"
 #include "harness/results/table.h"
 #include "harness/run/isolated_run.h"
+#include "harness/run/largest_batch.h"
 #include "harness/run/merge_shards.h"
 #include "harness/run/outcome.h"
 #include "harness/run/provenance.h"
@@ -37,6 +39,7 @@ class Runner {
   Runner(Session& session, Rendezvous* rendezvous, const ChildTask& task)
       : session_(session),
         workspace_(session.workspace()),
+        plan_(session.plan()),
         protocol_(session.config().protocol),
         rendezvous_(rendezvous),
         task_(task),
@@ -47,16 +50,31 @@ class Runner {
   }
 
   void run() {
-    const std::vector<CaseGroup>& plan = session_.plan();
-    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan.size());
+    const int64_t groups = task_.is_child() ? 1 : static_cast<int64_t>(plan_.size());
     Progress progress(groups * (protocol_.warmup_rounds + protocol_.measured_rounds));
-    for (const CaseGroup& group : plan) {
-      if (task_.takes(number_of(group))) run_group(group, progress);
+    for (CaseGroup& group : plan_) {
+      if (!task_.takes(number_of(group))) continue;
+      if (group.rule.largest) find_size(group);
+      run_group(group, progress);
     }
     meet("end");
   }
 
  private:
+  /// Of the largest batch: that of the rounds that the journal holds, else by trying.
+  void find_size(CaseGroup& group) {
+    for (const json& record : session_.records()) {
+      const auto is_its = [&](const PlannedDecoder& d) { return d.case_name == record["case"]; };
+      if (record.value("kind", "") == "run" && std::ranges::any_of(group.decoders, is_its))
+        group.rule.size = record["batch"]["size"];
+    }
+    if (group.rule.size > 0) return;
+    const int64_t size = largest_batch(workspace_, group, session_.device());
+    group.rule.size = static_cast<double>(size);
+    fmt::print(stderr, "rtfx: notice: {}: the largest batch that fits has {} utterances\n",
+               printable(group.decoders.front().case_name), size);
+  }
+
   /// Rounds of the arm that the journal holds; its first hypotheses stay what later ones must
   /// equal.
   std::set<int64_t> rounds_done(Arm& arm) const {
@@ -117,8 +135,7 @@ class Runner {
     }
 
     const std::string& first = group.decoders.front().case_name;
-    progress.label(first.substr(0, first.find('/')) + " " +
-                   workspace_.config().batches[group.batch].label() + " " + group.dtype);
+    progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;
     for (int64_t r = -protocol_.warmup_rounds; stop == Stop::go_on; ++r) {
@@ -136,7 +153,7 @@ class Runner {
     if (rendezvous_ != nullptr) rendezvous_->barrier(name);
   }
 
-  int64_t number_of(const CaseGroup& group) const { return &group - session_.plan().data(); }
+  int64_t number_of(const CaseGroup& group) const { return &group - plan_.data(); }
 
   std::string round_name(const CaseGroup& group, int64_t round) const {
     return fmt::format("{}/{}", number_of(group), round);
@@ -197,6 +214,9 @@ class Runner {
                     const Conditions& conditions,
                     const std::map<std::string, std::optional<EnergyUse>>& energy) {
     const std::vector<std::string> ids = ids_of(workspace_, group);
+    std::vector<std::string> suspect = suspect_reasons(conditions);
+    // Overlapped stages on a CPU wait for each other's threads: that is no disturbance.
+    if (protocol_.overlapped() && !session_.device().is_cuda()) std::erase(suspect, "cpu_wait");
     std::map<std::string, EditCounts> edits;
     for (size_t a = 0; a < results.size(); ++a) {
       const Arm& arm = runner.arms()[a];
@@ -220,7 +240,7 @@ class Runner {
       if (const auto use = energy.find(arm.result_key); use != energy.end())
         add_energy(record, use->second);
       record["conditions"] = to_json(conditions);
-      record["suspect"] = suspect_reasons(conditions);
+      record["suspect"] = suspect;
       session_.append(std::move(record));
     }
   }
@@ -244,6 +264,7 @@ class Runner {
 
   Session& session_;
   Workspace& workspace_;
+  std::vector<CaseGroup> plan_;
   const Protocol& protocol_;
   Rendezvous* rendezvous_;
   ChildTask task_;
@@ -268,6 +289,10 @@ void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) 
   if (shard.whole()) return;
   const std::string where = "--shard " + shard.label();
   if (config.isolate) throw UserError(where, "with `isolate`", "leave one of them out");
+  if (std::ranges::any_of(config.batches, &BatchRule::largest)) {
+    throw UserError(where, "with a batch size of \"max\": each shard would find its own",
+                    "give its number");
+  }
   if (config.protocol.precision > 0) {
     throw UserError(where, "with `protocol.precision`: each shard would stop by itself",
                     "give protocol.measured_rounds alone");

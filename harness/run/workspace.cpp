@@ -16,9 +16,9 @@ namespace rtfx {
 
 namespace {
 
-void read_utterance(const Utterance& utterance, const Normalizer& normalizer,
+void load_utterance(const Utterance& utterance, const Normalizer& normalizer,
                     LoadedDataset& loaded) {
-  Audio audio = read_audio(utterance.audio);
+  Audio audio = read_utterance(utterance);
   for (const std::string& notice : audio.notices) {
     loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
   }
@@ -96,7 +96,7 @@ void Workspace::read_audio_files() {
     const auto begin = std::chrono::steady_clock::now();
     try {
       for (const Utterance& utterance : loaded.dataset.utterances)
-        read_utterance(utterance, *normalizer_, loaded);
+        load_utterance(utterance, *normalizer_, loaded);
     } catch (const UserError& e) {
       loaded.failure = e.what();
     }
@@ -135,8 +135,8 @@ std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device d
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();
-    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtype(dtype, "dtypes"),
-                                    {parse_encoder_form(config_.encoder, "encoder")});
+    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtypes(dtype, "dtypes"),
+                                    parse_encoder_form(config_.encoder, "encoder"));
     current_key_ = key;
   }
   return current_;

@@ -124,8 +124,7 @@ class StreamRunner {
     const auto model = workspace_.model(group.model, device_, group.dtype);
     RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
     const RegionClock clock(device_);
-    auto batches = make_batches(dataset.seconds, config.sort, config.batches[group.batch],
-                                config.protocol.seed);
+    auto batches = make_batches(dataset.seconds, config.sort, group.rule, config.protocol.seed);
     for (const auto& batch : batches) {
       check_interrupt();
       Clips clips;
@@ -223,6 +222,7 @@ class StreamRunner {
 }  // namespace
 
 int stream(const Config& config, Journal::Mode mode) {
+  require_sizes(config, "rtfx stream");
   if (!config.stream) {
     throw UserError(config.file.string(), "has no key \"stream\"",
                     "add for example \"stream\": {\"streams\": [1, 64]}, or use `rtfx run`");

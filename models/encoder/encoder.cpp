@@ -1,6 +1,6 @@
 #include "models/encoder/encoder.h"
 
-#include <fmt/format.h>
+#include <ATen/cuda/CUDAContext.h>
 
 #include <algorithm>
 
@@ -23,15 +23,18 @@ bool decide_fused(const EncoderConfig& config, at::Device device, at::ScalarType
                   const EncoderOptions& options) {
   if (options.form == EncoderForm::reference) {
     if (options.eight_bits)
-      throw UserError("encoder", "the reference encoder has no fp8", "use encoder: fused");
+      throw UserError("dtype fp8", "the reference encoder knows none", "use encoder: fused");
     return false;
   }
   const std::string reason = why_not_fused(config, device, dtype);
+  if (reason.empty() && options.eight_bits &&
+      at::cuda::getDeviceProperties(device.index())->major != 9)
+    throw UserError("dtype fp8", "needs a GPU of compute capability 9.0 (Hopper)", "use bf16");
   if (reason.empty()) return true;
-  if (options.form == EncoderForm::fused || options.eight_bits) {
-    throw UserError("encoder", fmt::format("the fused encoder {}", reason),
-                    options.eight_bits ? "use bf16 in place of fp8" : "use encoder: reference");
-  }
+  if (options.eight_bits)
+    throw UserError("dtype fp8", "needs the fused encoder, which " + reason, "use bf16");
+  if (options.form == EncoderForm::fused)
+    throw UserError("encoder", "the fused encoder " + reason, "use encoder: automatic");
   return false;
 }
 

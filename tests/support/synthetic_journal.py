@@ -163,6 +163,7 @@ def complete(folder):
         record["counters"] = {"host_reads": 96}
         record["metrics"] |= {"batch_ms.p50": 100.0, "batch_ms.p95": 150.0, "batch_ms.p99": 160.0 + round,
                               "memory.kept_mib": 18.5, "memory.peak_mib": 20.0, "energy.joules_per_hour": 5000.0}  # fmt: skip
+        record["metrics"] |= {f"busy.{stage}": 0.5 for stage in ("load", "copy", "encoder", "decode", "texts")}
         records.append(record)
     for size, stable in ((64, True), (256, True), (512, False)):
         stream = case_fields(decoder="gpu17")

@@ -65,6 +65,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"dtype",
                   R"({"dtypes": ["fp23"]})",
                   {"dir/c.json#/dtypes/0:", "did you mean 'fp32'", "bf16"}},
+        BadConfig{"decoder_fp8",
+                  R"({"dtypes": [{"encoder": "fp8", "decoder": "fp8"}]})",
+                  {"dir/c.json#/dtypes/0:", "no decoder computes in fp8"}},
+        BadConfig{"half_a_dtype",
+                  R"({"dtypes": [{"encoder": "bf16"}]})",
+                  {"dir/c.json#/dtypes/0:", "'decoder' is missing"}},
+        BadConfig{"same_dtype",
+                  R"({"dtypes": ["fp8", {"encoder": "fp8", "decoder": "bf16"}]})",
+                  {"dir/c.json#/dtypes/1:", "'fp8' is there twice"}},
         BadConfig{"sort", R"({"sort": "duration"})", {"dir/c.json#/sort:", "duration_desc"}},
         BadConfig{"scorer", R"({"scorer": "basic"})", {"dir/c.json#/scorer:", "basic_english"}},
         BadConfig{"grade",
@@ -329,6 +338,29 @@ TEST(Plan, IsTheProductOfItsLists) {
   const auto plan = make_plan(parse(document), {{"rnnt"}, {"tdt", "ctc"}});
   EXPECT_EQ(plan.size(), 2U * 1 * 2 * 2);
   for (const CaseGroup& group : plan) EXPECT_EQ(group.decoders.size(), 2U);
+}
+
+TEST(Plan, LargestBatchesAndPairsOfDtypesHaveNames) {
+  json document = valid();
+  document["models"] = {"a.nemo"};
+  document["batch_sizes"] = {4, "max"};
+  document["dtypes"] = {"bf16", {{"encoder", "bf16"}, {"decoder", "fp32"}}, "fp8"};
+  const Config config = parse(document);
+  EXPECT_EQ(config.resolved()["batch_sizes"], document["batch_sizes"]);
+  EXPECT_EQ(config.resolved()["dtypes"], (json{"bf16", "bf16+fp32", "fp8"}));
+  document["dtypes"] = config.resolved()["dtypes"];
+  EXPECT_EQ(parse(document).hash(), config.hash());
+  std::vector<std::string> names;
+  for (const CaseGroup& group : make_plan(config, {{"rnnt"}})) {
+    names.push_back(group.decoders.front().case_name.substr(4));
+    EXPECT_EQ(group.rule.largest, names.back().find("/bmax/") != std::string::npos);
+  }
+  const std::string decoder = config.decoders.front().id;
+  std::vector<std::string> expected;
+  for (const char* dtype : {"bf16", "bf16+fp32", "fp8"})
+    for (const char* batch : {"/b4/", "/bmax/"}) expected.push_back(decoder + batch + dtype);
+  EXPECT_EQ(names, expected);
+  EXPECT_HAS(user_error([&] { require_sizes(config, "rtfx profile"); }), "`rtfx profile`");
 }
 
 TEST(Plan, IncompatiblePairIsAnErrorUnlessRestricted) {

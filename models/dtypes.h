@@ -1,0 +1,33 @@
+// Number types of a model in use: its encoder's, and that of its heads and decoders.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <string>
+#include <string_view>
+
+namespace rtfx {
+
+struct Dtypes {
+  /// The same for both.
+  Dtypes(at::ScalarType both) : encoder(both), decoder(both) {}  // NOLINT: a number type is one
+  Dtypes(at::ScalarType of_encoder, at::ScalarType of_decoder)
+      : encoder(of_encoder), decoder(of_decoder) {}
+
+  at::ScalarType encoder, decoder;
+
+  /// What stands in the names of cases: "bf16" where both are; "fp8" of an encoder in fp8 (e4m3)
+  /// with a decoder in bf16; "bf16+fp32" of any other two, the encoder's first.
+  std::string label() const;
+};
+
+/// Back from a label. Throws UserError at `where`, also for a decoder in fp8.
+Dtypes parse_dtypes(std::string_view label, std::string_view where);
+
+/// The decoder's of a label: by it results are judged.
+std::string decoder_dtype(std::string_view label);
+
+/// "fp32", "bf16", "fp16" or "fp8".
+std::string dtype_name(at::ScalarType dtype);
+
+}  // namespace rtfx

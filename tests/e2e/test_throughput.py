@@ -1,0 +1,180 @@
+"""protocol.mode "throughput" as a user meets it: table, page, exports, gate, children, shards."""
+
+import csv
+import io
+import json
+import subprocess
+
+import pytest
+from conftest import AUDIO, runs_of, small_config, strict_records
+
+OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput"}
+
+
+def config_file(folder, **changes):
+    """Four batches of two."""
+    config = small_config(**changes)
+    config["datasets"][0]["limit"] = 8
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(rtfx, tmp_path_factory):
+    """{mode: (folder, output)} of one configuration."""
+    folder = tmp_path_factory.mktemp("throughput")
+    found = {}
+    for mode in ("isolated", "throughput"):
+        path = config_file(folder, protocol=OVERLAPPED | {"mode": mode})
+        result = rtfx("run", path, "--output", folder / mode)
+        assert result.returncode == 0, result.stderr
+        found[mode] = folder / mode, result.stdout
+    return found
+
+
+def test_the_table_says_it_and_has_no_speed_of_decoding(runs):
+    rows = [line for line in runs["throughput"][1].splitlines() if "  fp32  " in line]
+    assert len(rows) == 2
+    for row in rows:
+        assert "overlapped, encoder " in row and " % busy" in row
+        assert "  -  " in row  # RTFx decode
+    assert "overlapped: total RTFx by the wall clock of passes" in runs["throughput"][1]
+    assert "overlapped" not in runs["isolated"][1]
+
+
+def test_costs_and_exports_have_the_stages(rtfx, runs):
+    folder, _ = runs["throughput"]
+    table = rtfx("report", folder, "--table-only", "--costs").stdout
+    head = next(line for line in table.splitlines() if "p50 ms" in line)
+    assert "copy %" in head and "encoder %" in head and "load %" not in head
+    text = rtfx("export", folder, "--to", "csv").stdout
+    for row in csv.DictReader(io.StringIO(text)):
+        assert 0 < float(row["busy.encoder"]) <= 1 and row["rtfx.decode"] == ""
+        assert "overlapped, encoder " in row["marks"]
+
+
+def test_the_page_shows_stages_and_no_regions(rtfx, runs):
+    folder, _ = runs["throughput"]
+    result = rtfx("report", folder)
+    assert result.returncode == 0, result.stderr
+    page = (folder / "report.html").read_text()
+    assert 'data-label="encoder, %"' in page and "overlapped, encoder " in page
+    assert "Where does the time go?" not in page
+
+
+def test_the_gate_compares_no_mode_with_the_other(rtfx, runs):
+    before, after = runs["isolated"][0], runs["throughput"][0]
+    result = rtfx("gate", "--baseline", before, after)
+    assert result.returncode == 12, result.stdout + result.stderr
+    assert "other protocol.mode" in result.stdout + result.stderr
+    same = rtfx("gate", "--baseline", after, after)
+    assert "protocol.mode" not in same.stdout + same.stderr
+
+
+def test_resumed_only_in_the_same_mode(rtfx, runs, tmp_path):
+    path = config_file(tmp_path, protocol=OVERLAPPED)
+    folder = tmp_path / "run"
+    assert rtfx("run", path, "--output", folder).returncode == 0
+    more = ["--resume", "--set", "protocol.measured_rounds=3"]
+    assert rtfx("run", path, "--output", folder, *more).returncode == 0
+    assert len(runs_of(strict_records(folder / "journal.jsonl"))) == 6
+    other = ["--resume", "--set", "protocol.throughput.in_flight=2"]
+    assert rtfx("run", path, "--output", folder, *other).returncode == 0
+    records = runs_of(strict_records(folder / "journal.jsonl"))
+    assert len(records) == 10 and len({r["result_key"] for r in records}) == 4
+
+
+def test_in_child_processes(rtfx, tmp_path):
+    path = config_file(tmp_path, protocol=OVERLAPPED, isolate=True)
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    records = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    assert len(records) == 4 and all(r["pipeline"]["in_flight"] == 6 for r in records)
+
+
+def test_in_two_shards(program, tmp_path):
+    path = config_file(tmp_path, protocol=OVERLAPPED)
+    command = [program, "run", path, "--output", tmp_path / "run", "--shard"]
+    shards = [
+        subprocess.Popen([*command, f"{i}/2"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for i in range(2)
+    ]
+    for shard in shards:
+        _, stderr = shard.communicate(timeout=300)
+        assert shard.returncode == 0, stderr
+    for record in runs_of(strict_records(tmp_path / "run/journal.jsonl")):
+        seconds = record["shards"]["total_seconds"]
+        assert record["metrics"]["rtfx.decode"] is None and record["bound_by"] == "encoder"
+        rate = record["dataset"]["audio_seconds"] / max(seconds)
+        assert record["metrics"]["rtfx.total"] == pytest.approx(rate)
+
+
+def test_a_profile_goes_region_by_region(rtfx, tmp_path):
+    path = config_file(tmp_path, protocol=OVERLAPPED, decoders=["label_looping"])
+    result = rtfx("profile", path, "--output", tmp_path / "run", "--laps", 1)
+    assert result.returncode == 0, result.stderr
+    assert "a profile is region by region" in result.stderr
+
+
+def test_encoder_and_decoder_in_types_of_their_own(rtfx, tmp_path):
+    pair = {"encoder": "bf16", "decoder": "fp32"}
+    path = config_file(tmp_path, dtypes=["fp32", "bf16", pair, "fp8"])
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 1
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    found = {(r["dtype"], r["decoder"]["id"]): r for r in runs_of(records)}
+    assert {dtype for dtype, _ in found} == {"fp32", "bf16", "bf16+fp32"}
+    # The bits of the scores tell them apart.
+    assert len({found[dtype, "label_looping"]["hypotheses_sha256"] for dtype, _ in found}) == 3
+    for decoder in ("frame_looping", "label_looping"):
+        record = found["bf16+fp32", decoder]
+        assert record["case"].endswith(f"/{decoder}/b2/bf16+fp32")
+        assert record["exactness"]["replay"]["beyond"] == 0
+    assert found["bf16+fp32", "label_looping"]["exactness"]["grade"] in ("bitwise", "exact")
+    failures = [r for r in records if r["kind"] == "failure"]
+    assert {(r["dtype"], r["stage"]) for r in failures} == {("fp8", "prepare")}
+    assert "needs the fused encoder, which runs on a GPU only" in failures[0]["message"]
+    table = rtfx("report", tmp_path / "run", "--table-only").stdout
+    assert "  bf16+fp32  " in table
+    text = rtfx("export", tmp_path / "run", "--to", "prometheus").stdout
+    assert 'dtype="bf16+fp32"' in text
+
+
+def test_transcribe_takes_a_pair_of_types(transcribe):
+    files = sorted(AUDIO.glob("*.flac"))[:3]
+    one = transcribe("--dtype", "bf16+fp32", "--batch-size", 2, *files)
+    assert one.returncode == 0, one.stderr
+    assert [line.split(":")[0] for line in one.stdout.splitlines()] == [str(f) for f in files]
+
+
+def test_the_largest_batch_on_a_cpu(rtfx, tmp_path):
+    path = config_file(tmp_path, batch_sizes=["max"], decoders=["label_looping"])
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert "label_looping/bmax/fp32: the largest batch that fits has 8 utterances" in result.stderr
+    assert "  8 max  fp32  " in result.stdout
+    for command in (["profile", path], ["run", path, "--shard", "0/2"], ["stream", path]):
+        refused = rtfx(*command, "--output", tmp_path / "other")
+        assert refused.returncode == 2 and "max" in refused.stderr, command
+
+
+def test_latency_of_utterances_of_one_length(rtfx, tmp_path):
+    config = small_config(protocol=OVERLAPPED | {"throughput": {"in_flight": 1}}, batch_sizes=[1])
+    config["datasets"] = [config["datasets"][0] | {"id": f"{s}s", "limit": 20, "seconds": s} for s in (1, 5)]
+    config["decoders"] = ["label_looping"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    records = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    latency = {}
+    for record in records:
+        seconds = int(record["dataset"]["id"][0])
+        assert record["dataset"]["audio_seconds"] == pytest.approx(20 * seconds)
+        assert record["batches"]["audio_seconds"] == [seconds] * 20
+        assert record["wer"]["wer"] is None
+        metrics = record["metrics"]
+        assert 0 < metrics["batch_ms.p50"] <= metrics["batch_ms.p95"] and metrics["batch_ms.p99"] is None
+        assert sum(record["batches"]["latency_seconds"]) <= record["total_seconds"]
+        latency[seconds] = metrics["batch_ms.p50"]
+    assert latency[1] < latency[5]
