@@ -8,9 +8,9 @@ namespace rtfx {
 namespace {
 
 /// The dictionary that a pickle built, as tensors.
-class Reader {
+class PickleReader {
  public:
-  Reader(std::string_view bytes, const std::string& where)
+  PickleReader(std::string_view bytes, const std::string& where)
       : where_(where), program_(pickle::run(bytes, where)) {}
 
   std::vector<PickledTensor> tensors() const {
@@ -76,7 +76,7 @@ class Reader {
 
 std::vector<PickledTensor> read_state_dict_pickle(std::string_view pickle,
                                                   const std::string& where) {
-  return Reader(pickle, where).tensors();
+  return PickleReader(pickle, where).tensors();
 }
 
 }  // namespace rtfx

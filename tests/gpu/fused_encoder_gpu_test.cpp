@@ -114,6 +114,30 @@ TEST_P(FusedEncoderTest, EveryKindThatItSupports) {
   EXPECT_GE(supported, 8);
 }
 
+/// Every kernel once, small enough for compute-sanitizer.
+TEST_P(FusedEncoderTest, EveryKernelOnce) {
+  for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
+    for (const bool streaming : {false, true}) {
+      ModelConfig config = wider(width, heads);
+      config.encoder.layers = 1;
+      config.encoder.subsampling_channels = 16;
+      if (streaming) {
+        config.encoder.conv_norm = EncoderConfig::ConvolutionNorm::layer;
+        config.encoder.causal_downsampling = true;
+        config.encoder.conv_right_context = 0;
+        config.encoder.left_context = config.encoder.right_context = 5;
+      }
+      const StateDict weights = random_state_dict(config, 5);
+      const Features features = features_of({300, 0, 130}, 300, true);
+      for (const bool eight_bits : {false, true}) {
+        const Encoder fused(config.encoder, 80, weights, kGpu, GetParam(),
+                            {EncoderForm::fused, eight_bits});
+        EXPECT_TRUE(valid_frames(fused(features)).isfinite().all().item<bool>());
+      }
+    }
+  }
+}
+
 TEST_P(FusedEncoderTest, RowsDoNotDependOnTheirBatch) {
   const Encoders of = encoders(wider(512, 8));
   const Features together = features_of({900, 400, 77}, 900, true);
