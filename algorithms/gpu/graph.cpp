@@ -57,10 +57,9 @@ class PrivatePool {
   bool open_ = true;
 };
 
-/// Another stream of the current one's priority, which recorded kernels keep.
-c10::cuda::CUDAStream stream_like_current() {
-  return c10::cuda::getStreamFromPool(c10::cuda::getCurrentCUDAStream().priority());
-}
+/// One recording at a time: nobody may wait for the device while another thread records.
+std::mutex recording;
+int recording_priority = 0;  // of its streams, which recorded kernels keep
 
 /// Ends a capture that an exception left open, so that the stream stays usable.
 class Capture {
@@ -94,7 +93,8 @@ struct Graph::Executable {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   explicit Executable(const Executable* shared)
-      : stream(shared != nullptr ? shared->stream : stream_like_current()),
+      : stream(shared != nullptr ? shared->stream
+                                 : c10::cuda::getStreamFromPool(recording_priority)),
         pool(shared != nullptr ? &shared->pool : nullptr) {}
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
@@ -151,7 +151,7 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
   RTFX_CUDA(cudaStreamUpdateCaptureDependencies(outer, &added, nullptr, 1,
                                                 cudaStreamSetCaptureDependencies));
 
-  const c10::cuda::CUDAStreamGuard inner(stream_like_current());
+  const c10::cuda::CUDAStreamGuard inner(c10::cuda::getStreamFromPool(recording_priority));
   RTFX_CUDA(cudaStreamBeginCaptureToGraph(stream(), params.conditional.phGraph_out[0], nullptr,
                                           nullptr, 0, kMode));
   Capture capture(stream());
@@ -161,9 +161,8 @@ void GraphRecorder::node(cudaGraphConditionalHandle condition, cudaGraphConditio
 
 Graph Graph::record(const std::function<void(GraphRecorder&)>& work, const Graph* shared) {
   const ScopedRange range(RangeName::record);
-  // One at a time: nobody may wait for the device while another thread records.
-  static std::mutex recording;
   const std::lock_guard alone(recording);
+  recording_priority = c10::cuda::getCurrentCUDAStream().priority();
   c10::cuda::device_synchronize();
   auto executable =
       std::make_shared<Executable>(shared != nullptr ? shared->executable_.get() : nullptr);

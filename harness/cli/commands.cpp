@@ -119,7 +119,8 @@ struct Program {
     command->add_option("--options", transcription.decoder_options,
                         "decoder options as a JSON object");
     command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
-    command->add_option("--dtype", transcription.dtype, "fp32, bf16 or fp16");
+    command->add_option("--dtype", transcription.dtype,
+                        "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
     command->add_option("--batch-size", transcription.batch_size, "files decoded together")
         ->check(CLI::PositiveNumber);
     command

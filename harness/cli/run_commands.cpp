@@ -83,7 +83,8 @@ void add_bench(CLI::App& app, int& code) {
   command->add_option("--batch", args->batches, "utterances in a batch")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  command->add_option("--dtype", args->dtypes, "fp32, bf16, fp16")
+  command
+      ->add_option("--dtype", args->dtypes, "fp32, bf16, fp16; of encoder and decoder: bf16+fp32")
       ->delimiter(',')
       ->type_name("DTYPE");
   command->add_option("--rounds", args->rounds, "measured passes")->check(CLI::PositiveNumber);

@@ -9,6 +9,7 @@
 #include "base/exit_code.h"
 #include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
+#include "harness/run/overlapped_pipeline.h"
 #include "harness/run/run.h"
 #include "harness/run/session.h"
 #include "tests/unit/datasets/temp_folder.h"
@@ -61,12 +62,12 @@ class OverlappedTest : public test::TempFolder {
         {"question", "what overlaps?"},
         {"models", {here + "/models/quickstart/quickstart-rnnt.nemo"}},
         {"datasets",
-         {{{"id", "d"}, {"manifest", here + "/datasets/quickstart/manifest.jsonl"}, {"limit", 7}}}},
+         {{{"id", "d"}, {"manifest", here + "/datasets/quickstart/manifest.jsonl"}, {"limit", 5}}}},
         {"decoders", decoders},
         {"batch_sizes", {2}},
         {"device", "cpu"},
         {"threads", 1},
-        {"protocol", {{"warmup_rounds", 0}, {"measured_rounds", 2}, {"mode", "throughput"}}}};
+        {"protocol", {{"warmup_rounds", 0}, {"measured_rounds", 1}, {"mode", "throughput"}}}};
   }
   int run(json config, const std::string& folder, Journal::Mode mode = Journal::Mode::fresh) const {
     config["output"] = path(folder).string();
@@ -97,11 +98,11 @@ TEST_F(OverlappedTest, ResultsAreThoseOfTheIsolatedModeBitForBit) {
     config["protocol"]["mode"] = "isolated";
     ASSERT_EQ(run(config, sort), kOk);
     const auto expected = results(sort);
-    ASSERT_EQ(expected.size(), 6U);
+    ASSERT_EQ(expected.size(), 3U);
     config["protocol"]["mode"] = "throughput";
-    for (const int in_flight : {1, 2, 4}) {
+    for (const int in_flight : {1, 4}) {
       config["protocol"]["throughput"] = {{"in_flight", in_flight},
-                                          {"audio", in_flight == 2 ? "files" : "memory"}};
+                                          {"audio", sort == "shuffle" ? "files" : "memory"}};
       const std::string folder = sort + std::to_string(in_flight);
       ASSERT_EQ(run(config, folder), kOk);
       EXPECT_EQ(results(folder), expected) << folder;
@@ -111,6 +112,7 @@ TEST_F(OverlappedTest, ResultsAreThoseOfTheIsolatedModeBitForBit) {
 
 TEST_F(OverlappedTest, TheJournalHasTheClockOfThePassAndItsStages) {
   json config = document({"label_looping", "null"});
+  config["protocol"]["measured_rounds"] = 2;
   config["protocol"]["throughput"] = {{"in_flight", 3}, {"audio", "files"}};
   ASSERT_EQ(run(config, "run"), kOk);
   for (const json& r : records("run", "run")) {
@@ -164,7 +166,7 @@ TEST_F(OverlappedTest, ABatchThatFailsCostsItsDecoder) {
     EXPECT_HAS(messages["test_second_nan"], "NaN in the emissions of utterance '");
     EXPECT_HAS(messages["test_second_length"], "its length is 1");
     EXPECT_HAS(messages["test_second_length"], "(utterance '");
-    EXPECT_EQ(records(folder, "run").size(), 2U);  // of label_looping
+    EXPECT_EQ(records(folder, "run").size(), 1U);  // of label_looping
   }
 }
 
@@ -194,7 +196,6 @@ TEST_F(OverlappedTest, AudioThatIsGoneFailsWhereItIsRead) {
 
 TEST_F(OverlappedTest, AnInterruptEndsThePassAndKeepsWhatWasMeasured) {
   json config = document({"label_looping"});
-  config["protocol"]["measured_rounds"] = 1;
   ASSERT_EQ(run(config, "run"), kOk);
   const auto before = records("run", "run");
   // A process of its own: the signal stays caught.
@@ -203,6 +204,36 @@ TEST_F(OverlappedTest, AnInterruptEndsThePassAndKeepsWhatWasMeasured) {
               testing::ExitedWithCode(kInterrupted), "interrupted");
   EXPECT_EQ(records("run", "run"), before);
   EXPECT_TRUE(records("run", "failure").empty());
+}
+
+/// As `transcribe` has it: a batch that fails costs its files, and the texts keep their order.
+TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
+  json config = document({"test_second_throw"});
+  config["output"] = path("run").string();
+  Session session(parse_config(config, path("c.json")), {});
+  const auto model = session.workspace().model(0, at::kCPU, "fp32");
+  RecordedEncoder encoder(model, /*graphs=*/false);
+  const std::vector<float> clip = test::sine(440, 16000, 16000);
+  for (const size_t in_flight : {1, 3}) {
+    OverlappedPipeline pipeline(model, encoder, in_flight);
+    SecondBatch decoder("throw");
+    pipeline.prepare(decoder, {});
+    std::vector<std::string> ends;
+    pipeline.run(
+        decoder,
+        [&](size_t number, BatchInFlight& batch) {
+          if (number == 3) throw std::runtime_error("not to be read");
+          batch.clips.assign(number + 1, &clip);
+          return number < 6;
+        },
+        [&](size_t number, BatchInFlight& batch) {
+          EXPECT_EQ(number, ends.size());
+          EXPECT_EQ(batch.failure != nullptr, std::string(batch.failed_in) != "");
+          EXPECT_EQ(batch.decoded.texts.size(), batch.failure ? 0 : number + 1);
+          ends.emplace_back(batch.failed_in);
+        });
+    EXPECT_EQ(ends, (std::vector<std::string>{"", "decode", "", "load", "", ""}));
+  }
 }
 
 TEST_F(OverlappedTest, SyncDebugIsRefused) {

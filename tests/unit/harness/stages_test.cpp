@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 namespace {
 
@@ -20,7 +22,13 @@ std::function<bool(size_t)> fewer_than(size_t items) {
   return [items](size_t item) { return item < items; };
 }
 
-TEST(Stages, EveryItemPassesEveryStageInOrder) {
+class Stages : public testing::Test {
+ protected:
+  // NVTX sets itself up at its first call, which must not be that of two threads.
+  static void SetUpTestSuite() { const ScopedRange first(RangeName::load); }
+};
+
+TEST_F(Stages, EveryItemPassesEveryStageInOrder) {
   for (const size_t in_flight : {1, 2, 4, 50}) {
     constexpr size_t kItems = 200;
     std::vector<int> slots(in_flight);
@@ -39,7 +47,7 @@ TEST(Stages, EveryItemPassesEveryStageInOrder) {
   }
 }
 
-TEST(Stages, NoMoreThanSoManyAreInFlightAndAllStagesWorkAtOnce) {
+TEST_F(Stages, NoMoreThanSoManyAreInFlightAndAllStagesWorkAtOnce) {
   constexpr size_t kInFlight = 3;
   std::atomic<int> in_flight = 0, most = 0;
   std::barrier together(3);  // nobody passes unless three stages are at work at the same time
@@ -60,7 +68,7 @@ TEST(Stages, NoMoreThanSoManyAreInFlightAndAllStagesWorkAtOnce) {
   EXPECT_EQ(most, 3);
 }
 
-TEST(Stages, OneInFlightStaysOnTheCallingThread) {
+TEST_F(Stages, OneInFlightStaysOnTheCallingThread) {
   const auto here = std::this_thread::get_id();
   int calls = 0;
   const auto work = [&](size_t) {
@@ -71,7 +79,7 @@ TEST(Stages, OneInFlightStaysOnTheCallingThread) {
   EXPECT_EQ(calls, 10);
 }
 
-TEST(Stages, WhatOneThrowsEndsAllAndIsThrownOnce) {
+TEST_F(Stages, WhatOneThrowsEndsAllAndIsThrownOnce) {
   for (const size_t in_flight : {1, 4}) {
     for (const size_t failing : {0, 1, 2}) {
       std::array<size_t, 3> done{};
@@ -100,7 +108,7 @@ TEST(Stages, WhatOneThrowsEndsAllAndIsThrownOnce) {
                std::logic_error);
 }
 
-TEST(Stages, EveryThreadEntersAndLeaves) {
+TEST_F(Stages, EveryThreadEntersAndLeaves) {
   std::atomic<int> entered = 0, left = 0;
   const auto enter = [&] {
     ++entered;
