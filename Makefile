@@ -50,7 +50,7 @@ fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECOND
 	@scripts/setup.sh --fuzz
 	@scripts/fuzz.sh $(SECONDS)
 
-consumers:  ## the programs that read our exports, for the tests that hand them our files
+consumers: setup  ## the programs that read our exports, for the tests that hand them our files
 	@scripts/consumers.sh
 
 dist: program  ## a folder that runs on other machines, in dist/rtfx

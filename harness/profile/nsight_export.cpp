@@ -121,7 +121,7 @@ class SessionReader {
   }
 
   void read_facts() {
-    const auto first_text = [&](const char* table, const std::string& sql) {
+    const auto first_text = [&](const std::string& table, const std::string& sql) {
       std::string text;
       if (database_.has_table(table)) {
         database_.query(sql,
@@ -129,10 +129,13 @@ class SessionReader {
       }
       return text;
     };
-    session_.product =
-        "Nsight Systems " +
-        first_text("META_DATA_EXPORT",
-                   "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'");
+    session_.product = "Nsight Systems";
+    for (const std::string table :
+         {"META_DATA_EXPORT", "EXPORT_META_DATA"}) {  // the latter: 2022.4
+      const std::string version = first_text(
+          table, fmt::format("SELECT value FROM {} WHERE name = 'EXPORT_PRODUCT_VERSION'", table));
+      if (!version.empty()) session_.product += " " + version;
+    }
     session_.started = first_text("TARGET_INFO_SESSION_START_TIME",
                                   "SELECT utcTime FROM TARGET_INFO_SESSION_START_TIME");
     if (database_.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {

@@ -104,7 +104,7 @@ def test_dashboards(runner, tmp_path):
 
 def test_tests(runner):
     runner("test.yml", "test")
-    assert runner.calls.read_text() == "test\n"
+    assert runner.calls.read_text() == "consumers\ntest\n"
 
 
 BASELINES = {"ci.jsonl": "cpu", "ci_h200.jsonl": "cuda"}

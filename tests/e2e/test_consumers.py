@@ -80,6 +80,20 @@ def test_compare_py_reads_failures_and_counts(rtfx, tmp_path):
     assert report[-1]["measurements"][0]["real_time"] > 0
 
 
+def test_conbench_takes_the_google_benchmark_form(export):
+    """A result for each case, by model and the rest of its name, with the total RTFx of every round."""
+    results = {result["tags"]["params"]: result for result in consumers.conbench(export(1.5, "gbench"))}
+    assert set(results) == {f"quickstart/{name}/b16/fp32" for name in ("frame_looping", "label_looping", "null")}
+    for result in results.values():
+        assert result["tags"]["name"] == "quickstart-rnnt"
+        assert result["optional_benchmark_info"]["gbench_context"]["rtfx_revision"]
+        stats = result["stats"]
+        assert (stats["unit"], stats["time_unit"], len(stats["data"])) == ("i/s", "ms", 12)
+    slow = results["quickstart/label_looping/b16/fp32"]["stats"]
+    assert slow["data"] == pytest.approx([120_000 / time for time in slow["times"]], rel=1e-3)
+    assert slow["times"][0] == pytest.approx(2613, rel=0.02)
+
+
 @pytest.mark.parametrize("tool, flags", [("customBiggerIsBetter", []), ("customSmallerIsBetter", ["--smaller-is-better"])])
 def test_github_action_benchmark_raises_an_alert_for_a_slowdown_alone(export, tmp_path, tool, flags):
     action = consumers.GithubActionBenchmark(tmp_path, tool, "103%")

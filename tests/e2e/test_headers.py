@@ -1,6 +1,6 @@
 """Every header includes what it needs. libclang reads them in chains, where each includes the one before,
 which therefore helps it to nothing that it does not include itself; what takes longest (HEAVY) is read once, and given
-to those chains only whose headers include it. Those of kernels (.cuh) need nvcc: not here."""
+to those chains only whose headers include it, or something that does. Those of kernels (.cuh) need nvcc: not here."""
 
 import functools
 import importlib.util
@@ -15,7 +15,7 @@ from conftest import PROGRAM, ROOT
 
 cindex = pytest.importorskip("clang.cindex", reason="`make setup` installs libclang")
 
-HEAVY = ["ATen/core/Tensor.h", "nlohmann/json.hpp", "fmt/format.h", "functional", "filesystem", "string"]
+HEAVY = ["ATen/core/Tensor.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "filesystem", "functional", "memory", "string"]
 FOLDERS = ["algorithms", "base", "datasets", "harness", "models"]
 ALL = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h"))
 
@@ -27,47 +27,61 @@ def includes(path):
     return names.union(*(includes(ROOT / name) for name in names if (ROOT / name).is_file()))
 
 
+class Reader:
+    """libclang, with the folders that the program was compiled with."""
+
+    def __init__(self, commands, folder):
+        of_main = next(c for c in json.loads(commands.read_text()) if c["file"].endswith("/main.cpp"))
+        words = shlex.split(of_main["command"])
+        (data,) = importlib.util.find_spec("clang_tidy").submodule_search_locations
+        (builtin,) = Path(data).glob("data/lib/clang/*")
+        self.flags = ["-x", "c++", "-std=c++20", "-Wno-everything", "-resource-dir", str(builtin)]
+        self.flags += ["-I", str(ROOT), *(word for word in words if word.startswith("-D"))]
+        self.flags += [word for i, word in enumerate(words) if "-isystem" in (word, words[i - 1])]
+        self.index, self.folder, self.units = cindex.Index.create(), folder, {}
+
+    def parse(self, text, more=()):
+        name = "one.cpp"
+        return self.index.parse(name, args=self.flags + list(more), unsaved_files=[(name, text)])
+
+    def unit(self, heavy):
+        """The parsed includes of these."""
+        if heavy not in self.units:
+            self.units[heavy] = self.parse("".join(f"#include <{name}>\n" for name in heavy))
+        return self.units[heavy]
+
+    @functools.cache
+    def precompiled(self, heavy):
+        """As flags for a text that includes it anyway."""
+        file = self.folder / f"{len(list(self.folder.iterdir()))}.pch"
+        self.unit(heavy).save(str(file))
+        return ["-include-pch", str(file)]
+
+    @functools.cache
+    def brings(self, name):
+        """What else of HEAVY one of it includes."""
+        files = {str(entry.include.name) for entry in self.unit((name,)).get_includes()}
+        return {other for other in HEAVY if any(file.endswith(f"/{other}") for file in files)} - {name}
+
+    def heavy(self, name):
+        """What of HEAVY a header includes, but for what the rest of it brings."""
+        found = [large for large in HEAVY if large in includes(ROOT / name)]
+        return tuple(large for large in found if not any(large in self.brings(other) for other in found))
+
+    def errors(self, text, heavy=()):
+        unit = self.parse(text, self.precompiled(heavy) if heavy else [])
+        return [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
+
+
 @pytest.fixture(scope="session")
-def parse(tmp_path_factory):
-    """parse(text, heavy) -> errors. The folders are those that the program was compiled with."""
+def reader(tmp_path_factory):
     commands = PROGRAM.parent / "compile_commands.json"
     if not commands.is_file():
         pytest.skip(f"no {commands}")
-    of_main = next(c for c in json.loads(commands.read_text()) if c["file"].endswith("/main.cpp"))
-    words = shlex.split(of_main["command"])
-    (data,) = importlib.util.find_spec("clang_tidy").submodule_search_locations
-    (builtin,) = Path(data).glob("data/lib/clang/*")
-    flags = ["-x", "c++", "-std=c++20", "-Wno-everything", "-resource-dir", str(builtin)]
-    flags += ["-I", str(ROOT), *(word for word in words if word.startswith("-D"))]
-    flags += [word for i, word in enumerate(words) if "-isystem" in (word, words[i - 1])]
-    index = cindex.Index.create()
-
-    def run(text, more=()):
-        name = "one.cpp"
-        unit = index.parse(name, args=flags + list(more), unsaved_files=[(name, text)])
-        return unit, [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
-
-    @functools.cache
-    def precompiled(heavy):
-        """What most of the time goes to, parsed once: as flags for a text that includes it anyway."""
-        unit, errors = run("".join(f"#include <{name}>\n" for name in heavy))
-        assert not errors
-        file = tmp_path_factory.mktemp("headers") / "heavy.pch"
-        unit.save(str(file))
-        return ["-include-pch", str(file)]
-
-    def errors_of(text, heavy=()):
-        return run(text, precompiled(heavy) if heavy else [])[1]
-
-    return errors_of
+    return Reader(commands, tmp_path_factory.mktemp("headers"))
 
 
-def heavy(name):
-    """What of HEAVY a header includes."""
-    return tuple(large for large in HEAVY if large in includes(ROOT / name))
-
-
-def chains():
+def chains(heavy):
     """Every header once, from those that include little to those that include much."""
     left = {str(path.relative_to(ROOT)) for path in ALL}
 
@@ -84,23 +98,24 @@ def chains():
         yield chain
 
 
-def test_each_compiles_alone(parse):
+def test_each_compiles_alone(reader):
     wrong = {}
-    for chain in chains():
+    for chain in chains(reader.heavy):
         text = "".join(f'#include "{name}"\n' for name in chain)
-        if errors := parse(text, heavy(chain[0])):
+        if errors := reader.errors(text, reader.heavy(chain[0])):
             wrong[chain[-1]] = errors[0]
     assert not wrong, "\n".join(f"{name}: {error}" for name, error in wrong.items())
 
 
-def test_every_header_stands_in_a_chain():
-    named = [name for chain in chains() for name in chain]
+def test_every_header_stands_in_a_chain(reader):
+    every = list(chains(reader.heavy))
+    named = [name for chain in every for name in chain]
     assert sorted(named) == sorted(str(p.relative_to(ROOT)) for p in ALL) and len(named) > 200
-    for chain in chains():
+    for chain in every:
         for before, name in itertools.pairwise(chain):
             assert before in includes(ROOT / name)
 
 
-def test_what_is_missing_is_seen(parse):
-    assert not parse("#include <vector>\nstd::vector<int> x;\n")
-    assert parse("std::vector<int> x;\n")
+def test_what_is_missing_is_seen(reader):
+    assert not reader.errors("#include <vector>\nstd::vector<int> x;\n")
+    assert reader.errors("std::vector<int> x;\n")

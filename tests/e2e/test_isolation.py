@@ -109,17 +109,21 @@ def provenances(journal):
 @pytest.mark.parametrize("isolate", [False, True])
 def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate):
     """The same records as an undisturbed run has, each once."""
-    path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 12})
+    path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 30})
     begin = time.monotonic()
-    assert rtfx("run", path, "--output", tmp_path / "whole").returncode == 0
+    subprocess.run([program, "run", path, "--output", tmp_path / "whole"], check=True, stdout=subprocess.DEVNULL)
     seconds = time.monotonic() - begin
     generator = random.Random(1)
     killed = 0
     for _ in range(5):
+        # Some records later, or in the middle of what takes longest.
+        wanted = records_in(tmp_path / "run") + generator.randint(1, 6)
+        deadline = time.monotonic() + generator.uniform(0.35, 0.5) * seconds
         process = subprocess.Popen(
             [program, "run", path, "--output", tmp_path / "run", "--resume"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        time.sleep(generator.uniform(seconds / 4, seconds / 2))
+        while time.monotonic() < deadline and records_in(tmp_path / "run") < wanted:
+            time.sleep(0.005)
         process.kill()
         killed += process.wait() == -signal.SIGKILL
         wait_for_children_of(path)
@@ -128,6 +132,11 @@ def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate)
     assert killed >= 3  # the others had ended: other tests run beside this one
     assert len(provenances(tmp_path / "run/journal.jsonl")) > 2  # some had begun
     assert results(tmp_path / "run/journal.jsonl") == results(tmp_path / "whole/journal.jsonl")
+
+
+def records_in(folder):
+    journal = folder / "journal.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
 def wait_for_children_of(path, seconds=10):

@@ -119,6 +119,17 @@ def test_import_by_names_alone(session, rtfx, tmp_path):
     assert drawn.returncode == 0 and figure.exists(), drawn.stderr
 
 
+@pytest.mark.parametrize("table, product", [("EXPORT_META_DATA", "Nsight Systems fake"), ("none", "Nsight Systems")])
+def test_versions_name_themselves_in_different_places(session, rtfx, tmp_path, table, product):
+    """2022.4 has another name for the table than those after it."""
+    assert session("--laps", 1).returncode == 0
+    with sqlite3.connect(tmp_path / "run/nsys.sqlite") as database:
+        database.execute(f"ALTER TABLE META_DATA_EXPORT RENAME TO {table}")
+    result = rtfx("profile", "import", tmp_path / "run/nsys.sqlite", "--output", tmp_path / "imported")
+    assert result.returncode == 0, result.stderr
+    assert profiles(tmp_path / "imported")[0]["collector"] == f"{product} (nsys.sqlite)"
+
+
 def test_several_sessions_make_one_profile(session, rtfx, tmp_path):
     assert session("--laps", 1).returncode == 0 and session("--laps", 2).returncode == 0
     files = [tmp_path / "run/nsys.sqlite", tmp_path / "run/nsys-2.sqlite"]

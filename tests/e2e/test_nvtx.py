@@ -116,7 +116,7 @@ def profiled(request, rtfx, graph, tmp_path_factory):
     result, events = record(
         rtfx, folder, ["profile", "--laps", 2, "--no-cupti", "--trace-limit", 0], device=request.param,
         models=[str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")],
-        datasets=[{"id": "three", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 3}],
+        datasets=[{"id": "three", "files": [str(AUDIO / f"1737-146161-00{n}.flac") for n in ("07", "09", "13")]}],
         decoders=decoders(graph, request.param), plugins=[str(PLUGIN)], batch_sizes=[2])  # fmt: skip
     assert result.returncode == 1, result.stderr  # "faulty" always fails
     return events, strict_records(folder / "run/profile.jsonl"), request.param

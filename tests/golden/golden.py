@@ -24,11 +24,6 @@ def need(*paths):
             pytest.skip(f"no {path.name} at {path.parent} (RTFX_SHARED names the shared folder)")
 
 
-# Of what an encoder frees, glibc gives back large blocks at once, and asks for them anew: without
-# this a third of the processor's time is the kernel's, for clearing pages.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31)}
-
-
 def searches(*names, **others):
     """Decoders for `transcripts`: by their own names, and as id=(name, options)."""
     every = {name: (name, {}) for name in names} | others
@@ -60,7 +55,7 @@ def transcripts(model, searches, files, context=()):
         path.write_text(json.dumps(config), encoding="utf-8")
         result = subprocess.run(
             [PROGRAM, "run", path, "--output", output],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, env=os.environ | KEEP_MEMORY,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert result.returncode == 0, result.stderr
         found = {}

@@ -100,9 +100,10 @@ def test_nbest(program, model, capsys):
     need(SIX_GRAM, folder, checkpoint, SHARED / "audio")
     files = {path.stem: path for path in sorted((SHARED / "audio").rglob("*.flac"))}
     expected = {path.stem: np.load(path) for path in sorted(folder.glob("*.npz"))}
-    expected = {stem: arrays for stem, arrays in expected.items() if stem in files}
-    if model == "standin-rnnt":  # a third of this file's time, for an encoder that standin-tdt has too
-        expected = dict(list(expected.items())[::2])
+    searched = [f"{name}/ids" for name, *_ in searches_of_nemo(model)]
+    expected = {s: arrays for s, arrays in expected.items() if s in files and any(name in arrays for name in searched)}
+    if model == "standin-rnnt":  # takes most of this file's time, for searches that quickstart-rnnt has too
+        expected = dict(list(expected.items())[::4])
     audio = tuple(files[stem] for stem in expected)
     decoders = {name: (decoder, options) for name, decoder, options in searches_of_nemo(model)}
     all_found = transcripts(checkpoint, searches(**decoders), audio)
@@ -117,5 +118,5 @@ def test_nbest(program, model, capsys):
                 failures.append(f"{name} {stem}: {wrong}")
     with capsys.disabled():
         print(f"\n  {model}: {compared - len(failures)} of {compared} lists equal NeMo's")
-    assert compared >= 90
+    assert compared >= (45 if model == "standin-rnnt" else 90)
     assert not failures, "\n".join(failures)

@@ -19,7 +19,7 @@ def require(path):
 
 
 def python():
-    """An interpreter with numpy, scipy, prometheus_client and junitparser."""
+    """An interpreter with numpy, scipy, prometheus_client, junitparser and benchadapt."""
     return require("python/bin/python")
 
 
@@ -41,6 +41,22 @@ def compare_py(before, after, report):
 def promtool(path):
     with open(path, encoding="utf-8") as text:
         return call(require("usr/bin/promtool"), "check", "metrics", stdin=text)
+
+
+CONBENCH = """
+import json, sys
+from benchadapt.adapters import GoogleBenchmarkAdapter
+results = GoogleBenchmarkAdapter(command=["true"], result_file=sys.argv[1]).transform_results()
+print(json.dumps([result.to_publishable_dict() for result in results]))
+"""
+
+
+def conbench(path):
+    """What Conbench's adapter of Google Benchmark would send to its server."""
+    commit = {"CONBENCH_PROJECT_REPOSITORY": "o/r", "CONBENCH_PROJECT_COMMIT": "0" * 40}
+    result = call(python(), "-c", CONBENCH, path, env=os.environ | commit)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 class GithubActionBenchmark:
