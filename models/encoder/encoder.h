@@ -1,7 +1,8 @@
 // The FastConformer / Conformer encoder (Rekesh et al. 2023; Gulati et al. 2020), inference only.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <memory>
 #include <string>
@@ -9,14 +10,10 @@
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
-#include "models/encoder/features.h"
+#include "models/encoder/encoded.h"
+#include "models/encoder/feature_batch.h"
 
 namespace rtfx {
-
-struct Encoded {
-  at::Tensor frames;   // [B, T', D] in the encoder's dtype; undefined beyond a row's length
-  at::Tensor lengths;  // [B] int64, EncoderConfig::subsampled() of the feature frames
-};
 
 /// How an encoder is computed: by LibTorch's operators, or by kernels that do several of their
 /// steps at once (GPUs, 16-bit floats; fused/fused_encoder.h). `automatic`: fused where that is

@@ -1,7 +1,11 @@
 // What computes an encoder.
 #pragma once
 
-#include "models/encoder/encoder.h"
+#include <cstdint>
+#include <vector>
+
+#include "models/encoder/encoded.h"
+#include "models/encoder/feature_batch.h"
 
 namespace rtfx {
 

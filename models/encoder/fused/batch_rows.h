@@ -3,7 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/encoder/features.h"
+#include "models/checkpoint/config.h"
+#include "models/encoder/feature_batch.h"
 #include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
