@@ -30,6 +30,13 @@ void check_restriction(const DecoderSpec& spec, const Config& config) {
   }
 }
 
+/// Whether the dataset is for such batches.
+bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
+  const auto& sizes = dataset.batch_sizes;
+  return sizes.empty() ||
+         (!batch.by_seconds && std::ranges::find(sizes, batch.size) != sizes.end());
+}
+
 /// Decoders of a model, in the order of the configuration, with what they are compared to.
 std::vector<PlannedDecoder> decoders_for(const Config& config,
                                          const std::vector<Description>& descriptions, size_t model,
@@ -91,6 +98,7 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
     for (size_t d = 0; d < config.datasets.size(); ++d) {
       for (const std::string& dtype : config.dtypes) {
         for (size_t b = 0; b < config.batches.size(); ++b) {
+          if (!is_for(config.datasets[d], config.batches[b])) continue;
           CaseGroup group{m, d, b, dtype, decoders};
           for (PlannedDecoder& decoder : group.decoders) {
             decoder.case_name =
@@ -103,6 +111,9 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
     }
   }
   errors.throw_any();
+  if (plan.empty()) {
+    throw UserError("datasets", "none is for these batches", "check their \"batch_sizes\"");
+  }
   return plan;
 }
 
