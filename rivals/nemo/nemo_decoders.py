@@ -156,8 +156,9 @@ class Decoder:
             if graphs not in GRAPH_MODES:
                 raise ValueError(f"graphs: {graphs!r}; allowed: true, false, {', '.join(GRAPH_MODES)}")
             self.computer.force_cuda_graphs_mode(graphs)
-        mode = getattr(getattr(self, "computer", None), "cuda_graphs_mode", None)
-        if type(getattr(infer, "_greedy_decode", None)).__name__ == "RNNTGreedyDecodeCudaGraph":
+        on_gpu = model.device.type == "cuda"
+        mode = getattr(getattr(self, "computer", None), "cuda_graphs_mode", None) if on_gpu else None
+        if on_gpu and type(getattr(infer, "_greedy_decode", None)).__name__ == "RNNTGreedyDecodeCudaGraph":
             mode = "frame_graph"
         self.versions = self.versions | {"graph_mode": str(getattr(mode, "value", mode)).lower()}
 
