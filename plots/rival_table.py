@@ -95,7 +95,10 @@ def our_row(case):
         options.get("kernels"), options.get("step"))  # fmt: skip
     window = options.get("window", 1)
     algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
-    kernels = "fused kernels" if fused else "operators"
+    if case.last["decoder"]["name"].endswith("_cpu"):
+        return Row(case.decoder, True, "threads of a CPU", "", algorithm)
+    of_graph = case.last["decoder"]["name"] == "ctc_wfst"
+    kernels = "kernels of a search" if of_graph else "fused kernels" if fused else "operators"
     return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
 
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,16 @@ def shared(path):
     return str(found)
 
 
-def compared(rtfx, tmp_path, rival, model="quickstart-rnnt", **changes):
-    """{decoder: record} of a run beside `rival`'s decoders on a CPU."""
+def environment(rival):
     python = ROOT / "rivals" / rival / ".venv/bin/python"
     if not python.exists():
         pytest.skip(f"{rival} is not installed: rivals/environment.sh {rival}")
+    return python
+
+
+def compared(rtfx, tmp_path, rival, model="quickstart-rnnt", **changes):
+    """{decoder: record} of a run beside `rival`'s decoders on a CPU."""
+    python = environment(rival)
     config = small_config(**{"models": [str(MODELS / f"{model}.nemo")], **changes})
     (tmp_path / "config.json").write_text(json.dumps(config))
     result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run",
@@ -70,6 +77,23 @@ def test_nemos_eager_durations_depend_on_the_batch(rtfx, tmp_path):
     assert runs["Greedy"]["wer"] == runs["frame_looping"]["wer"]
     assert runs["Greedy"]["exactness"]["grade"] == "different"
     assert runs["Greedy"]["exactness"]["replay"]["first"]["kind"] == "duration"
+
+
+@pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
+def test_nemos_transcribe_with_our_search(tmp_path, model):
+    python = environment("nemo")
+    wheels = sorted((ROOT / "dist").glob("rtfx-*.whl"))
+    if not wheels:
+        pytest.skip("no wheel: `make wheel` makes it")
+    with zipfile.ZipFile(wheels[-1]) as wheel:
+        wheel.extractall(tmp_path)
+    command = [python, ROOT / "rivals/nemo/transcribe.py", MODELS / f"{model}.nemo", "--manifest",
+               AUDIO / "manifest.jsonl", "--limit", "3", "--batch", "2", "--rounds", "1", "-o", tmp_path / "out.jsonl"]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+    record = json.loads((tmp_path / "out.jsonl").read_text())
+    assert record["equal"] == {"texts": 3, "tokens_and_frames": 3}
+    assert f"| {model} | 2 |" in result.stdout
 
 
 def test_words_lie_along_the_labels(monkeypatch):
