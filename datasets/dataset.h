@@ -11,15 +11,16 @@ namespace rtfx {
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
 struct DatasetSource {
+  /// In which a run decodes it; empty: in all of the run's.
+  std::vector<int64_t> batch_sizes;
   std::string id;
-  std::string manifest;              // JSON lines (manifest.h), or a LibriSpeech folder
-  std::string fallback;              // another, for where `manifest` does not exist; may be empty
-  std::string librispeech;           // a LibriSpeech folder (librispeech.h)
-  std::vector<std::string> files;    // audio files or folders of them (audio_files.h)
-  std::string stand_in;              // what the audio is, if it stands in for the set it is named
-                                     // after; empty: what a file stand_in.txt says, if there is one
-  int64_t limit = 0;                 // use the first so many utterances; 0: all
-  std::vector<int64_t> batch_sizes;  // in which a run decodes them; empty: all of the run's
+  std::string manifest;            // JSON lines (manifest.h), or a LibriSpeech folder
+  std::string fallback;            // another, for where `manifest` does not exist; may be empty
+  std::string librispeech;         // a LibriSpeech folder (librispeech.h)
+  std::vector<std::string> files;  // audio files or folders of them (audio_files.h)
+  std::string stand_in;            // what the audio is, if it stands in for the set it is named
+                                   // after; empty: what a file stand_in.txt says, if there is one
+  int64_t limit = 0;               // use the first so many utterances; 0: all
 };
 
 /// Lists the utterances; opens an audio file only where nothing else tells its length. A set stands

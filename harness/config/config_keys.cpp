@@ -15,9 +15,6 @@ const std::vector<std::string>& dtype_names() {
 
 std::string read_text(const JsonView& v) { return v.text(); }
 
-constexpr int64_t kMostRows = 65536;
-int64_t read_batch_size(const JsonView& v) { return v.integer(1, kMostRows); }
-
 const OptionTable<ModelSource>& model_keys() {
   using Fallback = ModelSource::Fallback;
   static const OptionTable<Fallback> fallback{
@@ -66,10 +63,11 @@ const OptionTable<DatasetSource>& dataset_keys() {
        text_option("stand_in", &DatasetSource::stand_in,
                    "what the audio is, where it stands in for the set it is named after")
            .by_default("what stand_in.txt beside the data says"),
-       option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
-           .by_default("all"),
        list_option("batch_sizes", &DatasetSource::batch_sizes, "only in batches of these sizes",
-                   JsonView::range_text(int64_t{1}, kMostRows), read_batch_size)
+                   JsonView::range_text(int64_t{1}, 65536),
+                   [](const JsonView& v) { return v.integer(1, 65536); })
+           .by_default("all"),
+       option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
            .by_default("all")},
       kKey};
   return keys;
@@ -256,7 +254,8 @@ const OptionTable<Config>& config_keys() {
            .by_default("the first of its kind"),
        list_option("batch_sizes", &Config::batch_sizes,
                    "utterances in a batch; this or batch_seconds must be given",
-                   JsonView::range_text(int64_t{1}, kMostRows), read_batch_size),
+                   JsonView::range_text(int64_t{1}, 65536),
+                   [](const JsonView& v) { return v.integer(1, 65536); }),
        list_option("batch_seconds", &Config::batch_seconds,
                    "seconds of audio in a batch, padding included", JsonView::range_text(1.0, 1e6),
                    [](const JsonView& v) { return v.number(1, 1e6); }),

@@ -98,14 +98,13 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
     for (size_t d = 0; d < config.datasets.size(); ++d) {
       for (const std::string& dtype : config.dtypes) {
         for (size_t b = 0; b < config.batches.size(); ++b) {
-          if (!is_for(config.datasets[d], config.batches[b])) continue;
           CaseGroup group{m, d, b, dtype, decoders};
           for (PlannedDecoder& decoder : group.decoders) {
             decoder.case_name =
                 fmt::format("{}/{}/{}/{}/{}", config.models[m].id, config.datasets[d].id,
                             config.decoders[decoder.spec].id, config.batches[b].label(), dtype);
           }
-          plan.push_back(std::move(group));
+          if (is_for(config.datasets[d], config.batches[b])) plan.push_back(std::move(group));
         }
       }
     }
