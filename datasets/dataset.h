@@ -12,6 +12,8 @@ namespace rtfx {
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
 struct DatasetSource {
+  /// In which a run decodes it; empty: in all of the run's.
+  std::vector<int64_t> batch_sizes;
   std::string id;
   std::string manifest;            // JSON lines (manifest.h), or a LibriSpeech folder
   std::string fallback;            // another, for where `manifest` does not exist; may be empty

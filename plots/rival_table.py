@@ -8,8 +8,9 @@ FILE, where the rival was measured by itself: JSON lines of its own measurement,
 `batch`, `audio_s`, `decode_s` (mean wall time of a pass), `wer`, and where they are known `core_s`
 (the algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
 
-Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio, and how
-each row was computed and what its time holds. Ours: the regions decode and d2h, because the rival's
+Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (--rtfx: seconds of audio
+for each second of decoding, so that the columns may be of different audio; --only: of these decoders), and how each row
+was computed and what its time holds. Ours: the regions decode and d2h, because the rival's
 time ends with the hypotheses on the host; and the marks of our rounds, whose meaning stands below. The last rows are ratios: the rival's fastest over our
 fastest, the same for the algorithms alone, and of the same algorithm launched alike on both sides. With --pairs,
 for searches of several kinds: how many times faster each of ours is than the rival's of its kind, by
@@ -19,6 +20,7 @@ the decoders' ids.
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 
 from escape import markdown
 from journal import read_journal, read_records, stand_in_sentences
@@ -58,6 +60,7 @@ class Row:
     wers: list = field(default_factory=list)
     marks: dict = field(default_factory=dict)  # by batch size
     id: str = ""  # of the decoder, where a rival's stands in a journal of ours
+    audio: dict = field(default_factory=dict)  # seconds that were decoded, by batch size
 
     @property
     def kind(self):
@@ -71,8 +74,10 @@ class Row:
     def described(self):
         return ", ".join(filter(None, [self.kind, self.language]))
 
-    def cells(self, batches):
-        times = [f"{1e3 * self.seconds[b]:.1f}" if b in self.seconds else "–" for b in batches]
+    def cells(self, batches, rtfx=False):
+        speed = {b: self.audio[b] / s if rtfx else 1e3 * s for b, s in self.seconds.items()}
+        digits = 0 if rtfx else 1
+        times = [f"{speed[b]:.{digits}f}" if b in speed else "–" for b in batches]
         return [markdown(self.name), *times, span(self.wers), self.remark(), markdown(self.how)]
 
     def remark(self):
@@ -90,7 +95,10 @@ def our_row(case):
         options.get("kernels"), options.get("step"))  # fmt: skip
     window = options.get("window", 1)
     algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
-    kernels = "fused kernels" if fused else "operators"
+    if case.last["decoder"]["name"].endswith("_cpu"):
+        return Row(case.decoder, True, "threads of a CPU", "", algorithm)
+    of_graph = case.last["decoder"]["name"] == "ctc_wfst"
+    kernels = "kernels of a search" if of_graph else "fused kernels" if fused else "operators"
     return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
 
 
@@ -110,10 +118,27 @@ def rival_row(case):
     return Row(name, False, kernels, launch, algorithm, "Python", id=case.decoder)
 
 
-def mean_counter(case, name):
-    """Seconds of a counter of microseconds; None where a round has none."""
+def counter_seconds(case, name):
+    """Of each round, of a counter of microseconds; None where a round has none."""
     counts = [round["counters"].get(name) for round in case.rounds]
-    return None if None in counts else sum(counts) / len(counts) / 1e6
+    return None if None in counts else [count / 1e6 for count in counts]
+
+
+def decode_seconds(case):
+    """Of each round: the whole call of a rival, decode and d2h of ours."""
+    regions = [round["regions"] for round in case.rounds]
+    decode = [region["decode"]["host_seconds"] for region in regions]
+    if is_rival(case):
+        return [a - b for a, b in zip(decode, counter_seconds(case, "results_us"), strict=True)]
+    return [a + region["d2h"]["host_seconds"] for a, region in zip(decode, regions, strict=True)]
+
+
+def marks_of(case, cv_max):
+    """The case's own, but NOISY by the times that are shown here: the total has shares that all decoders have in
+    common, such as padding."""
+    values = decode_seconds(case)
+    noisy = len(values) > 1 and stdev(values) > cv_max * mean(values)
+    return [mark for mark in case.marks if mark != "NOISY"] + ["NOISY"] * noisy
 
 
 def their_row(record, name):
@@ -128,35 +153,37 @@ def span(values):
     return "–".join([texts[0], *texts[1:][-1:]]) if texts else "–"
 
 
-def key_of(case):
-    return case.model, case.dtype, round(case.last["dataset"]["audio_seconds"])
+def key_of(case, rtfx=False):
+    """Of its table."""
+    return case.model, case.dtype, None if rtfx else round(case.last["dataset"]["audio_seconds"])
 
 
 def add_times(row, case, batch):
-    regions = case.region_seconds()
-    row.core[batch] = regions["decode"]
-    row.seconds[batch] = regions["decode"] + regions["d2h"]
-    if is_rival(case):
-        row.seconds[batch] = regions["decode"] - mean_counter(case, "results_us")
-        del row.core[batch]
-        if (objects := mean_counter(case, "objects_us")) is not None:
-            row.core[batch] = row.seconds[batch] - objects
+    row.seconds[batch] = mean(decode_seconds(case))
+    if not is_rival(case):
+        row.core[batch] = case.region_seconds()["decode"]
+    elif (objects := counter_seconds(case, "objects_us")) is not None:
+        row.core[batch] = row.seconds[batch] - mean(objects)
 
 
-def rows_of(journals, wanted):
-    """{(model, dtype, seconds of audio): {name: Row}} of those that wanted(case) says."""
+def rows_of(journals, wanted, rtfx=False):
+    """{key_of(case): {name: Row}} of those that wanted(case) says."""
     tables = {}
     for journal in journals:
+        cv_max = journal.provenance["config"]["protocol"].get("cv_max", 0.05)
         for case in journal.cases:
             by_count = case.last["batch"]["by"] == "count"
             if not (case.rounds and by_count and wanted(case)):
                 continue
             made = rival_row(case) if is_rival(case) else our_row(case)
-            row = tables.setdefault(key_of(case), {}).setdefault(made.name, made)
+            row = tables.setdefault(key_of(case, rtfx), {}).setdefault(made.name, made)
             batch = int(case.last["batch"]["size"])
+            if batch in row.seconds:
+                raise SystemExit(f"{case.name}: another set has the same decoder and batch size; leave --rtfx out")
             add_times(row, case, batch)
+            row.audio[batch] = case.last["dataset"]["audio_seconds"]
             row.wers.append(100 * case.rounds[0]["wer"]["wer"])
-            row.marks[batch] = [*([case.grade] if row.id and case.grade else []), *case.marks]
+            row.marks[batch] = [*([case.grade] if row.id and case.grade else []), *marks_of(case, cv_max)]
     return tables
 
 
@@ -230,18 +257,28 @@ def summary(rows, batches, rival, pairs):
                 yield ratio_row(what, with_core, batches, core)
 
 
-def table(key, rows, rival, pairs, stand_ins):
-    model, dtype, audio = key
+def heading(model, dtype, rows, rtfx):
+    sets = {}  # batch sizes, by seconds of audio
+    for batch, seconds in sorted({(b, round(s)) for row in rows for b, s in row.audio.items()}):
+        sets.setdefault(seconds, []).append(str(batch))
+    audio = "; ".join(f"batch {', '.join(batches)}: {s} s of audio" if rtfx and len(sets) > 1 else f"{s} s of audio"
+                      for s, batches in sets.items())  # fmt: skip
+    return f"## {markdown(model)}, {markdown(dtype)}: {audio}"
+
+
+def table(key, rows, rival, pairs, stand_ins, rtfx=False):
+    model, dtype, _ = key
     batches = sorted({batch for row in rows for batch in row.seconds})
+    what = "RTFx of decoding and d2h" if rtfx else "decoding and d2h, ms"
     lines = [
-        f"## {markdown(model)}, {markdown(dtype)}: {audio} s of audio",
+        heading(model, dtype, rows, rtfx),
         "",
         *(text for sentence in stand_ins for text in (f"**{markdown(sentence)}**", "")),
-        f"| decoding and d2h, ms | {' | '.join(f'batch {b}' for b in batches)} | WER % | marks | how; what the time holds |",
+        f"| {what} | {' | '.join(f'batch {b}' for b in batches)} | WER % | marks | how; what the time holds |",
         "|---|" + "--:|" * (len(batches) + 1) + "---|---|",
     ]
     for row in rows:
-        lines.append("| " + " | ".join(row.cells(batches)) + " |")
+        lines.append("| " + " | ".join(row.cells(batches, rtfx)) + " |")
     for what, how, values in summary(rows, batches, rival, pairs):
         figures = " | ".join(f"**{text}**" for text in values)
         lines.append(f"| **{markdown(what)}** | {figures} | | | {markdown(how)} |")
@@ -255,6 +292,8 @@ def main():
     parser.add_argument("--head", choices=["transducer", "ctc"], default="transducer")
     parser.add_argument("--pairs", nargs="+", default=[], metavar="OURS=THEIRS")
     parser.add_argument("--name", default="NeMo", help="the rival's name")
+    parser.add_argument("--rtfx", action="store_true")
+    parser.add_argument("--only", nargs="+", metavar="ID")
     parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
     arguments = parser.parse_args()
 
@@ -263,10 +302,15 @@ def main():
         parser.error("--pairs: each is OURS=THEIRS, two decoder ids")
     of_pairs = {name for pair in pairs for name in pair}
     journals = [read_journal(path) for path in arguments.journals]
-    tables = rows_of(
-        journals,
-        lambda case: case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == arguments.head,
-    )
+    if arguments.rtfx and arguments.rival:
+        parser.error("--rtfx: of journals alone")
+
+    def wanted(case):
+        if arguments.only and case.decoder not in arguments.only:
+            return False
+        return case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == arguments.head
+
+    tables = rows_of(journals, wanted, arguments.rtfx)
     for path in arguments.rival:
         add_rival(tables, read_records(path), arguments.name)
     compared = {key: list(rows.values()) for key, rows in tables.items()}
@@ -276,10 +320,11 @@ def main():
     marks = {mark: meaning for journal in journals for mark, meaning in journal.mark_meanings.items()}
     parts = []
     for key, rows in compared.items():
-        cases = [case for journal in journals for case in journal.cases if key_of(case) == key]
+        cases = [case for journal in journals for case in journal.cases if key_of(case, arguments.rtfx) == key]
         stand_ins = stand_in_sentences(cases)
-        parts.append(table(key, rows, arguments.name, pairs, stand_ins))
-    parts += [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items()]
+        parts.append(table(key, rows, arguments.name, pairs, stand_ins, arguments.rtfx))
+    marks |= {"NOISY": "the times of the rounds differ by more than protocol.cv_max: measure again"} if "NOISY" in marks else {}
+    parts += [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items() if any(mark in part for part in parts)]
     text = "\n\n".join(parts) + "\n"
     print(text, end="")
     if arguments.output:

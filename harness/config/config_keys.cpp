@@ -66,6 +66,10 @@ const OptionTable<DatasetSource>& dataset_keys() {
        text_option("stand_in", &DatasetSource::stand_in,
                    "what the audio is, where it stands in for the set it is named after")
            .by_default("what stand_in.txt beside the data says"),
+       list_option("batch_sizes", &DatasetSource::batch_sizes, "only in batches of these sizes",
+                   JsonView::range_text(int64_t{1}, 65536),
+                   [](const JsonView& v) { return v.integer(1, 65536); })
+           .by_default("all"),
        option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
            .by_default("all"),
        option(

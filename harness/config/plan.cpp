@@ -30,6 +30,13 @@ void check_restriction(const DecoderSpec& spec, const Config& config) {
   }
 }
 
+/// Whether the dataset is for such batches.
+bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
+  const auto& sizes = dataset.batch_sizes;
+  return sizes.empty() ||
+         (!batch.by_seconds && std::ranges::find(sizes, batch.size) != sizes.end());
+}
+
 /// Decoders of a model, in the order of the configuration, with what they are compared to.
 std::vector<PlannedDecoder> decoders_for(const Config& config,
                                          const std::vector<Description>& descriptions, size_t model,
@@ -97,12 +104,15 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
                 fmt::format("{}/{}/{}/{}/{}", config.models[m].id, config.datasets[d].id,
                             config.decoders[decoder.spec].id, config.batches[b].label(), dtype);
           }
-          plan.push_back(std::move(group));
+          if (is_for(config.datasets[d], config.batches[b])) plan.push_back(std::move(group));
         }
       }
     }
   }
   errors.throw_any();
+  if (plan.empty()) {
+    throw UserError("datasets", "none is for these batches", "check their \"batch_sizes\"");
+  }
   return plan;
 }
 

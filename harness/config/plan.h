@@ -28,7 +28,7 @@ struct CaseGroup {
 };
 
 /// kinds[i] belongs to config.models[i]. Throws UserError for a decoder that a model cannot serve,
-/// a restriction that names no model, and a model without any decoder.
+/// a restriction that names no model, a model without any decoder, and no dataset for any batch.
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds);
 
 }  // namespace rtfx

@@ -96,6 +96,7 @@ class Tuner {
   Config of_one_round(Config config) const {
     config.output = config.output / "tune" / spec_.decoder;
     config.datasets = {spec_.dataset};
+    config.datasets.front().batch_sizes.clear();
     const std::vector<std::string>& wanted = spec_.models.empty() ? decoder_.models : spec_.models;
     const auto is_named = [&](const ModelSource& model) {
       return std::ranges::count(wanted, model.id) > 0;

@@ -1,114 +1,57 @@
 """kaldi-decoder, flashlight-text and riva-asrlib-decoder as decoders of rtfx. README.md says where
-their graphs come from. The searches on the CPU run in worker processes, which hold the graph and
-take utterances one by one: their Python bindings let no two threads search at once.
+their graphs come from. The searches on the CPU run in processes of their own (workers.py).
 """
 
 import math
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import graphs
-import numpy as np
 import torch
+from workers import Workers, flashlight_search, kaldi_search
 
 SCALE = 1 / 0.55  # of ln p beside the graph's costs, as bench.py has it
 
 
-def collapsed(labels, blank):
-    """Tokens and their frames of a label for each frame."""
-    keep = [i for i, label in enumerate(labels) if 0 <= label < blank and (i == 0 or label != labels[i - 1])]
-    return [labels[i] for i in keep], keep
+def runs_of(labels, blank):
+    """The first frame of each run of a token."""
+    return [i for i, label in enumerate(labels) if 0 <= label < blank and (i == 0 or label != labels[i - 1])]
 
 
-def results(found, blank):
-    """found: (labels of the frames, cost) of each row; labels None where nothing was found."""
-    rows = [collapsed(labels or [], blank) for labels, _ in found]
-    return [tokens for tokens, _ in rows], [frames for _, frames in rows], [-cost for _, cost in found]
+def places(spelled, labels, blank):
+    """The frames of the tokens that the words are spelled with. In the compact topology a token may follow
+    its like without blank, so that one run of labels can be two of them. All at frame 0 if they are not
+    the labels' own."""
+    runs, frames = runs_of(labels, blank), []
+    for token in spelled:
+        following = frames[-1] + 1 if frames else len(labels)
+        if runs and labels[runs[0]] == token:
+            frames.append(runs.pop(0))
+        elif following < len(labels) and labels[following - 1] == labels[following] == token:
+            frames.append(following)
+        else:
+            return [0] * len(spelled)
+    return [0] * len(spelled) if runs else frames
 
 
-class Workers:
-    """Processes that search. make(**settings), called in each, gives search(lp) -> (labels, cost)."""
+class Words:
+    """What searches of a graph find, as tokens: words.txt and lexicon.txt lie beside it."""
 
-    def __init__(self, make, settings, processes):
-        self.block = None
-        before = os.environ.get("OMP_NUM_THREADS")
-        os.environ["OMP_NUM_THREADS"] = "1"
-        try:
-            # Not forked: this process has threads, and maybe a GPU.
-            processes = processes or os.cpu_count()
-            self.pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
-                                            start_worker, (make, settings))  # fmt: skip
-            list(self.pool.map(is_ready, range(4 * processes)))
-        finally:
-            os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+    def __init__(self, model, graph):
+        folder, ids = Path(graph).parent, {piece: i for i, piece in enumerate(model.pieces)}
+        self.blank, self.table, self.spelled = model.blank, graphs.word_table(folder), {}
+        for line in (folder / "lexicon.txt").read_text(encoding="utf-8").splitlines():
+            word, *own = line.split()
+            if all(piece in ids for piece in own):
+                self.spelled.setdefault(word, [ids[piece] for piece in own])
 
-    def __call__(self, log_probs, lengths):
-        """log_probs [B, T, C] float32, lengths [B], both on the host."""
-        self.room(log_probs.nbytes)
-        shared = np.ndarray(log_probs.shape, np.float32, self.block.buf)
-        shared[:] = log_probs
-        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        tasks = [(self.block.name, log_probs.shape, row, lengths[row]) for row in order]
-        found = dict(zip(order, self.pool.map(search_row, tasks)))
-        return [found[row] for row in range(len(lengths))]
-
-    def room(self, size):
-        if self.block is None or self.block.size < size:
-            self.close()
-            self.block = SharedMemory(create=True, size=size)
-
-    def close(self):
-        if self.block is not None:
-            self.block.close()
-            self.block.unlink()
-            self.block = None
-
-    def __del__(self):
-        if hasattr(self, "pool"):
-            self.pool.shutdown(wait=False)
-            self.close()
-
-
-state = {}  # of a worker
-
-
-def start_worker(make, settings):
-    torch.set_num_threads(1)
-    try:
-        state["search"] = make(**settings)
-    except Exception as error:
-        state["error"] = f"{type(error).__name__}: {error}"
-
-
-def is_ready(_):
-    if "error" in state:
-        raise RuntimeError(f"a worker could not start: {state['error']}")
-
-
-def search_row(task):
-    name, shape, row, length = task
-    if state.get("name") != name:
-        state["name"], state["block"] = name, SharedMemory(name=name, track=False) if TRACKS else attached(name)
-    lp = np.ndarray(shape, np.float32, state["block"].buf)[row, :length]
-    return state["search"](np.ascontiguousarray(lp)) if length else ([], 0.0)
-
-
-TRACKS = "track" in SharedMemory.__init__.__code__.co_varnames  # from Python 3.13 on
-
-
-def attached(name):
-    """Without this process's resource tracker, which would remove it."""
-    from multiprocessing import resource_tracker
-
-    register, resource_tracker.register = resource_tracker.register, lambda *_: None
-    try:
-        return SharedMemory(name=name)
-    finally:
-        resource_tracker.register = register
+    def results(self, found):
+        """found: (labels of the frames, words, score) of each row."""
+        words = graphs.texts([words for _, words, _ in found], self.table)
+        tokens = [[token for word in row for token in self.spelled[word]] for row in words]
+        frames = [places(own, labels, self.blank) for own, (labels, *_) in zip(tokens, found)]
+        return tokens, frames, [score for *_, score in found]
 
 
 class OnCpu:
@@ -122,9 +65,6 @@ class OnCpu:
         log_probs = self.model.log_probs(frames) * self.scale
         return self.workers(log_probs.cpu().numpy(), lengths.tolist())
 
-    def results(self, found):
-        return results(found, self.model.blank)
-
 
 class Kaldi(OnCpu):
     """kaldi-decoder: Kaldi's FasterDecoder, best path. graph: an OpenFst file whose input labels are
@@ -135,27 +75,7 @@ class Kaldi(OnCpu):
         self.scale = scale
         settings = {"graph": graph, "beam": beam, "max_active": max_active, "min_active": min_active}
         self.start(model, kaldi_search, settings, processes)
-
-
-def kaldi_search(graph, **limits):
-    import kaldi_decoder
-    import kaldifst
-
-    fst = kaldifst.StdConstFst.read(graph)
-    if fst is None:
-        raise FileNotFoundError(graph)
-    decoder = kaldi_decoder.FasterDecoder(fst, kaldi_decoder.FasterDecoderOptions(**limits))
-
-    def search(lp):
-        decoder.decode(kaldi_decoder.DecodableCtc(lp))
-        found, best = decoder.get_best_path()
-        if not found:
-            return None, 0.0
-        _, labels, _, cost = kaldifst.get_linear_symbol_sequence(best)
-        return [label - 1 for label in labels], cost.value1 + cost.value2
-
-    search.keeps = fst  # the decoder has no more than its address
-    return search
+        self.results = Words(model, graph).results
 
 
 class Flashlight(OnCpu):
@@ -168,45 +88,18 @@ class Flashlight(OnCpu):
                     "threshold": threshold, "weight": math.log(10) / scale}  # fmt: skip
         self.start(model, flashlight_search, settings, processes)
 
-
-def flashlight_search(lexicon, lm, pieces, beam, tokens, threshold, weight):
-    from flashlight.lib.text import decoder as f
-    from flashlight.lib.text.decoder.kenlm import KenLM
-    from flashlight.lib.text.dictionary import Dictionary
-
-    blank, ids = len(pieces), {piece: i for i, piece in enumerate(pieces)}
-    spelled = {}
-    for line in Path(lexicon).read_text(encoding="utf-8").splitlines():
-        word, *own = line.split()
-        if all(piece in ids for piece in own) and word not in ("<unk>", "<spoken_noise>"):
-            spelled[word] = [ids[piece] for piece in own]
-    words = Dictionary()
-    for word in sorted(spelled):
-        words.add_entry(word)
-    words.add_entry("<unk>")
-    scorer = KenLM(lm, words)
-    trie, start = f.Trie(blank + 1, 0), scorer.start(False)
-    for word, own in spelled.items():
-        index = words.get_index(word)
-        trie.insert(own, index, scorer.score(start, index)[1])
-    trie.smear(f.SmearingMode.MAX)
-    limits = f.LexiconDecoderOptions(beam, tokens, threshold, weight, 0.0, float("-inf"), 0.0, False,
-                                     f.CriterionType.CTC)  # fmt: skip
-    decoder = f.LexiconDecoder(limits, trie, scorer, blank, blank, words.get_index("<unk>"), [], False)
-
-    def search(lp):
-        best = decoder.decode(lp.ctypes.data, *lp.shape)
-        # A label for each frame, and silence before and after.
-        return (list(best[0].tokens)[1:-1], -best[0].score) if best else (None, 0.0)
-
-    search.keeps = trie, scorer, words
-    return search
+    def results(self, found):
+        runs = [runs_of(labels, self.model.blank) for labels, *_ in found]
+        tokens = [[labels[i] for i in own] for own, (labels, *_) in zip(runs, found)]
+        return tokens, runs, [score for *_, score in found]
 
 
 class Riva:
     """riva-asrlib-decoder, on the GPU. mode: nbest (the best path of its lattice, determinised on CPU
     threads), online_end (its best path, made to end in a final state: README.md), or online, as it
     is. graph: an OpenFst file; words.txt and lexicon.txt lie beside it."""
+
+    alive = []  # for good: riva's destructors can hang
 
     def __init__(self, model, graph, mode="nbest", beam=17.0, max_active=10000, scale=SCALE, threads=None):
         from riva.asrlib.decoder import python_decoder as riva
@@ -234,8 +127,7 @@ class Riva:
         post = own.lattice_postprocessor_opts
         post.acoustic_scale = post.lm_scale = 1.0
         post.word_ins_penalty, post.nbest = 0.0, 1
-        self.words = graphs.word_table(Path(graph).parent)
-        self.spelled = spelling(Path(graph).parent / "lexicon.txt", model.pieces)
+        self.words = Words(model, graph)
         columns = model.vocabulary + 1
         if mode == "online_end":
             graph, columns = str(graphs.with_end(graph, columns)), columns + 1
@@ -244,14 +136,16 @@ class Riva:
             self.decoder = riva.BatchedMappedDecoderCuda(config, graph, table, columns)
         else:
             self.decoder = riva.BatchedMappedOnlineDecoderCuda(own, graph, table, columns)
+        Riva.alive.append(self.decoder)
 
     def decode(self, frames, lengths):
-        log_probs = self.model.log_probs(frames) * self.scale
+        log_probs = (self.model.log_probs(frames) * self.scale).contiguous()
         self.lengths = lengths.tolist()
-        if self.mode == "nbest":
-            return self.decoder.decode_nbest(log_probs.contiguous(), lengths.cpu())
         if self.mode == "online_end":
             log_probs = self.with_end_frames(log_probs, lengths)
+        torch.cuda.current_stream().synchronize()  # riva works on streams of its own
+        if self.mode == "nbest":
+            return self.decoder.decode_nbest(log_probs, lengths.cpu())
         more = graphs.FRAMES if self.mode == "online_end" else 0
         views = [log_probs[row, : length + more] for row, length in enumerate(self.lengths)]
         rows, every = list(range(len(views))), [True] * len(views)
@@ -271,29 +165,10 @@ class Riva:
         return longer.contiguous()
 
     def results(self, found):
-        """By the labels of the frames, where riva tells them; else the words, spelled, at frame 0."""
-        tokens, frames, scores = [], [], []
-        for length, item in zip(self.lengths, found):
-            entry = (item[0] if len(item) else None) if self.mode == "nbest" else item
-            labels = [label - 1 for label in getattr(entry, "ilabels", [])]
-            if len(labels) == length:
-                own, places = collapsed(labels, self.model.blank)
-            else:
-                words = graphs.texts([[] if entry is None else entry.words], self.words)[0]
-                own = [piece for word in words for piece in self.spelled[word]]
-                places = [0] * len(own)
-            tokens.append(own)
-            frames.append(places)
-            scores.append(float(getattr(entry, "score", 0.0)))
-        return tokens, frames, scores
-
-
-def spelling(lexicon, pieces):
-    """{word: tokens}, of the first line of each word."""
-    ids = {piece: i for i, piece in enumerate(pieces)}
-    spelled = {}
-    for line in lexicon.read_text(encoding="utf-8").splitlines():
-        word, *own = line.split()
-        if all(piece in ids for piece in own):
-            spelled.setdefault(word, [ids[piece] for piece in own])
-    return spelled
+        """`ilabels` are columns + 1, one for each frame."""
+        entries = [(item[0] if len(item) else None) if self.mode == "nbest" else item for item in found]
+        rows = []
+        for entry, length in zip(entries, self.lengths):
+            labels = [label - 1 for label in getattr(entry, "ilabels", []) if label > 0][:length]
+            rows.append((labels, getattr(entry, "words", []), float(getattr(entry, "score", 0.0))))
+        return self.words.results(rows)

@@ -134,3 +134,42 @@ def test_pairs_are_compared_one_by_one():
     assert ratio == pytest.approx(theirs / ours, rel=0.02)
     assert "aes_pp4_fused" not in result.stdout.replace("alsd_pp4_fused", "")
     assert table(journal, "--rival", rival, "--pairs", "alsd_pp4").returncode == 2
+
+
+def test_columns_of_different_audio_are_rtfx(tmp_path):
+    journal = ROOT / "reports/h200/rivals/nemo3_greedy.jsonl"
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    for record in records:
+        if record["kind"] == "run" and record["batch"]["size"] == 128:
+            record["dataset"]["audio_seconds"] /= 2
+    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert table(tmp_path / "journal.jsonl").stdout.count("## standin-rnnt") == 2
+    result = table(tmp_path / "journal.jsonl", "--rtfx", "--only", "fused_persistent", "nemo_label_looping_graphs")
+    assert "## standin-rnnt, bf16: batch 32: 1214 s of audio; batch 128: 607 s of audio" in result.stdout
+    whole = table(journal, "--rtfx", "--only", "fused_persistent", "nemo_label_looping_graphs")
+    (half, same), (full, also) = (cells(text, "fused_persistent")[2:0:-1] for text in (result.stdout, whole.stdout))
+    assert same == also and float(half) == pytest.approx(float(full) / 2, rel=0.01)
+    assert "frame_looping |" not in result.stdout
+
+
+def test_noisy_is_by_what_is_shown():
+    """At batch 128 the total of that journal is noisy everywhere: padding took 69 and 26 ms."""
+    journal = ROOT / "reports/h200/rivals/nemo3_greedy.jsonl"
+    text = table(journal).stdout
+    marks = cells(text, "decoding and d2h").index("marks")
+    assert "NOISY" not in cells(text, "fused_persistent")[marks]
+    assert "batch 128: NOISY" in cells(text, "frame_looping")[marks]
+
+
+def test_the_tables_of_pages(tmp_path):
+    (tmp_path / "nemo3_greedy.jsonl").write_bytes((ROOT / "reports/h200/rivals/nemo3_greedy.jsonl").read_bytes())
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- rivals:nemo3_greedy theirs=nemo_ctc_greedy -->\nstale\n<!-- /rivals -->\nafter\n"
+                    "<!-- rivals:nemo3_beam -->\nkept\n<!-- /rivals -->\n")  # fmt: skip
+    result = script("scripts/rival_reports.py", tmp_path, page)
+    assert result.returncode == 0, result.stderr
+    text = page.read_text()
+    assert text.startswith("before\n<!-- rivals:nemo3_greedy theirs=nemo_ctc_greedy -->\n") and "stale" not in text
+    assert text.count("CTC greedy |") == 2 and "label-looping" not in text and "kept" in text
+    assert "nemo 3.0.0" in text and "1214 s of audio" in text
+    assert "## standin-tdt" in (tmp_path / "nemo3_greedy.md").read_text()

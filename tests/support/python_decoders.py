@@ -121,6 +121,13 @@ class Faulty:
             found["scores"][-1] = float("nan")
         if fault == "token":
             found["tokens"] = [*found["tokens"][:-1], [1, self.model.vocabulary]]
+        if fault == "negative":
+            found["tokens"] = [*found["tokens"][:-1], [1, -1]]
+        if fault == "backwards":
+            found["frames"] = [*found["frames"][:-1], [1, 0]]
+        if fault == "long_lengths":
+            zeros = torch.zeros((rows, 2), dtype=torch.int32)
+            found = {"tokens": zeros, "frames": zeros, "scores": torch.zeros(rows), "lengths": torch.full((rows,), 3)}
         if fault == "frame":
             found["frames"] = [*found["frames"][:-1], [0, 10**6]]
         if fault == "large":

@@ -332,6 +332,24 @@ TEST(Config, AAControlRepeatsTheBaseline) {
   EXPECT_EQ(config.hash(), plain.hash());
 }
 
+TEST(Plan, ADatasetMayBeForSomeBatchSizesAlone) {
+  json document = valid();
+  document["datasets"].push_back(document["datasets"][0]);
+  document["datasets"][0]["batch_sizes"] = {8};
+  document["datasets"][1]["id"] = "few";
+  document["datasets"][1]["batch_sizes"] = {1, 2};
+  std::vector<std::pair<size_t, size_t>> planned;
+  for (const CaseGroup& group : make_plan(parse(document), {{"rnnt"}, {"tdt"}}))
+    planned.emplace_back(group.dataset, group.batch);
+  EXPECT_EQ(planned, (std::vector<std::pair<size_t, size_t>>{{0, 1}, {1, 0}, {0, 1}, {1, 0}}));
+  document["datasets"][0]["batch_sizes"] = {2};
+  document["datasets"].erase(1);
+  EXPECT_HAS(user_error([&] {
+               make_plan(parse(document), {{"rnnt"}, {"tdt"}});
+             }),
+             "datasets: none is for these batches");
+}
+
 TEST(Plan, IsTheProductOfItsLists) {
   json document = valid();
   document["dtypes"] = {"fp32", "bf16"};

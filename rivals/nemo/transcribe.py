@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""NeMo's own transcribe(), by its search and by one of rtfx (rtfx.nemo.accelerate): seconds, and whether the texts,
+tokens and frames are the same.
+
+    transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [-o FILE.jsonl]
+
+Prints a table; FILE gets a line for each model and batch size. Both take turns, `--rounds` times after one round that
+is not measured. Needs NeMo and rtfx (its wheel) in one environment.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+from nemo.collections.asr.models import ASRModel
+from nemo.utils import logging
+from omegaconf import open_dict
+
+import rtfx
+import rtfx.nemo
+
+logging.setLevel(logging.ERROR)
+
+
+def restored(path, device, dtype):
+    """A configuration without the keys for training gets them, empty, as NeMo asks for them."""
+    config = ASRModel.restore_from(path, return_config=True)
+    with open_dict(config):
+        for name in ("train_ds", "validation_ds", "test_ds"):
+            config.setdefault(name, {})
+    model = ASRModel.restore_from(path, override_config_path=config, map_location=device)
+    return model.to(getattr(torch, dtype)).eval()
+
+
+def transcribed(model, files, batch):
+    """({"seconds", "cpu_seconds"} of this call, hypotheses). The latter are of all threads: on a machine with other work
+    they are the steadier ones."""
+    begin, cpu_begin = time.perf_counter(), time.process_time()
+    found = model.transcribe(files, batch_size=batch, return_hypotheses=True, num_workers=0, verbose=False)
+    if model.device.type == "cuda":
+        torch.cuda.synchronize()
+    return {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu_begin}, found
+
+
+def as_lists(hypothesis):
+    return tuple([int(value) for value in values] for values in (hypothesis.y_sequence, hypothesis.timestamp))
+
+
+def measured(model, accelerated, files, batch, rounds):
+    before, after, equal = [], [], None
+    for round in range(rounds + 1):
+        times, theirs = transcribed(model, files, batch)
+        with accelerated:
+            own_times, ours = transcribed(model, files, batch)
+        if round:
+            before.append(times)
+            after.append(own_times)
+        equal = {
+            "texts": sum(a.text == b.text for a, b in zip(theirs, ours, strict=True)),
+            "tokens_and_frames": sum(as_lists(a) == as_lists(b) for a, b in zip(theirs, ours, strict=True)),
+        }
+    return {"before": before, "after": after, "equal": equal}
+
+
+def machine(device):
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = {line.split(": ")[1] for line in lines if line.startswith("model name")}
+    return f"{', '.join(names) or platform.machine()}, {os.cpu_count()} cores"
+
+
+def records(options):
+    import nemo
+
+    lines = Path(options.manifest).read_text(encoding="utf-8").splitlines()[: options.limit]
+    utterances = [json.loads(line) for line in lines]
+    files = [str(Path(options.manifest).parent / one["audio_filepath"]) for one in utterances]
+    for path in options.models:
+        model = restored(path, options.device, options.dtype)
+        try:
+            accelerated = rtfx.nemo.accelerate(model)
+        except rtfx.InputError as error:
+            print(f"{Path(path).name}: {error}", file=sys.stderr)
+            continue
+        for batch in options.batch:
+            yield {
+                "model": Path(path).stem,
+                "device": machine(options.device),
+                "dtype": options.dtype,
+                "batch": batch,
+                "utterances": len(files),
+                "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
+                "decoder": accelerated.decoder.name,
+                "versions": {"nemo": nemo.__version__, "torch": torch.__version__},
+            } | measured(model, accelerated, files, batch, options.rounds)
+
+
+def row(record):
+    def median(when, what):
+        return statistics.median(times[what] for times in record[when])
+
+    cells = [record["model"], record["batch"]]
+    for what in ("seconds", "cpu_seconds"):
+        before, after = median("before", what), median("after", what)
+        cells.append(f"{before:.2f} : {after:.2f} ({before / after:.2f})")
+    cells += [f"{record['equal'][key]} of {record['utterances']}" for key in ("texts", "tokens_and_frames")]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL.nemo")
+    parser.add_argument("--manifest", required=True)
+    parser.add_argument("--limit", type=int, help="only the first so many utterances")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 32])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    print("| model | batch | seconds, NeMo's : rtfx's | CPU seconds | equal texts | equal tokens and frames |")
+    print("|---|--:|--:|--:|--:|--:|", flush=True)
+    for record in records(options):
+        print(row(record), flush=True)
+        if options.output:
+            with options.output.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()

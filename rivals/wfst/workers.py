@@ -1,0 +1,149 @@
+"""Searches of CTC on the CPU in worker processes, which hold the graph and take utterances one by one:
+the Python bindings of these packages let no two threads search at once. Without torch, which would
+make each of them start seconds later.
+"""
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+
+import numpy as np
+
+
+class Workers:
+    """Processes that search. make(**settings), called in each, gives search(lp) -> (labels of the frames,
+    words, score)."""
+
+    def __init__(self, make, settings, processes):
+        self.block = None
+        before = os.environ.get("OMP_NUM_THREADS")
+        os.environ["OMP_NUM_THREADS"] = "1"
+        try:
+            # Not forked: this process has threads, and maybe a GPU.
+            processes = processes or os.cpu_count()
+            self.pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
+                                            start_worker, (make, settings))  # fmt: skip
+            list(self.pool.map(is_ready, range(4 * processes)))
+        finally:
+            os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+
+    def __call__(self, log_probs, lengths):
+        """log_probs [B, T, C] float32, lengths [B], both on the host."""
+        self.room(log_probs.nbytes)
+        shared = np.ndarray(log_probs.shape, np.float32, self.block.buf)
+        shared[:] = log_probs
+        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        tasks = [(self.block.name, log_probs.shape, row, lengths[row]) for row in order]
+        found = dict(zip(order, self.pool.map(search_row, tasks)))
+        return [found[row] for row in range(len(lengths))]
+
+    def room(self, size):
+        if self.block is None or self.block.size < size:
+            self.close()
+            self.block = SharedMemory(create=True, size=size)
+
+    def close(self):
+        if self.block is not None:
+            self.block.close()
+            self.block.unlink()
+            self.block = None
+
+    def __del__(self):
+        if hasattr(self, "pool"):
+            self.pool.shutdown(wait=False)
+            self.close()
+
+
+NOTHING = ([], [], 0.0)
+state = {}  # of a worker
+
+
+def start_worker(make, settings):
+    try:
+        state["search"] = make(**settings)
+    except Exception as error:
+        state["error"] = f"{type(error).__name__}: {error}"
+
+
+def is_ready(_):
+    if "error" in state:
+        raise RuntimeError(f"a worker could not start: {state['error']}")
+
+
+def search_row(task):
+    name, shape, row, length = task
+    if state.get("name") != name:
+        state["name"], state["block"] = name, SharedMemory(name=name, track=False) if TRACKS else attached(name)
+    lp = np.ndarray(shape, np.float32, state["block"].buf)[row, :length]
+    return state["search"](np.ascontiguousarray(lp)) if length else NOTHING
+
+
+TRACKS = "track" in SharedMemory.__init__.__code__.co_varnames  # from Python 3.13 on
+
+
+def attached(name):
+    """Without this process's resource tracker, which would remove it."""
+    from multiprocessing import resource_tracker
+
+    register, resource_tracker.register = resource_tracker.register, lambda *_: None
+    try:
+        return SharedMemory(name=name)
+    finally:
+        resource_tracker.register = register
+
+
+def kaldi_search(graph, **limits):
+    import kaldi_decoder
+    import kaldifst
+
+    fst = kaldifst.StdConstFst.read(graph)
+    if fst is None:
+        raise FileNotFoundError(graph)
+    decoder = kaldi_decoder.FasterDecoder(fst, kaldi_decoder.FasterDecoderOptions(**limits))
+
+    def search(lp):
+        decoder.decode(kaldi_decoder.DecodableCtc(lp))
+        found, best = decoder.get_best_path()
+        if not found:
+            return NOTHING
+        _, labels, words, cost = kaldifst.get_linear_symbol_sequence(best)
+        return [label - 1 for label in labels], list(words), -(cost.value1 + cost.value2)
+
+    search.keeps = fst  # the decoder has no more than its address
+    return search
+
+
+def flashlight_search(lexicon, lm, pieces, beam, tokens, threshold, weight):
+    from flashlight.lib.text import decoder as f
+    from flashlight.lib.text.decoder.kenlm import KenLM
+    from flashlight.lib.text.dictionary import Dictionary
+
+    blank, ids = len(pieces), {piece: i for i, piece in enumerate(pieces)}
+    spelled = {}
+    for line in Path(lexicon).read_text(encoding="utf-8").splitlines():
+        word, *own = line.split()
+        if all(piece in ids for piece in own) and word not in ("<unk>", "<spoken_noise>"):
+            spelled[word] = [ids[piece] for piece in own]
+    words = Dictionary()
+    for word in sorted(spelled):
+        words.add_entry(word)
+    words.add_entry("<unk>")
+    scorer = KenLM(lm, words)
+    trie, start = f.Trie(blank + 1, 0), scorer.start(False)
+    for word, own in spelled.items():
+        index = words.get_index(word)
+        trie.insert(own, index, scorer.score(start, index)[1])
+    trie.smear(f.SmearingMode.MAX)
+    limits = f.LexiconDecoderOptions(beam, tokens, threshold, weight, 0.0, float("-inf"), 0.0, False,
+                                     f.CriterionType.CTC)  # fmt: skip
+    decoder = f.LexiconDecoder(limits, trie, scorer, blank, blank, words.get_index("<unk>"), [], False)
+
+    def search(lp):
+        best = decoder.decode(lp.ctypes.data, *lp.shape)
+        # A label for each frame, and silence before and after.
+        return (list(best[0].tokens)[1:-1], [], best[0].score) if best else NOTHING
+
+    search.keeps = trie, scorer, words
+    return search

@@ -1,0 +1,134 @@
+"""Tables of the journals in reports/h200/rivals: one beside each, and those of the pages: rival_reports.py [FOLDER [PAGE...]]
+
+README.md and docs/gpu.md have tables of pairs of ours and theirs between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`;
+`<!-- rivals:JOURNAL theirs=ID -->` takes the pairs with that decoder alone. A journal that is not there is left out.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "plots"))
+
+from escape import markdown  # noqa: E402
+from journal import read_journal  # noqa: E402
+from rival_table import core, is_rival, rows_of, seconds  # noqa: E402
+
+GREEDY = [
+    ("fused kernels : label-looping, one CUDA graph", "fused_persistent", "nemo_label_looping_graphs"),
+    ("fused kernels : frame-looping, a CUDA graph for each frame", "fused_persistent", "nemo_frame_looping_graphs"),
+    ("label-looping, both one CUDA graph", "label_looping_graph", "nemo_label_looping_graphs"),
+    ("label-looping, both launched one by one", "label_looping", "nemo_label_looping"),
+    ("frame-looping, both launched one by one", "frame_looping", "nemo_frame_looping"),
+    ("CTC greedy", "ctc_greedy", "nemo_ctc_greedy"),
+]
+BEAM = [
+    *((f"ALSD++, beam {n}, fused kernels : one CUDA graph", f"alsd_pp{n}_fused", f"nemo_malsd_batch{n}_graphs") for n in (4, 8)),
+    ("ALSD++, beam 4, both one CUDA graph", "alsd_pp4_graph", "nemo_malsd_batch4_graphs"),
+    *((f"AES++, beam {n}, fused kernels : launched one by one", f"aes_pp{n}_fused", f"nemo_maes_batch{n}") for n in (4, 8)),
+    ("AES++, beam 4, both launched one by one", "aes_pp4", "nemo_maes_batch4"),
+    ("CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused", "nemo_ctc_beam8_graphs"),
+    ("CTC beam 8, both one CUDA graph", "ctc_beam8_graph", "nemo_ctc_beam8_graphs"),
+]
+LM = [
+    ("n-gram model, label-looping, both one CUDA graph", "label_looping_graph_lm", "nemo_label_looping_graphs_lm"),
+    ("n-gram model, ALSD++, beam 4, fused kernels : one CUDA graph", "alsd_pp4_fused_lm", "nemo_malsd_batch4_graphs_lm"),
+    ("n-gram model, AES++, beam 4, fused kernels : launched one by one", "aes_pp4_fused_lm", "nemo_maes_batch4_lm"),
+    ("n-gram model, CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused_lm", "nemo_ctc_beam8_graphs_lm"),
+]
+WFST = [
+    *((f"beam {n}: `ctc_wfst` : riva, best path made complete", f"ctc_wfst{n}", f"riva_online_end{n}") for n in (17, 10)),
+    ("beam 17: `ctc_wfst` : riva, n-best", "ctc_wfst17", "riva_nbest17"),
+    *((f"beam {n}: `ctc_wfst_cpu` : kaldi-decoder", f"ctc_wfst_cpu{n}", f"kaldi{n}") for n in (17, 10)),
+    ("`ctc_lexicon_cpu` : flashlight-text, beam 500", "ctc_lexicon_cpu", "flashlight500"),
+]  # fmt: skip
+JOURNALS = {
+    "nemo3_greedy": ("Greedy searches beside NeMo's", GREEDY),
+    "nemo3_beam": ("Batched beam searches beside NeMo's", BEAM),
+    "nemo3_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
+    "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside riva-asrlib-decoder, kaldi-decoder and "
+                    "flashlight-text", WFST),
+}  # fmt: skip
+CAPTION = """{title}, in one run on the same frames: seconds of audio for each second of decoding, ours : theirs. In brackets
+how many times as fast ours is, by the whole call (from encoder frames to hypotheses on the host), then by the algorithms
+alone where theirs can be told from making objects. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+
+
+def cell(ours, theirs, batch):
+    """RTFx of both, the ratio of whole calls, and that of the algorithms alone where theirs is known."""
+    if batch not in ours.seconds or batch not in theirs.seconds:
+        return "–"
+    rtfx = " : ".join(f"{row.audio[batch] / row.seconds[batch]:.0f}" for row in (ours, theirs))
+    ratios = [f"**{seconds(theirs)[batch] / seconds(ours)[batch]:.2f}**"]
+    if batch in core(theirs):
+        ratios.append(f"{core(theirs)[batch] / core(ours)[batch]:.2f}")
+    noisy = " NOISY" if any("NOISY" in row.marks[batch] for row in (ours, theirs)) else ""
+    return f"{rtfx} ({'; '.join(ratios)}){noisy}"
+
+
+def brief(journal, title, pairs):
+    """A table in which each row is a pair."""
+    tables = rows_of([journal], lambda case: True, rtfx=True)
+    rows = [row for of_model in tables.values() for row in of_model.values()]
+    audio = {batch: round(seconds) for row in rows for batch, seconds in row.audio.items()}
+    batches = sorted(audio)
+    about = journal.provenance
+    versions = {f"{name} {version}" for case in journal.cases if is_rival(case)
+                for name, version in case.last["decoder"]["options"]["versions"].items()
+                if name not in ("python", "torch", "graph_mode")}  # fmt: skip
+    sets = {s: [str(b) for b in batches if audio[b] == s] for s in audio.values()}
+    yield CAPTION.format(
+        title=title,
+        audio="; ".join(f"Batch {', '.join(of)}: {s} s of audio" for s, of in sets.items()),
+        device=markdown(about["device"]["name"]),
+        versions=", ".join(sorted(versions)),
+        revision=about["rtfx"]["revision"][:12],
+        date=about["started"][:10],
+    )
+    yield ""
+    yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} |"
+    yield "|---|" + "--:|" * len(batches)
+    for (model, dtype, _), of_model in tables.items():
+        by_id = {row.id or row.name: row for row in of_model.values()}
+        for label, ours, theirs in pairs:
+            if ours in by_id and theirs in by_id:
+                cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
+                yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} |"
+
+
+def full(path):
+    """Of both heads, as plots/rival_table.py makes them."""
+    texts = []
+    for head in ("transducer", "ctc"):
+        command = [sys.executable, ROOT / "plots/rival_table.py", path, "--rtfx", "--head", head, "--name", "rival"]
+        made = subprocess.run(command, capture_output=True, text=True)
+        if "nothing to compare" not in made.stderr:
+            made.check_returncode()
+            texts.append(made.stdout)
+    return "\n".join(texts)
+
+
+def main():
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
+    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "README.md", ROOT / "docs/gpu.md"]
+    for name, (title, pairs) in JOURNALS.items():
+        path = folder / f"{name}.jsonl"
+        if not path.exists():
+            continue
+        path.with_suffix(".md").write_text(full(path), encoding="utf-8")
+        journal = read_journal(path)
+        block = re.compile(rf"(<!-- rivals:{name}(?: theirs=(\w+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
+
+        def filled(found):
+            wanted = [pair for pair in pairs if found[2] in (None, pair[2])]
+            return "\n".join([found[1], *brief(journal, title, wanted), found[3]])
+
+        for page in pages:
+            text = page.read_text(encoding="utf-8")
+            page.write_text(block.sub(filled, text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
