@@ -5,7 +5,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <mutex>
+#include <set>
+#include <shared_mutex>
 #include <thread>
 
 #include "base/gpu/check.h"
@@ -22,6 +25,14 @@ using c10::MempoolId_t;
 constexpr auto kMode = cudaStreamCaptureModeThreadLocal;  // other threads may go on allocating
 constexpr int kFirstDriver = 12040;
 
+using Workspaces = at::cuda::WorkspaceMapWithMutex;
+
+/// cuBLAS's work memory for each of its handles and streams, of both its libraries.
+std::array<Workspaces*, 2> cublas_workspaces() {
+  return {&at::cuda::cublas_handle_stream_to_workspace(),
+          &at::cuda::cublaslt_handle_stream_to_workspace()};
+}
+
 /// Memory that LibTorch allocates for this thread until close(), on any stream of its device, comes
 /// from a pool of its own, or of `shared`.
 class PrivatePool {
@@ -30,6 +41,10 @@ class PrivatePool {
     static unsigned long long last = 0;
     // Apart from the ids that LibTorch's own graphs count up.
     id_ = shared != nullptr ? shared->id_ : MempoolId_t{0, ++last + (1ull << 32)};
+    for (Workspaces* workspaces : cublas_workspaces()) {
+      const std::shared_lock lock(workspaces->mutex);
+      for (const auto& [of, memory] : workspaces->map) before_.insert(memory.get());
+    }
     // The allocator asks on the thread that allocates: others go on with their own memory.
     c10::cuda::CUDACachingAllocator::beginAllocateToPool(
         device_, id_, [recording = std::this_thread::get_id()](cudaStream_t) {
@@ -40,8 +55,13 @@ class PrivatePool {
     if (!open_) return;
     open_ = false;
     // cuBLAS keeps its work memory for each stream, here out of the pool, which could then not be
-    // given back when the graph goes. While the graph lives, that memory stays in its pool.
-    at::cuda::clearCublasWorkspaces();
+    // given back when the graph goes. While the graph lives, that memory stays in its pool. What
+    // was there before is left alone: graphs that others recorded (NeMo's) go on using it.
+    for (Workspaces* workspaces : cublas_workspaces()) {
+      const std::unique_lock lock(workspaces->mutex);
+      std::erase_if(workspaces->map,
+                    [&](const auto& entry) { return !before_.contains(entry.second.get()); });
+    }
     c10::cuda::CUDACachingAllocator::endAllocateToPool(device_, id_);
   }
   ~PrivatePool() {
@@ -54,6 +74,7 @@ class PrivatePool {
  private:
   c10::DeviceIndex device_;
   MempoolId_t id_;
+  std::set<const void*> before_;  // cuBLAS's work memory when the pool was opened
   bool open_ = true;
 };
 

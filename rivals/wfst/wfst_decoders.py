@@ -170,5 +170,6 @@ class Riva:
         rows = []
         for entry, length in zip(entries, self.lengths):
             labels = [label - 1 for label in getattr(entry, "ilabels", []) if label > 0][:length]
-            rows.append((labels, getattr(entry, "words", []), float(getattr(entry, "score", 0.0))))
+            score = getattr(entry, "score", 0.0)  # -inf in riva's online modes
+            rows.append((labels, getattr(entry, "words", []), score if math.isfinite(score) else 0.0))
         return self.words.results(rows)

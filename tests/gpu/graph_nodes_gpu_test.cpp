@@ -5,6 +5,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "algorithms/gpu/condition.h"
 #include "algorithms/gpu/graph.h"
 
@@ -98,6 +100,22 @@ TEST_F(GraphNodesGpu, GraphsThatShareMemoryNeedNoMoreThanOne) {
   std::vector<Graph> others;
   for (int i = 0; i < 40; ++i) others.push_back(Graph::record(work, &first));
   EXPECT_EQ(reserved_bytes(), before);
+}
+
+/// Graphs that others recorded (NeMo's) hold the address of cuBLAS's work memory.
+TEST_F(GraphNodesGpu, CublasMemoryFromBeforeARecordingStays) {
+  const at::Tensor a = at::ones({64, 64}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+  const auto workspaces = [] {
+    std::set<const void*> found;
+    for (const auto& [of, memory] : at::cuda::cublas_handle_stream_to_workspace().map)
+      found.insert(memory.get());
+    return found;
+  };
+  at::mm(a, a);
+  const std::set<const void*> before = workspaces();
+  ASSERT_FALSE(before.empty());
+  const Graph graph = Graph::record([&](GraphRecorder&) { at::mm(a, a); });
+  EXPECT_EQ(workspaces(), before);  // and that of the recording is its pool's again
 }
 
 TEST_F(GraphNodesGpu, ARecordingGetsTheMemoryThatLibTorchKeepsForLater) {
