@@ -8,26 +8,16 @@
 #include "algorithms/registry.h"
 #include "base/error_list.h"
 #include "harness/config/plan.h"
+#include "tests/support/plain_config.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
 namespace {
 
 using nlohmann::json;
+using test::parse;
 using test::user_error;
-
-json valid() {
-  return json::parse(R"({
-    "question": "which one?",
-    "models": ["m/a.nemo", {"id": "b", "path": "m/b.nemo"}],
-    "datasets": [{"id": "d", "manifest": "d.jsonl"}],
-    "decoders": ["frame_looping", {"id": "window", "name": "label_looping", "options": {"window": 4}}],
-    "batch_sizes": [1, 8]})");
-}
-
-Config parse(const json& document, const std::vector<std::string>& overrides = {}) {
-  return parse_config(document, "dir/c.json", overrides);
-}
+using test::valid;
 
 struct BadConfig {
   const char* name;
@@ -299,28 +289,6 @@ TEST_F(ConfigFile, UnreadableFilesAreNamed) {
   EXPECT_HAS(user_error([&] { load_config(broken); }), "line 2");
 }
 
-TEST(Plan, NamesCasesAndReferences) {
-  json document = valid();
-  document["decoders"] = {"ctc_greedy", "label_looping", "frame_looping", "null"};
-  document["baseline"] = "frame_looping";
-  document["models"] = {"a.nemo"};
-  document["batch_sizes"] = {16};
-  document["batch_seconds"] = {120};
-  const auto plan = make_plan(parse(document), {{"rnnt", "ctc"}});
-  ASSERT_EQ(plan.size(), 2U);
-  std::vector<std::string> names, references;
-  for (const PlannedDecoder& d : plan[0].decoders) {
-    names.push_back(d.case_name);
-    references.push_back(d.compared_to);
-  }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"a/d/ctc_greedy/b16/fp32", "a/d/label_looping/b16/fp32",
-                                      "a/d/frame_looping/b16/fp32", "a/d/null/b16/fp32"}));
-  EXPECT_EQ(references,
-            (std::vector<std::string>{"ctc_greedy", "frame_looping", "frame_looping", ""}));
-  EXPECT_EQ(plan[1].decoders[1].case_name, "a/d/label_looping/s120/fp32");
-}
-
 /// The control is a decoder of the plan and no part of what the configuration is.
 TEST(Config, AAControlRepeatsTheBaseline) {
   const Config plain = parse(valid());
@@ -330,74 +298,6 @@ TEST(Config, AAControlRepeatsTheBaseline) {
   EXPECT_EQ(config.decoders.back().control_of, config.baseline);
   EXPECT_EQ(config.resolved()["decoders"], plain.resolved()["decoders"]);
   EXPECT_EQ(config.hash(), plain.hash());
-}
-
-TEST(Plan, ADatasetMayBeForSomeBatchSizesAlone) {
-  json document = valid();
-  document["datasets"].push_back(document["datasets"][0]);
-  document["datasets"][0]["batch_sizes"] = {8};
-  document["datasets"][1]["id"] = "few";
-  document["datasets"][1]["batch_sizes"] = {1, 2};
-  std::vector<std::pair<size_t, size_t>> planned;
-  for (const CaseGroup& group : make_plan(parse(document), {{"rnnt"}, {"tdt"}}))
-    planned.emplace_back(group.dataset, group.batch);
-  EXPECT_EQ(planned, (std::vector<std::pair<size_t, size_t>>{{0, 1}, {1, 0}, {0, 1}, {1, 0}}));
-  document["datasets"][0]["batch_sizes"] = {2};
-  document["datasets"].erase(1);
-  EXPECT_HAS(user_error([&] {
-               make_plan(parse(document), {{"rnnt"}, {"tdt"}});
-             }),
-             "datasets: none is for these batches");
-}
-
-TEST(Plan, IsTheProductOfItsLists) {
-  json document = valid();
-  document["dtypes"] = {"fp32", "bf16"};
-  const auto plan = make_plan(parse(document), {{"rnnt"}, {"tdt", "ctc"}});
-  EXPECT_EQ(plan.size(), 2U * 1 * 2 * 2);
-  for (const CaseGroup& group : plan) EXPECT_EQ(group.decoders.size(), 2U);
-}
-
-TEST(Plan, LargestBatchesAndPairsOfDtypesHaveNames) {
-  json document = valid();
-  document["models"] = {"a.nemo"};
-  document["batch_sizes"] = {4, "max"};
-  document["dtypes"] = {"bf16", {{"encoder", "bf16"}, {"decoder", "fp32"}}, "fp8"};
-  const Config config = parse(document);
-  EXPECT_EQ(config.resolved()["batch_sizes"], document["batch_sizes"]);
-  EXPECT_EQ(config.resolved()["dtypes"], (json{"bf16", "bf16+fp32", "fp8"}));
-  document["dtypes"] = config.resolved()["dtypes"];
-  EXPECT_EQ(parse(document).hash(), config.hash());
-  std::vector<std::string> names;
-  for (const CaseGroup& group : make_plan(config, {{"rnnt"}})) {
-    names.push_back(group.decoders.front().case_name.substr(4));
-    EXPECT_EQ(group.rule.largest, names.back().find("/bmax/") != std::string::npos);
-  }
-  const std::string decoder = config.decoders.front().id;
-  std::vector<std::string> expected;
-  for (const char* dtype : {"bf16", "bf16+fp32", "fp8"})
-    for (const char* batch : {"/b4/", "/bmax/"}) expected.push_back(decoder + batch + dtype);
-  EXPECT_EQ(names, expected);
-  EXPECT_HAS(user_error([&] { require_sizes(config, "rtfx profile"); }), "`rtfx profile`");
-}
-
-TEST(Plan, IncompatiblePairIsAnErrorUnlessRestricted) {
-  json document = valid();
-  document["decoders"].push_back("tdt_min_duration");
-  const std::vector<ModelKinds> kinds = {{"rnnt"}, {"tdt"}};
-  const std::string message = user_error([&] { make_plan(parse(document), kinds); });
-  for (const char* part :
-       {"#/decoders/2", "'tdt_min_duration'", "'a'", "rnnt", R"("models": ["tdt"])"})
-    EXPECT_HAS(message, part);
-  for (const char* restriction : {"tdt", "b"}) {
-    document["decoders"][2] = {{"name", "tdt_min_duration"}, {"models", {restriction}}};
-    size_t with = 0;
-    for (const CaseGroup& group : make_plan(parse(document), kinds))
-      with += group.decoders.size() == 3;
-    EXPECT_EQ(with, 2U) << restriction;
-  }
-  document["decoders"][2]["models"] = {"c"};
-  EXPECT_HAS(user_error([&] { make_plan(parse(document), kinds); }), "#/decoders/2/models");
 }
 
 }  // namespace
