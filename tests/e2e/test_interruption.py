@@ -95,7 +95,7 @@ def identities(records):
 
 def test_killed_at_six_random_moments_and_resumed(program, config, run_config, journal, tmp_path):
     """The records are those of a run that nobody disturbed."""
-    many = {"warmup_rounds": 0, "measured_rounds": 24}
+    many = {"warmup_rounds": 0, "measured_rounds": 60}
     arguments = [program, "run", config(protocol=many), "--output", tmp_path / "run"]
     moments = random.Random(1)
     killed = 0

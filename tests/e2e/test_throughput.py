@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import AUDIO, runs_of, small_config, strict_records
+from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
 
 OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput"}
 
@@ -152,8 +152,8 @@ def test_the_largest_batch_on_a_cpu(rtfx, tmp_path):
     path = config_file(tmp_path, batch_sizes=["max"], decoders=["label_looping"])
     result = rtfx("run", path, "--output", tmp_path / "run")
     assert result.returncode == 0, result.stderr
-    assert "label_looping/bmax/fp32: the largest batch that fits has 6 utterances" in result.stderr
-    assert "  6 max  fp32  " in result.stdout
+    assert "label_looping/bmax/fp32: the largest batch that fits has 2 utterances" in result.stderr
+    assert "  2 max  fp32  " in result.stdout
     for command in (["profile", path], ["run", path, "--shard", "0/2"], ["stream", path]):
         refused = rtfx(*command, "--output", tmp_path / "other")
         assert refused.returncode == 2 and "max" in refused.stderr, command
@@ -161,7 +161,8 @@ def test_the_largest_batch_on_a_cpu(rtfx, tmp_path):
 
 def test_latency_of_utterances_of_one_length(rtfx, tmp_path):
     config = small_config(protocol=OVERLAPPED | {"throughput": {"in_flight": 1}}, batch_sizes=[1])
-    config["datasets"] = [config["datasets"][0] | {"id": f"{s}s", "limit": 20, "seconds": s} for s in (1, 5)]
+    quickstart = {"manifest": str(ROOT / "datasets/quickstart/manifest.jsonl")}
+    config["datasets"] = [quickstart | {"id": f"{s}s", "limit": 20, "seconds": s} for s in (1, 5)]
     config["decoders"] = ["label_looping"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
