@@ -21,4 +21,18 @@ int64_t encoder_bytes(const EncoderConfig& config, int64_t mel_bins, int64_t row
   return rows * element_bytes * std::max(convolution, attention);
 }
 
+int64_t fused_encoder_bytes(const EncoderConfig& config, int64_t mel_bins, int64_t rows,
+                            int64_t mel_frames) {
+  const bool strided = config.front_end == EncoderConfig::FrontEnd::convolution &&
+                       config.depthwise_subsampling && config.subsampling_factor > 2;
+  const int64_t convolution = strided ? 2 * config.subsampling_channels *
+                                            config.halved(config.halved(mel_frames)) *
+                                            config.halved(config.halved(mel_bins))
+                                      : 0;
+  // Frames, their norm, the wide result of a product, and what attention or convolution gives.
+  const int64_t layer = config.subsampled(mel_frames) * config.width *
+                        (3 + std::max<int64_t>(3, config.feed_forward_expansion));
+  return rows * 2 * std::max(convolution, layer);
+}
+
 }  // namespace rtfx

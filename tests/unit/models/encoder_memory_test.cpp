@@ -36,5 +36,14 @@ TEST(EncoderMemory, GrowsWithRowsAndNotWithTheSquareOfALimitedContext) {
   EXPECT_GT(gigabytes(quickstart(), 1, 60, 4), 5 * gigabytes(limited, 1, 60, 4));
 }
 
+TEST(EncoderMemory, OfTheFusedEncoderGrowsWithTheLength) {
+  const auto fused = [](int64_t rows, int64_t minutes) {
+    return fused_encoder_bytes(quickstart(), 80, rows, minutes * 6000);
+  };
+  EXPECT_EQ(fused(1, 64), 16 * fused(1, 4));
+  EXPECT_EQ(fused(3, 16), 3 * fused(1, 16));
+  EXPECT_LT(static_cast<double>(fused(1, 16)), 0.2 * kGB * gigabytes(quickstart(), 1, 16, 2));
+}
+
 }  // namespace
 }  // namespace rtfx
