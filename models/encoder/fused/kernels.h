@@ -35,8 +35,6 @@ struct NormWeights {
   const void* bias;
 };
 
-constexpr int32_t kMostLevels = 4;  // lengths before, between and after strided convolutions
-
 /// Lengths of each level of sub-sampling and where the rows of each utterance begin.
 struct LayoutPlan {
   const int64_t* feature_lengths;  // [utterances] in
