@@ -2,7 +2,9 @@
 #
 #   LIBTORCH=DIR   use the LibTorch in DIR (with include/ and lib/) instead of installing torch
 #   CONFIG=FILE    what `make bench` runs
-#   CHECKPOINT=FILE  what `make microbench` loads
+#   CHECKPOINT=FILE  what `make microbench` loads; empty: nothing
+#   JSON=DIR       where `make microbench` writes its results as JSON
+#   ARGS=...       options of Google Benchmark for it, such as --benchmark_filter=top_k
 #   PREFIX=DIR     where `make install` puts the program
 #   SECONDS=N      how long `make fuzz` runs each target
 CONFIG ?= configs/quickstart.json
@@ -42,9 +44,9 @@ test: build  ## all tests, and the checks of format and style
 	@scripts/setup.sh --browser
 	@scripts/test.sh
 
-microbench: setup  ## micro-benchmarks (benchmarks/) of CHECKPOINT, a .nemo file
+microbench: setup  ## micro-benchmarks (benchmarks/) of the parts of decoding, and loading CHECKPOINT
 	@scripts/setup.sh --microbench
-	@scripts/microbench.sh $(CHECKPOINT)
+	@scripts/microbench.sh "$(CHECKPOINT)" "$(JSON)" $(ARGS)
 
 fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECONDS
 	@scripts/setup.sh --fuzz

@@ -64,6 +64,12 @@ at::Tensor BatchedHypotheses::at_limit(const at::Tensor& time, int64_t limit) co
   return (run_ >= limit).logical_and(last_frame_ == time);
 }
 
+void BatchedHypotheses::walk(StateWalk& walk) {
+  walk(scores_);
+  walk(last_frame_);
+  walk(run_);
+}
+
 Hypotheses BatchedHypotheses::result() const {
   const bool with_durations = durations_.defined();
   Hypotheses h = Hypotheses::one_block(lengths_.size(0), /*entries=*/1, capacity(), with_durations,

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "algorithms/hypotheses.h"
+#include "algorithms/row_state.h"
 
 namespace rtfx {
 
@@ -29,6 +30,11 @@ class BatchedHypotheses {
   /// [B] bool: rows whose last token was emitted at frame time[b] and is the limit-th or later one
   /// at that frame.
   at::Tensor at_limit(const at::Tensor& time, int64_t limit) const;
+
+  /// For searches in pieces: sums of scores and what at_limit() reads. Frames are those of a piece:
+  /// behind one of `frames` ([B] int64), shift() makes them those of the next.
+  void walk(StateWalk& walk);
+  void shift(const at::Tensor& frames) { last_frame_.sub_(frames); }
 
   int64_t capacity() const { return tokens_.size(1); }
 

@@ -15,6 +15,17 @@ int64_t EncodedBatch::longest() const {
   return most == lengths_host.end() ? 0 : *most;
 }
 
+std::shared_ptr<const TokenBias> Decoder::compile_bias(const BiasRequest&) const {
+  throw UserError(describe().name, "has no phrases or allowed characters for single utterances",
+                  "leave out \"boost\" and \"allowed\" of the utterances, or choose a decoder that "
+                  "has the option \"allowed\"");
+}
+
+void Streams::set_bias(int64_t, std::shared_ptr<const TokenBias>) {
+  throw UserError("a stream", "of this decoder has no phrases or allowed characters of its own",
+                  "choose a decoder that has the option \"allowed\"");
+}
+
 void require_model_kind(const Description& description, const AcousticModel& model) {
   const std::vector<std::string> offered = model.config.kinds();
   const auto serves = [&](const std::string& kind) {

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "algorithms/hypotheses.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
 
 struct AcousticModel;
+struct BiasRequest;  // algorithms/bias_request.h
+struct TokenBias;    // algorithms/shared/boosting/token_bias.h
 
 /// The encoder's output for a batch of utterances. Frames at or beyond a row's length are undefined
 /// (they may hold NaN) and must not influence any result.
@@ -22,6 +25,9 @@ struct EncodedBatch {
   at::Tensor frames;                  // [B, T', D], dtype of the decoder, on its device
   at::Tensor lengths;                 // [B] int64, same device, 0 <= length <= T'
   std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
+  /// Of each row, what Decoder::compile_bias() of this decoder made; null, or no list at all: what
+  /// its options say.
+  std::vector<std::shared_ptr<const TokenBias>> biases = {};
 
   /// The largest of lengths_host; 0 without rows.
   int64_t longest() const;
@@ -37,6 +43,7 @@ struct Description {
   Exactness exactness = Exactness::exact;
   std::vector<std::string> model_kinds;  // subset of {"ctc", "rnnt", "tdt"}; empty = any
   std::string score_kind;                // "logit", "logprob" or "" when there is no score
+  bool streams = false;                  // takes utterances in pieces, too: Decoder::streams()
 };
 
 /// Work done by the last decode(), by name; what does not apply is absent. Names that several
@@ -75,9 +82,18 @@ class Decoder {
   /// Counters of the last decode().
   virtual Counters counters() const { return {}; }
 
+  /// Utterances in pieces, searched with the decoder's options and tables: it must outlive them.
+  /// Null where describe() says that there are none. Valid after prepare().
+  virtual std::unique_ptr<Streams> streams(const StreamLimits&) { return nullptr; }
+
   /// The words of the option that boosts words, verbatim, at a strength of 0 too: results with and
   /// without boosting are compared on the same words. Valid after prepare().
   virtual std::vector<std::string> boosted_words() const { return {}; }
+
+  /// Phrases and allowed characters of single utterances, beside or in place of the options', for
+  /// EncodedBatch::biases of any batch. Valid after prepare(); may be called while another thread
+  /// decodes. Throws UserError, also where the decoder has no such thing.
+  virtual std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const;
 };
 
 /// For prepare(): throws UserError when `description` does not serve the model's kind.

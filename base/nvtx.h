@@ -26,6 +26,7 @@ enum class RangeName : uint8_t {
   decode,
   d2h,
   detokenize,
+  confidence,
   // What is not timed.
   load,     // reading a dataset
   prepare,  // of a model and its decoders
@@ -62,7 +63,7 @@ struct RangeWord {
   RangeKind kind;
 };
 
-inline constexpr std::array<RangeWord, 27> kVocabulary = {{
+inline constexpr std::array<RangeWord, 28> kVocabulary = {{
     {"pad", RangeKind::region},
     {"h2d", RangeKind::region},
     {"features", RangeKind::region},
@@ -70,6 +71,7 @@ inline constexpr std::array<RangeWord, 27> kVocabulary = {{
     {"decode", RangeKind::region},
     {"d2h", RangeKind::region},
     {"detokenize", RangeKind::region},
+    {"confidence", RangeKind::region},
     {"load", RangeKind::run},
     {"prepare", RangeKind::run},
     {"record", RangeKind::run},

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <type_traits>
 
 #include "base/error.h"
 #include "datasets/container.h"
@@ -76,71 +78,154 @@ std::string container_problem(const std::filesystem::path& path, const AudioFile
   return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
 }
 
-/// All samples, the channels of each averaged.
-std::vector<float> read_mono(const AudioFile& file) {
-  constexpr sf_count_t kBlock = 16384;
-  const auto channels = static_cast<size_t>(file.info.channels);
-  std::vector<float> block(kBlock * channels);
-  std::vector<float> mono;
-  while (const auto frames =
-             static_cast<size_t>(sf_readf_float(file.handle.get(), block.data(), kBlock))) {
-    for (const float* frame = block.data(); frame != block.data() + frames * channels;
-         frame += channels) {
-      mono.push_back(std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels));
-    }
+class Resampler {
+ public:
+  Resampler(int from, int to) : ratio_(static_cast<double>(to) / from) {
+    const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+    soxr_error_t error = nullptr;
+    soxr_.reset(soxr_create(from, to, 1, &error, nullptr, &quality, nullptr));
+    check(error);
   }
-  return mono;
-}
 
-std::vector<float> resample(const std::vector<float>& samples, int from, int to) {
-  const double ratio = static_cast<double>(to) / from;
-  std::vector<float> out(
-      static_cast<size_t>(std::ceil(static_cast<double>(samples.size()) * ratio)));
-  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-  size_t written = 0;
-  const soxr_error_t error =
-      soxr_oneshot(from, to, 1, samples.data(), samples.size(), nullptr, out.data(), out.size(),
-                   &written, nullptr, &quality, nullptr);
-  RTFX_CHECK(error == nullptr, fmt::format("soxr: {}", soxr_strerror(error)));
-  out.resize(written);
-  return out;
-}
+  /// Adds to `out` what `samples` lead to; without any: what is left at the end.
+  void process(const std::vector<float>& samples, std::vector<float>& out) {
+    const bool end = samples.empty();
+    const float* in = end ? nullptr : samples.data();
+    size_t left = samples.size();
+    size_t done = 0;
+    do {
+      std::vector<float> block(static_cast<size_t>(static_cast<double>(left) * ratio_) + 4096);
+      size_t read = 0;
+      check(soxr_process(soxr_.get(), in, left, &read, block.data(), block.size(), &done));
+      out.insert(out.end(), block.begin(), block.begin() + static_cast<ptrdiff_t>(done));
+      if (!end) in += read;
+      left -= read;
+    } while (left > 0 || (end && done > 0));
+  }
 
-void check_samples(const std::filesystem::path& path, const AudioFile& file,
-                   const std::vector<float>& samples) {
-  const std::string problem = container_problem(path, file, samples.size());
-  if (!problem.empty()) {
-    throw UserError(path.string(), problem, "copy or convert the file again");
+ private:
+  static void check(soxr_error_t error) {
+    RTFX_CHECK(error == nullptr, fmt::format("soxr: {}", soxr_strerror(error)));
   }
-  if (samples.empty()) {
-    throw UserError(path.string(), "empty audio: no samples", "leave the file out");
-  }
-  const auto bad = std::find_if_not(samples.begin(), samples.end(),
-                                    [](float value) { return std::isfinite(value); });
-  if (bad != samples.end()) {
-    throw UserError(path.string(),
-                    fmt::format("sample {} is {}", bad - samples.begin(),
-                                std::isnan(*bad) ? "NaN" : "infinite"),
-                    "repair the file or leave it out");
-  }
-}
+
+  double ratio_;
+  std::unique_ptr<std::remove_pointer_t<soxr_t>, decltype(&soxr_delete)> soxr_{nullptr,
+                                                                               &soxr_delete};
+};
 
 }  // namespace
 
+struct AudioReader::File {
+  std::filesystem::path path;
+  AudioFile audio;
+  std::optional<Resampler> resampler;
+  std::vector<float> ready;  // resampled, not given yet from `given` on
+  size_t given = 0;
+  size_t samples = 0;  // read of the file
+  bool ended = false;
+  sf_count_t block = 16384;  // frames that are read at once
+  bool pipe = false;
+
+  /// Samples of the file, the channels of each averaged; none at its end.
+  std::vector<float> mono() {
+    const auto channels = static_cast<size_t>(audio.info.channels);
+    std::vector<float> all(static_cast<size_t>(block) * channels), mono;
+    const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
+    for (const float* frame = all.data(); frame != all.data() + frames * channels;
+         frame += channels) {
+      mono.push_back(std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels));
+    }
+    return mono;
+  }
+
+  void read_block() {
+    const std::vector<float> block = mono();
+    require_finite(block);
+    samples += block.size();
+    if (block.empty()) check_end();
+    if (resampler) {
+      resampler->process(block, ready);
+    } else {
+      ready.insert(ready.end(), block.begin(), block.end());
+    }
+    ended = block.empty();
+  }
+
+  void require_finite(const std::vector<float>& block) const {
+    const auto bad = std::find_if_not(block.begin(), block.end(),
+                                      [](float value) { return std::isfinite(value); });
+    if (bad == block.end()) return;
+    throw UserError(
+        path.string(),
+        fmt::format("sample {} is {}", samples + static_cast<size_t>(bad - block.begin()),
+                    std::isnan(*bad) ? "NaN" : "infinite"),
+        "repair the file or leave it out");
+  }
+
+  void check_end() const {
+    const std::string problem = pipe ? "" : container_problem(path, audio, samples);
+    if (!problem.empty()) throw UserError(path.string(), problem, "copy or convert the file again");
+    if (samples == 0)
+      throw UserError(path.string(), "empty audio: no samples", "leave the file out");
+  }
+};
+
+AudioReader::AudioReader(const std::filesystem::path& path, int sample_rate)
+    : file_(std::make_unique<File>()), sample_rate_(sample_rate) {
+  file_->path = path;
+  file_->audio = open_audio(path);
+  start();
+}
+
+AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate)
+    : file_(std::make_unique<File>()), sample_rate_(sample_rate) {
+  file_->path = name;
+  file_->pipe = true;
+  AudioFile& audio = file_->audio;
+  if (raw_rate > 0) audio.info = {0, raw_rate, 1, SF_FORMAT_RAW | SF_FORMAT_PCM_16, 0, 0};
+  audio.handle.reset(sf_open_fd(descriptor, SFM_READ, &audio.info, /*close_desc=*/0));
+  if (!audio.handle) {
+    throw UserError(name, "not readable as audio",
+                    "give a WAV file, or 16 bit samples with --raw 16000");
+  }
+  file_->block = std::max(1, audio.info.samplerate / 20);
+  start();
+}
+
+void AudioReader::start() {
+  const SF_INFO& info = file_->audio.info;
+  if (info.channels > 1)
+    notices_.push_back(fmt::format("mixed {} channels to mono", info.channels));
+  if (info.samplerate != sample_rate_) {
+    file_->resampler.emplace(info.samplerate, sample_rate_);
+    notices_.push_back(fmt::format("resampled from {} Hz to {} Hz", info.samplerate, sample_rate_));
+  }
+}
+
+AudioReader::~AudioReader() = default;
+
+std::vector<float> AudioReader::read(size_t count) {
+  File& f = *file_;
+  while (!f.ended && f.ready.size() - f.given < count) {
+    if (f.given > f.ready.size() / 2) {
+      f.ready.erase(f.ready.begin(), f.ready.begin() + static_cast<ptrdiff_t>(f.given));
+      f.given = 0;
+    }
+    f.read_block();
+  }
+  const size_t end = std::min(f.ready.size(), f.given + count);
+  std::vector<float> samples(f.ready.begin() + static_cast<ptrdiff_t>(f.given),
+                             f.ready.begin() + static_cast<ptrdiff_t>(end));
+  f.given = end;
+  return samples;
+}
+
 Audio read_audio(const std::filesystem::path& path, int sample_rate) {
-  const AudioFile file = open_audio(path);
-  Audio audio;
-  audio.sample_rate = sample_rate;
-  audio.samples = read_mono(file);
-  check_samples(path, file, audio.samples);
-  if (file.info.channels > 1) {
-    audio.notices.push_back(fmt::format("mixed {} channels to mono", file.info.channels));
-  }
-  if (file.info.samplerate != sample_rate) {
-    audio.samples = resample(audio.samples, file.info.samplerate, sample_rate);
-    audio.notices.push_back(
-        fmt::format("resampled from {} Hz to {} Hz", file.info.samplerate, sample_rate));
-  }
+  constexpr size_t kBlock = size_t{1} << 20;
+  AudioReader reader(path, sample_rate);
+  Audio audio{{}, sample_rate, reader.notices()};
+  for (auto block = reader.read(kBlock); !block.empty(); block = reader.read(kBlock))
+    audio.samples.insert(audio.samples.end(), block.begin(), block.end());
   return audio;
 }
 

@@ -1,7 +1,9 @@
 // Audio files as the models want them: mono, 16 kHz, float. Through libsndfile and soxr.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,34 @@ struct Audio {
 /// samples ("empty audio"), with a NaN or infinite sample (its index in the file), of a sample rate
 /// below 1 or above 768 kHz.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
+
+/// The same in blocks, for files of hours.
+class AudioReader {
+ public:
+  /// Throws as read_audio() does for a file that cannot be opened.
+  explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000);
+  /// What comes out of a pipe, as it comes: in blocks of 50 ms. `raw_rate`: Hz of 16 bit samples of
+  /// one channel without a header; 0: a WAV file, whose header may promise any length. `name`
+  /// stands for the path in messages. The descriptor stays open.
+  AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
+  ~AudioReader();
+
+  /// The next `count` samples; fewer, or none, at the end of the file. Throws UserError where
+  /// read_audio() would for what was read so far, and at the end for the whole file.
+  std::vector<float> read(size_t count);
+
+  /// As Audio::notices.
+  const std::vector<std::string>& notices() const { return notices_; }
+  int sample_rate() const { return sample_rate_; }
+
+ private:
+  struct File;
+  void start();
+
+  std::unique_ptr<File> file_;
+  int sample_rate_;
+  std::vector<std::string> notices_;
+};
 
 /// Length by the header alone, in seconds; 0 where the header does not tell (streamed FLAC).
 /// Throws UserError as read_audio does for a file without a readable header.

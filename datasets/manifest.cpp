@@ -48,9 +48,23 @@ class Line {
     return value.get<std::string>();
   }
 
+  std::vector<Phrase> boost() const {
+    const auto value = view().find("boost");
+    return value ? parse_phrases(*value) : std::vector<Phrase>{};
+  }
+
+  std::vector<std::string> allowed() const {
+    std::vector<std::string> characters;
+    if (const auto value = view().find("allowed"))
+      for (const JsonView& one : value->elements()) characters.push_back(one.text());
+    return characters;
+  }
+
   const std::string& where() const { return where_; }
 
  private:
+  JsonView view() const { return {object_, where_}; }
+
   double number(const char* field) const {
     const json value = object_.value(field, json());
     if (value.is_null()) return 0;
@@ -78,6 +92,9 @@ Utterance to_utterance(const Line& line, const std::filesystem::path& folder) {
   utterance.audio = folder / written;  // `written` alone where it is absolute
   utterance.seconds = line.duration();
   utterance.text = line.text();
+  utterance.boost = line.boost();
+  utterance.allowed = line.allowed();
+  utterance.where = line.where();
   if (!std::filesystem::exists(utterance.audio)) {
     throw UserError(line.where(),
                     fmt::format("'audio_filepath': no such file {}", utterance.audio.string()),

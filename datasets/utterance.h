@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/phrases.h"
+
 namespace rtfx {
 
 struct Utterance {
@@ -13,7 +15,10 @@ struct Utterance {
   std::filesystem::path audio;  // as it can be opened
   double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
   std::optional<std::string> text;
-  double cut_seconds = 0;  // what of the audio counts (read_utterance); 0: all of it
+  std::vector<Phrase> boost = {};         // phrases that are likely in it
+  std::vector<std::string> allowed = {};  // characters that its text may have; empty: all
+  std::string where = {};                 // of these two, for errors
+  double cut_seconds = 0;                 // what of the audio counts (read_utterance); 0: all of it
 };
 
 struct Dataset {

@@ -10,7 +10,7 @@ from style import BLUE, GREY, HATCHED, HATCHES, NARROW, ORANGE, legend, main, ne
 PARTS = {
     "encoder": (BLUE, ["encoder"]),
     "decoder": (ORANGE, ["decode"]),
-    "features, copies, text": (GREY, ["pad", "h2d", "features", "d2h", "detokenize"]),
+    "features, copies, text": (GREY, ["pad", "h2d", "features", "d2h", "detokenize", "confidence"]),
 }
 
 

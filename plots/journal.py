@@ -96,7 +96,7 @@ class Case:
 
 
 GRADES = ["baseline", "bitwise", "exact", "rounding", "text", "wer", "different"]
-REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize"]
+REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize", "confidence"]
 
 
 @dataclass

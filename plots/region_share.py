@@ -12,6 +12,7 @@ from style import (
     ORANGE,
     PURPLE,
     SKY,
+    VERMILION,
     YELLOW,
     legend,
     main,
@@ -21,9 +22,9 @@ from style import (
     text_on,
 )
 
-COLOURS = dict(zip(REGIONS, [YELLOW, GREY, SKY, BLUE, ORANGE, GREEN, PURPLE]))
+COLOURS = dict(zip(REGIONS, [YELLOW, GREY, SKY, BLUE, ORANGE, GREEN, PURPLE, VERMILION]))
 
-HATCHING = dict(zip(REGIONS, ["\\\\\\\\", "xxxx", "....", "", "////", "||||", "----"]))  # encoder: none
+HATCHING = dict(zip(REGIONS, ["\\\\\\\\", "xxxx", "....", "", "////", "||||", "----", "++++"]))  # encoder: none
 
 
 def part_style(region):

@@ -46,6 +46,12 @@ class LoopDriver {
   /// The same, each utterance as a batch of its own.
   Hypotheses decode_one_by_one(const EncodedBatch& batch);
 
+  /// What the search reads beside its batch has moved: where it is recorded, the next decode()
+  /// records it again.
+  void record_anew() {
+    if (recorded_) recorded_->record_anew();
+  }
+
   /// For Decoder::counters(): the waits of the last decode(), and `counts`, what the search counted
   /// on the host. A recorded search passes no host code and has no such counts; instead there is
   /// how often it was recorded.

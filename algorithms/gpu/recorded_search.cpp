@@ -148,6 +148,7 @@ void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like
     }
   });
   ++captures_;
+  stale_ = false;
   recording_ = std::move(recording);
 }
 
@@ -155,7 +156,7 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
   const int64_t rows = batch.frames.size(0), frames = batch.frames.size(1);
   const int64_t most_rows = recording_ ? recording_->input.frames.size(0) : 0,
                 most_frames = recording_ ? recording_->input.frames.size(1) : 0;
-  if (!recording_ || rows > most_rows || frames > most_frames) {
+  if (!recording_ || stale_ || rows > most_rows || frames > most_frames) {
     record(std::max({rows, most_rows, int64_t{1}}), std::max({frames, most_frames, int64_t{1}}),
            batch.frames);
   }

@@ -43,6 +43,9 @@ class RecordedSearch {
   /// and where it has to record anew.
   Hypotheses run(const EncodedBatch& batch, HostReads& reads);
 
+  /// What the search reads beside its batch is at other addresses: the next run() records again.
+  void record_anew() { stale_ = true; }
+
   /// Times that something was recorded.
   int64_t captures() const { return captures_; }
 
@@ -54,6 +57,7 @@ class RecordedSearch {
   Search search_;
   std::unique_ptr<Recording> recording_;
   int64_t captures_ = 0;
+  bool stale_ = false;
 };
 
 }  // namespace rtfx

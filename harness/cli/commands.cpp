@@ -26,6 +26,7 @@
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/provenance.h"
+#include "harness/transcript/formats.h"
 
 namespace rtfx {
 namespace {
@@ -118,6 +119,19 @@ struct Program {
     command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
     command->add_option("--options", transcription.decoder_options,
                         "decoder options as a JSON object");
+    command
+        ->add_option("--boost", transcription.boost,
+                     "file of phrases that are likely: one a line, with a tab and its weight")
+        ->type_name("FILE");
+    command
+        ->add_option("--boost-phrase", transcription.boost_phrases,
+                     "such a phrase; may be given several times")
+        ->allow_extra_args(false);  // what follows are files
+    command
+        ->add_option("--allowed", transcription.allowed,
+                     "characters that texts may have: a script (latin), a range (U+0400-U+04FF) or "
+                     "a character; may be given several times")
+        ->allow_extra_args(false);
     command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
     command->add_option("--dtype", transcription.dtype,
                         "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
@@ -132,13 +146,53 @@ struct Program {
         ->add_option("--threads", transcription.threads,
                      "CPU threads; 0: all that the process may use")
         ->check(CLI::Range(int64_t{0}, kMaxThreads));
-    command->add_flag("--json", transcription.json,
-                      "one JSON object per line: file, text, tokens, frames, ...");
+    add_transcript_options(*command);
     command
         ->add_option("files", transcription.files,
-                     "audio files (wav, flac, ogg) or folders of them")
+                     "audio or video files, folders of them, patterns, manifests (.json, .jsonl), "
+                     "or - for standard input")
         ->required();
     command->callback([this] { code = transcribe(transcription); });
+  }
+
+  void add_transcript_options(CLI::App& command) {
+    auto* format = command
+                       .add_option("--format", transcription.format,
+                                   "text; words with times; subtitles; for scoring")
+                       ->check(CLI::IsMember(transcript_formats()));
+    command
+        .add_option("--output", transcription.output,
+                    "folder of a file for each input; earlier ones there are kept as NAME.N")
+        ->type_name("FOLDER");
+    command.add_flag("--confidence", transcription.confidence,
+                     "how sure the model is of each word");
+    command.add_option("--confidence-options", transcription.confidence_options,
+                       "the same, by a JSON object of options (docs/transcribe.md)");
+    command
+        .add_option("--nbest", transcription.nbest,
+                    "texts in JSON's `alternatives`, by a decoder that has a list of them")
+        ->check(CLI::PositiveNumber);
+    command.add_flag("--tokens", transcription.tokens, "tokens with their times in JSON");
+    command
+        .add_option("--pause", transcription.pause,
+                    "seconds without a word that end a segment of subtitles")
+        ->check(CLI::PositiveNumber);
+    command
+        .add_option("--long-above", transcription.long_above,
+                    "seconds: longer files are cut, in pauses, and take no more memory than a few "
+                    "chunks")
+        ->check(CLI::NonNegativeNumber);
+    command.add_option("--chunk", transcription.chunk, "seconds of a chunk of theirs at most")
+        ->check(CLI::Range(0.5, 3600.0));
+    command
+        .add_option("--context", transcription.context,
+                    "seconds around a chunk that its encoder sees too")
+        ->check(CLI::Range(0.0, 3600.0));
+    command
+        .add_flag("--json", transcription.json,
+                  "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
+                  "frames, ...")
+        ->excludes(format);
   }
 };
 

@@ -60,7 +60,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
     for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
     RegionTimes times;
     const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
-    const at::Tensor lp = scaled_log_probs(*model, encoded, 1);
+    const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);
     for (size_t row = 0; row < batch.size(); ++row)
       emissions[batch[row]] =
           lp[static_cast<int64_t>(row)].narrow(0, 0, encoded.lengths_host[row]).cpu();

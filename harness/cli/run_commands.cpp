@@ -7,6 +7,8 @@
 #include "harness/cli/bench.h"
 #include "harness/cli/config_arguments.h"
 #include "harness/cli/emissions.h"
+#include "harness/cli/lattice_command.h"
+#include "harness/cli/listen.h"
 #include "harness/cli/print_plan.h"
 #include "harness/profile/nsight_import.h"
 #include "harness/profile/nsys_session.h"
@@ -157,13 +159,65 @@ void add_stream(CLI::App& app, int& code) {
   struct Arguments {
     ConfigArguments config;
     JournalMode mode;
+    ListenOptions live;
+    std::vector<double> buffer;
   };
   const auto args = std::make_shared<Arguments>();
   auto* command = app.add_subcommand(
-      "stream", "streams in real time, served in batches: latency by their number");
-  args->config.add_to(*command);
+      "stream",
+      "streams in real time, served in batches: latency by their number; or, with "
+      "--model, live text of a microphone or of standard input");
+  command
+      ->add_option("config", args->config.file,
+                   "JSON configuration; with --model the audio: - (standard input) or a file")
+      ->type_name("FILE");
+  args->config.add_overrides_to(*command);
   args->mode.add_to(*command);
-  command->callback([args, &code] { code = rtfx::stream(args->config.load(), args->mode.mode()); });
+  ListenOptions& live = args->live;
+  auto* model =
+      command->add_option("--model", live.model, "live text by this checkpoint")->type_name("FILE");
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return command->add_option(name, value, help)->needs(model);
+  };
+  command->add_flag("--microphone", live.microphone, "what ALSA's arecord records")->needs(model);
+  add("--raw", live.raw_rate, "standard input is 16 bit samples of so many Hz, without a header")
+      ->check(CLI::Range(1000, 768000))
+      ->type_name("HZ");
+  add("--decoder", live.decoder, "see `rtfx list`");
+  add("--options", live.decoder_options, "of the decoder, a JSON object");
+  add("--dtype", live.dtype, "fp32, bf16, fp16");
+  add("--att-context-size", live.att_context_size,
+      "of a cache-aware encoder: LEFT,RIGHT frames (see `rtfx inspect`)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add("--buffer", args->buffer,
+      "of other encoders: seconds of a chunk, before it and behind it (default: 2,10,2)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add("--pause", live.pause, "seconds without a word that end an utterance; 0: none do")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
+  command->callback([args, &code] {
+    if (args->live.model.empty()) {
+      if (args->config.file.empty())
+        throw UserError("rtfx stream", "wants a configuration, or --model and audio",
+                        "for example: arecord -f S16_LE -r 16000 | rtfx stream --model M.nemo -");
+      code = rtfx::stream(args->config.load(), args->mode.mode());
+      return;
+    }
+    ListenOptions options = args->live;
+    options.source = args->config.file;
+    if (options.source.empty() != options.microphone)
+      throw UserError("rtfx stream", "wants audio from one place",
+                      "give - (standard input), a file, or --microphone");
+    if (!args->buffer.empty() && args->buffer.size() != 3)
+      throw UserError("--buffer", fmt::format("has {} numbers", args->buffer.size()),
+                      "give three: seconds of a chunk, before it and behind it");
+    if (!args->buffer.empty()) options.buffer = {args->buffer[0], args->buffer[1], args->buffer[2]};
+    if (!args->config.device.empty()) options.device = args->config.device;
+    options.threads = args->config.threads.value_or(0);
+    code = listen(options);
+  });
 }
 
 void add_emissions(CLI::App& app, int& code) {
@@ -175,6 +229,30 @@ void add_emissions(CLI::App& app, int& code) {
     const Config config = args->load();
     code = write_emissions(config, config.output);
   });
+}
+
+void add_lattice(CLI::App& app, int& code) {
+  struct Arguments {
+    ConfigArguments config;
+    LatticeOptions options;
+  };
+  const auto args = std::make_shared<Arguments>();
+  auto* command = app.add_subcommand(
+      "lattice", "write lattices of words for Kaldi and OpenFst; words of least expected errors");
+  args->config.add_to(*command);
+  command->add_flag("--mbr", args->options.mbr,
+                    "print the words with the fewest expected errors, as CTM with confidences");
+  command->add_flag("--posteriors", args->options.posteriors,
+                    "write each frame's words and their probabilities to utterances.jsonl");
+  command
+      ->add_option("--acoustic-scale", args->options.acoustic_scale,
+                   "factor of acoustic costs for probabilities and OpenFst (default: the search's)")
+      ->check(CLI::Range(0.0, 1e3));
+  command
+      ->add_option("--graph-scale", args->options.graph_scale,
+                   "the same of the graph's costs; both smaller: alternatives are more probable")
+      ->check(CLI::Range(0.0, 1e3));
+  command->callback([args, &code] { code = write_lattices(args->config.load(), args->options); });
 }
 
 void add_import(CLI::App& profile, int& code) {
@@ -283,6 +361,7 @@ void add_run_commands(CLI::App& app, int& code) {
   add_validate(app);
   add_stream(app, code);
   add_emissions(app, code);
+  add_lattice(app, code);
   add_profile(app, code);
 }
 

@@ -1,11 +1,11 @@
 #include "harness/cli/transcribe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -18,8 +18,11 @@
 #include "base/exit_code.h"
 #include "base/json_file.h"
 #include "base/printable.h"
-#include "datasets/audio.h"
-#include "datasets/audio_files.h"
+#include "datasets/media.h"
+#include "harness/cli/transcribe_inputs.h"
+#include "harness/cli/transcribing_decoder.h"
+#include "harness/cli/transcript_writer.h"
+#include "harness/long_audio/long_audio.h"
 #include "harness/machine/device.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/results/journal.h"
@@ -33,36 +36,30 @@ namespace {
 
 using nlohmann::json;
 
-json parse_options(const std::string& text) {
-  constexpr const char* kExample = R"(for example '{"window": 8}')";
-  json options = parse_json(text, "--options", kExample);
-  if (!options.is_object()) throw UserError("--options", text + " is not a JSON object", kExample);
-  return options;
+void complain(const TranscribeInput& input, const std::string& what) {
+  fmt::print(stderr, "rtfx: error: {}: {}\n", printable(input.name), printable(what));
 }
 
-void complain(const std::filesystem::path& file, const std::string& what) {
-  fmt::print(stderr, "rtfx: error: {}: {}\n", printable(file.string()), printable(what));
+/// What `error` says of the file, by the name that the user knows.
+void complain(const TranscribeInput& input, const UserError& error) {
+  std::string what = error.what();
+  if (error.where() == input.audio.string()) what.replace(0, error.where().size(), input.name);
+  fmt::print(stderr, "rtfx: error: {}\n", printable(what));
 }
 
-/// Folders become the audio files in them; anything else stays, to be complained about when it is
-/// its turn. `complain` hears of folders that have none.
-std::vector<std::filesystem::path> expand(const std::vector<std::filesystem::path>& files,
-                                          const std::function<void(const UserError&)>& complain) {
-  std::vector<std::filesystem::path> all;
-  for (const auto& file : files) {
-    std::error_code error;  // of a file that cannot be looked at: reading it says why
-    if (!std::filesystem::is_directory(file, error)) {
-      all.push_back(file);
-      continue;
-    }
-    try {
-      for (const Utterance& utterance : list_audio_files({file.string()}))
-        all.push_back(utterance.audio);
-    } catch (const UserError& e) {
-      complain(e);
-    }
-  }
-  return all;
+std::optional<ConfidenceOptions> parse_confidence(const TranscribeOptions& options) {
+  if (options.confidence_options.empty())
+    return options.confidence ? std::optional(ConfidenceOptions()) : std::nullopt;
+  const json object = parse_json(options.confidence_options, "--confidence-options",
+                                 R"(for example '{"method": "max_prob"}')");
+  return confidence_options().fill(JsonView(object, "--confidence-options"));
+}
+
+/// The head that finds the decoder's tokens.
+Head head_of(const Decoder& decoder, const AcousticModel& model) {
+  const Head head = decoder.describe().head;
+  if (head != Head::none) return head;
+  return model.joint ? Head::transducer : Head::ctc;
 }
 
 /// Where it has come to, on a terminal: a line that is written over.
@@ -85,15 +82,17 @@ class ProgressLine {
 };
 
 struct Clip {
-  std::filesystem::path file;
+  const TranscribeInput* input = nullptr;
   Audio audio;
 };
 
 class Transcriber {
  public:
-  Transcriber(const TranscribeOptions& options, std::vector<std::filesystem::path> files)
+  Transcriber(const TranscribeOptions& options, const std::vector<TranscribeInput>& files)
       : options_(options),
-        files_(std::move(files)),
+        confidence_options_(parse_confidence(options)),
+        files_(files),
+        writer_(transcript_format(options.format, "--format"), options.output, files_.size() > 1),
         scope_(options.threads, options.device, "--device"),
         progress_(files_.size()) {
     const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
@@ -101,15 +100,16 @@ class Transcriber {
       fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(options.model.string()),
                  printable(notice));
     }
-    const std::string fallback = checkpoint.config.has_transducer ? "label_looping" : "ctc_greedy";
-    decoder_ = make_decoder(options.decoder.empty() ? fallback : options.decoder,
-                            parse_options(options.decoder_options), "--decoder", checkpoint.config);
+    decoder_ = transcribing_decoder(options, checkpoint.config);
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
     encoder_.emplace(model_, /*graphs=*/false);  // every batch is new, none worth recording
     // Batches overlap on a GPU; on a CPU they would take each other's threads.
     pipeline_.emplace(model_, *encoder_, scope_.device().is_cuda() ? kInFlight : 1);
     pipeline_->prepare(*decoder_, {});
+    const bool with_times = !options.json && options.format != "txt";
+    if (with_times || confidence_options_)
+      confidence_.emplace(model_, head_of(*decoder_, *model_), confidence_options_);
     free_ = free_memory(scope_.device());
   }
 
@@ -117,58 +117,75 @@ class Transcriber {
   /// said on standard error. Returns the number of files that failed.
   size_t run() {
     const auto begin = std::chrono::steady_clock::now();
-    pipeline_->run(
-        *decoder_, [this](size_t, BatchInFlight& batch) { return read_batch(batch); },
-        [this](size_t, BatchInFlight& batch) { print_batch(batch); });
+    while (taken_ < files_.size()) {
+      pipeline_->run(
+          *decoder_, [this](size_t, BatchInFlight& batch) { return read_batch(batch); },
+          [this](size_t, BatchInFlight& batch) { print_batch(batch); }, {},
+          confidence_ ? &*confidence_ : nullptr);
+      if (long_file_) transcribe_long();
+    }
     progress_.clear();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fmt::print(
         stderr,
-        "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}\n",
-        taken_ - failed_, taken_, audio_seconds_, seconds, audio_seconds_ / seconds);
+        "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",
+        taken_ - failed_, taken_, audio_seconds_, seconds, audio_seconds_ / seconds,
+        confidence_options_ ? fmt::format("; {:.2f} s of it for confidence", confidence_seconds_)
+                            : "");
     return failed_;
   }
 
  private:
   static constexpr size_t kInFlight = 6;
+  static constexpr int64_t kChunksAtOnce = 8;  // of long audio
 
-  /// The next files that can be read, as many as make a batch; false: there are none.
+  /// The next files that can be read, as many as make a batch; false: there are none, or a long one
+  /// comes first.
   bool read_batch(BatchInFlight& batch) {
     std::vector<Clip> clips;
-    while (taken_ < files_.size() && static_cast<int64_t>(clips.size()) < options_.batch_size) {
-      const std::filesystem::path& file = files_[taken_];
+    while (taken_ < files_.size() && static_cast<int64_t>(clips.size()) < options_.batch_size &&
+           !long_file_) {
+      const TranscribeInput& input = files_[taken_];
       say([&] { progress_.show(taken_); });
       ++taken_;
       try {
         // By the header first: reading an hour takes 0.2 GB too.
-        require_memory(1, audio_seconds(file), file.string());
-        Clip clip{file, read_audio(file)};
+        const double seconds = media_seconds(input.audio);
+        if (is_long(seconds)) {
+          long_file_ = Clip{&input, {}};
+          break;
+        }
+        require_memory(1, seconds, input.name);
+        Clip clip{&input, read_media(input.audio)};
         say([&] {
           for (const std::string& notice : clip.audio.notices) {
             progress_.clear();
-            fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(file.string()),
-                       printable(notice));
+            fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(input.name), printable(notice));
           }
         });
-        require_memory(1, clip.audio.seconds(), file.string());
+        if (is_long(clip.audio.seconds())) {
+          long_file_ = std::move(clip);
+          break;
+        }
+        require_memory(1, clip.audio.seconds(), input.name);
         clips.push_back(std::move(clip));
       } catch (const UserError& e) {
         say([&] {
           progress_.clear();
-          fmt::print(stderr, "rtfx: error: {}\n", printable(e.what()));
+          complain(input, e);
           ++failed_;
         });
       } catch (...) {
         say([&] {
           progress_.clear();
-          complain(file, describe_failure());
+          complain(input, describe_failure());
           ++failed_;
         });
       }
     }
     if (clips.empty()) return false;
-    set_under_way(fmt::format("rtfx transcribe, {}{}", clips.front().file.string(),
+    set_under_way(fmt::format("rtfx transcribe, {}{}", clips.front().input->name,
                               clips.size() == 1 ? "" : " and those of its batch"));
     double longest = 0;
     const std::lock_guard lock(mutex_);
@@ -181,6 +198,60 @@ class Transcriber {
     return true;
   }
 
+  bool is_long(double seconds) const {
+    return seconds > options_.long_above && decoder_->describe().streams;
+  }
+
+  /// Block by block, but for what only ffmpeg reads, which is in memory.
+  void transcribe_long() {
+    Clip clip = std::move(*long_file_);
+    long_file_.reset();
+    set_under_way("rtfx transcribe, " + clip.input->name);
+    try {
+      LongAudioOptions cuts;
+      cuts.chunk_seconds = options_.chunk;
+      cuts.context_seconds = options_.context;
+      cuts.batch = std::max<int64_t>(options_.batch_size, kChunksAtOnce);
+      LongAudio audio(cuts, *model_, *encoder_, *decoder_);
+      std::optional<AudioReader> reader;
+      if (clip.audio.samples.empty()) {
+        reader.emplace(clip.input->audio, static_cast<int>(model_->config.features.sample_rate));
+        clip.audio.notices = reader->notices();
+      }
+      size_t given = 0;
+      const LongAudio::Read memory = [&](size_t count) {
+        const auto begin = clip.audio.samples.begin() + static_cast<ptrdiff_t>(given);
+        given = std::min(clip.audio.samples.size(), given + count);
+        return std::vector<float>(begin,
+                                  clip.audio.samples.begin() + static_cast<ptrdiff_t>(given));
+      };
+      const LongAudio::Read file = [&](size_t count) { return reader->read(count); };
+      const LongResult result = audio.transcribe(reader ? file : memory, [this](double seconds) {
+        if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:.0f} s\033[K", seconds);
+      });
+      progress_.clear();
+      for (const auto& notices : {clip.audio.notices, result.notices})
+        for (const std::string& notice : notices)
+          fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(clip.input->name),
+                     printable(notice));
+      const double seconds = static_cast<double>(result.samples) /
+                             static_cast<double>(model_->config.features.sample_rate);
+      Decoded decoded;
+      decoded.hypotheses = {result.hypothesis};
+      if (confidence_options_) {
+        fmt::print(stderr, "rtfx: notice: {}: no confidences of a file above {} s\n",
+                   printable(clip.input->name), options_.long_above);
+      }
+      print_result(*clip.input, seconds, decoded, 0);
+    } catch (const UserError& e) {
+      complain(*clip.input, e);
+      ++failed_;
+    } catch (...) {
+      complain(*clip.input, describe_failure());
+      ++failed_;
+    }
+  }
+
   void print_batch(BatchInFlight& batch) {
     const std::lock_guard lock(mutex_);
     const std::vector<Clip>& clips = on_the_way_.front();
@@ -190,11 +261,13 @@ class Transcriber {
         std::rethrow_exception(batch.failure);
       } catch (...) {
         const std::string why = describe_failure();
-        for (const Clip& clip : clips) complain(clip.file, why);
+        for (const Clip& clip : clips) complain(*clip.input, why);
       }
       failed_ += clips.size();
     } else {
-      for (size_t i = 0; i < clips.size(); ++i) print_result(clips[i], batch.decoded, i);
+      confidence_seconds_ += batch.times.of(Region::confidence);
+      for (size_t i = 0; i < clips.size(); ++i)
+        print_result(*clips[i].input, clips[i].audio.seconds(), batch.decoded, i);
     }
     on_the_way_.pop_front();
   }
@@ -211,40 +284,72 @@ class Transcriber {
     require_encoder_memory(*model_, rows, static_cast<int64_t>(seconds * rate), free_, where);
   }
 
-  void print_result(const Clip& clip, const Decoded& decoded, size_t row) {
+  Transcript transcript(double seconds, const Decoded& decoded, size_t row) const {
+    const Hypothesis& hypothesis = decoded.hypotheses[row];
+    const auto evidence = [&](size_t entry) {
+      return decoded.evidence.empty() ? TokenEvidence() : decoded.evidence[row][entry];
+    };
+    const TranscriptRules rules{
+        .frame_seconds = model_->config.frame_seconds(),
+        .audio_seconds = seconds,
+        .pause = options_.pause,
+        .aggregation = confidence_options_ ? confidence_options_->aggregation : "min"};
+    Transcript best = transcript_of(hypothesis, evidence(0), *model_->tokenizer, rules);
+    for (size_t i = 0; i < hypothesis.nbest.size(); ++i) {
+      best.alternatives.push_back(
+          transcript_of(hypothesis.nbest[i], evidence(i + 1), *model_->tokenizer, rules));
+    }
+    return best;
+  }
+
+  void print_result(const TranscribeInput& input, double seconds, const Decoded& decoded,
+                    size_t row) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
     if (hypothesis.nan) {
       ++failed_;
-      return complain(clip.file, "NaN in the emissions; try --dtype fp32");
+      return complain(input, "NaN in the emissions; try --dtype fp32");
     }
-    audio_seconds_ += clip.audio.seconds();
+    audio_seconds_ += seconds;
     if (options_.json) {
       json line = to_json(hypothesis, *model_->tokenizer);
-      line["file"] = clip.file.string();
+      line["file"] = input.name;
       fmt::print("{}", to_line(line));
-    } else if (files_.size() > 1) {
-      fmt::print("{}: {}\n", printable(clip.file.string()), printable(decoded.texts[row]));
-    } else {
-      fmt::print("{}\n", printable(decoded.texts[row]));
+      std::fflush(stdout);
+      return;
     }
-    std::fflush(stdout);
+    try {
+      writer_.put(input, {.file = input.name,
+                          .seconds = seconds,
+                          .transcript = transcript(seconds, decoded, row),
+                          .reference = input.reference.value_or(""),
+                          .has_reference = input.reference.has_value(),
+                          .with_tokens = options_.tokens});
+    } catch (const UserError& e) {
+      ++failed_;
+      complain(input, e);
+    }
   }
 
   const TranscribeOptions& options_;
-  std::vector<std::filesystem::path> files_;
+  const std::optional<ConfidenceOptions> confidence_options_;
+  const std::vector<TranscribeInput>& files_;
+  TranscriptWriter writer_;
   DeviceScope scope_;
   std::unique_ptr<Decoder> decoder_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;
   std::optional<OverlappedPipeline> pipeline_;
+  std::optional<Confidence> confidence_;  // for words' times or for itself
   int64_t free_ = 0;  // bytes, before the first batch: only one at a time is encoded
   ProgressLine progress_;
   size_t taken_ = 0;
+  std::optional<Clip> long_file_;  // the next, without samples if it can be read block by block
 
   std::mutex mutex_;                         // of what follows, and of what is printed
   std::list<std::vector<Clip>> on_the_way_;  // read, and not printed
   size_t failed_ = 0;
   double audio_seconds_ = 0;
+  double confidence_seconds_ = 0;
 };
 
 }  // namespace
@@ -252,7 +357,8 @@ class Transcriber {
 int transcribe(const TranscribeOptions& options) {
   for (const std::string& plugin : options.plugins) load_plugin(plugin);
   bool listed = true;
-  const auto files = expand(options.files, [&](const UserError& e) {
+  ScratchFolder scratch;
+  const auto files = transcribe_inputs(options.files, scratch, [&](const UserError& e) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(e.what()));
     listed = false;
   });

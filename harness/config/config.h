@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/shared/confidence/measure.h"
 #include "base/options.h"
 #include "datasets/dataset.h"
-#include "harness/config/stream_options.h"
+#include "harness/config/stream_settings.h"
 #include "harness/config/tune_spec.h"
 
 namespace rtfx {
@@ -105,11 +106,12 @@ struct Config {
       {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
   bool replay = true;  // results are proved by replay (harness/run/replay_check.h)
   std::string scorer = "basic_english";
-  std::string encoder = "automatic";  // EncoderForm
-  bool encoder_graphs = true;         // on a GPU: recorded_encoder.h
+  std::string encoder = "automatic";            // EncoderForm
+  bool encoder_graphs = true;                   // on a GPU: recorded_encoder.h
+  std::optional<ConfidenceOptions> confidence;  // of every token of a result
   bool sync_debug = false;
-  std::optional<StreamOptions> stream;  // of `rtfx stream`
-  std::vector<TuneSpec> tune;           // of `rtfx tune`
+  std::optional<StreamSettings> stream;  // of `rtfx stream`
+  std::vector<TuneSpec> tune;            // of `rtfx tune`
   bool isolate = false;  // each group of cases in a child process (harness/run/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;

@@ -259,7 +259,7 @@ std::vector<std::string> normalizer_names() {
 const OptionTable<Config>& config_keys() {
   static auto stream =
       option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
-  stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_options(v); };
+  stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_settings(v); };
   static auto batch_sizes = list_option("batch_sizes", &Config::batch_sizes,
                                         "utterances in a batch; `max`: as many as fit, found by "
                                         "trying; this or batch_seconds must be given",
@@ -322,6 +322,9 @@ const OptionTable<Config>& config_keys() {
            "encoder_graphs", &Config::encoder_graphs,
            "on a GPU, run the encoder as a CUDA graph for each size of batch, lengths rounded up "
            "to 64 mel frames; `false`: kernel by kernel"),
+       option("confidence", &Config::confidence,
+              "how sure the model is of each token, into hypotheses/; a region of its own",
+              confidence_options()),
        option("sync_debug", &Config::sync_debug,
               "fail where a decoder waits for the GPU without declaring it (also --sync-debug)"),
        option("isolate", &Config::isolate,

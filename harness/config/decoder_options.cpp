@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -32,12 +33,19 @@ Path keys_of(const std::string& name) {
   return path;
 }
 
-/// The way to the first option that is a list; empty where none is.
-Path first_list(const json& options) {
+/// The way to the first option that is a list of values; empty where none is. `before`: the name of
+/// the object, with a dot behind it.
+Path first_list(const json& options, const std::vector<OptionInfo>& known,
+                const std::string& before = "") {
   if (!options.is_object()) return {};
   for (const auto& [key, value] : options.items()) {
+    const std::string name = before + key;
+    const bool is_list = std::ranges::any_of(known, [&](const OptionInfo& option) {
+      return option.name == name && option.allowed.starts_with('[');
+    });
+    if (is_list) continue;
     if (value.is_array()) return {key};
-    if (Path inner = first_list(value); !inner.empty()) {
+    if (Path inner = first_list(value, known, name + "."); !inner.empty()) {
       inner.insert(inner.begin(), key);
       return inner;
     }
@@ -47,8 +55,9 @@ Path first_list(const json& options) {
 
 }  // namespace
 
-std::vector<OptionValues> expand_lists(const json& options, const std::string& where) {
-  const Path path = first_list(options);
+std::vector<OptionValues> expand_lists(const json& options, const std::string& where,
+                                       const std::vector<OptionInfo>& known) {
+  const Path path = first_list(options, known);
   if (path.empty()) return {{options, ""}};
   const json values = options.at(pointer(path));
   if (values.empty()) {
@@ -62,7 +71,7 @@ std::vector<OptionValues> expand_lists(const json& options, const std::string& w
     const std::string taken =
         fmt::format("[{}={}]", fmt::join(path, "."),
                     value.is_string() ? value.get<std::string>() : value.dump());
-    for (OptionValues& rest : expand_lists(one, where))
+    for (OptionValues& rest : expand_lists(one, where, known))
       all.push_back({std::move(rest.options), taken + rest.suffix});
   }
   return all;

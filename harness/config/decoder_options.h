@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/options.h"
+
 namespace rtfx {
 
 struct OptionValues {
@@ -15,8 +17,10 @@ struct OptionValues {
 };
 
 /// An option that is a list of values (or a member of an option that is an object) stands for one
-/// set of options per value. Throws UserError for an empty list; `where` names `options`.
-std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where);
+/// set of options per value; not so one that is a list itself ("[text, ...]" in `known`, the
+/// decoder's table). Throws UserError for an empty list; `where` names `options`.
+std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std::string& where,
+                                       const std::vector<OptionInfo>& known);
 
 /// Sets the option of that dotted name ("lm.alpha").
 void set_option(nlohmann::json& options, const std::string& name, nlohmann::json value);

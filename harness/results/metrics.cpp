@@ -114,6 +114,7 @@ const std::vector<Metric>& metrics() {
        kDifference,
        {},
        true},
+      {"boosted.f_score", "/boosted/f_score", "", "F-score of phrases", 1, kDifference, {}, true},
       {"exact.grade",
        "",
        "grade",

@@ -145,7 +145,13 @@ void CaseGroupRunner::prepare() {
       pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
+      if (const auto& options = workspace_.config().confidence;
+          options && arm.description.head != Head::none)
+        arm.confidence.emplace(model_, arm.description.head, *options);
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
+      arm.biases =
+          utterance_biases(*arm.decoder, dataset_.dataset.utterances, workspace_.normalizer());
+      if (!arm.biases.empty()) arm.description.exactness = Description::Exactness::approximate;
     } catch (...) {
       fail_stage(describe_failure());
     }
@@ -173,6 +179,7 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
   for (RoundResult& result : results) {
     result.hypotheses.resize(utterances);
     result.words.resize(utterances);
+    if (workspace_.config().confidence) result.evidence.resize(utterances);
   }
   const std::vector<size_t> order =
       round_order(arms_.size(), number, workspace_.config().protocol.seed);
@@ -226,7 +233,8 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
       RegionTimes times;
       const Clips clips = clips_of(batch);
       const ScopedRange range(batch_size(*model_, clips));
-      const EncodedBatch encoded = encode_batch(*model_, *encoder_, clips, clock_, times);
+      const EncodedBatch encoded =
+          arm.biases.of_batch(encode_batch(*model_, *encoder_, clips, clock_, times), batch);
       decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
     } catch (...) {
       fail_stage(describe_failure());
@@ -269,7 +277,8 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     try {
       const PeakMemory peak(device_);
       Decoded decoded =
-          decode_batch(*arm.decoder, *model_, batch, clock_, times, workspace_.config().sync_debug);
+          decode_batch(*arm.decoder, *model_, arm.biases.of_batch(batch, utterances), clock_, times,
+                       workspace_.config().sync_debug, arm.confidence ? &*arm.confidence : nullptr);
       result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
       result.seconds += times.total();
       take(utterances, std::move(decoded), times,
@@ -297,6 +306,8 @@ void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decode
     }
     result.hypotheses[utterances[i]] = std::move(decoded.hypotheses[i]);
     result.words[utterances[i]] = workspace_.normalizer().words(decoded.texts[i]);
+    if (!decoded.evidence.empty())
+      result.evidence[utterances[i]] = std::move(decoded.evidence[i].front());
   }
   for (const auto& [name, count] : decoded.counters) result.counters[name] += count;
 }
@@ -334,7 +345,7 @@ void CaseGroupRunner::verify(const std::vector<size_t>& utterances,
     if (arm.failed || !replay_) continue;
     enter(&arm, "verify");
     try {
-      proofs[a] = replay_->check(*arm.decoder, utterances, batch, results[a].hypotheses,
+      proofs[a] = replay_->check(*arm.decoder, arm.biases, utterances, batch, results[a].hypotheses,
                                  dataset_.dataset.utterances, results[a].replay);
     } catch (...) {
       fail_stage(describe_failure());

@@ -15,6 +15,7 @@
 #include "harness/run/overlapped_pipeline.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/replay_check.h"
+#include "harness/run/utterance_bias.h"
 #include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
@@ -27,7 +28,9 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  BoostedWords boosted;               // of the prepared decoder
+  BoostedWords boosted;    // of the prepared decoder
+  UtteranceBiases biases;  // likewise
+  std::optional<Confidence> confidence;
   std::optional<int64_t> kept_bytes;  // of the device, that prepare() took and kept; none where
                                       // something else gave memory back meanwhile
   std::string result_key;
@@ -52,6 +55,7 @@ struct RoundResult {
   int64_t order = 0;                            // position within the round
   std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
   std::vector<std::vector<std::string>> words;  // the same as the scorer writes them
+  std::vector<TokenEvidence> evidence;          // the same; empty without confidence
   Counters counters;                            // summed over batches
   std::optional<int64_t> decode_bytes;  // of the device, the most that a batch's decoding took;
                                         // not known of an overlapped pass

@@ -101,16 +101,27 @@ json merged_wer(const Parts& parts, const char* key) {
 
 /// Null where a shard lacks it.
 json merged_boosted(const Parts& parts) {
-  BoostedCounts counts;
+  const auto counts_of = [](const json& field) {
+    return BoostedCounts{.occurrences = field.at("occurrences"),
+                         .recalled = field.at("recalled"),
+                         .false_alarms = field.at("false_alarms")};
+  };
+  BoostedCounts counts, phrases;
+  bool has_phrases = true;  // but in journals of earlier releases
   for (const json* part : parts) {
     if (!part->contains("boosted")) return nullptr;
     const json& boosted = part->at("boosted");
-    counts += BoostedCounts{.occurrences = boosted.at("occurrences"),
-                            .recalled = boosted.at("recalled"),
-                            .false_alarms = boosted.at("false_alarms")};
+    counts += counts_of(boosted);
+    has_phrases = has_phrases && boosted.contains("phrases");
+    if (has_phrases) phrases += counts_of(boosted.at("phrases"));
   }
   json field = parts.front()->at("boosted");
   field.update(to_json(counts));
+  if (has_phrases) {
+    field["phrases"].update(to_json(phrases));
+    const auto score = f_score(phrases);
+    field["f_score"] = score ? json(*score) : json();
+  }
   return field;
 }
 

@@ -108,7 +108,7 @@ void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
 }
 
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
-                             const Frames& frames) {
+                             const Frames& frames, const Confidence* confidence) {
   const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
   const ResultRules rules(decoder.describe(), model_->config);
   synchronize(model_->device);
@@ -133,6 +133,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     BatchInFlight& b = slot.batch;
     if (streams_ != nullptr) slot.encoded->synchronize();
     if (const EncodedBatch* other = frames ? frames(number) : nullptr) b.batch = *other;
+    b.batch.biases = b.biases;
     b.hypotheses = search_batch(decoder, b.batch, rules, clock, b.times, /*sync_debug=*/false);
     b.decoded.counters = decoder.counters();
     if (streams_ != nullptr) slot.decoded->record(streams_->decode);
@@ -142,6 +143,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     if (streams_ != nullptr) slot.decoded->synchronize();
     Decoded decoded =
         finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
+    if (confidence != nullptr) add_evidence(*confidence, b.batch, decoded, clock, b.times);
     b.end = Clock::now();
     decoded.counters = std::move(b.decoded.counters);
     b.decoded = std::move(decoded);

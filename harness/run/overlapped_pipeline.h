@@ -18,6 +18,7 @@ namespace rtfx {
 struct BatchInFlight {
   std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
   Clips clips;
+  std::vector<std::shared_ptr<const TokenBias>> biases;  // of EncodedBatch, by the source
   CopiedBatch copied;
   Encoded encoded;
   EncodedBatch batch;
@@ -53,11 +54,12 @@ class OverlappedPipeline {
   void prepare(Decoder& decoder, const Limits& limits) const;
 
   /// All batches through `decoder`, which is prepared. Source, decoder and sink are called on
-  /// threads of their own, none of them by two at a time. On a GPU, copies to the device, the
-  /// encoder, the decoder, and the copy back have a stream each, the last two of high priority.
-  /// Waits for the device at the begin and at the end. Throws what source and sink let through,
-  /// after all threads have come to an end.
-  void run(Decoder& decoder, const Source& source, const Sink& sink, const Frames& frames = {});
+  /// threads of their own, none of them by two at a time. `confidence`: null for none. On a GPU,
+  /// copies to the device, the encoder, the decoder, and the copy back have a stream each, the last
+  /// two of high priority. Waits for the device at the begin and at the end. Throws what source and
+  /// sink let through, after all threads have come to an end.
+  void run(Decoder& decoder, const Source& source, const Sink& sink, const Frames& frames = {},
+           const Confidence* confidence = nullptr);
 
  private:
   struct Slot;

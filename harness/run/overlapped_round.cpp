@@ -65,8 +65,15 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
     const WallClock wall(pass.clock);
     pass.begin = Clock::now();
     pipeline_->run(
-        *arm.decoder, [&](size_t number, BatchInFlight& batch) { return fill(number, batch); },
-        keep, [&](size_t number) { return stand_in_frames(number); });
+        *arm.decoder,
+        [&](size_t number, BatchInFlight& batch) {
+          if (!fill(number, batch)) return false;
+          if (!arm.biases.empty())
+            for (const size_t i : batches_[number]) batch.biases.push_back(arm.biases.biases[i]);
+          return true;
+        },
+        keep, [&](size_t number) { return stand_in_frames(number); },
+        arm.confidence ? &*arm.confidence : nullptr);
   } catch (const Interrupted&) {
     throw;
   } catch (const BatchFailed&) {

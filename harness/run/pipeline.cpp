@@ -103,6 +103,27 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
   return decoded;
 }
 
+void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
+                  const RegionClock& clock, RegionTimes& times) {
+  std::vector<int64_t> rows;
+  std::vector<const Hypothesis*> hypotheses;
+  for (size_t row = 0; row < decoded.hypotheses.size(); ++row) {
+    const Hypothesis& best = decoded.hypotheses[row];
+    if (best.nan) continue;
+    std::vector<const Hypothesis*> of_row = {&best};
+    for (const Hypothesis& entry : best.nbest) of_row.push_back(&entry);
+    rows.insert(rows.end(), of_row.size(), static_cast<int64_t>(row));
+    hypotheses.insert(hypotheses.end(), of_row.begin(), of_row.end());
+  }
+  decoded.evidence.assign(decoded.hypotheses.size(), {});
+  if (rows.empty()) return;
+  std::vector<TokenEvidence> found;
+  clock.measure(Region::confidence, decoded.hypotheses.size(), times,
+                [&] { found = confidence(batch, rows, hypotheses); });
+  for (size_t i = 0; i < rows.size(); ++i)
+    decoded.evidence[static_cast<size_t>(rows[i])].push_back(std::move(found[i]));
+}
+
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
   CopiedBatch copied;
@@ -118,13 +139,15 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 }
 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
-                     const RegionClock& clock, RegionTimes& times, bool sync_debug) {
+                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
+                     const Confidence* confidence) {
   const ResultRules rules(decoder.describe(), model.config);
   Decoded decoded;
   {
     const WallClock wall(times);
     const Hypotheses hypotheses = search_batch(decoder, batch, rules, clock, times, sync_debug);
     decoded = finish_batch(*model.tokenizer, batch, hypotheses, rules, clock, times);
+    if (confidence != nullptr) add_evidence(*confidence, batch, decoded, clock, times);
   }
   decoded.counters = decoder.counters();
   return decoded;

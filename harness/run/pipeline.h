@@ -8,6 +8,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/result_check.h"
+#include "algorithms/shared/confidence/confidence.h"
 #include "base/nvtx.h"
 #include "harness/run/recorded_encoder.h"
 #include "harness/run/regions.h"
@@ -28,10 +29,13 @@ struct CopiedBatch {
   std::vector<int64_t> lengths_host;  // of the encoder's frames
 };
 
-/// decode, d2h and detokenize of one batch.
+/// decode, d2h, detokenize and confidence of one batch.
 struct Decoded {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::string> texts;
+  /// Of each row: its hypothesis, then the entries of its list; of a row with a NaN nothing. Empty
+  /// without add_evidence().
+  std::vector<std::vector<TokenEvidence>> evidence;
   Counters counters;
 };
 
@@ -54,13 +58,19 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
                      const Hypotheses& hypotheses, const ResultRules& rules,
                      const RegionClock& clock, RegionTimes& times);
 
+/// confidence: fills decoded.evidence. `batch`: what the decoder read. Waits for the device.
+void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
+                  const RegionClock& clock, RegionTimes& times);
+
 /// The first two steps, with all of their time (wall). The batch holds the model's
 /// frames_for_decoder(), whose own work is in no time. The device is idle on return.
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times);
 
-/// The last two, likewise; the checks of the result count as wall time.
+/// The last ones, likewise; the checks of the result count as wall time. `confidence`: null for
+/// none.
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
-                     const RegionClock& clock, RegionTimes& times, bool sync_debug);
+                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
+                     const Confidence* confidence = nullptr);
 
 }  // namespace rtfx

@@ -72,7 +72,7 @@ void add_stages(json& record, const RoundResult& result, const Throughput& throu
       {"copy", busy({Region::pad, Region::h2d})},
       {"encoder", busy({Region::features, Region::encoder})},
       {"decode", busy({Region::decode})},
-      {"texts", busy({Region::d2h, Region::detokenize})}};
+      {"texts", busy({Region::d2h, Region::detokenize, Region::confidence})}};
   if (throughput.audio == "files") stages.emplace_back("load", result.load_seconds);
   for (const auto& [name, seconds] : stages)
     record["metrics"]["busy." + name] = ratio(seconds, result.seconds);
@@ -113,15 +113,23 @@ json replay_field(const std::optional<ReplayAudit>& audit, double frame_seconds)
           {"first", first}};
 }
 
+/// Adds why a decoder that could be replayed was not.
+json with_left_out(json field, const Arm& arm) {
+  const std::string why = ReplayCheck::left_out(*arm.decoder);
+  if (!why.empty()) field["replay_left_out"] = why;
+  return field;
+}
+
 json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts* reference_edits,
                      const EditCounts& edits, double frame_seconds) {
   const json replay = replay_field(result.replay, frame_seconds);
   if (arm.plan.compared_to == arm.spec->id) {
-    return {{"baseline", arm.spec->id},
-            {"grade", "baseline"},
-            {"grades", json::object()},
-            {"first_difference", nullptr},
-            {"replay", replay}};
+    return with_left_out({{"baseline", arm.spec->id},
+                          {"grade", "baseline"},
+                          {"grades", json::object()},
+                          {"first_difference", nullptr},
+                          {"replay", replay}},
+                         arm);
   }
   if (!result.audited) return nullptr;
   Grade worst = result.audit.worst;
@@ -133,11 +141,12 @@ json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts
   for (size_t i = 0; i < grade_names().size(); ++i) {
     if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
   }
-  return {{"baseline", arm.plan.compared_to},
-          {"grade", to_string(worst)},
-          {"grades", grades},
-          {"first_difference", difference_field(result.audit.first)},
-          {"replay", replay}};
+  return with_left_out({{"baseline", arm.plan.compared_to},
+                        {"grade", to_string(worst)},
+                        {"grades", grades},
+                        {"first_difference", difference_field(result.audit.first)},
+                        {"replay", replay}},
+                       arm);
 }
 
 /// Word errors if every utterance had the best text of its n-best list; null where there is no
@@ -169,13 +178,22 @@ json oracle_field(const Workspace& workspace, const CaseGroup& group, const Roun
 /// Null for a decoder that boosts no words.
 json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                    const RoundResult& result) {
-  if (arm.boosted.empty()) return nullptr;
+  if (arm.boosted.empty() && arm.biases.empty()) return nullptr;
   const auto& references = workspace.datasets()[group.dataset].references;
-  BoostedCounts total;
+  BoostedCounts total, phrases;
+  size_t most = 0;
   for (size_t i = 0; i < references.size(); ++i) {
-    if (references[i]) total += count_boosted(*references[i], result.words[i], arm.boosted);
+    const BoostedWords& boosted = arm.biases.empty() ? arm.boosted : arm.biases.boosted[i];
+    most = std::max(most, boosted.phrases.size());
+    if (!references[i]) continue;
+    total += count_boosted(*references[i], result.words[i], boosted);
+    phrases += count_phrases(*references[i], result.words[i], boosted);
   }
   json field = to_json(total);
+  field["phrases"] = to_json(phrases);
+  field["phrases"]["count"] = most;
+  const auto score = f_score(phrases);
+  field["f_score"] = score ? json(*score) : json();
   field["words"] = arm.boosted.words.size();
   field["left_out"] = arm.boosted.left_out;
   return field;
@@ -341,6 +359,8 @@ std::string hypotheses_lines(const Workspace& workspace, const CaseGroup& group,
   const auto& utterances = workspace.datasets()[group.dataset].dataset.utterances;
   for (size_t i = 0; i < utterances.size(); ++i) {
     json line = to_json(result.hypotheses[i], *workspace.checkpoints()[group.model].tokenizer);
+    if (!result.evidence.empty() && !result.evidence[i].confidence.empty())
+      line["confidence"] = result.evidence[i].confidence;
     line["id"] = utterances[i].id;
     line["reference"] = utterances[i].text ? json(*utterances[i].text) : json();
     line["seconds"] = workspace.datasets()[group.dataset].seconds[i];

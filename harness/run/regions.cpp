@@ -45,6 +45,7 @@ RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
 nlohmann::json RegionTimes::to_json(bool with_device) const {
   nlohmann::json out;
   for (size_t i = 0; i < kRegions; ++i) {
+    if (static_cast<Region>(i) == Region::confidence && host[i] == 0) continue;
     out[kRegionNames[i]] = {
         {"host_seconds", host[i]},
         {"device_seconds", with_device ? nlohmann::json(device[i]) : nlohmann::json()}};

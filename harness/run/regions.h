@@ -15,11 +15,12 @@
 
 namespace rtfx {
 
-/// pad: a batch of the utterances' samples in memory that the device can read; h2d: its copy there.
-enum class Region { pad, h2d, features, encoder, decode, d2h, detokenize };
-constexpr size_t kRegions = 7;
+/// pad: a batch of the utterances' samples in memory that the device can read; h2d: its copy there;
+/// confidence: where a configuration asks for it.
+enum class Region { pad, h2d, features, encoder, decode, d2h, detokenize, confidence };
+constexpr size_t kRegions = 8;
 constexpr RangeName range_of(Region region) { return static_cast<RangeName>(region); }
-static_assert(range_of(Region::detokenize) == RangeName::detokenize);
+static_assert(range_of(Region::confidence) == RangeName::confidence);
 
 constexpr std::array<const char*, kRegions> kRegionNames = [] {
   std::array<const char*, kRegions> names{};
@@ -50,6 +51,7 @@ struct RegionTimes {
   void settle();
   /// Both are settled.
   RegionTimes& operator+=(const RegionTimes& other);
+  /// Without the region "confidence" where that took no time.
   nlohmann::json to_json(bool with_device) const;
 };
 

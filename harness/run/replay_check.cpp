@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "algorithms/bias_request.h"
+
 namespace rtfx {
 namespace {
 
@@ -27,7 +29,8 @@ const Replayed* find(const std::vector<Known>& list, const Hypothesis& wanted) {
 
 }  // namespace
 
-void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
+void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const TokenBias>& own,
+                         const UtteranceBiases& biases, const std::vector<size_t>& utterances,
                          const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
                          Results& results) {
   std::vector<int64_t> rows;
@@ -41,8 +44,14 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& ut
   }
   if (rows.empty()) return;
   const Replay& replay = replays_.try_emplace(rules.head, model_, rules.head).first->second;
-  std::vector<Replayed> replayed = rules.is_beam() ? replay.beam(batch(), rows, wanted, rules)
-                                                   : replay.greedy(batch(), rows, wanted, rules);
+  EncodedBatch encoded = biases.of_batch(batch(), utterances);
+  if (own) {
+    encoded.biases.resize(utterances.size());
+    for (auto& bias : encoded.biases)
+      if (!bias) bias = own;
+  }
+  std::vector<Replayed> replayed = rules.is_beam() ? replay.beam(encoded, rows, wanted, rules)
+                                                   : replay.greedy(encoded, rows, wanted, rules);
   for (size_t i = 0; i < rows.size(); ++i) {
     Known known{*wanted[i], std::move(replayed[i])};
     known.path.nbest.clear();
@@ -50,7 +59,18 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::vector<size_t>& ut
   }
 }
 
-std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const std::vector<size_t>& utterances,
+std::string ReplayCheck::left_out(const Decoder& decoder) {
+  nlohmann::json options = decoder.options();
+  if (ReplayRules::of(decoder.describe(), options) || !options.is_object()) return "";
+  options.erase("boost");
+  options.erase("allowed");
+  return ReplayRules::of(decoder.describe(), options)
+             ? "scores of a beam are not recomputed with boosted phrases or allowed characters"
+             : "";
+}
+
+std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const UtteranceBiases& biases,
+                                      const std::vector<size_t>& utterances,
                                       const BatchSource& batch,
                                       const std::vector<Hypothesis>& hypotheses,
                                       const std::vector<Utterance>& names,
@@ -59,7 +79,13 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const std::vector<
   const auto rules = ReplayRules::of(decoder.describe(), decoder.options());
   if (!rules) return proofs;
   Results& results = results_[rules->key()];
-  replay(*rules, utterances, batch, hypotheses, results);
+  std::shared_ptr<const TokenBias> own;
+  if (!rules->bias.empty()) {
+    std::shared_ptr<const TokenBias>& known = own_[rules->key()];
+    if (!known) known = decoder.compile_bias({});
+    own = known;
+  }
+  replay(*rules, own, biases, utterances, batch, hypotheses, results);
   if (!audit) audit.emplace();
   for (size_t row = 0; row < utterances.size(); ++row) {
     const size_t utterance = utterances[row];

@@ -11,6 +11,7 @@
 
 #include "algorithms/shared/replay/replay.h"
 #include "datasets/dataset.h"
+#include "harness/run/utterance_bias.h"
 #include "harness/scoring/exactness.h"
 
 namespace rtfx {
@@ -22,12 +23,17 @@ class ReplayCheck {
   explicit ReplayCheck(std::shared_ptr<const AcousticModel> model) : model_(std::move(model)) {}
 
   /// hypotheses[utterances[row]], with its n-best list, is the decoder's result for row `row` of
-  /// `batch`, which is asked for where something in it has not been replayed yet. Adds to `audit`,
-  /// which stays empty for decoders whose decisions cannot be recomputed. A proof for each row.
-  /// Waits for the device.
-  std::vector<Proof> check(const Decoder& decoder, const std::vector<size_t>& utterances,
-                           const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
+  /// `batch`, which is asked for where something in it has not been replayed yet. `biases`: of all
+  /// utterances. Adds to `audit`, which stays empty for decoders whose decisions cannot be
+  /// recomputed. A proof for each row. Waits for the device.
+  std::vector<Proof> check(const Decoder& decoder, const UtteranceBiases& biases,
+                           const std::vector<size_t>& utterances, const BatchSource& batch,
+                           const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
+
+  /// Why a decoder's results are not replayed though those of the same search without some option
+  /// would be; empty: there is no such option.
+  static std::string left_out(const Decoder& decoder);
 
   /// Gives the copies of weights back; results are kept.
   void release() { replays_.clear(); }
@@ -39,14 +45,17 @@ class ReplayCheck {
   };
   using Results = std::map<size_t, std::vector<Known>>;  // by utterance
 
-  /// Of all paths of the batch that are not known yet.
-  void replay(const ReplayRules& rules, const std::vector<size_t>& utterances,
+  /// Of all paths of the batch that are not known yet. own: see own_; null where rules.bias is
+  /// empty.
+  void replay(const ReplayRules& rules, const std::shared_ptr<const TokenBias>& own,
+              const UtteranceBiases& biases, const std::vector<size_t>& utterances,
               const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
               Results& results);
 
   std::shared_ptr<const AcousticModel> model_;
   std::map<Head, Replay> replays_;
-  std::map<std::string, Results> results_;  // by ReplayRules::key()
+  std::map<std::string, Results> results_;                       // by ReplayRules::key()
+  std::map<std::string, std::shared_ptr<const TokenBias>> own_;  // likewise, of rows without others
 };
 
 }  // namespace rtfx

@@ -16,7 +16,9 @@ namespace rtfx {
 /// The list of a decoder (Decoder::boosted_words) as the scorer writes words.
 struct BoostedWords {
   std::set<std::string> words;
-  int64_t left_out = 0;  // entries of which the scorer makes several words or none
+  int64_t left_out = 0;           // entries of which the scorer makes several words or none
+  std::set<std::string> phrases;  // entries of one word or more, with a space between words
+  size_t longest = 0;             // of these, in words
 
   bool empty() const { return words.empty() && left_out == 0; }
 };
@@ -39,6 +41,17 @@ struct BoostedCounts {
 
 /// By align_words(): a boosted word in the place of another one is a miss and a false alarm.
 BoostedCounts count_boosted(Words reference, Words hypothesis, const BoostedWords& boosted);
+
+/// The same for phrases of any number of words, as NeMo's compute_fscore (2.7.3) counts them: of n
+/// words of the reference that are a phrase, whether each is paired with the same word; of n words
+/// of the hypothesis that are one, whether they are paired with other ones, a false alarm. Words
+/// that only the other side has are passed over. A single word of the list in the place of another
+/// one of the list is no false alarm.
+BoostedCounts count_phrases(Words reference, Words hypothesis, const BoostedWords& boosted);
+
+/// 2 recalled / (occurrences + recalled + false alarms), the harmonic mean of recall and precision;
+/// none where there is nothing to recall and no false alarm.
+std::optional<double> f_score(const BoostedCounts& counts);
 
 /// {"occurrences", "recalled", "false_alarms", "recall", "precision"}, the last two or null.
 nlohmann::json to_json(const BoostedCounts& counts);

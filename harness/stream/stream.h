@@ -1,7 +1,7 @@
 // `rtfx stream`: a streaming server in real time, with more and more streams.
 //
 // Measured is the search alone. Features, encoder and log-probabilities are computed once before;
-// a request brings the frames that it adds to its stream (harness/config/stream_options.h). Its
+// a request brings the frames that it adds to its stream (harness/config/stream_settings.h). Its
 // latency is from its arrival until its results are on the host: time in the queue, where it also
 // waits for others to share a batch with, and its batch's work.
 #pragma once

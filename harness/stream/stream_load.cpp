@@ -80,9 +80,9 @@ std::vector<Request> DynamicBatcher::take() {
   return batch;
 }
 
-std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
-                               LoadClock& clock,
-                               const std::function<void(const std::vector<Request>&)>& work) {
+std::vector<ServedBatch> serve(
+    const std::vector<Request>& load, DynamicBatcher batcher, LoadClock& clock,
+    const std::function<std::vector<bool>(const std::vector<Request>&)>& work) {
   std::vector<ServedBatch> served;
   size_t next = 0;
   while (next < load.size() || !batcher.empty()) {
@@ -93,33 +93,53 @@ std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher 
       clock.wait_until(next < load.size() ? std::min(ready, load[next].arrival) : ready);
       continue;
     }
-    ServedBatch batch{clock.now(), 0, batcher.take()};
-    work(batch.requests);
+    ServedBatch batch{clock.now(), 0, batcher.take(), {}};
+    batch.last = work(batch.requests);
     batch.end = clock.now();
     served.push_back(std::move(batch));
   }
   return served;
 }
 
+int64_t most_within(int64_t first, const std::function<bool(int64_t)>& within) {
+  int64_t good = 0, bad = 0;  // 0: none so far
+  for (int64_t n = first; n > 0;) {
+    within(n) ? good = n : bad = n;
+    if (bad == 0) {
+      n = 2 * good;
+    } else if (bad - good <= std::max<int64_t>(1, good / 20)) {
+      break;
+    } else {
+      n = good + (bad - good) / 2;
+    }
+  }
+  return good;
+}
+
 Percentiles percentiles(const std::vector<double>& values) {
   const double mean =
       std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   const double most = *std::ranges::max_element(values);
-  return {mean, *percentile(values, 0.5), percentile(values, 0.99).value_or(most), most};
+  return {mean, *percentile(values, 0.5), percentile(values, 0.95).value_or(most),
+          percentile(values, 0.99).value_or(most), most};
 }
 
-LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to) {
+LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to,
+                         double period) {
   LoadFigures figures;
-  std::vector<double> arrivals, compute, queue, total;
+  std::vector<double> arrivals, compute, queue, total, ended;
   double last = from, work = 0;
   for (const ServedBatch& batch : batches) {
     const size_t before = arrivals.size();
-    for (const Request& request : batch.requests) {
+    for (size_t i = 0; i < batch.requests.size(); ++i) {
+      const Request& request = batch.requests[i];
       if (request.arrival < from || request.arrival >= to) continue;
       arrivals.push_back(request.arrival);
       compute.push_back(batch.end - batch.begin);
       queue.push_back(batch.begin - request.arrival);
       total.push_back(batch.end - request.arrival);
+      if (total.back() > period) ++figures.late;
+      if (i < batch.last.size() && batch.last[i]) ended.push_back(total.back());
     }
     if (arrivals.size() == before) continue;
     ++figures.batches;
@@ -131,10 +151,13 @@ LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, d
   figures.compute = percentiles(compute);
   figures.queue = percentiles(queue);
   figures.total = percentiles(total);
+  figures.utterances = static_cast<int64_t>(ended.size());
+  if (!ended.empty()) figures.last = percentiles(ended);
   const auto count = static_cast<double>(figures.batches);
   figures.mean_batch = static_cast<double>(figures.requests) / count;
   figures.batch_seconds = work / count;
   figures.served_seconds = last - from;
+  figures.busy = work / figures.served_seconds;
   figures.batch_rate = count / figures.served_seconds;
   figures.queue_slope = slope(arrivals, queue);
   return figures;

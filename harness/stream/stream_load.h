@@ -56,30 +56,40 @@ struct LoadClock {
 struct ServedBatch {
   double begin = 0, end = 0;
   std::vector<Request> requests;
+  std::vector<bool> last;  // requests that ended their utterance
 };
 
 /// A server that works on one batch at a time, until all requests are served. work() takes its time
-/// on the clock.
-std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
-                               LoadClock& clock,
-                               const std::function<void(const std::vector<Request>&)>& work);
+/// on the clock, and says of which requests the utterance has ended.
+std::vector<ServedBatch> serve(
+    const std::vector<Request>& load, DynamicBatcher batcher, LoadClock& clock,
+    const std::function<std::vector<bool>(const std::vector<Request>&)>& work);
+
+/// The largest number, up to 5 %, for which `within` holds, or 0: by doubling from `first` on, then
+/// by halving what is between. A number is asked about once at most.
+int64_t most_within(int64_t first, const std::function<bool(int64_t)>& within);
 
 struct Percentiles {
-  double mean = 0, p50 = 0, p99 = 0, max = 0;
+  double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
 };
-/// Nearest rank; p99 of fewer than 100 values is the largest. Not of nothing.
+/// Nearest rank; of few values p95 and p99 are the largest. Not of nothing.
 Percentiles percentiles(const std::vector<double>& values);
 
 /// What requests that arrived in [from, to) took, in seconds.
 struct LoadFigures {
   int64_t requests = 0, batches = 0;
   Percentiles compute, queue, total;  // of a request: its batch's work, until that began, and both
+  Percentiles last;                   // `total` of requests that ended an utterance; or nothing
+  int64_t utterances = 0;             // that they ended
+  int64_t late = 0;                   // requests whose `total` was longer than `period`
+  double busy = 0;                    // share of the time that batches were worked on
   double mean_batch = 0;              // requests
   double batch_seconds = 0;           // mean work of a batch
   double batch_rate = 0;              // batches per second
   double queue_slope = 0;             // by how many seconds the queue time grows in a second
   double served_seconds = 0;          // from `from` until the last of them was done
 };
-LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to);
+LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, double to,
+                         double period);
 
 }  // namespace rtfx

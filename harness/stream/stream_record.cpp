@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "base/exit_code.h"
 #include "base/printable.h"
 #include "harness/stream/queueing.h"
@@ -17,6 +20,7 @@ constexpr double kSlopeMax = 0.01;
 void add_times(json& metrics, const std::string& name, const Percentiles& seconds) {
   metrics[name] = 1000 * seconds.mean;
   metrics[name + ".p50"] = 1000 * seconds.p50;
+  metrics[name + ".p95"] = 1000 * seconds.p95;
   metrics[name + ".p99"] = 1000 * seconds.p99;
   metrics[name + ".max"] = 1000 * seconds.max;
 }
@@ -28,11 +32,19 @@ std::string cell(const json& metrics, const char* name, int digits) {
 
 }  // namespace
 
-json stream_figures(const StreamOptions& options, const LoadFigures& f) {
+bool within_slo(const StreamSettings& options, const LoadFigures& f) {
+  return f.queue_slope <= kSlopeMax && 1000 * f.total.p99 <= options.slo_ms;
+}
+
+json stream_figures(const StreamSettings& options, const LoadFigures& f) {
   json metrics;
   add_times(metrics, "stream.compute_ms", f.compute);
   add_times(metrics, "stream.queue_ms", f.queue);
   add_times(metrics, "stream.total_ms", f.total);
+  if (f.utterances > 0) add_times(metrics, "stream.final_ms", f.last);
+  metrics["stream.late"] =
+      f.requests > 0 ? json(static_cast<double>(f.late) / static_cast<double>(f.requests)) : json();
+  metrics["stream.busy"] = f.busy;
   const double audio = static_cast<double>(f.requests) * options.period_ms / 1000;
   metrics["stream.rtfx"] = f.served_seconds > 0 ? json(audio / f.served_seconds) : json();
   metrics["stream.mean_batch"] = f.mean_batch;
@@ -45,17 +57,22 @@ json stream_figures(const StreamOptions& options, const LoadFigures& f) {
           {"requests", f.requests},
           {"batches", f.batches},
           {"stable", f.queue_slope <= kSlopeMax},
+          {"slo", options.slo_ms > 0 ? json(within_slo(options, f)) : json()},
           {"metrics", metrics}};
 }
 
-bool same_result(const WfstPath& streamed, const Hypothesis& whole) {
-  if (!streamed.alive || whole.nan) return streamed.alive == !whole.nan;
-  return streamed.tokens == whole.tokens && streamed.token_frames == whole.frames &&
-         static_cast<float>(-streamed.cost) == whole.score;
+bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits) {
+  if (streamed.nan || whole.nan) return streamed.nan == whole.nan;
+  if (bits) return streamed == whole;
+  return streamed.tokens == whole.tokens && streamed.frames == whole.frames &&
+         streamed.durations == whole.durations;
 }
 
 void print_stream_table(const std::vector<json>& records) {
   size_t width = 24;  // of the decoders' ids
+  bool speech = false;
+  double slo = 0;
+  std::map<std::string, int64_t> within;
   for (const json& record : records) {
     if (record.value("kind", "") == "stream")
       width = std::max(width, printable(record["decoder"]["id"].get<std::string>()).size());
@@ -70,6 +87,12 @@ void print_stream_table(const std::vector<json>& records) {
                  printable(record["message"].get<std::string>()));
     if (kind != "stream") continue;
     const json& m = record["metrics"];
+    speech |= record["stream"].value("scope", "") == "speech";
+    if (record.contains("slo") && record["slo"].is_boolean()) {
+      slo = record["stream"]["slo_ms"];
+      int64_t& most = within[record["decoder"]["id"]];
+      if (record["slo"]) most = std::max(most, record["batch"]["size"].get<int64_t>());
+    }
     const auto different = record["streamed"]["different"].get<int64_t>();
     fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}\n",
                printable(record["decoder"]["id"].get<std::string>()), width,
@@ -81,8 +104,11 @@ void print_stream_table(const std::vector<json>& records) {
                different == 0 ? "" : fmt::format("  {} DIFFERENT", different));
   }
   fmt::print(
-      "Milliseconds of the search alone, per request: mean, and of the total median and "
-      "99th percentile.\n");
+      "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",
+      speech ? "all from samples to tokens" : "the search alone");
+  for (const auto& [decoder, streams] : within) {
+    fmt::print("{}: at most {} streams within {} ms (p99)\n", printable(decoder), streams, slo);
+  }
 }
 
 int stream_outcome(const std::vector<json>& records) {

@@ -5,17 +5,20 @@
 #include <vector>
 
 #include "algorithms/hypotheses.h"
-#include "algorithms/shared/wfst/search.h"
-#include "harness/config/stream_options.h"
+#include "harness/config/stream_settings.h"
 #include "harness/stream/stream_load.h"
 
 namespace rtfx {
 
 /// The fields "stream", "requests", "batches", "stable" and "metrics".
-nlohmann::json stream_figures(const StreamOptions& options, const LoadFigures& figures);
+nlohmann::json stream_figures(const StreamSettings& options, const LoadFigures& figures);
 
-/// Tokens, frames and the score's bits are those of the whole utterance.
-bool same_result(const WfstPath& streamed, const Hypothesis& whole);
+/// 99th percentile and queue are as the settings want them.
+bool within_slo(const StreamSettings& options, const LoadFigures& figures);
+
+/// Tokens, frames and durations are those of the utterance in one piece; with `bits` scores are,
+/// too.
+bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits);
 
 void print_stream_table(const std::vector<nlohmann::json>& records);
 

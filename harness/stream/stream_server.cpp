@@ -1,8 +1,10 @@
 #include "harness/stream/stream_server.h"
 
+#include <ATen/ATen.h>
+
 namespace rtfx {
 
-StreamServer::StreamServer(StreamSearch& search, const std::vector<StreamedUtterance>& utterances,
+StreamServer::StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances,
                            int64_t streams, bool partial)
     : search_(search),
       utterances_(utterances),
@@ -16,27 +18,39 @@ StreamServer::~StreamServer() {
     if (stream.number >= 0) search_.close(stream.number);
 }
 
-void StreamServer::work(const std::vector<Request>& requests) {
-  std::vector<WfstPiece> pieces;
+std::vector<bool> StreamServer::work(const std::vector<Request>& requests) {
+  std::vector<int64_t> numbers;
+  std::vector<at::Tensor> rows;
+  EncodedBatch pieces;
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     if (stream.number < 0) stream.number = search_.open();
-    const auto& [lp, ends] = utterances_[stream.utterance];
+    numbers.push_back(stream.number);
+    const auto& [frames, ends] = utterances_[stream.utterance];
     const int64_t begin = stream.request == 0 ? 0 : ends[stream.request - 1];
-    pieces.push_back({stream.number, lp.narrow(0, begin, ends[stream.request] - begin)});
+    const int64_t length = ends[stream.request] - begin;
+    rows.push_back(frames.narrow(0, begin, length));
+    pieces.lengths_host.push_back(length);
   }
-  search_.advance(pieces);
-  partial_paths_.clear();
+  pieces.frames = at::empty({static_cast<int64_t>(rows.size()), pieces.longest(), rows[0].size(1)},
+                            rows[0].options());
+  for (size_t row = 0; row < rows.size(); ++row)
+    pieces.frames[static_cast<int64_t>(row)].narrow(0, 0, rows[row].size(0)).copy_(rows[row]);
+  search_.push(numbers, pieces);
+  partial_results_.clear();
+  std::vector<bool> ended;
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     if (++stream.request < utterances_[stream.utterance].ends.size()) {
-      if (partial_) partial_paths_.push_back(search_.partial(stream.number));
+      if (partial_) partial_results_.push_back(search_.partial(stream.number));
+      ended.push_back(false);
       continue;
     }
+    ended.push_back(true);
     finished_.push_back({stream.utterance, search_.finish(stream.number)});
-    search_.close(stream.number);
     stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1};
   }
+  return ended;
 }
 
 }  // namespace rtfx

@@ -4,37 +4,49 @@
 
 #include <vector>
 
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/decoder.h"
 #include "harness/stream/stream_load.h"
 
 namespace rtfx {
 
 /// An utterance as requests bring it.
 struct StreamedUtterance {
-  at::Tensor lp;              // [frames, V+1] as WfstPiece has it
-  std::vector<int64_t> ends;  // behind which frame each request ends (stream_options.h)
+  at::Tensor frames;          // [n, X], projected (Streams::project())
+  std::vector<int64_t> ends;  // behind which frame each request ends (stream_settings.h)
+};
+
+/// An utterance that has come to its end.
+struct FinishedUtterance {
+  size_t utterance;
+  Hypothesis result;
+};
+
+/// Serves batches of requests of streams without end, which bring one utterance after the other.
+class LoadServer {
+ public:
+  virtual ~LoadServer() = default;
+  /// One request of a stream at most. The results are on the host on return: which of the requests
+  /// have ended their utterance.
+  virtual std::vector<bool> work(const std::vector<Request>& requests) = 0;
+  const std::vector<FinishedUtterance>& finished() const { return finished_; }
+
+ protected:
+  std::vector<FinishedUtterance> finished_;
 };
 
 /// Streams without end: the utterances one after the other, a stream beginning with the utterance
 /// of its own number. Open ones are closed in the end.
-class StreamServer {
+class StreamServer : public LoadServer {
  public:
   /// `partial`: with the best path so far after every request. Search and utterances must outlive
   /// the server.
-  StreamServer(StreamSearch& search, const std::vector<StreamedUtterance>& utterances,
-               int64_t streams, bool partial);
-  ~StreamServer();
+  StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances, int64_t streams,
+               bool partial);
+  ~StreamServer() override;
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  /// One request of a stream at most. The results are on the host on return.
-  void work(const std::vector<Request>& requests);
-
-  struct Finished {
-    size_t utterance;
-    WfstPath path;
-  };
-  const std::vector<Finished>& finished() const { return finished_; }
+  std::vector<bool> work(const std::vector<Request>& requests) override;
 
  private:
   struct Stream {
@@ -42,12 +54,11 @@ class StreamServer {
     int64_t number = -1;  // in search_; -1: between two utterances
   };
 
-  StreamSearch& search_;
+  Streams& search_;
   const std::vector<StreamedUtterance>& utterances_;
   std::vector<Stream> streams_;
   bool partial_;
-  std::vector<WfstPath> partial_paths_;  // of the last batch
-  std::vector<Finished> finished_;
+  std::vector<PartialResult> partial_results_;  // of the last batch
 };
 
 }  // namespace rtfx

@@ -133,9 +133,38 @@ at::Tensor Attention::visible(const at::Tensor& key_mask, const Block& block) co
 }
 
 at::Tensor Attention::bias(const Heads& heads, const at::Tensor& key_mask,
-                           const at::Tensor& /*positions*/, const Block& block) const {
-  const at::Tensor seen = visible(key_mask, block);
-  return at::zeros(seen.sizes(), heads.q.options()).masked_fill_(seen.logical_not(), kMaskedScore);
+                           const at::Tensor& positions, const Block& block) const {
+  at::Tensor table;
+  if (positions.defined()) {
+    const int64_t first = block.query + block.queries - 1 - block.key;
+    const int64_t last = block.query - (block.key + block.keys - 1);
+    table = projected(positions.narrow(0, heads.q.size(2) - 1 - first, first - last + 1));
+  }
+  return bias(heads.q.narrow(2, block.query, block.queries), table, visible(key_mask, block));
+}
+
+at::Tensor Attention::bias(const at::Tensor& query, const at::Tensor& /*position_keys*/,
+                           const at::Tensor& seen) const {
+  return at::zeros(seen.sizes(), query.options()).masked_fill_(seen.logical_not(), kMaskedScore);
+}
+
+at::Tensor Attention::projected(const at::Tensor& /*positions*/) const { return {}; }
+
+at::Tensor Attention::position_keys(const EncoderConfig& /*config*/, int64_t /*past*/,
+                                    int64_t /*count*/) const {
+  return {};
+}
+
+at::Tensor Attention::continued(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
+                                const at::Tensor& position_keys) const {
+  const int64_t before = past.keys.size(2), count = x.size(1);
+  const Heads heads = project(x);
+  const at::Tensor keys = at::cat({past.keys, heads.k}, 2);
+  const at::Tensor values = at::cat({past.values, heads.v}, 2);
+  const at::Tensor seen = key_mask.unsqueeze(1).unsqueeze(2);
+  past = {keys.narrow(2, count, before), values.narrow(2, count, before)};
+  return merge({at::scaled_dot_product_attention(
+      biased(heads.q), keys, values, bias(heads.q, position_keys, seen), 0.0, false, scale_)});
 }
 
 RelativeAttention::RelativeAttention(const EncoderConfig& config, const WeightReader& reader)
@@ -144,16 +173,21 @@ RelativeAttention::RelativeAttention(const EncoderConfig& config, const WeightRe
       bias_u_(reader.get("pos_bias_u").unsqueeze(1)),
       bias_v_(reader.get("pos_bias_v").unsqueeze(1)) {}
 
-at::Tensor RelativeAttention::bias(const Heads& heads, const at::Tensor& key_mask,
-                                   const at::Tensor& positions, const Block& block) const {
-  const int64_t first = block.query + block.queries - 1 - block.key;
-  const int64_t last = block.query - (block.key + block.keys - 1);
-  const at::Tensor table = positions.narrow(0, heads.q.size(2) - 1 - first, first - last + 1);
-  const at::Tensor p =
-      at::linear(table, position_weight_).view({-1, heads_, head_width_}).permute({1, 2, 0});
-  const at::Tensor query = heads.q.narrow(2, block.query, block.queries);
-  at::Tensor scores = relative_shift(at::matmul(query + bias_v_, p), block.keys) * scale_;
-  return scores.masked_fill_(visible(key_mask, block).logical_not(), kMaskedScore);
+at::Tensor RelativeAttention::projected(const at::Tensor& positions) const {
+  return at::linear(positions, position_weight_).view({-1, heads_, head_width_}).permute({1, 2, 0});
+}
+
+at::Tensor RelativeAttention::position_keys(const EncoderConfig& config, int64_t past,
+                                            int64_t count) const {
+  const at::Tensor all = relative_positions(past + count, config.width, position_weight_.options());
+  return projected(all.narrow(0, 0, past + 2 * count - 1)).contiguous();
+}
+
+at::Tensor RelativeAttention::bias(const at::Tensor& query, const at::Tensor& position_keys,
+                                   const at::Tensor& seen) const {
+  at::Tensor scores =
+      relative_shift(at::matmul(query + bias_v_, position_keys), seen.size(3)) * scale_;
+  return scores.masked_fill_(seen.logical_not(), kMaskedScore);
 }
 
 at::Tensor RelativeAttention::biased(const at::Tensor& query) const { return query + bias_u_; }

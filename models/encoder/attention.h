@@ -51,6 +51,20 @@ class Attention {
   virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& key_mask,
                                 const at::Tensor& positions) const;
 
+  /// The C frames before those that are asked about.
+  struct Past {
+    at::Tensor keys, values;  // [B, H, C, dk]
+  };
+
+  /// The next n frames of longer rows, x [B, n, d] -> [B, n, d]. Every one of them sees those of
+  /// the C before and of the n that key_mask [B, C + n] lets it see: what a chunk sees, where C is
+  /// its left context. `position_keys`: position_keys(C, n). `past` becomes that of the frames
+  /// behind these. Does not synchronise.
+  at::Tensor continued(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
+                       const at::Tensor& position_keys) const;
+  /// What continued() knows of positions, made once: for n queries behind C frames.
+  virtual at::Tensor position_keys(const EncoderConfig& config, int64_t past, int64_t count) const;
+
  protected:
   /// Queries and the keys that any of them sees.
   struct Block {
@@ -67,8 +81,13 @@ class Attention {
 
   /// What is added to the scores of a block: [B, H or 1, queries, keys], a large negative number
   /// where a query does not see a key.
-  virtual at::Tensor bias(const Heads& heads, const at::Tensor& key_mask,
-                          const at::Tensor& positions, const Block& block) const;
+  at::Tensor bias(const Heads& heads, const at::Tensor& key_mask, const at::Tensor& positions,
+                  const Block& block) const;
+  /// The same from queries [B, H, queries, dk], projected() positions and visible().
+  virtual at::Tensor bias(const at::Tensor& query, const at::Tensor& position_keys,
+                          const at::Tensor& seen) const;
+  /// Rows of relative_positions() [P, d] as scores take them; undefined without positions.
+  virtual at::Tensor projected(const at::Tensor& positions) const;
   /// A block's queries [B, H, queries, dk] as their product with the keys takes them.
   virtual at::Tensor biased(const at::Tensor& query) const { return query; }
 
@@ -88,9 +107,13 @@ class RelativeAttention : public Attention {
  public:
   RelativeAttention(const EncoderConfig& config, const WeightReader& reader);
 
+  at::Tensor position_keys(const EncoderConfig& config, int64_t past, int64_t count) const override;
+
  protected:
-  at::Tensor bias(const Heads& heads, const at::Tensor& key_mask, const at::Tensor& positions,
-                  const Block& block) const override;
+  using Attention::bias;
+  at::Tensor bias(const at::Tensor& query, const at::Tensor& position_keys,
+                  const at::Tensor& seen) const override;
+  at::Tensor projected(const at::Tensor& positions) const override;  // [H, dk, P]
   at::Tensor biased(const at::Tensor& query) const override;
 
  private:

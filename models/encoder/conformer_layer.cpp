@@ -37,13 +37,27 @@ ConvolutionModule::ConvolutionModule(const EncoderConfig& config, const WeightRe
   right = folded.right;
 }
 
+at::Tensor ConvolutionModule::gated(const at::Tensor& x, const FrameMasks& masks) const {
+  return (at::glu(at::linear(x, pointwise1, bias1), -1) * masks.mask).transpose(1, 2);
+}
+
+at::Tensor ConvolutionModule::mixed(const at::Tensor& gated, int64_t padding,
+                                    const FrameMasks& masks) const {
+  at::Tensor y = at::conv1d(gated, depthwise, depthwise_bias, 1, padding, 1, depthwise.size(0));
+  if (norm != nullptr) y = (*norm)(y, masks.norm_mask);
+  return at::linear(at::silu(y).transpose(1, 2), pointwise2, bias2);
+}
+
 at::Tensor ConvolutionModule::operator()(const at::Tensor& x, const FrameMasks& masks) const {
-  at::Tensor gated = (at::glu(at::linear(x, pointwise1, bias1), -1) * masks.mask).transpose(1, 2);
-  if (left != right) gated = at::constant_pad_nd(gated, {left, right});
-  at::Tensor mixed = at::conv1d(gated, depthwise, depthwise_bias, 1, left == right ? left : 0, 1,
-                                depthwise.size(0));
-  if (norm != nullptr) mixed = (*norm)(mixed, masks.norm_mask);
-  return at::linear(at::silu(mixed).transpose(1, 2), pointwise2, bias2);
+  if (left == right) return mixed(gated(x, masks), left, masks);
+  return mixed(at::constant_pad_nd(gated(x, masks), {left, right}), 0, masks);
+}
+
+at::Tensor ConvolutionModule::continued(const at::Tensor& x, at::Tensor& past,
+                                        const FrameMasks& masks) const {
+  const at::Tensor all = at::cat({past, gated(x, masks)}, 2);
+  past = all.narrow(2, x.size(1), past.size(2));
+  return mixed(all, 0, masks);
 }
 
 ConformerLayer::ConformerLayer(const EncoderConfig& config, const WeightReader& reader)
@@ -57,12 +71,30 @@ ConformerLayer::ConformerLayer(const EncoderConfig& config, const WeightReader& 
       attention(make_attention(config, reader.below("self_attn"))),
       convolution(config, reader.below("conv")) {}
 
-at::Tensor ConformerLayer::operator()(at::Tensor x, const FrameMasks& masks) const {
+template <typename Attend, typename Convolve>
+at::Tensor ConformerLayer::through(at::Tensor x, const Attend& attend,
+                                   const Convolve& convolve) const {
   x = at::add(x, feed_forward1(norm_feed_forward1(x)), 0.5);
-  x = x + (*attention)(norm_attention(x), masks.key_mask, masks.positions);
-  x = x + convolution(norm_convolution(x), masks);
+  x = x + attend(norm_attention(x));
+  x = x + convolve(norm_convolution(x));
   x = at::add(x, feed_forward2(norm_feed_forward2(x)), 0.5);
   return norm_out(x);
+}
+
+at::Tensor ConformerLayer::operator()(at::Tensor x, const FrameMasks& masks) const {
+  return through(
+      std::move(x),
+      [&](const at::Tensor& y) { return (*attention)(y, masks.key_mask, masks.positions); },
+      [&](const at::Tensor& y) { return convolution(y, masks); });
+}
+
+at::Tensor ConformerLayer::continued(at::Tensor x, LayerPast& past, const FrameMasks& masks) const {
+  return through(
+      std::move(x),
+      [&](const at::Tensor& y) {
+        return attention->continued(y, past.attention, masks.key_mask, past.position_keys);
+      },
+      [&](const at::Tensor& y) { return convolution.continued(y, past.convolution, masks); });
 }
 
 }  // namespace rtfx

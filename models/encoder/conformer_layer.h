@@ -40,20 +40,41 @@ struct ConvolutionModule {
   ConvolutionModule(const EncoderConfig& config, const WeightReader& reader);
   /// x [B, T', d]; masks.mask zeroes the padding that the kernel could reach.
   at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
+  /// The next frames of longer rows; the kernel reaches back only. `past` [B, d, left]: what its
+  /// kernel sees of the frames before (zeros at a row's begin), then of those before the next.
+  at::Tensor continued(const at::Tensor& x, at::Tensor& past, const FrameMasks& masks) const;
 
   at::Tensor pointwise1, bias1, depthwise, depthwise_bias, pointwise2, bias2;
   int64_t left, right;  // frames that the kernel reaches to each side
   std::unique_ptr<const ConvolutionNorm> norm;
+
+ private:
+  at::Tensor gated(const at::Tensor& x, const FrameMasks& masks) const;  // [B, d, T']
+  at::Tensor mixed(const at::Tensor& gated, int64_t padding, const FrameMasks& masks) const;
+};
+
+/// What a layer knows of the frames before.
+struct LayerPast {
+  Attention::Past attention;
+  at::Tensor convolution;    // as ConvolutionModule::continued() takes it
+  at::Tensor position_keys;  // of attention->position_keys(); stays as it is
 };
 
 struct ConformerLayer {
   ConformerLayer(const EncoderConfig& config, const WeightReader& reader);
   at::Tensor operator()(at::Tensor x, const FrameMasks& masks) const;
+  /// The next n frames of longer rows, [B, n, d]. masks.key_mask is of the frames before and of
+  /// these, masks.mask of these.
+  at::Tensor continued(at::Tensor x, LayerPast& past, const FrameMasks& masks) const;
 
   LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;
   FeedForward feed_forward1, feed_forward2;
   std::unique_ptr<const Attention> attention;
   ConvolutionModule convolution;
+
+ private:
+  template <typename Attend, typename Convolve>
+  at::Tensor through(at::Tensor x, const Attend& attend, const Convolve& convolve) const;
 };
 
 }  // namespace rtfx

@@ -31,6 +31,7 @@ struct EncoderOptions {
 };
 
 class EncoderImplementation;
+class ReferenceEncoder;
 
 class Encoder {
  public:
@@ -50,6 +51,8 @@ class Encoder {
                const std::vector<int64_t>& host_lengths) const;
 
   bool fused() const { return fused_; }
+  /// The encoder by operators; null where it is fused.
+  const ReferenceEncoder* by_operators() const;
 
  private:
   bool fused_;

@@ -100,23 +100,36 @@ Features FeatureExtractor::operator()(const at::Tensor& audio, const at::Tensor&
   const at::Tensor previous = at::constant_pad_nd(clean.narrow(1, 0, clean.size(1) - 1), {1, 0});
   const at::Tensor emphasised = at::where(valid, clean - config_.preemphasis * previous, zero_);
 
-  const at::Tensor spectrum =
-      at::stft(at::constant_pad_nd(emphasised, {config_.n_fft / 2, config_.n_fft / 2}),
-               config_.n_fft, config_.hop, config_.n_fft, window_, /*normalized=*/false,
-               /*onesided=*/true, /*return_complex=*/true);
   // The last frame, centred at the end of the longest row, is valid for none.
   const int64_t frames = std::max<int64_t>(1, audio.size(1) / config_.hop);
-  at::Tensor power = at::view_as_real(spectrum.narrow(2, 0, frames)).square().sum(-1);
-  if (config_.magnitude_power != 2) power = power.sqrt().pow(config_.magnitude_power);
+  const at::Tensor values_of_all =
+      mel_frames(at::constant_pad_nd(emphasised, {config_.n_fft / 2, config_.n_fft / 2}), frames);
 
   at::Tensor frame_lengths = at::floor_divide(lengths, config_.hop);
   const at::Tensor mask = inside(frames, frame_lengths).unsqueeze(1);
-  const at::Tensor values = normalised(mel(power), mask, frame_lengths);
+  const at::Tensor values = normalised(values_of_all, mask, frame_lengths);
   if (config_.normalization == FeatureConfig::Normalization::per_feature) {
     // A single frame has no deviation and is all zeros now: no utterance, length 0.
     frame_lengths = at::where(frame_lengths > 1, frame_lengths, at::zeros_like(frame_lengths));
   }
   return {at::where(mask, values, zero_), frame_lengths};
+}
+
+at::Tensor FeatureExtractor::part(const at::Tensor& samples, const at::Tensor& valid) const {
+  const int64_t length = valid.size(1);
+  const at::Tensor emphasised = at::where(
+      valid, samples.narrow(1, 1, length) - config_.preemphasis * samples.narrow(1, 0, length),
+      zero_);
+  return normalised(mel_frames(emphasised, (length - config_.n_fft) / config_.hop + 1), {}, {});
+}
+
+at::Tensor FeatureExtractor::mel_frames(const at::Tensor& emphasised, int64_t frames) const {
+  const at::Tensor spectrum =
+      at::stft(emphasised, config_.n_fft, config_.hop, config_.n_fft, window_,
+               /*normalized=*/false, /*onesided=*/true, /*return_complex=*/true);
+  at::Tensor power = at::view_as_real(spectrum.narrow(2, 0, frames)).square().sum(-1);
+  if (config_.magnitude_power != 2) power = power.sqrt().pow(config_.magnitude_power);
+  return mel(power);
 }
 
 at::Tensor FeatureExtractor::mel(const at::Tensor& power) const {

@@ -27,7 +27,16 @@ class FeatureExtractor {
   /// ignored, whatever they hold. lengths: [B] int64 samples, same device. Does not synchronise.
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
+  /// The same of a part of an utterance, for models that normalise with numbers of their own or not
+  /// at all, by LibTorch's operators. samples [B, 1 + n_fft + (T - 1) * hop] float32: the part, and
+  /// one sample before it for the pre-emphasis. Frame t is of the n_fft samples from 1 + t * hop
+  /// on. valid [B, n_fft + (T - 1) * hop] bool: those of the utterance; all others are silence.
+  /// -> [B, M, T]; nothing is masked. Does not synchronise.
+  at::Tensor part(const at::Tensor& samples, const at::Tensor& valid) const;
+
  private:
+  /// emphasised [B, n_fft + (T - 1) * hop] with T >= frames -> [B, M, frames].
+  at::Tensor mel_frames(const at::Tensor& emphasised, int64_t frames) const;
   at::Tensor mel(const at::Tensor& power) const;
   /// values [B, M, T], mask [B, 1, T] bool, frames [B] int64: valid ones.
   at::Tensor normalised(const at::Tensor& values, const at::Tensor& mask,

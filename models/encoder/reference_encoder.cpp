@@ -70,6 +70,10 @@ int64_t ReferenceEncoder::rows(int64_t utterances, int64_t feature_frames,
   return utterances * std::max<int64_t>(1, config_.subsampled(feature_frames));
 }
 
+at::Tensor ReferenceEncoder::mapped(const at::Tensor& frames) const {
+  return out_weight_.defined() ? at::linear(frames, out_weight_, out_bias_) : frames;
+}
+
 Encoded ReferenceEncoder::operator()(const Features& features) const {
   Encoded encoded = subsample(features);
   FrameMasks masks = masks_of(encoded);
@@ -80,7 +84,7 @@ Encoded ReferenceEncoder::operator()(const Features& features) const {
     encoded = reduce(encoded);
     masks = masks_of(encoded);
   }
-  if (out_weight_.defined()) encoded.frames = at::linear(encoded.frames, out_weight_, out_bias_);
+  encoded.frames = mapped(encoded.frames);
   if (reduction_ && config_.reduction_position < 0) encoded = reduce(encoded);
   if (silence_ > 0) {
     const int64_t frames = config_.subsampled(features.values.size(2));

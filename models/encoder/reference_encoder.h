@@ -21,6 +21,12 @@ class ReferenceEncoder : public EncoderImplementation {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
+  /// Its parts, for encoding streams (models/streaming): the front end, null where it is no
+  /// convolution, the layers, and the linear map behind the last, where there is one.
+  const Subsampling* convolutions() const { return std::get_if<Subsampling>(&front_end_); }
+  const std::vector<ConformerLayer>& layers() const { return layers_; }
+  at::Tensor mapped(const at::Tensor& frames) const;
+
  private:
   Encoded subsample(const Features& features) const;
   Encoded reduce(const Encoded& encoded) const;

@@ -17,9 +17,11 @@ double scale_of(const EncoderConfig& config) {
   return config.x_scaling ? std::sqrt(static_cast<double>(config.width)) : 1.0;
 }
 
-at::Tensor masked(const at::Tensor& image, const at::Tensor& lengths) {
-  return image *
-         frame_mask(lengths, image.size(2)).unsqueeze(1).unsqueeze(3).to(image.scalar_type());
+/// begin: undefined where all rows begin at 0.
+at::Tensor masked(const at::Tensor& image, const at::Tensor& begin, const at::Tensor& end) {
+  at::Tensor mask = frame_mask(end, image.size(2));
+  if (begin.defined()) mask = mask.logical_and(frame_mask(begin, image.size(2)).logical_not());
+  return image * mask.unsqueeze(1).unsqueeze(3).to(image.scalar_type());
 }
 
 }  // namespace
@@ -69,12 +71,13 @@ at::Tensor Subsampling::subsampled(const at::Tensor& lengths) const {
   return left;
 }
 
-at::Tensor Subsampling::convolve(at::Tensor image, const at::Tensor& lengths) const {
+at::Tensor Subsampling::convolve(at::Tensor image, at::Tensor begin,
+                                 const at::Tensor& lengths) const {
   at::Tensor valid = lengths;
   for (const Convolution& conv : convolutions_) {
     // Masked by length before each strided convolution: its kernel is what reaches over a row's
     // end.
-    if (conv.stride == 2) image = masked(image, valid);
+    if (conv.stride == 2) image = masked(image, begin, valid);
     int64_t padding = conv.weight.size(2) / 2;
     if (causal_ && conv.stride == 2) {
       const int64_t before = conv.weight.size(2) - 1, after = conv.stride - 1;
@@ -83,9 +86,22 @@ at::Tensor Subsampling::convolve(at::Tensor image, const at::Tensor& lengths) co
     }
     image = at::conv2d(image, conv.weight, conv.bias, conv.stride, padding, 1, conv.groups);
     if (conv.relu) image = image.relu_();
-    if (conv.stride == 2) valid = halved(valid);
+    if (conv.stride != 2) continue;
+    valid = halved(valid);
+    if (begin.defined()) begin = at::floor_divide(begin, 2);
   }
   return image;
+}
+
+/// [B, C, T', M'] -> [B, T', d]
+at::Tensor Subsampling::flattened(const at::Tensor& image) const {
+  return at::linear(image.transpose(1, 2).flatten(2), out_weight_, out_bias_);
+}
+
+at::Tensor Subsampling::part(const at::Tensor& values, const at::Tensor& begin,
+                             const at::Tensor& end) const {
+  const at::Tensor image = values.transpose(1, 2).unsqueeze(1).to(out_weight_.scalar_type());
+  return flattened(convolve(image, begin, end));
 }
 
 Subsampling::Output Subsampling::operator()(const Features& features) const {
@@ -97,10 +113,8 @@ Subsampling::Output Subsampling::operator()(const Features& features) const {
   std::vector<at::Tensor> parts;
   for (int64_t begin = 0; begin < image.size(0); begin += rows) {
     const int64_t count = std::min(rows, image.size(0) - begin);
-    const at::Tensor part =
-        convolve(image.narrow(0, begin, count), features.lengths.narrow(0, begin, count));
-    // [B, C, T', M'] -> [B, T', C * M']
-    parts.push_back(at::linear(part.transpose(1, 2).flatten(2), out_weight_, out_bias_));
+    parts.push_back(flattened(
+        convolve(image.narrow(0, begin, count), {}, features.lengths.narrow(0, begin, count))));
   }
   return {parts.size() == 1 ? parts.front() : at::cat(parts), subsampled(features.lengths)};
 }

@@ -25,6 +25,11 @@ class Subsampling {
   /// features [B, M, T] float32 -> [B, convolved(T), d] in the weights' dtype, scaled by sqrt(d)
   /// where the model asks for it. Padding is zeroed before every convolution.
   Output operator()(const Features& features) const;
+  /// A part of longer utterances, [B, M, T] -> [B, convolved(T), d]. Row b is frames [begin[b],
+  /// end[b]) of it ([B] int64); what lies before or behind them is treated as a whole utterance's
+  /// padding is. A row that goes on before its part begins at 0: its first frames are wrong, as far
+  /// as kernels reach back. begin is a multiple of the factor, the convolutions are causal.
+  at::Tensor part(const at::Tensor& values, const at::Tensor& begin, const at::Tensor& end) const;
   /// EncoderConfig::subsampled() on the device.
   at::Tensor subsampled(const at::Tensor& lengths) const;
 
@@ -35,7 +40,9 @@ class Subsampling {
     bool relu = true;  // none between a depthwise convolution and its pointwise one
   };
 
-  at::Tensor convolve(at::Tensor image, const at::Tensor& lengths) const;
+  /// begin: undefined where all rows begin at 0.
+  at::Tensor convolve(at::Tensor image, at::Tensor begin, const at::Tensor& lengths) const;
+  at::Tensor flattened(const at::Tensor& image) const;
   at::Tensor halved(const at::Tensor& lengths) const;
 
   std::vector<Convolution> convolutions_;

@@ -21,6 +21,13 @@ struct PredictionState {
   void take(const at::Tensor& mask, const PredictionState& taken);
   /// All rows of `from`, in place.
   void assign(const PredictionState& from);
+  /// walk(tensor, dimension of the rows) for each.
+  template <class Walk>
+  void walk(Walk&& walk) {
+    walk(h, 1);
+    walk(c, 1);
+    walk(context, 0);
+  }
   /// Rows `index` ([B'] int64) of this state.
   PredictionState rows(const at::Tensor& index) const;
 };

@@ -1,6 +1,7 @@
 #include "models/tokenizers/aggregate.h"
 
 #include "models/tokenizers/punctuation.h"
+#include "models/tokenizers/speller.h"
 
 namespace rtfx {
 namespace {
@@ -9,13 +10,30 @@ constexpr std::string_view kSpace = "▁";
 
 class Aggregate : public Tokenizer {
  public:
-  Aggregate(std::vector<std::string> pieces, int32_t unknown)
-      : Tokenizer(punctuation_marks(pieces)), pieces_(std::move(pieces)), unknown_(unknown) {}
+  using Languages = std::vector<std::pair<std::string, std::shared_ptr<const Tokenizer>>>;
+
+  Aggregate(Languages languages, std::vector<std::string> pieces, int32_t unknown)
+      : Tokenizer(punctuation_marks(pieces)),
+        languages_(std::move(languages)),
+        pieces_(std::move(pieces)),
+        unknown_(unknown) {}
 
   std::string kind() const override { return "aggregate"; }
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   std::string piece(int32_t id) const override { return pieces_.at(static_cast<size_t>(id)); }
   int32_t unknown() const override { return unknown_; }
+  /// By the language that needs the fewest pieces, the first of equals.
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> best;
+    int32_t first = 0;
+    for (const auto& [name, tokenizer] : languages_) {
+      std::vector<int32_t> ids = Speller(*tokenizer)(std::string(text));
+      for (int32_t& id : ids) id += first;
+      if (!ids.empty() && (best.empty() || ids.size() < best.size())) best = std::move(ids);
+      first += static_cast<int32_t>(tokenizer->size());
+    }
+    return best;
+  }
 
  protected:
   std::string join(std::span<const int32_t> ids) const override {
@@ -31,6 +49,7 @@ class Aggregate : public Tokenizer {
   }
 
  private:
+  Languages languages_;
   std::vector<std::string> pieces_;
   int32_t unknown_;
 };
@@ -47,7 +66,7 @@ std::shared_ptr<const Tokenizer> aggregate_tokenizer(
     for (int32_t id = 0; id < tokenizer->size(); ++id) pieces.push_back(tokenizer->piece(id));
   }
   check_pieces(pieces, "aggregate tokenizer");
-  return std::make_shared<const Aggregate>(std::move(pieces), unknown);
+  return std::make_shared<const Aggregate>(languages, std::move(pieces), unknown);
 }
 
 }  // namespace rtfx

@@ -57,6 +57,14 @@ std::string without_space_before(std::string text, std::u32string_view marks) {
   return kept;
 }
 
+bool is_punctuation(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const int32_t c = next_code_point(text, at);
+    if (c < 0 || !u_ispunct(c)) return false;
+  }
+  return !text.empty();
+}
+
 void check_pieces(const std::vector<std::string>& pieces, std::string_view where) {
   if (pieces.empty()) throw UserError(where, "has no pieces", "the tokenizer is damaged");
   constexpr size_t kLongest = 1024;

@@ -16,6 +16,9 @@ std::u32string punctuation_marks(const std::vector<std::string>& pieces);
 /// takes several for an error of the model that should stay visible.
 std::string without_space_before(std::string text, std::u32string_view marks);
 
+/// Whether `text` (UTF-8) is punctuation and nothing else; an empty one is not.
+bool is_punctuation(std::string_view text);
+
 /// Throws UserError where a piece is not UTF-8 or longer than 1,024 bytes, and where there is none.
 void check_pieces(const std::vector<std::string>& pieces, std::string_view where);
 

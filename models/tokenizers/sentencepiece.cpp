@@ -26,6 +26,10 @@ class SentencePieces : public Tokenizer {
   int64_t size() const override { return processor_->GetPieceSize(); }
   std::string piece(int32_t id) const override { return processor_->IdToPiece(id); }
   int32_t unknown() const override { return processor_->unk_id(); }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    const std::vector<int> ids = processor_->EncodeAsIds(std::string(text));
+    return {ids.begin(), ids.end()};
+  }
 
  protected:
   std::string join(std::span<const int32_t> ids) const override {

@@ -10,4 +10,6 @@ std::string Tokenizer::text(std::span<const int32_t> ids) const {
   return without_space_before(join(ids), marks_);
 }
 
+std::vector<int32_t> Tokenizer::encode(std::string_view) const { return {}; }
+
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rtfx {
@@ -25,6 +26,11 @@ class Tokenizer {
   virtual std::string piece(int32_t id) const = 0;
   /// Id of the piece for what no other spells; -1 where there is none.
   virtual int32_t unknown() const = 0;
+
+  /// The ids of `text` (UTF-8) by the rule of the kind, which may hold unknown(); empty for a kind
+  /// that has no rule here (tokenizers/speller.h has one for all). Rules that rewrite characters
+  /// before they are looked up (NFKC) are left out.
+  virtual std::vector<int32_t> encode(std::string_view text) const;
 
   /// The pieces of `ids` joined by the rule of the kind, in UTF-8; each id must be from 0 to
   /// size() - 1. Then, for the kinds of NeMo, one white-space character is left out before each

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "profile", "reproduce", "report",
+COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
             "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "bisect", "dashboard",
             "transcribe", "graph",
             "list", "doctor", "inspect", "completion", "man"]  # fmt: skip

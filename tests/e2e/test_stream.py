@@ -37,7 +37,7 @@ def streams_of(folder):
 
 
 def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
-    decoders = ["ctc_greedy", *settings(tmp_path)["decoders"]]
+    decoders = ["null", *settings(tmp_path)["decoders"]]
     result = stream(decoders=decoders)
     assert result.returncode == 0, result.stderr
     assert "1 decoders that take no pieces are left out" in result.stderr
@@ -61,6 +61,39 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
     assert "p99" in result.stdout and "DIFFERENT" not in result.stdout
 
 
+def test_every_kind_of_search_streams(stream, tmp_path):
+    decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "ctc_greedy", "ctc_beam"]
+    result = stream(decoders=decoders, stream={"streams": [2], "seconds": 1, "period_ms": 100})
+    assert result.returncode == 0, result.stderr
+    records = streams_of(tmp_path / "run")
+    assert [r["decoder"]["name"] for r in records] == decoders
+    assert all(r["streamed"]["different"] == 0 for r in records)
+
+
+def test_streams_from_samples_on(stream, tmp_path):
+    load = {"streams": [1, 3], "seconds": 4, "period_ms": 200, "scope": "speech", "buffer": [1, 2, 0.4]}
+    result = stream(decoders=["label_looping", "ctc_greedy"], stream=load)
+    assert result.returncode == 0, result.stderr
+    assert "all from samples to tokens" in result.stdout
+    records = streams_of(tmp_path / "run")
+    assert [r["batch"]["size"] for r in records] == [1, 3, 1, 3]
+    for record in records:
+        metrics = record["metrics"]
+        assert record["streamed"]["utterances"] > 0 and record["streamed"]["different"] == 0
+        assert 0 < metrics["stream.busy"] < 1 and 0 <= metrics["stream.late"] <= 1
+        assert metrics["stream.final_ms.p50"] <= metrics["stream.final_ms.p99"]
+        assert record["slo"] is None
+
+
+def test_the_most_streams_within_a_latency(stream, tmp_path):
+    load = {"streams": [1], "seconds": 1, "period_ms": 100, "slo_ms": 0.001}
+    result = stream(decoders=["ctc_greedy"], stream=load)
+    assert result.returncode == 0, result.stderr
+    assert "at most 0 streams within 0.001 ms" in result.stdout
+    [record] = streams_of(tmp_path / "run")
+    assert record["slo"] is False
+
+
 def test_resume_runs_nothing_twice(stream, tmp_path):
     assert stream().returncode == 0
     before = (tmp_path / "run/journal.jsonl").read_text()
@@ -74,12 +107,15 @@ def test_resume_runs_nothing_twice(stream, tmp_path):
     "changes, complaint",
     [
         ({"stream": None}, 'has no key "stream"'),
-        ({"decoders": ["ctc_greedy"]}, "no decoder takes utterances in pieces"),
+        ({"decoders": ["null"]}, "no decoder takes utterances in pieces"),
         ({"stream": {"arrivals": "poison"}}, "poisson"),
         ({"stream": {"period_ms": 400, "chunk_ms": 300}}, "chunk_ms"),
         ({"stream": {"streams": [4, 4]}}, "is there twice"),
         ({"stream": {"seconds": 0.5}}, "less than two periods"),
         ({"stream": {"strams": [4]}}, "streams"),
+        ({"stream": {"scope": "sound"}}, "speech"),
+        ({"stream": {"scope": "speech", "buffer": [2, 10]}}, "give three"),
+        ({"stream": {"slo_ms": -1}}, "slo_ms"),
     ],
 )
 def test_bad_configurations(stream, changes, complaint):

@@ -44,8 +44,8 @@ inline std::vector<Arm> lm_arms() {
   return arms;
 }
 
-/// CTC with a language model: logits [T][V+1] of one utterance.
-inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
+/// CTC with a language model, or with what else `bonus` gives: logits [T][V+1] of one utterance.
+inline Hypothesis ctc_oracle(const Table& logits, const Bonus& bonus) {
   Hypothesis hypothesis;
   double score = 0;
   size_t previous = logits.empty() ? 0 : logits[0].size() - 1;
@@ -58,7 +58,7 @@ inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
     if (k != blank && k != previous) {
       std::vector<double> fused(logits[t].begin(), logits[t].end() - 1);
       for (size_t i = 0; i < blank; ++i)
-        fused[i] += lm.bonus(hypothesis.tokens, static_cast<int32_t>(i));
+        fused[i] += bonus(hypothesis.tokens, static_cast<int32_t>(i));
       if (previous < blank) fused[previous] = -std::numeric_limits<double>::infinity();
       k = first_argmax(fused, 0, blank);
       value = fused[k];
@@ -70,6 +70,10 @@ inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
   }
   hypothesis.score = static_cast<float>(score);
   return hypothesis;
+}
+
+inline Hypothesis ctc_oracle(const Table& logits, const LmCase& lm) {
+  return ctc_oracle(logits, [&](const auto& tokens, int32_t k) { return lm.bonus(tokens, k); });
 }
 
 /// A CTC model whose encoder frames are its logits.

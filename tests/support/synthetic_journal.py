@@ -75,6 +75,7 @@ def boosted(words, scale, said, recalled, **fields):
         "words": 90, "left_out": 0, "occurrences": said, "recalled": recalled,
         "false_alarms": 29 + scale, "recall": recalled / said if said else None,
         "precision": recalled / (recalled + 29 + scale),
+        "f_score": 2 * recalled / (recalled + 29 + scale + said),
     }  # fmt: skip
     return record
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "algorithms/hypotheses.h"
+#include "algorithms/row_state.h"
 
 namespace rtfx {
 
@@ -55,6 +56,12 @@ struct BeamHypotheses {
   /// more than 1 with a list of so many, or of all. `nan` [B] bool marks rows, to which it adds
   /// those with NaN scores.
   Hypotheses result(int64_t nbest, bool score_norm, const at::Tensor& nan) const;
+
+  /// For searches in pieces: all but the tree.
+  void walk(StateWalk& walk) {
+    walk(scores);
+    walk(state, 1);
+  }
 
   /// Slots that hold something, [B, K] bool.
   at::Tensor alive() const;

@@ -16,22 +16,31 @@ TransducerBeams::TransducerBeams(const Transducer& transducer, const BeamLm& lm,
       lengths(lengths.unsqueeze(1)),
       prediction(transducer.start(lengths.size(0) * beam)),
       first_slot((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)),
+      bias(lm.rows.repeated(beam)),
       transducer_(transducer),
       lm_(lm) {
   if (lm_.model != nullptr) lm_states = lm_.model->initial_states(lengths.size(0) * beam);
+  if (bias.has_models()) bias_states = bias.initial_states();
 }
 
 LogProbs TransducerBeams::log_probs(const at::Tensor& frames, double temperature) const {
   const at::Tensor safe = at::minimum(frames, lengths - 1).clamp_min(0);
   const at::Tensor index = safe.unsqueeze(2).expand({-1, -1, encoded.size(2)});
   const at::Tensor output = prediction.output.view({safe.size(0), safe.size(1), -1});
-  return transducer_.log_probs(encoded.gather(1, index), output, temperature);
+  const at::Tensor& forbidden = lm_.rows.forbidden;
+  return transducer_.log_probs(encoded.gather(1, index), output, temperature,
+                               forbidden.defined() ? forbidden.unsqueeze(1) : forbidden);
 }
 
 at::Tensor TransducerBeams::fused(const LogProbs& next) const {
-  if (lm_.model == nullptr) return next.labels;
-  const at::Tensor scores = lm_.model->scores(lm_states);
-  return fuse(next.labels, scores.view({hypotheses.batch, hypotheses.beam, -1}), *lm_.options);
+  const auto of_slots = [&](const at::Tensor& scores) {
+    return scores.view({hypotheses.batch, hypotheses.beam, -1});
+  };
+  at::Tensor fused = next.labels;
+  if (lm_.model != nullptr)
+    fused = fuse(fused, of_slots(lm_.model->scores(lm_states)), *lm_.options);
+  if (!bias.has_models()) return fused;
+  return fused + at::constant_pad_nd(of_slots(bias.scores(bias_states)), {0, 1});
 }
 
 Expansions TransducerBeams::expand(const LogProbs& next, const at::Tensor& fused,
@@ -78,11 +87,29 @@ void TransducerBeams::advance(const at::Tensor& parents, const at::Tensor& label
       transducer_.predict(at::where(token, label, at::full_like(label, blank)), state);
   at::where_out(prediction.output, token.unsqueeze(1), next.output, output);
   prediction.state.assign(state.select(token, next.state));
-  if (lm_.model == nullptr) return;
-  lm_states.copy_(lm_.model->next_states(lm_states.index_select(0, slots), label));
+  if (lm_.model != nullptr)
+    lm_states.copy_(lm_.model->next_states(lm_states.index_select(0, slots), label));
+  if (bias.has_models())
+    bias_states.copy_(bias.next_states(bias_states.index_select(0, slots), label));
 }
 
-Hypotheses TransducerBeams::result(int64_t nbest, bool score_norm) const {
+void TransducerBeams::walk(StateWalk& walk) {
+  const int64_t beam = hypotheses.beam;
+  walk.or_zeros(bias_states, lengths, beam);
+  hypotheses.walk(walk);
+  walk(prediction.output, 0, beam);
+  prediction.state.walk(
+      [&](at::Tensor& tensor, int64_t dimension) { walk(tensor, dimension, beam); });
+  walk(lm_states, 0, beam);
+}
+
+void TransducerBeams::end() {
+  if (bias.has_models())
+    hypotheses.scores.add_(bias.final_scores(bias_states).view_as(hypotheses.scores));
+}
+
+Hypotheses TransducerBeams::result(int64_t nbest, bool score_norm) {
+  end();
   return hypotheses.result(nbest, score_norm, rows_with_nan(encoded, lengths.squeeze(1)));
 }
 

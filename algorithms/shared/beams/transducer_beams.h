@@ -9,14 +9,17 @@
 
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
+#include "algorithms/shared/ngram_lm/row_bias.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
 
-/// Shallow fusion as a search uses it; `model` null: none.
+/// Shallow fusion as a search uses it; `model` null: none. What rows add to their own tokens comes
+/// on top, and what they must not have is as if the joint had none.
 struct BeamLm {
   const NgramLm* model = nullptr;
   const LmOptions* options = nullptr;
+  RowBias rows = {};  // of B
 
   bool early() const { return model != nullptr && options->pruning == "early"; }
 };
@@ -48,7 +51,8 @@ class TransducerBeams {
   /// [B, K, V+1], durations [B, K, D]. Logits are divided by `temperature`.
   LogProbs log_probs(const at::Tensor& frames, double temperature) const;
 
-  /// log_probs().labels fused with the language model; as they are without one.
+  /// log_probs().labels fused with the language model and with the rows' own models; as they are
+  /// without any.
   at::Tensor fused(const LogProbs& next) const;
 
   /// The `count` best labels of each hypothesis, for TDT the best pairs of those labels and all
@@ -66,8 +70,14 @@ class TransducerBeams {
   /// one step further where the label is a token.
   void advance(const at::Tensor& parents, const at::Tensor& labels);
 
-  /// See BeamHypotheses::result.
-  Hypotheses result(int64_t nbest, bool score_norm) const;
+  /// For searches in pieces: first the states of the rows' own models.
+  void walk(StateWalk& walk);
+
+  /// Adds what the rows' own models want at the end of a text: to be called once.
+  void end();
+
+  /// See BeamHypotheses::result; calls end().
+  Hypotheses result(int64_t nbest, bool score_norm);
 
   BeamHypotheses hypotheses;
   at::Tensor encoded;                 // [B, T', H]
@@ -75,6 +85,8 @@ class TransducerBeams {
   Transducer::Prediction prediction;  // output [R, H], state of R slots
   at::Tensor lm_states;               // [R] int32; undefined without a language model
   at::Tensor first_slot;              // [B, 1] int64, b * K
+  RowBias bias;                       // of R rows
+  at::Tensor bias_states;             // [R] int32; undefined without models of rows
 
  private:
   const Transducer& transducer_;

@@ -13,7 +13,7 @@ struct Slot {
   int64_t hash, last_label, length, time, prefix_hash, run;
   MaxKey candidate;  // of the best, the one that it takes
   Step step;
-  int32_t lm_state;
+  int32_t lm_state, own_state;
   float score;  // once equal texts became one
 };
 
@@ -56,6 +56,7 @@ struct Append {
                   length = beams.lengths[from], time = beams.time[from],
                   prefix_hash = beams.prefix_hash[from], run = beams.run[from];
     const int32_t lm_state = fusion.states != nullptr ? fusion.states[from] : 0;
+    const int32_t own_state = fusion.roots != nullptr ? fusion.own_states[from] : 0;
     const bool token = is_token(label);
     const int64_t moved = tdt ? step.duration : static_cast<int64_t>(label == beams.blank);
     for (int32_t i = 0; i < text_labels; ++i) {
@@ -71,6 +72,7 @@ struct Append {
             0,
             step,
             fusion.states != nullptr ? look_up(fusion.lm, lm_state, label).next : 0,
+            fusion.own_next(from, own_state, label),
             0};
   }
 
@@ -91,6 +93,7 @@ struct Append {
     moves.parents[row] = slot.step.parent;
     moves.tokens[row] = is_token(slot.step.label) ? slot.step.label : -1;
     if (fusion.states != nullptr) fusion.states[row] = slot.lm_state;
+    if (fusion.roots != nullptr) fusion.own_states[row] = slot.own_state;
     for (int32_t i = 0; i < text_labels; ++i) texts[int64_t{row} * text_labels + i] = text[i];
   }
 };

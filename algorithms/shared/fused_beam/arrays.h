@@ -60,7 +60,8 @@ struct Beams {
   RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
 };
 
-/// Shallow fusion with an n-gram model (ngram_lm/fusion.h). states null: none.
+/// Shallow fusion with an n-gram model (ngram_lm/fusion.h), and with models of single rows
+/// (ngram_lm/row_bias.h). states null: none of the first; roots null: none of the second.
 struct Fusion {
   NgramView lm;
   int32_t* states;  // [R]
@@ -70,6 +71,20 @@ struct Fusion {
   float least_log_rest;  // least ln(1 - p(blank))
   bool early;            // labels are taken by acoustic scores
   bool acoustic_forced_blank;
+  NgramView models;
+  const int32_t* roots;  // [R]
+  int32_t* own_states;   // [R], from the row's root on
+
+  RTFX_HOST_DEVICE bool any() const { return states != nullptr || roots != nullptr; }
+  /// What a row's own model adds to a token, and its state behind a label.
+  RTFX_DEVICE float own_score(int32_t row, int32_t own_state, int32_t token) const {
+    return roots != nullptr ? look_up(models, roots[row] + own_state, token).score : 0.0f;
+  }
+  RTFX_DEVICE int32_t own_next(int32_t row, int32_t own_state, int32_t label) const {
+    if (roots == nullptr) return 0;
+    const int32_t next = look_up(models, roots[row] + own_state, label).next;
+    return next == 0 ? 0 : next - roots[row];
+  }
 };
 
 /// What each row takes from the step before.

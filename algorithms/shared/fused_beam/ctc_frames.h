@@ -13,7 +13,8 @@ struct Prefix {
   int64_t hash, prefix_hash;
   int32_t length, last_label;  // tokens; last label, blank included, -1 at the start
   float chosen, score;         // before and after equal texts became one
-  int32_t lm_state, lm_row;    // row of lm_scores with its tokens' scores, K per utterance
+  int32_t lm_state, own_state;
+  int32_t bonus_row;  // row of `bonuses` with what its tokens are given, K per utterance
   bool new_token;
 };
 
@@ -27,7 +28,7 @@ struct CtcFrames {
   const float* log_probs;  // [B, columns, V+1]
   int32_t columns;         // T', frames and columns of the tree
   Fusion fusion;           // early and full do not matter: all labels are candidates
-  float* lm_scores;        // [B, K, V] work, null without a language model
+  float* bonuses;          // [B, K, V] work, null without a model
   float threshold;
   bool sum;  // of equal texts; otherwise the best one
 
@@ -51,7 +52,7 @@ struct CtcFrames {
       for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
         next[k].score = merged(next, k);
       block.sync();
-      if (fusion.states != nullptr) score_tokens(block, utterance, next, row_in_use);
+      if (fusion.any()) score_tokens(block, utterance, next, row_in_use);
       Prefix* const before = now;
       now = next;
       next = before;
@@ -61,8 +62,23 @@ struct CtcFrames {
 
  private:
   RTFX_DEVICE int32_t labels() const { return beams.blank + 1; }
-  RTFX_DEVICE float* lm_row(int32_t utterance, int32_t row) const {
-    return lm_scores + (int64_t{utterance} * beams.beam + row) * beams.blank;
+  RTFX_DEVICE float* bonus_row(int32_t utterance, int32_t row) const {
+    return bonuses + (int64_t{utterance} * beams.beam + row) * beams.blank;
+  }
+
+  /// What each token is given as the next of `p`, into its row.
+  template <class Block>
+  RTFX_DEVICE void fill_row(const Block& block, int32_t utterance, const Prefix& p) const {
+    float* const row = bonus_row(utterance, p.bonus_row);
+    if (fusion.states != nullptr) advance_row(block, fusion.lm, p.lm_state, row, nullptr);
+    // Each thread goes on with tokens that others may have written: advance_row ends with a
+    // barrier.
+    for (int32_t token = block.thread(); token < beams.blank; token += block.threads()) {
+      float bonus = fusion.states != nullptr ? lm_bonus(row[token]) : 0.0f;
+      if (fusion.roots != nullptr)
+        bonus += fusion.own_score(utterance * beams.beam, p.own_state, token);
+      row[token] = bonus;
+    }
   }
 
   /// All slots have the same text at the start, and so the same row.
@@ -79,12 +95,13 @@ struct CtcFrames {
                 beams.scores[row],
                 beams.scores[row],
                 fusion.states != nullptr ? fusion.states[row] : 0,
+                fusion.roots != nullptr ? fusion.own_states[row] : 0,
                 0,
                 false};
     }
     block.sync();
-    if (fusion.states != nullptr)
-      advance_row(block, fusion.lm, now[0].lm_state, lm_row(utterance, 0), nullptr);
+    if (fusion.any()) fill_row(block, utterance, now[0]);
+    block.sync();
   }
 
   /// The K best of all hypotheses with all labels.
@@ -98,8 +115,8 @@ struct CtcFrames {
           const Prefix& p = now[i / labels()];
           const int32_t label = i % labels();
           float score = frame[label] + p.score;
-          if (fusion.states != nullptr && is_new_token(p, label))
-            score += bonus(lm_row(utterance, p.lm_row)[label]);
+          if (fusion.any() && is_new_token(p, label))
+            score += bonus_row(utterance, p.bonus_row)[label];
           return max_key(score, i);
         },
         [&](int32_t k, MaxKey key) {
@@ -111,7 +128,7 @@ struct CtcFrames {
   RTFX_DEVICE bool is_new_token(const Prefix& p, int32_t label) const {
     return label != beams.blank && label != p.last_label;
   }
-  RTFX_DEVICE float bonus(float lm) const {
+  RTFX_DEVICE float lm_bonus(float lm) const {
     // An unknown token may have ln p = -inf, and 0 * -inf is no number.
     return (fusion.alpha == 0 ? 0.0f : product(lm, fusion.alpha)) + fusion.beta;
   }
@@ -129,10 +146,12 @@ struct CtcFrames {
     p.prefix_hash = p.new_token ? from.hash : from.prefix_hash;
     p.length = from.length + static_cast<int32_t>(p.new_token);
     p.last_label = label;
-    p.lm_row = from.lm_row;
+    p.bonus_row = from.bonus_row;
     p.lm_state = from.lm_state;
+    p.own_state = from.own_state;
     if (p.new_token && fusion.states != nullptr)
       p.lm_state = look_up(fusion.lm, from.lm_state, label).next;
+    if (p.new_token) p.own_state = fusion.own_next(utterance * beams.beam, from.own_state, label);
     write_tree(utterance, t, k, label, parent);
   }
 
@@ -163,20 +182,20 @@ struct CtcFrames {
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) row_in_use[k] = 0;
     block.sync();
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
-      if (!is_fresh(all[k])) row_in_use[all[k].lm_row] = 1;
+      if (!is_fresh(all[k])) row_in_use[all[k].bonus_row] = 1;
     block.sync();
     if (block.thread() == 0) {
       int32_t row = 0;
       for (int32_t k = 0; k < beams.beam; ++k) {
         if (!is_fresh(all[k])) continue;
         while (row_in_use[row] != 0) ++row;
-        all[k].lm_row = row++;
+        all[k].bonus_row = row++;
       }
     }
     block.sync();
     for (int32_t k = 0; k < beams.beam; ++k)
-      if (is_fresh(all[k]))
-        advance_row(block, fusion.lm, all[k].lm_state, lm_row(utterance, all[k].lm_row), nullptr);
+      if (is_fresh(all[k])) fill_row(block, utterance, all[k]);
+    block.sync();
   }
 
   template <class Block>
@@ -191,6 +210,7 @@ struct CtcFrames {
       beams.last_label[row] = all[k].last_label;
       beams.time[row] = frames;
       if (fusion.states != nullptr) fusion.states[row] = all[k].lm_state;
+      if (fusion.roots != nullptr) fusion.own_states[row] = all[k].own_state;
       for (int32_t t = frames; t < columns; ++t) write_tree(utterance, t, k, -1, k);
     }
     if (utterance == 0 && block.thread() == 0) *beams.column = columns;

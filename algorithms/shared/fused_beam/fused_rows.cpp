@@ -94,7 +94,8 @@ Scoring FusedRows::scoring(bool scale_forced_blank) const {
 }
 
 Fusion FusedRows::fusion(bool scale_forced_blank) const {
-  Fusion fusion = fusion_of(lm_.model, lm_.options, beams_.lm_states);
+  Fusion fusion =
+      fusion_of(lm_.model, lm_.options, beams_.lm_states, beams_.bias, beams_.bias_states);
   fusion.acoustic_forced_blank = lm_.early() && !scale_forced_blank;
   return fusion;
 }
@@ -105,6 +106,9 @@ int64_t FusedRows::layers() const {
 
 void FusedRows::write_logits() {
   at::addmm_out(logits_, model_.output.bias, hidden_units_, model_.output.weight.t());
+  const at::Tensor& forbidden = beams_.bias.forbidden;
+  if (forbidden.defined())
+    logits_.narrow(1, 0, forbidden.size(1)).masked_fill_(forbidden, kLogZero);
 }
 
 void FusedRows::write_recurrent_gates() {

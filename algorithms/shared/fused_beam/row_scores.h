@@ -20,8 +20,11 @@ struct Scoring {
   float temperature;               // logits are divided by it
   Fusion fusion;
 
-  /// Whether all tokens get a score of the language model.
-  RTFX_HOST_DEVICE bool fuses_all() const { return fusion.states != nullptr && !fusion.early; }
+  /// Whether labels are chosen by fused scores, and whether the language model is asked for all.
+  RTFX_HOST_DEVICE bool fuses_all() const { return fusion.any() && !fusion.early; }
+  RTFX_HOST_DEVICE bool asks_lm_for_all() const {
+    return fusion.states != nullptr && !fusion.early;
+  }
   RTFX_DEVICE float scaled(float logit) const {
     return temperature == 1 ? logit : logit / temperature;
   }
@@ -165,14 +168,13 @@ class RowScores {
     return (x - softmax_.durations.greatest) - softmax_.durations.log_sum;
   }
 
-  /// As fuse (ngram_lm/fusion.h) does; `lm`: what the language model gives a token.
-  RTFX_DEVICE float fused(float acoustic, float lm) const {
+  /// As fuse (ngram_lm/fusion.h) does; `lm`: what the language model gives the token. Then what the
+  /// row's own model does.
+  RTFX_DEVICE float fused(int32_t token, float acoustic, float lm) const {
     const Fusion& f = scoring_.fusion;
-    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
-    float bonus = f.alpha == 0 ? 0.0f : product(lm, f.alpha);
-    bonus += f.beta;
-    if (f.full) bonus = fmaf(rest_, f.alpha, bonus);
-    return acoustic + bonus;
+    if (f.states != nullptr) acoustic = fused_with_lm(acoustic, lm);
+    return f.roots != nullptr ? acoustic + f.own_score(row(), f.own_states[row()], token)
+                              : acoustic;
   }
   RTFX_DEVICE float fused_blank() const {
     const Fusion& f = scoring_.fusion;
@@ -181,9 +183,10 @@ class RowScores {
   /// The same for one label of this score.
   RTFX_DEVICE float fused_label(int32_t label, float acoustic) const {
     const Fusion& f = scoring_.fusion;
-    if (f.states == nullptr) return acoustic;
+    if (!f.any()) return acoustic;
     if (label == scoring_.blank) return fused_blank();
-    return fused(acoustic, look_up(f.lm, f.states[row()], label).score);
+    const float lm = f.states != nullptr ? look_up(f.lm, f.states[row()], label).score : 0.0f;
+    return fused(label, acoustic, lm);
   }
 
   /// Index of the likeliest duration, the first of equals.
@@ -206,6 +209,15 @@ class RowScores {
   RTFX_DEVICE int32_t row() const { return logits_.row(); }
 
  private:
+  RTFX_DEVICE float fused_with_lm(float acoustic, float lm) const {
+    const Fusion& f = scoring_.fusion;
+    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    float bonus = f.alpha == 0 ? 0.0f : product(lm, f.alpha);
+    bonus += f.beta;
+    if (f.full) bonus = fmaf(rest_, f.alpha, bonus);
+    return acoustic + bonus;
+  }
+
   const Logits logits_;
   const Scoring& scoring_;
   const RowSoftmax softmax_;
@@ -218,7 +230,7 @@ struct BestLabels {
   int32_t* labels;   // [count]
   float* scores;     // [count]
   float* ranks;      // [count]
-  float* lm_scores;  // [V] for late fusion
+  float* lm_scores;  // [V] for late fusion with a language model
   int32_t count;
 
   /// Memory for `count` labels at `shared`.
@@ -229,19 +241,19 @@ struct BestLabels {
         lm_scores(ranks + count),
         count(count) {}
   static int64_t bytes(const Scoring& scoring, int32_t count) {
-    return int64_t{count} * 12 + (scoring.fuses_all() ? int64_t{scoring.blank} * 4 : 0);
+    return int64_t{count} * 12 + (scoring.asks_lm_for_all() ? int64_t{scoring.blank} * 4 : 0);
   }
 
   /// Chooses them; staged logits of labels are overwritten. Ends with a wait for the block.
   template <class Block, class Logits>
   RTFX_DEVICE void fill(Block& block, const RowScores<Logits>& row) const {
     const Scoring& s = row.scoring();
-    const bool late = s.fuses_all();
-    if (late) advance_row(block, s.fusion.lm, s.fusion.states[row.row()], lm_scores, nullptr);
+    const bool late = s.fuses_all(), lm = s.asks_lm_for_all();
+    if (lm) advance_row(block, s.fusion.lm, s.fusion.states[row.row()], lm_scores, nullptr);
     const auto score = [&](int32_t label) {
       if (!late) return row.label(label);
       if (label == s.blank) return row.fused_blank();
-      return row.fused(row.label(label), lm_scores[label]);
+      return row.fused(label, row.label(label), lm ? lm_scores[label] : 0.0f);
     };
     const auto visit = [&](int32_t i, MaxKey key) {
       if (!is_mine(block, i)) return;

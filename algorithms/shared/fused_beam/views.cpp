@@ -35,17 +35,25 @@ Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
           data<int64_t>(h.column)};
 }
 
-Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states) {
-  if (lm == nullptr || (options->alpha == 0 && options->beta == 0)) return {};
-  return {lm->view(),
-          data<int32_t>(states),
-          static_cast<float>(options->alpha),
-          static_cast<float>(options->beta),
-          options->blank_scoring == "lm_weighted_full",
-          static_cast<float>(1 + options->alpha),
-          static_cast<float>(std::log(options->blank_eps)),
-          options->pruning == "early",
-          /*acoustic_forced_blank=*/false};
+Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
+                 const RowBias& bias, const at::Tensor& own_states) {
+  Fusion fusion{};
+  if (lm != nullptr && (options->alpha != 0 || options->beta != 0)) {
+    fusion.lm = lm->view();
+    fusion.states = data<int32_t>(states);
+    fusion.alpha = static_cast<float>(options->alpha);
+    fusion.beta = static_cast<float>(options->beta);
+    fusion.full = options->blank_scoring == "lm_weighted_full";
+    fusion.blank_scale = static_cast<float>(1 + options->alpha);
+    fusion.least_log_rest = static_cast<float>(std::log(options->blank_eps));
+  }
+  fusion.early = lm != nullptr && options->pruning == "early";
+  if (bias.has_models()) {
+    fusion.models = bias.models->view();
+    fusion.roots = bias.roots.const_data_ptr<int32_t>();
+    fusion.own_states = data<int32_t>(own_states);
+  }
+  return fusion;
 }
 
 }  // namespace rtfx::fused_beam

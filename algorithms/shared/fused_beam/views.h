@@ -6,6 +6,7 @@
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/fused_beam/arrays.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
+#include "algorithms/shared/ngram_lm/row_bias.h"
 
 namespace rtfx::fused_beam {
 
@@ -21,7 +22,9 @@ Elements elements(const at::Tensor& t);
 /// frames: of the utterances, [B] int64.
 Beams view_of(const BeamHypotheses& hypotheses, const at::Tensor& frames);
 
-/// states [R] int32. No fusion without a model, or if it would change nothing.
-Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states);
+/// states, own_states [R] int32; bias: of R rows. No fusion with a model that is not there, or that
+/// would change nothing.
+Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
+                 const RowBias& bias, const at::Tensor& own_states);
 
 }  // namespace rtfx::fused_beam

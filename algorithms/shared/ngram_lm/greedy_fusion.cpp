@@ -12,17 +12,35 @@ GreedyLm::GreedyLm(const std::optional<LmOptions>& options, const AcousticModel&
   alpha = options->alpha;
 }
 
-GreedyFusion::GreedyFusion(const GreedyLm& lm, int64_t rows) : lm_(lm) {
-  if (!lm_) return;
-  states_ = lm_.model->initial_states(rows);
-  bonus_ = lm_.model->scores(states_).mul_(lm_.alpha);
+GreedyFusion::GreedyFusion(const GreedyLm& lm, int64_t rows, RowBias bias)
+    : lm_(lm), bias_(std::move(bias)) {
+  if (lm_) states_ = lm_.model->initial_states(rows);
+  if (bias_.has_models()) bias_states_ = bias_.initial_states();
+  if (lm_ || bias_.has_models()) score();
+}
+
+void GreedyFusion::score() {
+  at::Tensor bonus;
+  if (lm_) bonus = lm_.model->scores(states_).mul_(lm_.alpha);
+  if (bias_.has_models()) {
+    const at::Tensor own = bias_.scores(bias_states_);
+    bonus = bonus.defined() ? bonus.add_(own) : own;
+  }
+  bonus_.defined() ? void(bonus_.copy_(bonus)) : void(bonus_ = bonus);
 }
 
 void GreedyFusion::append(const at::Tensor& labels, const at::Tensor& mask) {
-  if (!lm_) return;
+  if (!bonus_.defined()) return;
   const at::Tensor taken = mask.defined() ? labels.masked_fill(mask.logical_not(), -1) : labels;
-  states_.copy_(lm_.model->next_states(states_, taken));
-  bonus_.copy_(lm_.model->scores(states_)).mul_(lm_.alpha);
+  if (lm_) states_.copy_(lm_.model->next_states(states_, taken));
+  if (bias_.has_models()) bias_states_.copy_(bias_.next_states(bias_states_, taken));
+  score();
+}
+
+void GreedyFusion::walk(StateWalk& walk, const at::Tensor& rows) {
+  walk.or_zeros(bias_states_, rows);
+  walk(states_);
+  if (walk.loads() && bonus_.defined()) score();
 }
 
 }  // namespace rtfx

@@ -5,7 +5,8 @@
 //   k = argmax over tokens of z_k + alpha * ln p_lm(k | tokens so far)
 //
 // The acoustic model alone decides between blank and token, so that no weight makes tokens vanish.
-// No score is added for the end of the text.
+// No score is added for the end of the text. What a row adds to its own tokens (RowBias: phrases
+// that are boosted) comes in the same place; tokens that it must not have are none in either line.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +14,10 @@
 #include <memory>
 #include <optional>
 
+#include "algorithms/row_state.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
+#include "algorithms/shared/ngram_lm/row_bias.h"
 
 namespace rtfx {
 
@@ -32,23 +35,34 @@ struct GreedyLm {
   explicit operator bool() const { return model != nullptr; }
 };
 
-/// The language model's state of each row of a batch. Tensors are changed in place and nothing
-/// waits for the device: can be recorded into a graph. Without a model it does nothing.
+/// The language model's state of each row of a batch, and that of the row's own model. Tensors are
+/// changed in place and nothing waits for the device: can be recorded into a graph. Without a model
+/// it does nothing.
 class GreedyFusion {
  public:
-  /// At the start of a sentence.
-  GreedyFusion(const GreedyLm& lm, int64_t rows);
+  /// At the start of a sentence. bias: of `rows` rows, or none.
+  GreedyFusion(const GreedyLm& lm, int64_t rows, RowBias bias = {});
 
-  /// [B, V] float32, alpha * ln p of each token as the row's next; undefined without a model.
+  /// [B, V] float32, what is added to each token as the row's next; undefined without a model.
   const at::Tensor& bonus() const { return bonus_; }
+  /// [B, V] bool; undefined where every row may have all tokens.
+  const at::Tensor& forbidden() const { return bias_.forbidden; }
 
   /// Rows where `mask` ([B] bool; undefined: all) is set move on by their label ([B] int64). Blank
   /// moves nothing.
   void append(const at::Tensor& labels, const at::Tensor& mask = {});
 
+  /// For searches in pieces: first the state of each row's own model, then the other's. `rows`: see
+  /// StateWalk.
+  void walk(StateWalk& walk, const at::Tensor& rows);
+
  private:
+  void score();
+
   GreedyLm lm_;
-  at::Tensor states_;  // [B] int32
+  RowBias bias_;
+  at::Tensor states_;       // [B] int32; undefined without a language model
+  at::Tensor bias_states_;  // [B] int32, see RowBias; undefined without models of rows
   at::Tensor bonus_;
 };
 

@@ -74,7 +74,8 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
   if (rows.empty()) return {};
   const bool ctc = rules.head == Head::ctc;
   const int64_t labels = network_.labels(), durations = network_.durations();
-  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm);
+  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm,
+                            !rules.bias.empty());
   std::vector<std::vector<LatticeCell>> cells(rows.size());
   std::vector<LatticeCell> all;
   std::vector<int64_t> lengths;

@@ -32,22 +32,41 @@ std::vector<double> numbers(const at::Tensor& tensor) {
 ReplayInputs::ReplayInputs(const ReplayNetwork& network, const AcousticModel& model,
                            const EncodedBatch& batch, const std::vector<int64_t>& rows,
                            const std::vector<const Hypothesis*>& hypotheses,
-                           const std::optional<LmOptions>& options)
+                           const std::optional<LmOptions>& options, bool biased)
     : frames_(batch.frames.size(1)) {
   const at::Tensor chosen = at::tensor(rows, at::kLong).to(batch.frames.device());
   encoded_ = flat(network.encode(batch.frames.index_select(0, chosen)));
   const at::Tensor tokens = padded_tokens(hypotheses, network.labels() - 1, batch.frames.device());
   prefixes_ = tokens.size(1) + 1;
   if (network.has_predictions()) predictions_ = flat(network.predictions(tokens));
-  if (!options) return;
-  lm = load_lm(*options, model);
-  at::Tensor state = lm->initial_states(static_cast<int64_t>(rows.size()));
-  std::vector<at::Tensor> states = {state};
-  for (int64_t u = 0; u < tokens.size(1); ++u) {
-    state = lm->next_states(state, tokens.select(1, u).contiguous());  // blank keeps the state
-    states.push_back(state);
+  const auto count = static_cast<int64_t>(rows.size());
+  // Of all prefixes, [rows * prefixes]; blank keeps the state.
+  const auto states_of = [&](at::Tensor state, const auto& next) {
+    std::vector<at::Tensor> states = {state};
+    for (int64_t u = 0; u < tokens.size(1); ++u) {
+      state = next(state, tokens.select(1, u).contiguous());
+      states.push_back(state);
+    }
+    return at::stack(states, 1).reshape({-1});
+  };
+  if (biased) {
+    std::vector<std::shared_ptr<const TokenBias>> biases;
+    for (const int64_t row : rows) biases.push_back(batch.biases.at(static_cast<size_t>(row)));
+    tables_ = BiasTables(model.config.vocabulary, model.device);
+    tables_.load(biases);
+    bias_ = tables_.rows(count);
+    if (bias_.has_models()) {
+      bias_states_ = states_of(bias_.initial_states(), [&](const auto& state, const auto& token) {
+        return bias_.next_states(state, token);
+      });
+    }
   }
-  states_ = at::stack(states, 1).reshape({-1});
+  if (!options) return;
+  alpha_ = options->alpha;
+  lm = load_lm(*options, model);
+  states_ = states_of(lm->initial_states(count), [&](const auto& state, const auto& token) {
+    return lm->next_states(state, token);
+  });
 }
 
 Uncertain ReplayInputs::encoded_at(const at::Tensor& row, const at::Tensor& frame) const {
@@ -64,6 +83,22 @@ Uncertain ReplayInputs::predictions_at(const at::Tensor& prefix) const {
 
 at::Tensor ReplayInputs::lm_scores(const at::Tensor& prefix) const {
   return lm->scores(states_.index_select(0, prefix));
+}
+
+at::Tensor ReplayInputs::bonuses(const at::Tensor& prefix, at::ScalarType dtype) const {
+  at::Tensor sum;
+  if (lm) sum = lm_scores(prefix).mul(alpha_).to(dtype);
+  if (bias_.has_models()) {
+    const RowBias places = {
+        bias_.models, bias_.roots.index_select(0, prefix.div(prefixes_, "floor")), {}};
+    const at::Tensor own = places.scores(bias_states_.index_select(0, prefix)).to(dtype);
+    sum = sum.defined() ? sum + own : own;
+  }
+  return sum;
+}
+
+at::Tensor ReplayInputs::forbidden(const at::Tensor& row) const {
+  return bias_.forbidden.defined() ? bias_.forbidden.index_select(0, row) : at::Tensor();
 }
 
 at::Tensor ReplayInputs::lm_end() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "algorithms/shared/boosting/bias_tables.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/replay/network.h"
 
@@ -26,10 +27,11 @@ at::Tensor member_of(const std::vector<Item>& items, int64_t Item::*member, at::
 
 class ReplayInputs {
  public:
-  /// hypotheses[i] is of row rows[i] of the batch; there is at least one.
+  /// hypotheses[i] is of row rows[i] of the batch; there is at least one. biased: rows have what
+  /// batch.biases says.
   ReplayInputs(const ReplayNetwork& network, const AcousticModel& model, const EncodedBatch& batch,
                const std::vector<int64_t>& rows, const std::vector<const Hypothesis*>& hypotheses,
-               const std::optional<LmOptions>& options);
+               const std::optional<LmOptions>& options, bool biased);
 
   /// Of places, all [N] int64: row (of the hypotheses), frame, tokens before it.
   Uncertain encoded_at(const at::Tensor& row, const at::Tensor& frame) const;
@@ -37,6 +39,10 @@ class ReplayInputs {
   at::Tensor prefixes_of(const at::Tensor& row, const at::Tensor& tokens) const;
   Uncertain predictions_at(const at::Tensor& prefix) const;  // undefined for CTC
   at::Tensor lm_scores(const at::Tensor& prefix) const;      // [N, V] float32, ln p
+  /// What language model and phrases add to each token, [N, V] in `dtype`; undefined without both.
+  at::Tensor bonuses(const at::Tensor& prefix, at::ScalarType dtype) const;
+  /// Tokens that the rows must not have, [N, V] bool; undefined: none.
+  at::Tensor forbidden(const at::Tensor& row) const;
   /// ln p(</s>) after all tokens of each hypothesis, [R] float32.
   at::Tensor lm_end() const;
 
@@ -48,6 +54,10 @@ class ReplayInputs {
   int64_t frames_, prefixes_;
   Uncertain encoded_, predictions_;  // [rows * frames, H], [rows * prefixes, H]
   at::Tensor states_;                // [rows * prefixes] int32, of the language model
+  double alpha_ = 0;
+  BiasTables tables_;
+  RowBias bias_;            // of the rows
+  at::Tensor bias_states_;  // [rows * prefixes] int32
 };
 
 }  // namespace rtfx

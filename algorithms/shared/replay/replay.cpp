@@ -36,17 +36,23 @@ class Judge {
     const at::Tensor label = member_of(places, &Place::label, device);
     const at::Tensor prefix = inputs_.prefixes_of(member_of(places, &Place::row, device),
                                                   member_of(places, &Place::prefix, device));
-    const auto outputs =
-        network_.outputs(inputs_.encoded_at(member_of(places, &Place::row, device),
-                                            member_of(places, &Place::frame, device)),
-                         inputs_.predictions_at(prefix));
+    auto outputs = network_.outputs(inputs_.encoded_at(member_of(places, &Place::row, device),
+                                                       member_of(places, &Place::frame, device)),
+                                    inputs_.predictions_at(prefix));
+    const at::Tensor forbidden = inputs_.forbidden(member_of(places, &Place::row, device));
+    // Far below all others, and finite, so that variances stay numbers.
+    constexpr double kForbidden = -1e4;
+    if (forbidden.defined())
+      outputs.logits.narrow(1, 0, forbidden.size(1)).masked_fill_(forbidden, kForbidden);
     std::vector<Judged> judged(places.size());
     const at::Tensor labels = outputs.logits.narrow(1, 0, network_.labels());
     enter_labels(outputs, label, labels.argmax(1), {}, judged);
     Uncertain score = rules_.score_kind == "logprob"
                           ? network_.log_prob(outputs, label, 0, network_.labels())
                           : network_.logit(outputs, label);
-    if (inputs_.lm) score.value = score.value + enter_fused(outputs, places, label, prefix, judged);
+    const at::Tensor bonus = inputs_.bonuses(prefix, outputs.logits.scalar_type());
+    if (bonus.defined())
+      score.value = score.value + enter_fused(outputs, places, label, bonus, forbidden, judged);
     if (network_.durations() > 0) enter_durations(outputs, judged);
     const auto values = numbers(score.value), variances = numbers(score.variance);
     for (size_t i = 0; i < judged.size(); ++i) {
@@ -73,26 +79,28 @@ class Judge {
   }
 
   /// Tokens are chosen by the sum of logit and bonus, once some token is the best label. Returns
-  /// the bonus of the places' labels, 0 for blank.
+  /// the bonus of the places' labels, 0 but for tokens.
   at::Tensor enter_fused(const ReplayNetwork::Outputs& outputs, const std::vector<Place>& places,
-                         const at::Tensor& label, const at::Tensor& prefix,
-                         std::vector<Judged>& judged) const {
+                         const at::Tensor& label, const at::Tensor& bonus,
+                         const at::Tensor& forbidden, std::vector<Judged>& judged) const {
     const int64_t vocabulary = network_.labels() - 1;
-    const at::Tensor bonus =
-        inputs_.lm_scores(prefix).mul(rules_.lm->alpha).to(outputs.logits.scalar_type());
     const at::Tensor logits = outputs.logits.narrow(1, 0, vocabulary);
     const at::Tensor best = outputs.logits.narrow(1, 0, network_.labels()).argmax(1);
     enter_labels(outputs, logits.argmax(1), best, {}, judged, &places);
     at::Tensor sum = logits + bonus;
     const at::Tensor previous = member_of(places, &Place::previous, label.device()).unsqueeze(1);
-    const at::Tensor excluded = at::arange(vocabulary, previous.options()).unsqueeze(0) == previous;
+    at::Tensor excluded = at::arange(vocabulary, previous.options()).unsqueeze(0) == previous;
+    if (forbidden.defined()) excluded = excluded.logical_or(forbidden);
     const at::Tensor fused =
         sum.masked_fill(excluded, -std::numeric_limits<double>::infinity()).argmax(1);
     const auto of = [&](const at::Tensor& which) {
       return bonus.gather(1, which.clamp_max(vocabulary - 1).unsqueeze(1)).squeeze(1);
     };
     enter_labels(outputs, label, fused, of(fused) - of(label), judged, &places, /*worse=*/true);
-    return of(label) * (label < vocabulary);
+    // A frame that repeats a token was decided without it.
+    std::vector<int64_t> is_token;
+    for (const Place& place : places) is_token.push_back(place.is_token ? 1 : 0);
+    return of(label) * at::tensor(is_token, at::kLong).to(label.device());
   }
 
   void enter_durations(const ReplayNetwork::Outputs& outputs, std::vector<Judged>& judged) const {
@@ -135,7 +143,8 @@ std::vector<Replayed> Replay::greedy(const EncodedBatch& batch, const std::vecto
                            : transducer_places(*hypotheses[i], row, length, blank, is_tdt,
                                                rules.max_symbols, places));
   }
-  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm);
+  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm,
+                            !rules.bias.empty());
   const std::vector<Judged> judged = Judge(network_, rules, inputs)(places);
   std::vector<Replayed> results;
   for (size_t i = 0; i < rows.size(); ++i) {

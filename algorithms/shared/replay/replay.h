@@ -9,8 +9,9 @@
 // leads from where a token's duration ends to the next token's frame, or behind the last frame.
 // CTC: a token at its frame; up to the next a run of the same label, then of blanks.
 //
-// With a language model (GreedyFusion) a token is within rounding where some token is as good as
-// the best label acoustically, and no token has a better sum of logit and bonus.
+// With a language model or boosted phrases (GreedyFusion) a token is within rounding where some
+// token is as good as the best label acoustically, and no token has a better sum of logit and
+// bonus. Tokens that a row must not have (TokenBias) are none in either comparison.
 //
 // A decision for k is within rounding where  z_best - z_k <= bound(k, best)  for the logits z of
 // ReplayNetwork, whose bound depends on the vectors at that place. The score must be the sum along
@@ -42,6 +43,7 @@ struct ReplayRules {
   bool sums_alignments = true;  // beams: ctc_beam's "merge" is not "max"
   bool ends_text = false;       // beams: ctc_beam's "lm_end"
   std::optional<LmOptions> lm;
+  std::string bias;  // options "boost" and "allowed" as text; empty: rows have nothing of their own
 
   bool is_beam() const;
   /// Equal where two decoders' hypotheses have equal replays.
@@ -50,7 +52,8 @@ struct ReplayRules {
   /// By description and resolved options. nullopt where nothing can be recomputed from a
   /// hypothesis: searches over a graph, `null`; decoders that follow another rule on purpose
   /// (tdt_min_duration, whose durations are of the whole batch; legacy_budget; what repeats NeMo's
-  /// old arithmetic in a beam); and any whose kind of score is not one of the above.
+  /// old arithmetic in a beam); beams with phrases or allowed characters; and any whose kind of
+  /// score is not one of the above.
   static std::optional<ReplayRules> of(const Description& decoder, const nlohmann::json& options);
 };
 
@@ -60,8 +63,8 @@ class Replay {
   Replay(std::shared_ptr<const AcousticModel> model, Head head);
 
   /// hypotheses[i] is of row rows[i] of `batch`, whose frames are the decoder's input: encoder
-  /// frames. Waits for the device. Working memory is bounded by kChunkBytes and what the
-  /// predictions of all prefixes take.
+  /// frames, and which has the rows' biases where rules.bias says so. Waits for the device. Working
+  /// memory is bounded by kChunkBytes and what the predictions of all prefixes take.
   std::vector<Replayed> greedy(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                                const std::vector<const Hypothesis*>& hypotheses,
                                const ReplayRules& rules) const;

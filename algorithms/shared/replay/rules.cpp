@@ -33,6 +33,16 @@ bool follows_other_rules(const json& options) {
          value_of(options, "max_target_ratio", 1.0) < 1;
 }
 
+/// Phrases that are boosted and characters that are allowed; empty without any.
+std::string bias_of(const json& options) {
+  const json boost = value_of(options, "boost", json());
+  const json allowed = value_of(options, "allowed", json::array());
+  // Another decoder's option of that name is another thing.
+  const bool boosts = boost.is_object() && boost.contains("context_score");
+  if (!boosts && (!allowed.is_array() || allowed.empty())) return "";
+  return json{boosts ? boost : json(), allowed}.dump();
+}
+
 }  // namespace
 
 bool ReplayRules::is_beam() const { return score_kind == "text_logprob"; }
@@ -42,8 +52,8 @@ std::string ReplayRules::key() const {
       lm ? fmt::format("{} {} {} {} {} {} {}", lm->path.string(), lm->alpha, lm->beta,
                        lm->blank_scoring, lm->pruning, lm->blank_eps, lm->normalize_unk)
          : "";
-  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
-                     temperature, sums_alignments, ends_text, fused);
+  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(head), score_kind, max_symbols,
+                     temperature, sums_alignments, ends_text, fused, bias);
 }
 
 std::optional<ReplayRules> ReplayRules::of(const Description& decoder, const json& options) {
@@ -60,8 +70,12 @@ std::optional<ReplayRules> ReplayRules::of(const Description& decoder, const jso
     if (!lm.contains("blank_scoring")) rules.lm->blank_scoring = "no_score";
   }
   if (greedy && !uses_lm(rules.lm)) rules.lm.reset();
+  rules.bias = bias_of(options);
+  // The score of a beam's text would have to follow the phrases through all of its alignments.
+  if (rules.is_beam() && !rules.bias.empty()) return std::nullopt;
   // What else is declared approximate has a rule of its own.
-  if (greedy && !rules.lm && decoder.exactness != Description::Exactness::exact)
+  if (greedy && !rules.lm && rules.bias.empty() &&
+      decoder.exactness != Description::Exactness::exact)
     return std::nullopt;
   rules.max_symbols = value_of(options, "max_symbols", int64_t{0});
   rules.temperature = value_of(options, "temperature", 1.0);

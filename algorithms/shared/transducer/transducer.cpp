@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/log_zero.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -42,20 +43,24 @@ Transducer::Prediction Transducer::start(int64_t batch) const {
   return predict(at::full({batch}, blank(), options), initial_state(batch));
 }
 
-at::Tensor Transducer::logits(const at::Tensor& encoded, const at::Tensor& output) const {
+at::Tensor Transducer::logits(const at::Tensor& encoded, const at::Tensor& output,
+                              const at::Tensor& forbidden) const {
   const Joint& joint = *model_->joint;
-  return joint.logits(options_.project_encoder_once ? encoded : joint.project_encoder(encoded),
-                      options_.project_prediction_once ? output : joint.project_prediction(output));
+  at::Tensor logits =
+      joint.logits(options_.project_encoder_once ? encoded : joint.project_encoder(encoded),
+                   options_.project_prediction_once ? output : joint.project_prediction(output));
+  if (forbidden.defined()) logits.narrow(-1, 0, blank()).masked_fill_(forbidden, kLogZero);
+  return logits;
 }
 
 Decision Transducer::decide(const at::Tensor& encoded, const at::Tensor& output,
-                            const at::Tensor& bonus) const {
-  return decide_logits(logits(encoded, output), bonus);
+                            const at::Tensor& bonus, const at::Tensor& forbidden) const {
+  return decide_logits(logits(encoded, output, forbidden), bonus);
 }
 
 LogProbs Transducer::log_probs(const at::Tensor& encoded, const at::Tensor& output,
-                               double temperature) const {
-  at::Tensor scaled = logits(encoded, output).to(at::kFloat);
+                               double temperature, const at::Tensor& forbidden) const {
+  at::Tensor scaled = logits(encoded, output, forbidden).to(at::kFloat);
   if (temperature != 1) scaled = scaled / temperature;
   const int64_t labels = blank() + 1;
   LogProbs result{scaled.narrow(-1, 0, labels).log_softmax(-1), {}};

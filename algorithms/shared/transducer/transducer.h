@@ -58,16 +58,19 @@ class Transducer {
 
   /// encoded [..., H or D] (rows of encode()), output broadcast against it. Where the joint decides
   /// for a token, it is taken by the sum of logit and `bonus`, [..., V] float32 and broadcast like
-  /// output, which then counts in the score (float32); without one, by the logit.
-  Decision decide(const at::Tensor& encoded, const at::Tensor& output,
-                  const at::Tensor& bonus = {}) const;
+  /// output, which then counts in the score (float32); without one, by the logit. Tokens that are
+  /// set in `forbidden`, [..., V] bool and broadcast likewise, are as if the joint had none.
+  Decision decide(const at::Tensor& encoded, const at::Tensor& output, const at::Tensor& bonus = {},
+                  const at::Tensor& forbidden = {}) const;
 
   /// decide()'s rule alone: logits [..., V+1+D].
   Decision decide_logits(const at::Tensor& logits, const at::Tensor& bonus = {}) const;
-  at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output) const;
+  at::Tensor logits(const at::Tensor& encoded, const at::Tensor& output,
+                    const at::Tensor& forbidden = {}) const;
 
   /// Inputs as decide() takes them; the logits are divided by `temperature` first.
-  LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature) const;
+  LogProbs log_probs(const at::Tensor& encoded, const at::Tensor& output, double temperature,
+                     const at::Tensor& forbidden = {}) const;
 
   int64_t blank() const { return model_->prediction->blank(); }
   bool is_tdt() const { return duration_values_.defined(); }

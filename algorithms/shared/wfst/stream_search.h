@@ -1,15 +1,14 @@
-// Utterances that come in pieces: what the searches over a decoding graph offer to a server.
+// Utterances that come in pieces, as the searches over a decoding graph have them (Streams of a
+// decoder: wfst_streams.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "algorithms/decoder.h"
 #include "algorithms/shared/wfst/search.h"
 
 namespace rtfx {
@@ -46,18 +45,6 @@ class StreamSearch {
 
   /// Forgets the utterance, at its end or in the middle.
   virtual void close(int64_t stream) = 0;
-};
-
-/// A decoder that searches utterances in pieces, too. Both calls need prepare() before.
-class StreamingDecoder {
- public:
-  virtual ~StreamingDecoder() = default;
-
-  /// What pieces are cut from: [B, T', V+1] float32, contiguous, on the device of the search.
-  virtual at::Tensor emissions(const EncodedBatch& batch) const = 0;
-
-  /// Streams of their own, which may outlive the decoder.
-  virtual std::unique_ptr<StreamSearch> stream_search() = 0;
 };
 
 }  // namespace rtfx

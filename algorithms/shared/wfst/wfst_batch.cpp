@@ -16,15 +16,15 @@
 
 namespace rtfx {
 
-at::Tensor scaled_log_probs(const AcousticModel& model, const EncodedBatch& batch,
+at::Tensor scaled_log_probs(const AcousticModel& model, const at::Tensor& frames,
                             double acoustic_scale) {
-  at::Tensor lp = model.ctc_head->logits(batch.frames).to(at::kFloat).log_softmax(2);
+  at::Tensor lp = model.ctc_head->logits(frames).to(at::kFloat).log_softmax(2);
   return lp.mul_(acoustic_scale).contiguous();
 }
 
 HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& batch,
                              double acoustic_scale, HostReads& reads) {
-  at::Tensor lp = scaled_log_probs(model, batch, acoustic_scale);
+  at::Tensor lp = scaled_log_probs(model, batch.frames, acoustic_scale);
   if (lp.is_cuda()) {
     const at::Tensor host =
         at::empty(lp.sizes(), lp.options().device(at::kCPU).pinned_memory(true));
@@ -61,6 +61,12 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
   for (std::future<void>& other : others) other.get();
 }
 
+std::vector<int64_t> piece_streams(std::span<const WfstPiece> pieces) {
+  std::vector<int64_t> streams;
+  for (const WfstPiece& piece : pieces) streams.push_back(piece.stream);
+  return streams;
+}
+
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device) {
   std::vector<int64_t> frames;
@@ -71,7 +77,7 @@ std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t col
       throw UserError(
           fmt::format("the piece of stream {}", piece.stream),
           fmt::format("is not [frames, {}] float32, contiguous, on {}", columns, device.str()),
-          "cut it from the decoder's emissions()");
+          "cut it from what project() returns");
     }
     frames.push_back(lp.size(0));
   }
@@ -113,6 +119,16 @@ NBest nbest_of(const std::vector<std::vector<WfstPath>>& lists, const bool* nan)
 }
 
 }  // namespace
+
+Hypothesis wfst_hypothesis(const WfstPath& path) {
+  Hypothesis h;
+  h.nan = !path.alive;
+  if (h.nan) return h;
+  h.tokens = path.tokens;
+  h.frames = path.token_frames;
+  h.score = static_cast<float>(-path.cost);
+  return h;
+}
 
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
                            const std::vector<std::vector<WfstPath>>& lists) {

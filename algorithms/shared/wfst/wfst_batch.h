@@ -13,8 +13,9 @@
 
 namespace rtfx {
 
-/// [B, T', V+1] float32, contiguous, on the batch's device: acoustic_scale * ln p(k | frame t).
-at::Tensor scaled_log_probs(const AcousticModel& model, const EncodedBatch& batch,
+/// frames [B, T', D] -> [B, T', V+1] float32, contiguous, on their device: acoustic_scale * ln p(k
+/// | frame t).
+at::Tensor scaled_log_probs(const AcousticModel& model, const at::Tensor& frames,
                             double acoustic_scale);
 
 /// The same on the host, and which rows hold a NaN: what a search on the CPU reads. Waits for the
@@ -33,9 +34,14 @@ std::vector<size_t> longest_first(const std::vector<int64_t>& lengths);
 void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
                         const std::function<void(size_t thread, size_t row)>& search);
 
+std::vector<int64_t> piece_streams(std::span<const WfstPiece> pieces);
+
 /// Frames of each piece. Throws UserError where one is not as WfstPiece says.
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device);
+
+/// One path as the result of its row: see wfst_hypotheses().
+Hypothesis wfst_hypothesis(const WfstPath& path);
 
 /// Tokens and their frames from the paths, score = -cost; on the host, where the paths are. `nan`,
 /// [B] bool on the host: rows that are marked and empty, as those are that no path led through.

@@ -88,6 +88,24 @@ TEST_F(AudioTest, MixesBeforeItResamples) {
   EXPECT_EQ(read_audio(file, 48000).notices, Strings{"mixed 2 channels to mono"});
 }
 
+TEST_F(AudioTest, BlocksOfAnySizeAreTheWhole) {
+  for (const int rate : {16000, 44100, 8000}) {
+    const auto file =
+        write_audio(std::to_string(rate) + ".wav", sine(440, rate, 70001), kFloatWav, rate);
+    const std::vector<float> whole = read_audio(file).samples;
+    for (const size_t size : {size_t{1000}, size_t{16384}, size_t{50001}}) {
+      AudioReader reader(file);
+      std::vector<float> joined;
+      for (auto block = reader.read(size); !block.empty(); block = reader.read(size)) {
+        EXPECT_LE(block.size(), size);
+        EXPECT_TRUE(block.size() == size || reader.read(1).empty());
+        joined.insert(joined.end(), block.begin(), block.end());
+      }
+      EXPECT_EQ(joined, whole) << rate << " " << size;
+    }
+  }
+}
+
 TEST_F(AudioTest, OneSampleIsAudio) {
   EXPECT_EQ(read_audio(write_audio("a.wav", {0.5F})).samples, std::vector<float>{0.5F});
 }

@@ -49,6 +49,26 @@ class DatasetTest : public test::TempFolder {
   }
 };
 
+TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {
+  const std::string audio = R"({"audio_filepath": "audio/one.wav", "duration": 0.75, )";
+  const auto one = [&](const std::string& fields) {
+    return manifest(audio + fields + "}").utterances.front();
+  };
+  const Utterance asks =
+      one(R"("boost": ["ab", {"phrase": "c  d", "weight": 2}], "allowed": "latin")");
+  ASSERT_EQ(asks.boost.size(), 2);
+  EXPECT_EQ(asks.boost[0].text, "ab");
+  EXPECT_EQ(asks.boost[1], (Phrase{"c d", 2, asks.where + "/boost/1"}));
+  EXPECT_EQ(asks.allowed, std::vector<std::string>{"latin"});
+  EXPECT_EQ(asks.where, path("m.jsonl").string() + ":1");
+  EXPECT_TRUE(one(R"("boost": null, "allowed": null)").boost.empty());
+  EXPECT_TRUE(one(R"("boost": [])").boost.empty());
+  const auto fault = [&](const std::string& fields) { return user_error([&] { one(fields); }); };
+  EXPECT_HAS(fault(R"("boost": ["a", ""])"), "m.jsonl:1/boost/1: the phrase is empty");
+  EXPECT_HAS(fault(R"("boost": [{"phrase": "a", "weight": -3}])"), "the weight of 'a' is -3");
+  EXPECT_HAS(fault(R"("allowed": [7])"), "m.jsonl:1/allowed/0: 7 is not allowed");
+}
+
 TEST_F(DatasetTest, ASetSaysThatItIsAStandIn) {
   const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 0.75})";
   EXPECT_EQ(manifest(line).stand_in, "");

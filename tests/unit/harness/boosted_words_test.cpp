@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "harness/run/merge_shards.h"
@@ -80,6 +81,37 @@ TEST(BoostedWordsTest, RecallAndPrecision) {
                                    {"recall", 0.75},
                                    {"precision", 0.75}}));
   EXPECT_EQ(to_json(Counts())["recall"], nullptr);
+}
+
+TEST(BoostedWordsTest, PhrasesByHand) {
+  const auto phrases = [](const std::vector<std::string>& list, const std::string& said,
+                          const std::string& heard) {
+    const auto& n = english();
+    return count_phrases(n.words(said), n.words(heard), boosted_words(list, n));
+  };
+  EXPECT_EQ(phrases({"a b", "b"}, "a b c", "a b c"), (Counts{.occurrences = 2, .recalled = 2}));
+  EXPECT_EQ(phrases({"a b"}, "a x", "a b"), (Counts{.false_alarms = 1}));
+  EXPECT_EQ(phrases({"a b"}, "a b", "a x b"), (Counts{.occurrences = 1, .recalled = 1}));
+  EXPECT_EQ(phrases({"a", "b"}, "x a y", "x b y"), (Counts{.occurrences = 1}));
+  EXPECT_EQ(f_score({.occurrences = 3, .recalled = 2, .false_alarms = 1}), 2.0 / 3);
+  EXPECT_EQ(f_score({}), std::nullopt);
+}
+
+TEST(BoostedWordsTest, PhrasesAsNemoCountsThem) {
+  std::ifstream file("tests/golden/data/boosting.json");
+  ASSERT_TRUE(file);
+  const json golden = json::parse(file).at("fscore");
+  const Normalizer& as_it_is = find_normalizer("none", "");
+  const BoostedWords list = boosted_words(golden.at("phrases"), as_it_is);
+  Counts total;
+  for (const json& line : golden.at("lines")) {
+    total += count_phrases(as_it_is.words(line.at("text").get<std::string>()),
+                           as_it_is.words(line.at("pred_text").get<std::string>()), list);
+  }
+  EXPECT_GT(total.false_alarms, 20);
+  EXPECT_NEAR(*total.recall(), golden.at("recall").get<double>(), 1e-7);
+  EXPECT_NEAR(*total.precision(), golden.at("precision").get<double>(), 1e-7);
+  EXPECT_NEAR(*f_score(total), golden.at("f_score").get<double>(), 1e-7);
 }
 
 /// What one of two shards has of a case; `boosted`: null for a journal that lacks it.

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/config/stream_options.h"
+#include "harness/config/stream_settings.h"
 #include "harness/stream/queueing.h"
 
 namespace rtfx {
@@ -31,6 +31,9 @@ std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicB
   MadeUpClock clock;
   return serve(load, batcher, clock, [&](const std::vector<Request>& requests) {
     clock.pass(fixed + each * static_cast<double>(requests.size()));
+    std::vector<bool> last;
+    for (const Request& request : requests) last.push_back(request.stream == 3);
+    return last;
   });
 }
 
@@ -97,7 +100,7 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   const std::vector<double> begins = {0.01, 0.11, 0.21, 0.31};
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(batches[i].begin, begins[i], 1e-12) << i;
   EXPECT_EQ(streams_of(batches[1].requests), std::vector<int64_t>({2, 3}));
-  const LoadFigures figures = load_figures(batches, 0.02, 1);
+  const LoadFigures figures = load_figures(batches, 0.02, 1, /*period=*/0.185);
   EXPECT_EQ(figures.requests, 4);
   EXPECT_EQ(figures.batches, 3);
   EXPECT_NEAR(figures.compute.mean, 0.1, 1e-12);
@@ -106,17 +109,37 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   EXPECT_NEAR(figures.total.p99, 0.27, 1e-12);
   EXPECT_NEAR(figures.mean_batch, 4.0 / 3, 1e-12);
   EXPECT_NEAR(figures.served_seconds, 0.41 - 0.02, 1e-12);
+  EXPECT_EQ(figures.late, 2);  // 190, 180, 270 and 110 ms
+  EXPECT_EQ(figures.utterances, 1);
+  EXPECT_NEAR(figures.last.p50, 0.18, 1e-12);
+  EXPECT_NEAR(figures.busy, 0.3 / 0.39, 1e-12);
+}
+
+TEST(StreamLoad, TheMostStreamsWithinALimit) {
+  for (const int64_t limit : {0, 1, 2, 5, 64, 100, 1000}) {
+    for (const int64_t first : {1, 7, 300}) {
+      std::vector<int64_t> asked;
+      const int64_t most = most_within(first, [&](int64_t n) {
+        asked.push_back(n);
+        return n <= limit;
+      });
+      EXPECT_LE(most, limit);
+      EXPECT_GE(static_cast<double>(most), 0.95 * static_cast<double>(limit) - 1) << first;
+      std::ranges::sort(asked);
+      EXPECT_EQ(std::ranges::adjacent_find(asked), asked.end()) << limit << " " << first;
+    }
+  }
 }
 
 TEST(StreamLoad, WorkThatArrivesFasterThanItIsDoneGrowsTheQueue) {
   const auto load = make_load(10, "constant", 0.1, 60, 1);  // 100 a second
-  const auto too_slow = load_figures(served(load, DynamicBatcher(1, 0), 0.0125), 6, 60);
+  const auto too_slow = load_figures(served(load, DynamicBatcher(1, 0), 0.0125), 6, 60, 0.4);
   EXPECT_NEAR(too_slow.queue_slope, 0.25, 0.01);  // 1.25 s of work come in a second
   EXPECT_NEAR(100 * 54 / too_slow.served_seconds, 80, 10);
-  const auto fast_enough = load_figures(served(load, DynamicBatcher(1, 0), 0.0095), 6, 60);
+  const auto fast_enough = load_figures(served(load, DynamicBatcher(1, 0), 0.0095), 6, 60, 0.4);
   EXPECT_NEAR(fast_enough.queue_slope, 0, 1e-4);
   // Larger batches save the first from it, if a batch takes little more than one.
-  const auto batched = load_figures(served(load, DynamicBatcher(8, 0), 0.0115, 0.001), 6, 60);
+  const auto batched = load_figures(served(load, DynamicBatcher(8, 0), 0.0115, 0.001), 6, 60, 0.4);
   EXPECT_NEAR(batched.queue_slope, 0, 1e-3);
   EXPECT_GT(batched.mean_batch, 1.2);
 }
@@ -125,7 +148,8 @@ TEST(StreamLoad, PoissonArrivalsAndEqualServiceAreMD1) {
   for (const double load : {0.5, 0.7, 0.9}) {
     const double service = 0.01, period = 40 * service / load;
     const auto requests = make_load(40, "poisson", period, 20000, 5);
-    const auto figures = load_figures(served(requests, DynamicBatcher(1, 0), service), 200, 20000);
+    const auto figures =
+        load_figures(served(requests, DynamicBatcher(1, 0), service), 200, 20000, 0.4);
     const double expected = md1_total(service, load / service).value();
     EXPECT_NEAR(figures.total.mean / expected, 1, 0.02) << load;
   }
@@ -141,8 +165,8 @@ TEST(Queueing, HasTheWorkedNumbersOfMD1) {
   EXPECT_NEAR(md1_total(0.0537, 17.38).value(), 0.4299, 1e-3);
 }
 
-TEST(StreamOptions, RequestsBringAPeriodEachAndTheLastOneTheRest) {
-  StreamOptions o;  // 400 ms without overlap
+TEST(StreamSettings, RequestsBringAPeriodEachAndTheLastOneTheRest) {
+  StreamSettings o;  // 400 ms without overlap
   EXPECT_EQ(request_ends(o, 12, 0.08, 0.95), std::vector<int64_t>({5, 10, 12}));
   EXPECT_EQ(request_ends(o, 10, 0.08, 0.8), std::vector<int64_t>({5, 10}));
   EXPECT_EQ(request_ends(o, 3, 0.08, 0.2), std::vector<int64_t>({3}));

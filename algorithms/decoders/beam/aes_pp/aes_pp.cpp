@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoders/beam/aes_pp/search.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
@@ -26,6 +27,9 @@ const OptionTable<AesPp::Options> kOptions{{
            "true: early pruning with lm_weighted_full counts acoustic scores twice, as in NeMo"),
     option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
+    option("boost", &AesPp::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&AesPp::Options::allowed),
     option("kernels", &AesPp::Options::kernels, "a frame as LibTorch operators or as fused kernels",
            {"operators", "fused"})
         .formerly("step"),
@@ -43,8 +47,8 @@ const RegisterDecoder registered{
 }  // namespace
 
 Description AesPp::describe() const {
-  return {
-      "aes_pp", Head::transducer, Description::Exactness::approximate, {"rnnt", "tdt"}, kBeamScore};
+  return {"aes_pp",        Head::transducer, Description::Exactness::approximate,
+          {"rnnt", "tdt"}, kBeamScore,       /*streams=*/true};
 }
 
 nlohmann::json AesPp::options() const { return kOptions.resolved(options_); }
@@ -53,6 +57,7 @@ void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& li
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
   options_.loop = driver_.prepare(
@@ -69,12 +74,47 @@ Counters AesPp::counters() const {
 
 Hypotheses AesPp::decode(const EncodedBatch& batch) {
   frames_visited_ = expansions_ = 0;
+  if (bias_.select(batch)) driver_.record_anew();
   return driver_.decode(batch);
+}
+
+std::unique_ptr<Streams> AesPp::streams(const StreamLimits& limits) {
+  return std::make_unique<PieceStreams>(
+      beam_in_pieces([this](const at::Tensor& frames) { return transducer_->encode(frames); },
+                     transducer_->encoded_frame(),
+                     {options_.beam_size, options_.nbest, options_.score_norm},
+                     [this](const EncodedBatch& batch, bool last, RowState& state,
+                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
+      limits);
+}
+
+std::vector<RowPiece> AesPp::search_piece(const EncodedBatch& batch, bool last, RowState& state,
+                                          HostReads& reads) {
+  if (bias_.select(batch)) driver_.record_anew();
+  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
+                     bias_.rows(batch.lengths.size(0))};
+  Search search(options_, *transducer_, lm, batch.frames, batch.lengths);
+  if (!state.empty()) search.walk(StateWalk::load(state));
+  const BeamPiece piece(search.hypotheses());
+  int64_t columns = 0;
+  for (int64_t t = 0; t < batch.longest(); ++t) {
+    search.start_frame();
+    for (; reads.any(search.expanding); ++columns) search.expand();
+    search.finish_frame();
+    ++columns;
+  }
+  if (last) search.end();
+  auto rows = read_pieces(search.hypotheses(), piece, columns, batch.lengths,
+                          rows_with_nan(batch.frames, batch.lengths), reads);
+  state.clear();
+  search.walk(StateWalk::save(state));
+  return rows;
 }
 
 Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor &encoded = batch.frames, &lengths = batch.lengths;
-  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
+  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
+                     bias_.rows(batch.lengths.size(0))};
   const auto frames = [&](auto& search) {
     loops.while_any(search->active, [&] {
       ++frames_visited_;

@@ -30,7 +30,9 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/beams/beam_pieces.h"
 #include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/fused_beam/fused_frame.h"
 
 namespace rtfx {
@@ -55,6 +57,8 @@ class AesPp : public Decoder {
     /// With early pruning and lm_weighted_full labels count twice acoustically, as in NeMo.
     bool count_acoustic_twice = false;
     std::optional<LmOptions> lm;
+    std::optional<Boosting> boost;      // phrases: see BeamLm::rows
+    std::vector<std::string> allowed;   // characters, see allowed_tokens()
     std::string kernels = "operators";  // of LibTorch, or "fused": see FusedFrame
     std::string loop = "host";          // "host", "graph": see LoopForm
   };
@@ -65,17 +69,27 @@ class AesPp : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
+    return bias_.compile(request);
+  }
   Counters counters() const override;
+  /// Searched by LibTorch's operators and the host's loops, whatever the options "kernels" and
+  /// "loop" say.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   class Search;  // over one batch
 
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
+                                     HostReads& reads);
   FusedFrame::Options fused_options() const;
 
   Options options_;
   std::optional<Transducer> transducer_;
   std::shared_ptr<const NgramLm> lm_;
+  DecoderBias bias_;
   std::optional<FusedModel> fused_;
   LoopDriver driver_;
   int64_t frames_visited_ = 0, expansions_ = 0;

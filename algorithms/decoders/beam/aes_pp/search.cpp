@@ -155,8 +155,6 @@ void AesPp::Search::finish_frame() {
   at::lt_out(active, frame_, beams_.lengths);
 }
 
-Hypotheses AesPp::Search::result() const {
-  return beams_.result(options_.nbest, options_.score_norm);
-}
+Hypotheses AesPp::Search::result() { return beams_.result(options_.nbest, options_.score_norm); }
 
 }  // namespace rtfx

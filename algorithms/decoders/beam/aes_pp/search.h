@@ -19,7 +19,12 @@ class AesPp::Search {
   void start_frame();
   void expand();
   void finish_frame();
-  Hypotheses result() const;
+  Hypotheses result();
+
+  /// For searches in pieces, between two frames.
+  void walk(StateWalk walk) { beams_.walk(walk); }
+  void end() { beams_.end(); }
+  BeamHypotheses& hypotheses() { return beams_.hypotheses; }
 
   at::Tensor active;     // [B, 1] bool: utterances with a frame left
   at::Tensor expanding;  // [B, K] bool: hypotheses to be expanded at this frame

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_options.h"
@@ -22,6 +23,9 @@ const OptionTable<AlsdPp::Options> kOptions{{
            "false: with early pruning a blank after max_symbols tokens is not fused, as in NeMo"),
     option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
+    option("boost", &AlsdPp::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&AlsdPp::Options::allowed),
     option("kernels", &AlsdPp::Options::kernels, "a step as LibTorch operators or as fused kernels",
            {"operators", "fused"})
         .formerly("step"),
@@ -46,19 +50,47 @@ struct AlsdPp::State {
 
   TransducerBeams beams;
   at::Tensor active;  // [B, K] bool: holds a hypothesis with a frame left
+  bool more = false;  // frames follow: utterances wait for them when any hypothesis needs one
 
   void refresh() {
     const BeamHypotheses& h = beams.hypotheses;
     at::logical_and_out(active, h.alive(), h.time < beams.lengths);
+    if (more) active.logical_and_(waits().logical_not());
+  }
+
+  /// [B, 1] bool: utterances with a hypothesis that needs a frame which is yet to come.
+  at::Tensor waits() const {
+    const BeamHypotheses& h = beams.hypotheses;
+    return h.alive().logical_and(h.time >= beams.lengths).any(1, /*keepdim=*/true);
+  }
+
+  /// Whether two hypotheses have finished is not known while an utterance waits: it is merged when
+  /// it goes on, so that equal texts are added up at once.
+  void merge(bool finished) {
+    BeamHypotheses& h = beams.hypotheses;
+    if (!finished) {
+      h.merge();
+    } else if (!more) {
+      h.merge_at(at::minimum(h.time, beams.lengths));
+    } else {
+      const at::Tensor before = h.scores.clone(), waiting = waits();
+      h.merge();
+      at::where_out(h.scores, waiting, before, h.scores);
+    }
+  }
+
+  /// [B] int64: frames that no hypothesis needs any more.
+  at::Tensor passed() const {
+    const BeamHypotheses& h = beams.hypotheses;
+    if (!more) return beams.lengths.squeeze(1);
+    return at::minimum(at::where(h.alive(), h.time, beams.lengths), beams.lengths).amin(1);
   }
 };
 
 Description AlsdPp::describe() const {
-  return {"alsd_pp",
-          Head::transducer,
-          Description::Exactness::approximate,
-          {"rnnt", "tdt"},
-          kBeamScore};
+  return {"alsd_pp",       Head::transducer, Description::Exactness::approximate,
+          {"rnnt", "tdt"}, kBeamScore,
+          /*streams=*/true};
 }
 
 nlohmann::json AlsdPp::options() const { return kOptions.resolved(options_); }
@@ -67,6 +99,7 @@ void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& l
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
   options_.loop = driver_.prepare(
@@ -82,6 +115,7 @@ Counters AlsdPp::counters() const {
 
 Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
   steps_ = 0;
+  if (bias_.select(batch)) driver_.record_anew();
   return driver_.decode(batch);
 }
 
@@ -91,7 +125,8 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_init, [&] {
     // A frame takes max_symbols tokens and a blank at most.
     const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
-    const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr};
+    const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
+                       bias_.rows(batch.lengths.size(0))};
     state.emplace(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
                                   columns));
     if (!fused_) return;
@@ -107,6 +142,42 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = state->beams.result(options_.nbest, options_.score_norm); });
   return result;
+}
+
+std::unique_ptr<Streams> AlsdPp::streams(const StreamLimits& limits) {
+  return std::make_unique<PieceStreams>(
+      beam_in_pieces([this](const at::Tensor& frames) { return transducer_->encode(frames); },
+                     transducer_->encoded_frame(),
+                     {options_.beam_size, options_.nbest, options_.score_norm},
+                     [this](const EncodedBatch& batch, bool last, RowState& state,
+                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
+      limits);
+}
+
+std::vector<RowPiece> AlsdPp::search_piece(const EncodedBatch& batch, bool last, RowState& carried,
+                                           HostReads& reads) {
+  if (bias_.select(batch)) driver_.record_anew();
+  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
+                     bias_.rows(batch.lengths.size(0))};
+  State state(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
+                              batch.frames.size(1) * (options_.max_symbols + 1)));
+  if (!carried.empty()) {
+    StateWalk load = StateWalk::load(carried);
+    state.beams.walk(load);
+  }
+  state.more = !last;
+  state.merge(options_.merge_finished);
+  state.refresh();
+  const BeamPiece piece(state.beams.hypotheses);
+  int64_t columns = 0;
+  for (; reads.any(state.active); ++columns) step(state);
+  if (last) state.beams.end();
+  const at::Tensor nan = rows_with_nan(batch.frames, batch.lengths);
+  auto rows = read_pieces(state.beams.hypotheses, piece, columns, state.passed(), nan, reads);
+  carried.clear();
+  StateWalk save = StateWalk::save(carried);
+  state.beams.walk(save);
+  return rows;
 }
 
 void AlsdPp::step(State& state) {
@@ -136,11 +207,7 @@ void AlsdPp::step(State& state) {
 
   const Choice best = beams.choose(scores, labels, durations, state.active);
   h.append(best.parents, best.labels, best.scores, best.durations);
-  if (options_.merge_finished) {
-    h.merge_at(at::minimum(h.time, beams.lengths));
-  } else {
-    h.merge();
-  }
+  state.merge(options_.merge_finished);
   beams.advance(best.parents, best.labels);
   state.refresh();
 }

@@ -25,7 +25,9 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/beams/beam_pieces.h"
 #include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/fused_beam/fused_step.h"
 
 namespace rtfx {
@@ -47,6 +49,8 @@ class AlsdPp : public Decoder {
         true;  // false: with early pruning and lm_weighted_full, a blank after
                // max_symbols tokens keeps its acoustic score, as in NeMo
     std::optional<LmOptions> lm;
+    std::optional<Boosting> boost;      // phrases: see BeamLm::rows
+    std::vector<std::string> allowed;   // characters, see allowed_tokens()
     std::string kernels = "operators";  // of LibTorch, or "fused": see FusedStep
     std::string loop = "host";          // "host", "graph": see LoopForm
   };
@@ -57,17 +61,28 @@ class AlsdPp : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
+    return bias_.compile(request);
+  }
   Counters counters() const override;
+  /// A row goes on until a hypothesis needs a frame that is yet to come; the frames that others
+  /// have not passed come again. Searched by LibTorch's operators and the host's loop, whatever the
+  /// options "kernels" and "loop" say.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct State;
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
+                                     HostReads& reads);
   void step(State& state);
   at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
 
   Options options_;
   std::optional<Transducer> transducer_;
   std::shared_ptr<const NgramLm> lm_;
+  DecoderBias bias_;
   std::optional<FusedModel> fused_;
   LoopDriver driver_;
   int64_t steps_ = 0;

@@ -42,6 +42,9 @@ const OptionTable<CtcBeam::Options> kOptions{{
            "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
     option("lm", &CtcBeam::Options::lm, "language model, added to the score of every new token",
            ctc_lm_options()),
+    option("boost", &CtcBeam::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&CtcBeam::Options::allowed),
     option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
     option("kernels", &CtcBeam::Options::kernels,
            "a frame as LibTorch operators, or all frames as one fused kernel",
@@ -61,26 +64,38 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct CtcBeam::State {
-  State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam)
+  State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam, RowBias rows)
       : beams(Lattice::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
               log_probs.device()),
         log_probs(log_probs),
         lengths(lengths.unsqueeze(1)),
         frame(at::zeros({1}, lengths.options())),
         active(frame < this->lengths),
-        first_slot((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)) {}
+        first_slot((at::arange(lengths.size(0), lengths.options()) * beam).unsqueeze(1)),
+        bias(std::move(rows)) {
+    if (bias.has_models()) bias_states = bias.initial_states();
+  }
 
   BeamHypotheses beams;
-  at::Tensor log_probs;   // [B, T', V+1] float32
-  at::Tensor lengths;     // [B, 1]
-  at::Tensor frame;       // [1] int64
-  at::Tensor active;      // [B, 1] bool: utterances with a frame left
-  at::Tensor first_slot;  // [B, 1] int64, b * K: where an utterance begins in lm_states
-  at::Tensor lm_states;   // [B * K] int32, undefined without a language model
+  at::Tensor log_probs;    // [B, T', V+1] float32
+  at::Tensor lengths;      // [B, 1]
+  at::Tensor frame;        // [1] int64
+  at::Tensor active;       // [B, 1] bool: utterances with a frame left
+  at::Tensor first_slot;   // [B, 1] int64, b * K: where an utterance begins in lm_states
+  at::Tensor lm_states;    // [B * K] int32, undefined without a language model
+  RowBias bias;            // of B * K rows
+  at::Tensor bias_states;  // [B * K] int32, undefined without models of rows
+
+  void walk(StateWalk walk) {
+    walk.or_zeros(bias_states, lengths, beams.beam);
+    beams.walk(walk);
+    walk(lm_states, 0, beams.beam);
+  }
 };
 
 Description CtcBeam::describe() const {
-  return {"ctc_beam", Head::ctc, Description::Exactness::approximate, {"ctc"}, kBeamScore};
+  return {"ctc_beam", Head::ctc,  Description::Exactness::approximate,
+          {"ctc"},    kBeamScore, /*streams=*/true};
 }
 
 nlohmann::json CtcBeam::options() const { return kOptions.resolved(options_); }
@@ -89,6 +104,7 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
   if (options_.lm) lm_ = load_lm(*options_.lm, *model);
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   model_ = std::move(model);
   if (options_.kernels == "fused") {
     fused_beam::CtcFrames frames{};
@@ -104,16 +120,15 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
-Hypotheses CtcBeam::decode(const EncodedBatch& batch) { return driver_.decode(batch); }
+Hypotheses CtcBeam::decode(const EncodedBatch& batch) {
+  if (bias_.select(batch)) driver_.record_anew();
+  return driver_.decode(batch);
+}
 
 Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
   std::optional<State> state;
-  loops.segment(RangeName::decode_init, [&] {
-    state.emplace((logits.to(at::kFloat) / options_.temperature).log_softmax(2), lengths,
-                  options_.beam_size);
-    if (lm_) state->lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
-  });
+  loops.segment(RangeName::decode_init, [&] { state.emplace(start(logits, lengths)); });
   if (options_.kernels == "fused") {
     loops.segment(RangeName::decode_step, [&] { fused_steps(*state); });
   } else {
@@ -125,16 +140,61 @@ Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
   return best;
 }
 
+CtcBeam::State CtcBeam::start(const at::Tensor& logits, const at::Tensor& lengths) const {
+  at::Tensor scaled = logits.to(at::kFloat) / options_.temperature;
+  const RowBias rows = bias_.rows(lengths.size(0));
+  if (rows.forbidden.defined())
+    scaled.narrow(2, 0, rows.forbidden.size(1)).masked_fill_(rows.forbidden.unsqueeze(1), kLogZero);
+  State state(scaled.log_softmax(2), lengths, options_.beam_size,
+              rows.repeated(options_.beam_size));
+  if (lm_) state.lm_states = lm_->initial_states(lengths.size(0) * options_.beam_size);
+  return state;
+}
+
+std::unique_ptr<Streams> CtcBeam::streams(const StreamLimits& limits) {
+  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
+  return std::make_unique<PieceStreams>(
+      beam_in_pieces([this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
+                     at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+                     {options_.beam_size, options_.nbest, options_.score_norm},
+                     [this](const EncodedBatch& batch, bool last, RowState& state,
+                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
+      limits);
+}
+
+std::vector<RowPiece> CtcBeam::search_piece(const EncodedBatch& batch, bool last, RowState& carried,
+                                            HostReads& reads) {
+  if (bias_.select(batch)) driver_.record_anew();
+  State state = start(batch.frames, batch.lengths);
+  if (!carried.empty()) state.walk(StateWalk::load(carried));
+  const BeamPiece piece(state.beams);
+  for (int64_t t = 0; t < batch.longest(); ++t) step(state);
+  if (last) end(state);
+  auto rows = read_pieces(state.beams, piece, batch.longest(), batch.lengths,
+                          rows_with_nan(batch.frames, batch.lengths), reads);
+  carried.clear();
+  state.walk(StateWalk::save(carried));
+  return rows;
+}
+
 /// Scores of each hypothesis followed by each label: [B, K, V+1].
 at::Tensor CtcBeam::candidates(const State& state) const {
   const BeamHypotheses& h = state.beams;
   const at::Tensor all = state.log_probs.index_select(1, state.frame) + h.scores.unsqueeze(2);
-  if (!lm_) return all;
+  if (!lm_ && !state.bias.has_models()) return all;
   const at::Tensor tokens = at::arange(h.blank, h.time.options());
-  at::Tensor bonus = lm_->scores(state.lm_states).view({h.batch, h.beam, -1});
-  // An unknown token may have ln p = -inf, and 0 * -inf is no number.
-  bonus = (options_.lm->alpha == 0 ? at::zeros_like(bonus) : bonus * options_.lm->alpha) +
-          options_.lm->beta;
+  at::Tensor bonus;
+  if (lm_) {
+    bonus = lm_->scores(state.lm_states);
+    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    bonus = (options_.lm->alpha == 0 ? at::zeros_like(bonus) : bonus * options_.lm->alpha) +
+            options_.lm->beta;
+  }
+  if (state.bias.has_models()) {
+    const at::Tensor own = state.bias.scores(state.bias_states);
+    bonus = bonus.defined() ? bonus + own : own;
+  }
+  bonus = bonus.view({h.batch, h.beam, -1});
   bonus = bonus.masked_fill(h.last_label.unsqueeze(2) == tokens, 0);  // no new tokens
   return all + at::constant_pad_nd(bonus, {0, 1});
 }
@@ -152,11 +212,15 @@ void CtcBeam::step(State& state) const {
                                       at::full_like(best.indices, -1));
   const at::Tensor scores =
       at::where(state.active, at::where(best.values > bound, best.values, nothing), h.scores);
-  if (lm_) {
+  if (lm_ || state.bias.has_models()) {
     const at::Tensor new_token = labels != h.last_label.gather(1, parents);
     const at::Tensor kept = at::where(new_token, labels, at::full_like(labels, -1)).flatten();
     const at::Tensor slots = (state.first_slot + parents).flatten();
-    state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, slots), kept));
+    if (lm_) state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, slots), kept));
+    if (state.bias.has_models()) {
+      at::Tensor& own = state.bias_states;
+      own.copy_(state.bias.next_states(own.index_select(0, slots), kept));
+    }
   }
   h.append(parents, labels, scores);
   h.merge(options_.merge == "sum");
@@ -171,30 +235,38 @@ void CtcBeam::fused_steps(State& state) const {
       fused_beam::view_of(state.beams, state.lengths),
       state.log_probs.const_data_ptr<float>(),
       static_cast<int32_t>(columns),
-      lm_ ? fused_beam::fusion_of(lm_.get(), &*options_.lm, state.lm_states) : fused_beam::Fusion{},
+      fused_beam::fusion_of(lm_.get(), options_.lm ? &*options_.lm : nullptr, state.lm_states,
+                            state.bias, state.bias_states),
       nullptr,
       static_cast<float>(options_.beam_threshold),
       options_.merge == "sum"};
-  at::Tensor lm_scores;
-  if (frames.fusion.states != nullptr) {
+  at::Tensor bonuses;
+  if (frames.fusion.any()) {
     const BeamHypotheses& h = state.beams;
-    lm_scores = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
-    frames.lm_scores = lm_scores.mutable_data_ptr<float>();
+    bonuses = at::empty({h.batch, h.beam, h.blank}, h.scores.options());
+    frames.bonuses = bonuses.mutable_data_ptr<float>();
   }
   const fused_beam::RunPhases run(state.log_probs.device());
   run(frames);
 }
 
-Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
-                           const at::Tensor& lengths) const {
+/// What the end of the utterance changes.
+void CtcBeam::end(State& state) const {
   BeamHypotheses& h = state.beams;
   if (lm_ && options_.lm_end && options_.lm->alpha != 0) {
     const at::Tensor end = lm_->final_scores(state.lm_states).view_as(h.scores);
     h.scores.add_(at::where(end > kLogZero, end * options_.lm->alpha, at::zeros_like(end)));
   }
+  if (state.bias.has_models())
+    h.scores.add_(state.bias.final_scores(state.bias_states).view_as(h.scores));
   h.last_label.zero_();  // a text that ends in blanks is no other text
   h.merge(options_.merge == "sum");
-  return h.result(options_.nbest, options_.score_norm, rows_with_nan(logits, lengths));
+}
+
+Hypotheses CtcBeam::result(State& state, const at::Tensor& logits,
+                           const at::Tensor& lengths) const {
+  end(state);
+  return state.beams.result(options_.nbest, options_.score_norm, rows_with_nan(logits, lengths));
 }
 
 }  // namespace rtfx

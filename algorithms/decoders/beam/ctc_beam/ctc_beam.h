@@ -22,6 +22,8 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/beams/beam_pieces.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 
 namespace rtfx {
@@ -41,6 +43,8 @@ class CtcBeam : public Decoder {
     bool score_norm = false;     // rank by score / (tokens + 1)
     int64_t nbest = 1;
     std::optional<LmOptions> lm;
+    std::optional<Boosting> boost;     // phrases: see BeamLm::rows
+    std::vector<std::string> allowed;  // characters, see allowed_tokens()
     bool lm_end = true;
     std::string kernels = "operators";  // of LibTorch, or "fused"
     std::string loop = "host";          // "host", "graph": see LoopForm
@@ -52,12 +56,23 @@ class CtcBeam : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  /// Searched by LibTorch's operators and the host's loop, whatever the options "kernels" and
+  /// "loop" say.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
+    return bias_.compile(request);
+  }
   Counters counters() const override { return driver_.counters({}); }
 
  private:
   struct State;
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& carried,
+                                     HostReads& reads);
+  State start(const at::Tensor& logits, const at::Tensor& lengths) const;
   void step(State& state) const;
+  void end(State& state) const;
   void fused_steps(State& state) const;
   at::Tensor candidates(const State& state) const;
   Hypotheses result(State& state, const at::Tensor& logits, const at::Tensor& lengths) const;
@@ -65,6 +80,7 @@ class CtcBeam : public Decoder {
   Options options_;
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<const NgramLm> lm_;
+  DecoderBias bias_;
   LoopDriver driver_;
 };
 

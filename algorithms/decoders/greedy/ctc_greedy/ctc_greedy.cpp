@@ -6,6 +6,7 @@
 
 #include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
+#include "algorithms/shared/streams/piece_streams.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 
@@ -19,6 +20,9 @@ const OptionTable<CtcGreedy::Options> kOptions{{
         .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &CtcGreedy::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
+    option("boost", &CtcGreedy::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&CtcGreedy::Options::allowed),
 }};
 
 const RegisterDecoder registered{
@@ -26,6 +30,17 @@ const RegisterDecoder registered{
      [](const nlohmann::json& options, std::string_view where) {
        return std::make_unique<CtcGreedy>(kOptions.fill(options, where));
      }}};
+
+/// What is kept between pieces of an utterance.
+struct Behind {
+  at::Tensor label;  // [B] int64, of the last frame
+  at::Tensor sum;    // [B] int64, of log-probabilities in units of 2^-32
+
+  void walk(StateWalk& walk) {
+    walk(label);
+    walk(sum);
+  }
+};
 
 /// One label for each frame.
 struct Path {
@@ -40,12 +55,35 @@ struct Path {
     nan = best.isnan();
   }
 
+  at::Tensor valid(const at::Tensor& lengths) const {
+    return at::arange(labels.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
+  }
+
+  /// As one more piece of an utterance.
+  Hypotheses collapse(const at::Tensor& lengths, int64_t blank, Behind& behind) const {
+    constexpr double kUnit = 4294967296, kLeast = 65536;
+    Hypotheses h = collapse(lengths, blank, behind.label.unsqueeze(1));
+    const at::Tensor units =
+        (logprobs.to(at::kDouble).nan_to_num(0).clamp(-kLeast, kLeast) * kUnit).round();
+    behind.sum.add_(at::where(valid(lengths), units, 0).to(at::kLong).sum(1));
+    h.scores.copy_(behind.sum.to(at::kDouble) / kUnit);
+    const at::Tensor last = (lengths - 1).clamp_min(0).unsqueeze(1);
+    behind.label = at::where(lengths > 0, labels.gather(1, last).squeeze(1), behind.label);
+    return h;
+  }
+
   Hypotheses collapse(const at::Tensor& lengths, int64_t blank) const {
+    return collapse(lengths, blank, at::full({lengths.size(0), 1}, blank, labels.options()));
+  }
+
+ private:
+  /// `before`: [B, 1], labels before the first frame.
+  Hypotheses collapse(const at::Tensor& lengths, int64_t blank, const at::Tensor& before) const {
     const int64_t frames = labels.size(1);
     const at::Tensor index = at::arange(frames, lengths.options()).unsqueeze(0);
-    const at::Tensor valid = index < lengths.unsqueeze(1);
+    const at::Tensor valid = this->valid(lengths);
     const at::Tensor previous =
-        at::constant_pad_nd(labels.narrow(1, 0, std::max<int64_t>(0, frames - 1)), {1, 0}, blank);
+        at::cat({before, labels.narrow(1, 0, std::max<int64_t>(0, frames - 1))}, 1);
     const at::Tensor keep =
         valid.logical_and(labels != blank).logical_and(labels != previous.narrow(1, 0, frames));
     // The n-th kept frame goes to slot n; dropped frames go to a slot behind the last one.
@@ -64,10 +102,18 @@ struct Path {
   }
 };
 
+/// logits [B, T', V+1] without the tokens that rows must not have.
+at::Tensor with_allowed(const at::Tensor& logits, const at::Tensor& forbidden) {
+  if (!forbidden.defined()) return logits;
+  at::Tensor allowed = logits.clone();
+  allowed.narrow(2, 0, forbidden.size(1)).masked_fill_(forbidden.unsqueeze(1), kLogZero);
+  return allowed;
+}
+
 }  // namespace
 
 struct CtcGreedy::Rows {
-  Rows(const GreedyLm& lm, const at::Tensor& logits, const at::Tensor& lengths)
+  Rows(const GreedyLm& lm, RowBias bias, const at::Tensor& logits, const at::Tensor& lengths)
       : logits(logits),
         normalizer(logits.to(at::kFloat).logsumexp(2)),
         path(logits),
@@ -75,7 +121,13 @@ struct CtcGreedy::Rows {
         longest(lengths.max().unsqueeze(0)),
         left(frame < longest),
         previous(at::full_like(lengths, blank())),
-        fusion(lm, lengths.size(0)) {}
+        fusion(lm, lengths.size(0), std::move(bias)) {}
+
+  /// The same for a piece, of which rows stay as they are behind their ends.
+  void step_within(const at::Tensor& lengths) {
+    within = frame < lengths;
+    step();
+  }
 
   int64_t blank() const { return logits.size(2) - 1; }
 
@@ -83,13 +135,15 @@ struct CtcGreedy::Rows {
   void step() {
     const auto at_frame = [&](const at::Tensor& t) { return t.index_select(1, frame).squeeze(1); };
     const at::Tensor label = at_frame(path.labels);
-    const at::Tensor choice = label.ne(blank()).logical_and(label != previous);
+    at::Tensor choice = label.ne(blank()).logical_and(label != previous);
+    if (within.defined()) choice = choice.logical_and(within);
     at::Tensor sum = at_frame(logits).to(at::kFloat);
     sum.narrow(1, 0, blank()).add_(fusion.bonus());
     sum.select(1, blank()).fill_(kLogZero);
     sum.scatter_(1, previous.unsqueeze(1), kLogZero);
     const auto [best, token] = sum.max(1);
-    at::where_out(previous, choice, token, label);
+    const at::Tensor chosen = at::where(choice, token, label);
+    previous.copy_(within.defined() ? at::where(within, chosen, previous) : chosen);
     path.labels.index_copy_(1, frame, previous.unsqueeze(1));
     const at::Tensor logprob =
         at::where(choice, best - at_frame(normalizer), at_frame(path.logprobs));
@@ -104,6 +158,7 @@ struct CtcGreedy::Rows {
   Path path;                        // chosen up to `frame`, the acoustic model's best from there on
   at::Tensor frame, longest, left;  // [1]
   at::Tensor previous;              // [B] label of the frame before
+  at::Tensor within;                // [B] bool: rows that have the frame; undefined: all
   GreedyFusion fusion;
 };
 
@@ -111,9 +166,12 @@ Description CtcGreedy::describe() const {
   using Exactness = Description::Exactness;
   return {"ctc_greedy",
           Head::ctc,
-          uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+          uses_lm(options_.lm) || DecoderBias::changes(options_.boost, options_.allowed)
+              ? Exactness::approximate
+              : Exactness::exact,
           {"ctc"},
-          "logprob"};
+          "logprob",
+          /*streams=*/true};
 }
 
 nlohmann::json CtcGreedy::options() const { return kOptions.resolved(options_); }
@@ -122,9 +180,11 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
   require_model_kind(describe(), *model);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
-  if (options_.loop != "host" && !lm_) {
-    throw UserError("ctc_greedy", "there is no loop to record without a language model",
-                    "set \"loop\": \"host\", or give \"lm\"");
+  bias_.prepare(options_.boost, options_.allowed, *model_, limits);
+  if (options_.loop != "host" && !lm_ && !options_.boost) {
+    throw UserError("ctc_greedy",
+                    "there is no loop to record without a language model or boosted phrases",
+                    R"(set "loop": "host", or give "lm" or "boost")");
   }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
   options_.loop = driver_.prepare(
@@ -133,14 +193,21 @@ void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits
       [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
 }
 
-Hypotheses CtcGreedy::decode(const EncodedBatch& batch) { return driver_.decode(batch); }
+Hypotheses CtcGreedy::decode(const EncodedBatch& batch) {
+  if (bias_.select(batch)) driver_.record_anew();
+  return driver_.decode(batch);
+}
 
 Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
-  const at::Tensor &logits = batch.frames, &lengths = batch.lengths;
-  if (!lm_) return collapse(logits, lengths);
+  const at::Tensor& lengths = batch.lengths;
+  const RowBias bias = bias_.rows(lengths.size(0));
+  if (!lm_ && !bias.has_models())
+    return collapse(with_allowed(batch.frames, bias.forbidden), lengths);
   std::optional<Rows> rows;
   Hypotheses result;
-  loops.segment(RangeName::decode_init, [&] { rows.emplace(lm_, logits, lengths); });
+  loops.segment(RangeName::decode_init, [&] {
+    rows.emplace(lm_, bias, with_allowed(batch.frames, bias.forbidden), lengths);
+  });
   if (options_.loop == "host") {
     // The host knows how many frames there are, and so need not ask the device.
     for (int64_t t = 0; t < batch.longest(); ++t)
@@ -151,6 +218,44 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   }
   loops.segment(RangeName::decode_trace_back,
                 [&] { result = rows->path.collapse(lengths, rows->blank()); });
+  return result;
+}
+
+std::unique_ptr<Streams> CtcGreedy::streams(const StreamLimits& limits) {
+  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
+  return std::make_unique<PieceStreams>(
+      greedy_in_pieces(
+          /*takes_biases=*/true,
+          [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
+          at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+          [this](const EncodedBatch& batch, Loops&, RowState& state) {
+            return search_piece(batch, state);
+          }),
+      limits);
+}
+
+Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, RowState& state) {
+  const int64_t blank = batch.frames.size(2) - 1;
+  if (bias_.select(batch)) driver_.record_anew();
+  const RowBias bias = bias_.rows(batch.lengths.size(0));
+  const at::Tensor logits = with_allowed(batch.frames, bias.forbidden);
+  std::optional<Rows> rows;
+  if (lm_ || bias.has_models()) rows.emplace(lm_, bias, logits, batch.lengths);
+  GreedyFusion none(GreedyLm(), batch.lengths.size(0));
+  Behind behind{at::full_like(batch.lengths, blank), at::zeros_like(batch.lengths)};
+  const auto walk = [&](StateWalk by) {
+    (rows ? rows->fusion : none).walk(by, batch.lengths);
+    behind.walk(by);
+  };
+  if (!state.empty()) walk(StateWalk::load(state));
+  if (rows) {
+    rows->previous.copy_(behind.label);
+    for (int64_t t = 0; t < batch.longest(); ++t) rows->step_within(batch.lengths);
+  }
+  const Path path = rows ? rows->path : Path(logits);
+  Hypotheses result = path.collapse(batch.lengths, blank, behind);
+  state.clear();
+  walk(StateWalk::save(state));
   return result;
 }
 

@@ -12,6 +12,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 
 namespace rtfx {
@@ -23,8 +24,10 @@ namespace rtfx {
 class CtcGreedy : public Decoder {
  public:
   struct Options {
-    std::string loop = "host";    // "host", "replay", "graph": see LoopForm
-    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+    std::string loop = "host";         // "host", "replay", "graph": see LoopForm
+    std::optional<LmOptions> lm;       // language model, see GreedyFusion
+    std::optional<Boosting> boost;     // phrases, likewise
+    std::vector<std::string> allowed;  // characters, see allowed_tokens()
   };
 
   explicit CtcGreedy(Options options) : options_(std::move(options)) {}
@@ -33,7 +36,14 @@ class CtcGreedy : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
+    return bias_.compile(request);
+  }
   Counters counters() const override { return driver_.counters({}); }
+  /// Searched by the host's loops. Scores of streams are sums of log-probabilities that are rounded
+  /// to 2^-32, in which order does not matter.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
   /// The best label of each frame, collapsed. logits [B, T', V+1] (blank last), lengths [B] int64.
   static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
@@ -41,10 +51,12 @@ class CtcGreedy : public Decoder {
  private:
   struct Rows;  // the search state of a batch
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Hypotheses search_piece(const EncodedBatch& batch, RowState& state);
 
   Options options_;
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
+  DecoderBias bias_;
   LoopDriver driver_;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/registry.h"
+#include "algorithms/shared/streams/piece_streams.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 
@@ -35,6 +36,9 @@ const OptionTable<FrameLooping::Options> kOptions{{
         .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
+    option("boost", &FrameLooping::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&FrameLooping::Options::allowed),
 }};
 
 const RegisterDecoder registered{
@@ -46,14 +50,15 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct FrameLooping::Rows {
-  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+  Rows(const Transducer& transducer, const GreedyLm& lm, RowBias bias, const at::Tensor& encoded,
        const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
         state(transducer.initial_state(lengths.size(0))),
         last(at::full({lengths.size(0)}, transducer.blank(), lengths.options())),
-        fusion(lm, lengths.size(0)),
+        fusion(lm, lengths.size(0), std::move(bias)),
         hypotheses(encoded, lengths, transducer.is_tdt(), capacity),
+        time(at::zeros_like(lengths)),
         lists(static_cast<size_t>(lengths.size(0)), std::vector<Hypothesis>(1)) {}
 
   at::Tensor encoded, lengths;
@@ -61,19 +66,31 @@ struct FrameLooping::Rows {
   at::Tensor last;        // [B] last token, blank at the start
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
+  at::Tensor time;                             // [B] TDT: the next frame
   std::vector<std::vector<Hypothesis>> lists;  // with "host_reads": "rows", in place of those
   int64_t frame = 0;                           // of all rows, RNN-T while the host drives the loop
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
+
+  void walk(StateWalk walk) {
+    fusion.walk(walk, lengths);
+    walk(last);
+    walk(time);
+    state.walk(walk);
+    hypotheses.walk(walk);
+  }
 };
 
 Description FrameLooping::describe() const {
   using Exactness = Description::Exactness;
-  return {
-      "frame_looping",
-      Head::transducer,
-      options_.legacy_budget || uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
-      {"rnnt", "tdt"},
-      options_.score_kind};
+  return {"frame_looping",
+          Head::transducer,
+          options_.legacy_budget || uses_lm(options_.lm) ||
+                  DecoderBias::changes(options_.boost, options_.allowed)
+              ? Exactness::approximate
+              : Exactness::exact,
+          {"rnnt", "tdt"},
+          options_.score_kind,
+          /*streams=*/true};
 }
 
 nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_); }
@@ -86,6 +103,7 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
     throw UserError("frame_looping", "only a host that drives the loop can read rows",
                     R"(set "loop": "host")");
   lm_ = GreedyLm(options_.lm, *model);
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.project_encoder_once,
                                           options_.project_prediction_once, options_.score_kind});
@@ -102,8 +120,13 @@ Counters FrameLooping::counters() const {
                            {"pred_calls", pred_calls_}});
 }
 
+std::shared_ptr<const TokenBias> FrameLooping::compile_bias(const BiasRequest& request) const {
+  return options_.batched ? bias_.compile(request) : Decoder::compile_bias(request);
+}
+
 Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
   frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
+  if (bias_.select(batch)) driver_.record_anew();
   return options_.batched ? driver_.decode(batch) : driver_.decode_one_by_one(batch);
 }
 
@@ -113,8 +136,10 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   const int64_t frames = batch.frames.size(1);
   const int64_t capacity = recorded ? frames * options_.max_symbols : frames;
   std::optional<Rows> rows;
-  loops.segment(RangeName::decode_init,
-                [&] { rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity); });
+  loops.segment(RangeName::decode_init, [&] {
+    rows.emplace(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
+                 capacity);
+  });
   if (transducer_->is_tdt()) {
     loop_tdt(*rows, loops);
   } else if (recorded) {
@@ -131,6 +156,31 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   return result;
 }
 
+std::unique_ptr<Streams> FrameLooping::streams(const StreamLimits& limits) {
+  return std::make_unique<PieceStreams>(
+      greedy_in_pieces(
+          options_.batched,
+          [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+          transducer_->encoded_frame(),
+          [this](const EncodedBatch& batch, Loops& loops, RowState& state) {
+            return search_piece(batch, loops, state);
+          }),
+      limits);
+}
+
+Hypotheses FrameLooping::search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) {
+  if (bias_.select(batch)) driver_.record_anew();
+  Rows rows(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
+            batch.frames.size(1));
+  rows.lists.clear();
+  if (!state.empty()) rows.walk(StateWalk::load(state));
+  transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, batch.longest());
+  rows.time.sub_(batch.lengths);
+  state.clear();
+  rows.walk(StateWalk::save(state));
+  return rows.hypotheses.result();
+}
+
 Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
   if (!rows.prediction || !options_.cache_predictor) {
     rows.prediction = transducer_->predict(rows.last, rows.state);
@@ -138,12 +188,13 @@ Decision FrameLooping::evaluate(Rows& rows, const at::Tensor& encoded_rows) {
   }
   ++joint_calls_;
   joint_rows_ += rows.last.size(0);
-  return transducer_->decide(encoded_rows, rows.prediction->output, rows.fusion.bonus());
+  return transducer_->decide(encoded_rows, rows.prediction->output, rows.fusion.bonus(),
+                             rows.fusion.forbidden());
 }
 
 void FrameLooping::emit(Rows& rows, const at::Tensor& mask, const Decision& decision,
                         const at::Tensor& frames) {
-  if (options_.host_reads == "rows") {
+  if (!rows.lists.empty() && options_.host_reads == "rows") {
     append_row_by_row(rows, mask, decision, frames);
   } else {
     rows.hypotheses.append(mask, decision.labels, frames, decision.durations, decision.scores);
@@ -202,7 +253,8 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
   PredictionState after;  // the state once the decision's token is consumed
   const auto evaluate_joint = [&] {
     const Transducer::Prediction prediction = transducer_->predict(rows.last, rows.state);
-    const Decision next = transducer_->decide(encoded, prediction.output, rows.fusion.bonus());
+    const Decision next = transducer_->decide(encoded, prediction.output, rows.fusion.bonus(),
+                                              rows.fusion.forbidden());
     at::logical_and_out(active, active, next.is_blank.logical_not());
     decision.labels.copy_(next.labels);
     decision.scores.copy_(next.scores);
@@ -212,7 +264,7 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
     frame = at::zeros_like(rows.lengths);
     left = rows.lengths > 0;
     decision.labels = at::zeros_like(rows.lengths);
-    const bool as_they_are = options_.score_kind == "logit" && !lm_;
+    const bool as_they_are = options_.score_kind == "logit" && !rows.fusion.bonus().defined();
     decision.scores =
         at::zeros({frame.size(0)},
                   as_they_are ? rows.encoded.options() : rows.encoded.options().dtype(at::kFloat));
@@ -244,12 +296,12 @@ void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
 }
 
 void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
-  at::Tensor last_frame, time, used, active;  // used: symbols spent at the current frame
+  at::Tensor& time = rows.time;
+  at::Tensor last_frame, used, active;  // used: symbols spent at the current frame
   loops.segment(RangeName::decode_init, [&] {
+    used = at::zeros_like(time);
     last_frame = (rows.lengths - 1).clamp_min(0);
-    time = at::zeros_like(rows.lengths);
-    used = at::zeros_like(rows.lengths);
-    active = rows.lengths > 0;
+    active = time < rows.lengths;
   });
   const auto step = [&] {
     ++frames_visited_;

@@ -15,6 +15,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
@@ -38,9 +39,11 @@ class FrameLooping : public Decoder {
     bool legacy_budget =
         false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
                 // the symbol budget runs out, also after a non-zero duration
-    std::string host_reads = "flag";  // "rows": the published baseline's, see below
-    std::string loop = "host";        // "host", "replay", "graph": see LoopForm
-    std::optional<LmOptions> lm;      // language model, see GreedyFusion
+    std::string host_reads = "flag";   // "rows": the published baseline's, see below
+    std::string loop = "host";         // "host", "replay", "graph": see LoopForm
+    std::optional<LmOptions> lm;       // language model, see GreedyFusion
+    std::optional<Boosting> boost;     // phrases, likewise
+    std::vector<std::string> allowed;  // characters, see allowed_tokens()
   };
 
   explicit FrameLooping(Options options) : options_(std::move(options)) {}
@@ -49,11 +52,17 @@ class FrameLooping : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override;
   Counters counters() const override;
+  /// Searched in batches by the host's loops, whatever the options "batched", "host_reads" and
+  /// "loop" say.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Rows;  // the search state of a batch
   Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state);
   void loop_rnnt(Rows& rows, int64_t longest);
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
   void loop_tdt(Rows& rows, Loops& loops);
@@ -65,6 +74,7 @@ class FrameLooping : public Decoder {
   Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
+  DecoderBias bias_;
   LoopDriver driver_;
   int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
 };

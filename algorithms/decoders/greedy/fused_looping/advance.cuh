@@ -59,7 +59,9 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
       const int slot = base + threadIdx.x;
       const int b = slot < candidates ? rows.active[slot] : 0;
       const bool stays = slot < candidates && rows.time[b] < rows.length[b];
-      const bool has_token = stays && rows.emitted[b];
+      // A token that ends a piece is what the next piece goes on from.
+      const bool goes_on = stays || (s.carried_rows != nullptr && slot < candidates);
+      const bool has_token = goes_on && rows.emitted[b];
       const unsigned stay_mask = __ballot_sync(0xffffffffu, stays);
       const unsigned token_mask = __ballot_sync(0xffffffffu, has_token);
       const unsigned before = (1u << threadIdx.x) - 1;
@@ -84,8 +86,14 @@ __device__ inline void start_states(const Search& s) {
   const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
   const int vectors = s.state_bytes / static_cast<int>(sizeof(uint4));
   auto* states = reinterpret_cast<uint4*>(s.state);
-  for (int i = first; i < s.batch * vectors; i += step)
-    states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
+  const auto* carried = reinterpret_cast<const uint4*>(s.carried_state);
+  for (int i = first; i < s.batch * vectors; i += step) {
+    if (carried != nullptr) {
+      states[i] = carried[i];
+    } else {
+      states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
+    }
+  }
   for (int i = first; i < 2 * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
 }
 
@@ -100,6 +108,16 @@ __device__ inline void start_rows(const Search& s, const Rows& rows) {
     rows.emitted[b] = s.state_after_start == nullptr;
     rows.score[b] = 0;
     rows.active[b] = b;
+    if (s.carried_rows == nullptr) continue;
+    const CarriedRow& row = s.carried_rows[b];
+    rows.time[b] = row.time;
+    rows.label[b] = row.label;
+    rows.before[b] = row.before;
+    rows.last_frame[b] = row.last_frame;
+    rows.run[b] = row.run;
+    rows.state_buffer[b] = row.state_buffer;
+    rows.score[b] = row.score;
+    rows.emitted[b] = 0;
   }
   if (threadIdx.x < kCounts) rows.counts[threadIdx.x] = 0;
   __syncthreads();
@@ -135,6 +153,16 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
   list_rows(s, rows, candidates);
 }
 
+/// The states for the next piece. All blocks' last predictions must be visible.
+__device__ inline void save_states(const Search& s) {
+  if (s.carried_state == nullptr) return;
+  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const int vectors = s.batch * (s.state_bytes / static_cast<int>(sizeof(uint4)));
+  for (int i = first; i < vectors; i += step)
+    reinterpret_cast<uint4*>(s.carried_state)[i] =
+        __ldcg(reinterpret_cast<const uint4*>(s.state) + i);
+}
+
 /// One block.
 __device__ inline void finish(const Search& s, const Rows& rows) {
   for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
@@ -142,6 +170,11 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
     s.scores[b] = rows.score[b];
     s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows.score[b] != rows.score[b];
     s.saw_nan[b] = 0;  // for the next search
+    if (s.carried_rows == nullptr) continue;
+    const int length = rows.length[b];
+    s.carried_rows[b] = {
+        rows.time[b] - length, rows.label[b],        rows.before[b], rows.last_frame[b] - length,
+        rows.run[b],           rows.state_buffer[b], rows.score[b],  0};
   }
   if (threadIdx.x < kCounts) s.totals[threadIdx.x] = rows.counts[threadIdx.x];
 }

@@ -122,6 +122,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     advance(s, rows, blockIdx.x == 0, scratch);
     predict();
   }
+  save_states(s);
   if (blockIdx.x != 0) return;
   finish(s, rows);
   if (threadIdx.x == 0) *s.next_barrier = 0;

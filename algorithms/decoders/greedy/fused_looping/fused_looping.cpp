@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/recorded_search.h"
 #include "algorithms/registry.h"
+#include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
 #include "base/nvtx.h"
@@ -117,17 +119,20 @@ struct FusedLooping::Prepared {
   Prepared(const AcousticModel& model, const Options& options)
       : options(options),
         device(model.device),
+        frame(at::zeros({1, 1, model.joint->encoder().weight.size(1)},
+                        at::TensorOptions(model.dtype).device(device))),
         weights(model),
         persistent(weights.view().precision),
         kernels(weights.view().precision, weights.view().layers),
         search(bytes_on(device, sizeof(fused::Search))),
         totals(at::zeros({fused::kCounts}, at::TensorOptions(at::kInt).device(device))) {
-    predict_start(model);
+    predict_start();
     if (options.loop == "graph") record();
   }
 
   Options options;
   at::Device device;
+  at::Tensor frame;  // [1, 1, D], zeros
   fused::Weights weights;
   fused::PersistentKernel persistent;
   fused::StepKernels kernels;
@@ -151,7 +156,9 @@ struct FusedLooping::Prepared {
   void lay_out(fused::Search& search);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
-  void predict_start(const AcousticModel& model);
+  void predict_start();
+  /// Of rows at the start of their utterances.
+  RowState start_state(int64_t rows) const;
   void record();
 };
 
@@ -218,9 +225,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.saw_nan = at + 2;
 }
 
-void FusedLooping::Prepared::predict_start(const AcousticModel& model) {
-  const auto frame = at::zeros({1, 1, model.joint->encoder().weight.size(1)},
-                               at::TensorOptions(model.dtype).device(device));
+void FusedLooping::Prepared::predict_start() {
   const auto length = at::ones({1}, at::TensorOptions(at::kLong).device(device));
   const at::Tensor frames = weights.frames_in(frame);
   const fused::Search s = new_search(frames, length);
@@ -228,6 +233,15 @@ void FusedLooping::Prepared::predict_start(const AcousticModel& model) {
   kernels.start(search_pointer(), stream());
   kernels.predict(search_pointer(), stream());
   state_after_start = memory.narrow(0, 0, s.state_bytes).clone();
+}
+
+RowState FusedLooping::Prepared::start_state(int64_t rows) const {
+  const int blank = weights.view().blank;
+  const fused::CarriedRow row{0, blank, blank, -1, 0, 1, 0, 0};
+  const auto bytes = static_cast<int64_t>(sizeof(row));
+  const at::Tensor one = at::empty({1, bytes}, at::kByte);
+  std::memcpy(one.mutable_data_ptr(), &row, sizeof(row));
+  return {state_after_start.unsqueeze(0).repeat({rows, 1}), one.to(device).repeat({rows, 1})};
 }
 
 void FusedLooping::Prepared::record() {
@@ -253,8 +267,8 @@ FusedLooping::FusedLooping(Options options) : options_(std::move(options)) {}
 FusedLooping::~FusedLooping() = default;
 
 Description FusedLooping::describe() const {
-  return {
-      "fused_looping", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
+  return {"fused_looping", Head::transducer, Description::Exactness::exact,
+          {"rnnt", "tdt"}, "logit",          /*streams=*/true};
 }
 
 nlohmann::json FusedLooping::options() const { return kOptions.resolved(options_); }
@@ -274,7 +288,22 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
 
-Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
+Hypotheses FusedLooping::decode(const EncodedBatch& batch) { return search(batch, nullptr); }
+
+std::unique_ptr<Streams> FusedLooping::streams(const StreamLimits& limits) {
+  Prepared& p = *prepared_;
+  p.require_rows(limits.max_batch);
+  return std::make_unique<PieceStreams>(
+      greedy_in_pieces(/*takes_biases=*/false, [](const at::Tensor& frames) { return frames; },
+                       p.frame,
+                       [this](const EncodedBatch& batch, Loops&, RowState& state) {
+                         if (state.empty()) state = prepared_->start_state(batch.frames.size(0));
+                         return search(batch, &state);
+                       }),
+      limits);
+}
+
+Hypotheses FusedLooping::search(const EncodedBatch& batch, RowState* piece) {
   const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
   host_.reset();
   Prepared& p = *prepared_;
@@ -282,6 +311,10 @@ Hypotheses FusedLooping::decode(const EncodedBatch& batch) {
   const cudaStream_t stream = p.stream();
   const at::Tensor frames = p.weights.frames_in(batch.frames);
   fused::Search s = p.new_search(frames, batch.lengths);
+  if (piece != nullptr) {
+    s.carried_state = static_cast<char*>((*piece)[0].mutable_data_ptr());
+    s.carried_rows = static_cast<fused::CarriedRow*>((*piece)[1].mutable_data_ptr());
+  }
   const Output output(s, p.device);
 
   if (options_.loop == "persistent") {

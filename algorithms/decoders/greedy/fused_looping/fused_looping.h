@@ -21,6 +21,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/row_state.h"
 
 namespace rtfx {
 
@@ -47,9 +48,13 @@ class FusedLooping : public Decoder {
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;
+  /// By the same kernels: a piece is one launch, too. Projected frames are the encoder's.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Prepared;
+  /// `piece`, unless null: rows' states (Search::carried_state) and CarriedRow, read and written.
+  Hypotheses search(const EncodedBatch& batch, RowState* piece);
   Options options_;
   std::unique_ptr<Prepared> prepared_;
   HostReads host_;

@@ -29,7 +29,10 @@ __global__ void __launch_bounds__(kThreads)
     cudaGraphSetConditional(any_active, search->rows.counts[kActive] > 0);
 }
 
-__global__ void finish_kernel(const Search* search) { finish(*search, search->rows); }
+__global__ void finish_kernel(const Search* search) {
+  save_states(*search);
+  finish(*search, search->rows);
+}
 
 // ---------------------------------------------------------------------------------------------------
 

@@ -109,6 +109,14 @@ RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
   return rows;
 }
 
+/// What a row keeps between two pieces of its utterance, beside its state; see Rows. Times are from
+/// the start of the next piece.
+struct CarriedRow {
+  int time, label, before, last_frame, run, state_buffer;
+  float score;
+  int unused;
+};
+
 /// One batch.
 struct Search {
   Model model;
@@ -126,6 +134,10 @@ struct Search {
   char* state;                          // [B][state_bytes]
   int state_bytes, c_offset, g_offset;  // multiples of 16
   const uint4* state_after_start;  // of one row, where the start symbol leads; nullptr: unknown
+  // Pieces of utterances, or nullptr: read at the start and written at the end, laid out as
+  // `state`.
+  char* carried_state;       // [B][state_bytes]
+  CarriedRow* carried_rows;  // [B]
 
   MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame of a step
   int key_rows;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/registry.h"
+#include "algorithms/shared/streams/piece_streams.h"
 
 namespace rtfx {
 namespace {
@@ -26,6 +27,9 @@ const OptionTable<LabelLooping::Options> kOptions{{
         .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
     option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
+    option("boost", &LabelLooping::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&LabelLooping::Options::allowed),
 }};
 
 const RegisterDecoder registered{
@@ -37,7 +41,7 @@ const RegisterDecoder registered{
 }  // namespace
 
 struct LabelLooping::Rows {
-  Rows(const Transducer& transducer, const GreedyLm& lm, const at::Tensor& encoded,
+  Rows(const Transducer& transducer, const GreedyLm& lm, RowBias bias, const at::Tensor& encoded,
        const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
@@ -45,7 +49,7 @@ struct LabelLooping::Rows {
         time(at::zeros_like(lengths)),
         active(lengths > 0),
         prediction(transducer.start(lengths.size(0))),
-        fusion(lm, lengths.size(0)),
+        fusion(lm, lengths.size(0), std::move(bias)),
         hypotheses(encoded, lengths, transducer.is_tdt(), capacity) {}
 
   at::Tensor encoded;  // [B, T', X]
@@ -56,6 +60,25 @@ struct LabelLooping::Rows {
   Transducer::Prediction prediction;
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
+
+  void walk(StateWalk walk) {
+    fusion.walk(walk, lengths);
+    walk(time);
+    walk(prediction.output);
+    prediction.state.walk(walk);
+    hypotheses.walk(walk);
+  }
+  void load(const RowState& state) {
+    walk(StateWalk::load(state));
+    at::lt_out(active, time, lengths);
+  }
+  /// Times of the next piece.
+  void save(RowState& state) {
+    time.sub_(lengths);
+    hypotheses.shift(lengths);
+    state.clear();
+    walk(StateWalk::save(state));
+  }
 };
 
 /// The next label of each row that was active, blank where it has none. RNN-T tokens do not move in
@@ -69,9 +92,12 @@ Description LabelLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"label_looping",
           Head::transducer,
-          uses_lm(options_.lm) ? Exactness::approximate : Exactness::exact,
+          uses_lm(options_.lm) || DecoderBias::changes(options_.boost, options_.allowed)
+              ? Exactness::approximate
+              : Exactness::exact,
           {"rnnt", "tdt"},
-          options_.score_kind};
+          options_.score_kind,
+          /*streams=*/true};
 }
 
 nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_); }
@@ -79,16 +105,19 @@ nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   lm_ = GreedyLm(options_.lm, *model);
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   transducer_.emplace(
       model, Transducer::Options{options_.project_encoder_once, options_.project_prediction_once,
                                  options_.score_kind});
   const auto encode = [this](const at::Tensor& frames) { return transducer_->encode(frames); };
   if (options_.loop == "script") {
-    if (options_.window != 1 || lm_ || !options_.project_encoder_once ||
+    if (options_.window != 1 || lm_ || bias_.rows(1).has_any() || !options_.project_encoder_once ||
         !options_.project_prediction_once) {
-      throw UserError("label_looping",
-                      R"("loop": "script" knows no window, language model or projection per call)",
-                      "leave those options out, or choose another loop");
+      throw UserError(
+          "label_looping",
+          R"("loop": "script" knows no window, language model, boosted phrases, allowed )"
+          "characters or projection per call",
+          "leave those options out, or choose another loop");
     }
     script_.emplace(model, options_.max_symbols, options_.score_kind == "logprob");
     driver_.prepare("host", "label_looping", limits, transducer_->encoded_frame(), encode,
@@ -120,19 +149,39 @@ Counters LabelLooping::counters() const {
   return counts;
 }
 
+std::shared_ptr<const TokenBias> LabelLooping::compile_bias(const BiasRequest& request) const {
+  return script_ ? Decoder::compile_bias(request) : bias_.compile(request);
+}
+
 Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
   joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
+  if (bias_.select(batch)) driver_.record_anew();
   return driver_.decode(batch);
 }
 
-Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
+std::unique_ptr<Streams> LabelLooping::streams(const StreamLimits& limits) {
+  const auto search = [this](const EncodedBatch& batch, Loops& loops, RowState& state) {
+    if (bias_.select(batch)) driver_.record_anew();
+    return this->search(batch, loops, &state);
+  };
+  return std::make_unique<PieceStreams>(
+      greedy_in_pieces(
+          !script_, [this](const at::Tensor& frames) { return transducer_->encode(frames); },
+          transducer_->encoded_frame(), search),
+      limits);
+}
+
+Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops, RowState* piece) {
   // The paper starts with room proportional to the audio and doubles. In a recorded search nothing
   // can grow.
   const int64_t frames = batch.frames.size(1);
-  const int64_t capacity = options_.loop == "host" ? frames : frames * options_.max_symbols;
+  const bool grows = options_.loop == "host" || piece != nullptr;
+  const int64_t capacity = grows ? frames : frames * options_.max_symbols;
   std::optional<Rows> rows;
   loops.segment(RangeName::decode_init, [&] {
-    rows.emplace(*transducer_, lm_, batch.frames, batch.lengths, capacity);
+    rows.emplace(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
+                 capacity);
+    if (piece != nullptr && !piece->empty()) rows->load(*piece);
     ++pred_calls_;
   });
   Found next;
@@ -147,6 +196,7 @@ Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
   });
   Hypotheses result;
   loops.segment(RangeName::decode_trace_back, [&] { result = rows->hypotheses.result(); });
+  if (piece != nullptr) rows->save(*piece);
   return result;
 }
 
@@ -175,7 +225,8 @@ void LabelLooping::evaluate_joint(Rows& rows, Found& found, bool first) {
       options_.window > 1
           ? decide_window(rows, skipped)
           : transducer_->decide(gather_frames(rows.encoded, at::minimum(rows.time, rows.last)),
-                                rows.prediction.output, rows.fusion.bonus());
+                                rows.prediction.output, rows.fusion.bonus(),
+                                rows.fusion.forbidden());
   ++joint_calls_;
   joint_rows_ += rows.time.size(0) * options_.window;
   const auto keep = [&](at::Tensor& kept, const at::Tensor& taken) {
@@ -215,10 +266,10 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const at::Tensor index = at::minimum(frames, rows.last.unsqueeze(1))
                                .unsqueeze(2)
                                .expand({-1, -1, rows.encoded.size(2)});
-  const at::Tensor& bonus = rows.fusion.bonus();
+  const auto of_all = [](const at::Tensor& t) { return t.defined() ? t.unsqueeze(1) : t; };
   const Decision all =
       transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1),
-                          bonus.defined() ? bonus.unsqueeze(1) : bonus);
+                          of_all(rows.fusion.bonus()), of_all(rows.fusion.forbidden()));
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
   at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank

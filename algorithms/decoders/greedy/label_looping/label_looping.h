@@ -18,6 +18,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/greedy/label_looping/script.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
@@ -35,8 +36,10 @@ class LabelLooping : public Decoder {
     bool project_prediction_once = true;  // joint.pred once per predictor step
     int64_t max_symbols = 10;             // tokens per frame
     std::string score_kind = "logit";
-    std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": script.h
-    std::optional<LmOptions> lm;  // language model, see GreedyFusion
+    std::string loop = "host";      // "host", "replay", "graph": see LoopForm; "script": script.h
+    std::optional<LmOptions> lm;    // language model, see GreedyFusion
+    std::optional<Boosting> boost;  // phrases, likewise
+    std::vector<std::string> allowed;  // characters, see allowed_tokens()
   };
 
   explicit LabelLooping(Options options) : options_(std::move(options)) {}
@@ -45,12 +48,17 @@ class LabelLooping : public Decoder {
   nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override;
   Counters counters() const override;
+  /// Searched by the host's loops, whatever the option "loop" says.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Rows;  // the search state of a batch
   struct Found;
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  /// `piece`, unless null: goes on from that state, and leaves the next in it.
+  Hypotheses search(const EncodedBatch& batch, Loops& loops, RowState* piece = nullptr);
   Hypotheses run_script(const EncodedBatch& batch);
   void evaluate_joint(Rows& rows, Found& found, bool first);
   void step(Rows& rows, const Found& next);
@@ -59,6 +67,7 @@ class LabelLooping : public Decoder {
   Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
+  DecoderBias bias_;
   LoopDriver driver_;
   std::optional<LabelLoopingScript> script_;  // "loop": "script"
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;

@@ -10,6 +10,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
+#include "algorithms/shared/wfst/wfst_streams.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -26,7 +27,8 @@ int64_t bytes_of(const std::vector<float>& values) {
 }  // namespace
 
 Description CtcWfst::describe() const {
-  return {"ctc_wfst", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+  return {"ctc_wfst", Head::ctc, Description::Exactness::approximate,
+          {"ctc"},    "logprob", /*streams=*/true};
 }
 
 void CtcWfst::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
@@ -57,7 +59,7 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   at::Tensor lp, nan;
   {
     const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
-    lp = emissions(batch);
+    lp = scaled_log_probs(*model_, batch.frames, options_.acoustic_scale);
     // A NaN or +infinity makes the whole frame NaN.
     nan = rows_with_nan(lp.narrow(2, 0, 1), batch.lengths);
   }
@@ -70,13 +72,13 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   return wfst_hypotheses(paths, nan, lists);
 }
 
-at::Tensor CtcWfst::emissions(const EncodedBatch& batch) const {
-  return scaled_log_probs(*model_, batch, options_.acoustic_scale);
-}
-
-std::unique_ptr<StreamSearch> CtcWfst::stream_search() {
-  return std::make_unique<GpuStreams>(memory_, static_cast<float>(options_.beam),
-                                      options_.max_active, word_costs_);
+std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
+  return std::make_unique<WfstStreams>(
+      std::make_unique<GpuStreams>(memory_, static_cast<float>(options_.beam), options_.max_active,
+                                   word_costs_),
+      [this](const at::Tensor& frames) {
+        return scaled_log_probs(*model_, frames, options_.acoustic_scale);
+      });
 }
 
 std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,

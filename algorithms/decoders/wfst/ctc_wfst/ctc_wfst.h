@@ -18,7 +18,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 
 namespace rtfx {
@@ -28,7 +28,7 @@ namespace rtfx {
 /// of the paths, for their arcs; once more for lists, and whenever memory has to grow. Where the
 /// host drives the loop it does not wait for arcs, but twice for each frame of the longest row, or
 /// once with double buffers.
-class CtcWfst : public Decoder, public StreamingDecoder {
+class CtcWfst : public Decoder {
  public:
   explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
 
@@ -52,11 +52,9 @@ class CtcWfst : public Decoder, public StreamingDecoder {
                                std::span<const std::vector<float>> word_costs = {},
                                std::vector<std::vector<WfstPath>>* lists = nullptr);
 
-  /// Enqueues on the current stream.
-  at::Tensor emissions(const EncodedBatch& batch) const override;
-  /// Shares the graph and the memory of searches with the decoder: one of both at a time.
-  /// One kernel, whatever the option "loop" says.
-  std::unique_ptr<StreamSearch> stream_search() override;
+  /// Share the graph and the memory of searches with the decoder: one of both at a time. One
+  /// kernel, whatever the option "loop" says; see GpuStreams.
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   PassingRun run(const PassingBatch& batch, const std::vector<PassingRow>& rows);

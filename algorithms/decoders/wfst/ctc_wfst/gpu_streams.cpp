@@ -59,7 +59,7 @@ void GpuStreams::close(int64_t stream) { free_slots_.push_back(streams_.remove(s
 
 void GpuStreams::advance(std::span<const WfstPiece> pieces) {
   const c10::cuda::CUDAGuard guard(memory_->device());
-  const std::vector<Stream*> streams = streams_.of(pieces);
+  const std::vector<Stream*> streams = streams_.of(piece_streams(pieces));
   const auto frames = piece_frames(pieces, memory_->graph().view().columns, memory_->device());
   memory_->make_workspaces(static_cast<int64_t>(pieces.size()));
   for (std::vector<size_t> open = longest_first(frames); !open.empty();)

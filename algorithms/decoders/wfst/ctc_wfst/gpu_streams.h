@@ -3,7 +3,8 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/decoders/wfst/ctc_wfst/piece_history.h"
-#include "algorithms/shared/wfst/open_streams.h"
+#include "algorithms/open_streams.h"
+#include "algorithms/shared/wfst/stream_search.h"
 
 namespace rtfx {
 

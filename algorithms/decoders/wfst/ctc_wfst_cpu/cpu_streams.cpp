@@ -18,7 +18,7 @@ int64_t CpuStreams::open(std::optional<std::vector<float>> word_costs) {
 }
 
 void CpuStreams::advance(std::span<const WfstPiece> pieces) {
-  const std::vector<Stream*> streams = streams_.of(pieces);
+  const std::vector<Stream*> streams = streams_.of(piece_streams(pieces));
   for_each_utterance(piece_frames(pieces, graph_.view().columns, at::kCPU), searches_.size(),
                      [&](size_t thread, size_t i) {
                        const at::Tensor& lp = pieces[i].lp;

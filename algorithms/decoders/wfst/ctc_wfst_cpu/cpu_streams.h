@@ -2,7 +2,8 @@
 #pragma once
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/shared/wfst/open_streams.h"
+#include "algorithms/open_streams.h"
+#include "algorithms/shared/wfst/stream_search.h"
 
 namespace rtfx {
 

@@ -8,13 +8,15 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
+#include "algorithms/shared/wfst/wfst_streams.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 
 Description CtcWfstCpu::describe() const {
-  return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
+  return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate,
+          {"ctc"},        "logprob", /*streams=*/true};
 }
 
 void CtcWfstCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
@@ -88,6 +90,22 @@ std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
   return lists;
 }
 
+std::vector<WordLattice> CtcWfstCpu::lattices(const EncodedBatch& batch) {
+  reads_.reset();
+  const auto [lp, nan] = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
+  const float* emissions = lp.const_data_ptr<float>();
+  const bool* damaged = nan.const_data_ptr<bool>();
+  const int64_t columns = lp.size(2), row = lp.size(1) * columns;
+  std::vector<WordLattice> found(batch.lengths_host.size());
+  for_each_utterance(batch.lengths_host, searches_.size(), [&](size_t thread, size_t b) {
+    if (damaged[b]) return;
+    found[b] = searches_[thread].run_lattice(
+        emissions + static_cast<int64_t>(b) * row, batch.lengths_host[b], columns, boosting_.costs,
+        static_cast<float>(options_.lattice_beam), options_.acoustic_scale);
+  });
+  return found;
+}
+
 void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
   counters_.clear();
   for (const ViterbiCounts& c : rows) {
@@ -97,14 +115,13 @@ void CtcWfstCpu::count(const std::vector<ViterbiCounts>& rows) {
   }
 }
 
-at::Tensor CtcWfstCpu::emissions(const EncodedBatch& batch) const {
-  HostReads reads;
-  return host_emissions(*model_, batch, options_.acoustic_scale, reads).lp;
-}
-
-std::unique_ptr<StreamSearch> CtcWfstCpu::stream_search() {
-  return std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam),
-                                      options_.max_active, boosting_.costs, threads());
+std::unique_ptr<Streams> CtcWfstCpu::streams(const StreamLimits&) {
+  return std::make_unique<WfstStreams>(
+      std::make_unique<CpuStreams>(*graph_, static_cast<float>(options_.beam), options_.max_active,
+                                   boosting_.costs, threads()),
+      [this](const at::Tensor& frames) {
+        return scaled_log_probs(*model_, frames, options_.acoustic_scale).cpu();
+      });
 }
 
 namespace {

@@ -8,7 +8,8 @@
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/lattice_source.h"
+#include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 
 namespace rtfx {
@@ -18,7 +19,7 @@ namespace rtfx {
 /// Score: minus the path's cost. A row with a NaN, or that no path gets through, is empty and
 /// marked `nan`. For a model on a GPU, decode() waits once for the log-probabilities. Results do
 /// not depend on threads or on the other rows.
-class CtcWfstCpu : public Decoder, public StreamingDecoder {
+class CtcWfstCpu : public Decoder, public LatticeSource {
  public:
   explicit CtcWfstCpu(WfstOptions options) : options_(std::move(options)) {}
 
@@ -36,13 +37,12 @@ class CtcWfstCpu : public Decoder, public StreamingDecoder {
   /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                std::span<const std::vector<float>> word_costs = {});
-  /// Waits for the batch's device if that is a GPU.
-  at::Tensor emissions(const EncodedBatch& batch) const override;
-  std::unique_ptr<StreamSearch> stream_search() override;
+  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
   /// Of each row the best path of up to options().nbest word sequences, the first being search()'s.
   std::vector<std::vector<WfstPath>> search_best(const at::Tensor& lp,
                                                  const std::vector<int64_t>& lengths);
-  const WfstGraph& graph() const { return *graph_; }
+  std::vector<WordLattice> lattices(const EncodedBatch& batch) override;
+  const WfstGraph& graph() const override { return *graph_; }
   /// As many as the option says, but no more than LibTorch has.
   int64_t threads() const;
 

@@ -55,14 +55,32 @@ std::vector<WfstPath> ViterbiSearch::run_best(const float* lp, int64_t frames, i
                                               float lattice_beam) {
   WfstLattice lattice;
   lattice.beam = lattice_beam;
+  const ViterbiState utterance = run_into(lattice, lp, frames, stride, word_costs);
+  const WfstPath best = finish(utterance);
+  if (!best.alive) return {};
+  return best_paths(graph_, lattice, lattice_ends(utterance, best.reached_final), best, count);
+}
+
+WordLattice ViterbiSearch::run_lattice(const float* lp, int64_t frames, int64_t stride,
+                                       std::span<const float> word_costs, float lattice_beam,
+                                       double acoustic_scale) {
+  WfstLattice lattice;
+  lattice.beam = lattice_beam;
+  const ViterbiState utterance = run_into(lattice, lp, frames, stride, word_costs);
+  const WfstPath best = finish(utterance);
+  if (!best.alive) return {};
+  return word_lattice(graph_, lattice, lattice_ends(utterance, best.reached_final),
+                      {lp, stride, acoustic_scale, word_costs, best.reached_final});
+}
+
+ViterbiState ViterbiSearch::run_into(WfstLattice& lattice, const float* lp, int64_t frames,
+                                     int64_t stride, std::span<const float> word_costs) {
   lattice_ = &lattice;
   ViterbiState utterance = start(word_costs);
   advance(utterance, lp, frames, stride);
   lattice_ = nullptr;
   counts_ = utterance.counts;
-  const WfstPath best = finish(utterance);
-  if (!best.alive) return {};
-  return best_paths(graph_, lattice, lattice_ends(utterance, best.reached_final), best, count);
+  return utterance;
 }
 
 float ViterbiSearch::frontier_cutoff(const std::vector<Token>& tokens) {

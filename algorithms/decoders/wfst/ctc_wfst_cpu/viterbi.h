@@ -8,6 +8,7 @@
 
 #include "algorithms/shared/wfst/lattice.h"
 #include "algorithms/shared/wfst/search.h"
+#include "algorithms/shared/wfst/word_lattice.h"
 
 namespace rtfx {
 
@@ -73,7 +74,12 @@ class ViterbiSearch {
   std::vector<WfstPath> run_best(const float* lp, int64_t frames, int64_t stride,
                                  std::span<const float> word_costs, int64_t count,
                                  float lattice_beam);
-  /// Of the last run() or run_best().
+  /// The same lattice as words, with graph costs apart from acoustic ones; `acoustic_scale`: what
+  /// lp was scaled by. Without states where no path gets through.
+  WordLattice run_lattice(const float* lp, int64_t frames, int64_t stride,
+                          std::span<const float> word_costs, float lattice_beam,
+                          double acoustic_scale);
+  /// Of the last run(), run_best() or run_lattice().
   const ViterbiCounts& counts() const { return counts_; }
 
  private:
@@ -83,6 +89,8 @@ class ViterbiSearch {
     int32_t arc, previous;
   };
 
+  ViterbiState run_into(WfstLattice& lattice, const float* lp, int64_t frames, int64_t stride,
+                        std::span<const float> word_costs);
   float frontier_cutoff(const std::vector<Token>& tokens);
   void expand(ViterbiState& u, const float* lp);
   void reach(ViterbiState& u, float cost, int32_t arc, int32_t previous);

@@ -1,12 +1,15 @@
-// The streams of a StreamSearch by their numbers.
+// Open streams by their numbers.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "algorithms/shared/wfst/stream_search.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -21,16 +24,16 @@ class OpenStreams {
   /// The address stays as long as the stream is open.
   Stream& at(int64_t number) { return *found(streams_, number); }
   const Stream& at(int64_t number) const { return *found(streams_, number); }
-  /// Those of the pieces, in their order.
-  std::vector<Stream*> of(std::span<const WfstPiece> pieces) {
+  /// Those of a call, in its order.
+  std::vector<Stream*> of(std::span<const int64_t> numbers) {
     std::vector<Stream*> streams;
     std::set<int64_t> seen;
-    for (const WfstPiece& piece : pieces) {
-      if (!seen.insert(piece.stream).second) {
-        throw UserError(fmt::format("stream {}", piece.stream), "has two pieces in one call",
+    for (const int64_t number : numbers) {
+      if (!seen.insert(number).second) {
+        throw UserError(fmt::format("stream {}", number), "has two pieces in one call",
                         "put them together, or use two calls");
       }
-      streams.push_back(&at(piece.stream));
+      streams.push_back(&at(number));
     }
     return streams;
   }
@@ -46,7 +49,7 @@ class OpenStreams {
     const auto it = streams.find(number);
     if (it == streams.end()) {
       throw UserError(fmt::format("stream {}", number), "is not open",
-                      "use a number that open() gave, until close()");
+                      "use a number that open() gave, until finish() or close()");
     }
     return &it->second;
   }

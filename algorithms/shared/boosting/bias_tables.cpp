@@ -1,0 +1,157 @@
+#include "algorithms/shared/boosting/bias_tables.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+/// On the host, so that a copy from there does not wait.
+template <class T>
+at::Tensor staged(const std::vector<T>& values, at::ScalarType dtype, at::Device device) {
+  const auto size = static_cast<int64_t>(values.size());
+  at::Tensor tensor =
+      at::empty({size}, at::TensorOptions(dtype).pinned_memory(device.is_cuda() && size > 0));
+  std::ranges::copy(values, tensor.mutable_data_ptr<T>());
+  return tensor;
+}
+
+template <class T>
+void put(const at::Tensor& table, int64_t at, const std::vector<T>& values) {
+  if (values.empty()) return;
+  const at::Tensor from = staged(values, table.scalar_type(), table.device());
+  table.narrow(0, at, from.size(0)).copy_(from, /*non_blocking=*/true);
+}
+
+bool has_tree(const std::shared_ptr<const TokenBias>& bias) { return bias && bias->tree; }
+
+}  // namespace
+
+void BiasTables::allocate(int64_t states, int64_t arcs) {
+  RTFX_CHECK(std::max(states, arcs) < std::numeric_limits<int32_t>::max(),
+             "phrases of too many tokens");
+  const auto ints = at::TensorOptions(at::kInt).device(device_);
+  const auto floats = ints.dtype(at::kFloat);
+  // State 0: every token leads back to it.
+  NgramArrays arrays{at::zeros({arcs}, ints),     at::zeros({arcs}, ints),
+                     at::zeros({arcs}, floats),   at::zeros({states, 2}, ints),
+                     at::zeros({states}, ints),   at::zeros({states}, floats),
+                     at::zeros({states}, floats), at::zeros({states}, ints)};
+  arrays.arc_label.narrow(0, 0, vocabulary_).copy_(at::arange(vocabulary_, ints));
+  arrays.state_arcs.select(0, 0).select(0, 1).fill_(vocabulary_);
+  constexpr int64_t kSteps = 3;  // from a state to its root, and to state 0
+  models_ = std::make_shared<const NgramLm>(std::move(arrays), vocabulary_, kSteps);
+}
+
+void BiasTables::copy(const PhraseTree& tree) {
+  const NgramArrays& arrays = models_->arrays();
+  const auto root = static_cast<int32_t>(states_), first = static_cast<int32_t>(arcs_);
+  const auto states = static_cast<size_t>(tree.states());
+  std::vector<int32_t> to, bounds, back(states, root);
+  for (const int32_t state : tree.arc_to) to.push_back(root + state);
+  for (size_t state = 0; state < states; ++state) {
+    bounds.push_back(first + tree.first_arc[state]);
+    bounds.push_back(first + tree.first_arc[state + 1]);
+  }
+  back.front() = 0;
+  put(arrays.arc_to, arcs_, to);
+  put(arrays.arc_label, arcs_, tree.arc_token);
+  put(arrays.arc_weight, arcs_, tree.arc_score);
+  put(arrays.state_arcs.view({-1}), 2 * states_, bounds);
+  put(arrays.backoff_to, states_, back);
+  put(arrays.backoff_weight, states_, tree.to_root);
+  put(arrays.final_weight, states_, tree.end);
+  states_ += tree.states();
+  arcs_ += static_cast<int64_t>(tree.arc_to.size());
+}
+
+/// Trees of the rows into the tables; true where these have moved.
+bool BiasTables::place(const std::vector<std::shared_ptr<const TokenBias>>& rows) {
+  std::map<const TokenBias*, Place> missing, wanted;
+  int64_t states = 0, arcs = 0, all_states = 1, all_arcs = vocabulary_;
+  for (const auto& bias : rows) {
+    if (!has_tree(bias) || !wanted.try_emplace(bias.get(), Place{bias}).second) continue;
+    const int64_t of_states = bias->tree->states();
+    const auto of_arcs = static_cast<int64_t>(bias->tree->arc_to.size());
+    all_states += of_states;
+    all_arcs += of_arcs;
+    if (places_.contains(bias.get()) || !missing.try_emplace(bias.get(), Place{bias}).second)
+      continue;
+    states += of_states;
+    arcs += of_arcs;
+  }
+  if (missing.empty()) return false;
+  const auto room = [&](int64_t more_states, int64_t more_arcs) {
+    return models_ && more_states <= models_->arrays().backoff_to.size(0) &&
+           more_arcs <= models_->arrays().arc_to.size(0);
+  };
+  bool moved = false;
+  if (!room(states_ + states, arcs_ + arcs)) {
+    if (!room(all_states, all_arcs)) {
+      constexpr int64_t kLeastStates = 4096, kLeastArcs = 8192;
+      allocate(std::max(2 * all_states, kLeastStates),
+               vocabulary_ + std::max(2 * all_arcs, kLeastArcs));
+      moved = true;
+    }
+    places_.clear();
+    states_ = 1;
+    arcs_ = vocabulary_;
+    missing = std::move(wanted);
+  }
+  for (auto& [key, place] : missing) {
+    place.root = static_cast<int32_t>(states_);
+    copy(*place.bias->tree);
+    places_.emplace(key, place);
+  }
+  return moved;
+}
+
+bool BiasTables::reserve_rows(int64_t rows) {
+  if (roots_.defined() && roots_.size(0) >= rows) return false;
+  const auto ints = at::TensorOptions(at::kInt).device(device_);
+  roots_ = at::zeros({rows}, ints);
+  if (forbidden_.defined()) forbidden_ = at::zeros({rows, vocabulary_}, ints.dtype(at::kBool));
+  loaded_.clear();
+  return true;
+}
+
+bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  bool moved = reserve_rows(count);
+  const auto is_masked = [](const auto& bias) { return bias && bias->forbidden.defined(); };
+  if (!forbidden_.defined() && std::ranges::any_of(rows, is_masked)) {
+    forbidden_ = at::zeros({roots_.size(0), vocabulary_}, roots_.options().dtype(at::kBool));
+    moved = true;
+    loaded_.clear();
+  }
+  // One row more or less is nothing new where all are alike.
+  if (loaded_.size() >= rows.size() && std::equal(rows.begin(), rows.end(), loaded_.begin()))
+    return moved;
+  moved = place(rows) || moved;
+  std::vector<int32_t> roots;
+  for (const auto& bias : rows) roots.push_back(has_tree(bias) ? places_.at(bias.get()).root : 0);
+  put(roots_, 0, roots);
+  if (forbidden_.defined()) {
+    at::Tensor masks = at::zeros({count, vocabulary_},
+                                 at::TensorOptions(at::kBool).pinned_memory(device_.is_cuda()));
+    for (int64_t row = 0; row < count; ++row) {
+      const auto& bias = rows[static_cast<size_t>(row)];
+      if (is_masked(bias)) masks.select(0, row).copy_(bias->forbidden);
+    }
+    forbidden_.narrow(0, 0, count).copy_(masks, /*non_blocking=*/true);
+  }
+  loaded_ = rows;
+  return moved;
+}
+
+RowBias BiasTables::rows(int64_t count) const {
+  if (!models_ && !forbidden_.defined()) return {};
+  return {models_, roots_.narrow(0, 0, count),
+          forbidden_.defined() ? forbidden_.narrow(0, 0, count) : at::Tensor()};
+}
+
+}  // namespace rtfx

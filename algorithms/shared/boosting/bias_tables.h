@@ -1,0 +1,52 @@
+// The phrase trees and token masks of the rows of a batch, on the device, at addresses that stay
+// (so that recorded searches read them) as long as what comes fits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "algorithms/shared/boosting/token_bias.h"
+#include "algorithms/shared/ngram_lm/row_bias.h"
+
+namespace rtfx {
+
+class BiasTables {
+ public:
+  BiasTables() = default;
+  BiasTables(int64_t vocabulary, at::Device device) : vocabulary_(vocabulary), device_(device) {}
+
+  /// What each row of the batch to come has; null: nothing. Trees that are there already are not
+  /// copied again; those that no row has any more give way once there is no room. Enqueues copies
+  /// and does not wait. True where a recorded search must be recorded anew: something has moved, or
+  /// there are trees or masks for the first time.
+  bool load(const std::vector<std::shared_ptr<const TokenBias>>& rows);
+
+  /// Room for so many rows, without anything. As load().
+  bool reserve_rows(int64_t rows);
+
+  /// Of rows 0 .. count - 1, as of the last load(); those behind its rows have nothing.
+  RowBias rows(int64_t count) const;
+
+ private:
+  struct Place {
+    std::shared_ptr<const TokenBias> bias;
+    int32_t root = 0;
+  };
+  void allocate(int64_t states, int64_t arcs);
+  void copy(const PhraseTree& tree);
+  bool place(const std::vector<std::shared_ptr<const TokenBias>>& rows);
+
+  int64_t vocabulary_ = 0;
+  at::Device device_{at::kCPU};
+  std::shared_ptr<const NgramLm> models_;
+  int64_t states_ = 0, arcs_ = 0;  // that are taken; state 0 is nobody's
+  std::map<const TokenBias*, Place> places_;
+  at::Tensor roots_;      // [most rows] int32
+  at::Tensor forbidden_;  // [most rows, V] bool; undefined until a row has a mask
+  std::vector<std::shared_ptr<const TokenBias>> loaded_;
+};
+
+}  // namespace rtfx

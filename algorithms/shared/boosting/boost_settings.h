@@ -1,0 +1,42 @@
+// The value of a decoder's option "boost": phrases that are made more likely, in all utterances.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "base/phrases.h"
+
+namespace rtfx {
+
+/// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
+/// boosting_tree_alpha.
+struct Boosting {
+  std::filesystem::path path;       // lines of phrases (read_phrases); empty: none
+  std::vector<Phrase> phrases;      // beside those
+  double scale = 1;                 // factor of all scores; 0: as without phrases
+  double context_score = 1;         // of each token of a phrase without a weight of its own
+  double depth_scaling = 2;         // see phrase_tree.h
+  double unk_score = 0;             // of a token that begins no phrase, where none is begun
+  std::string spellings = "as_is";  // or "any": lower, upper and capitalised, where they can be
+                                    // spelled
+  std::string rules = "earned";     // or "nemo": see phrase_tree.h
+  bool utterances = true;           // what a dataset's utterances ask for counts too
+
+  /// Of file and list. Throws UserError.
+  std::vector<Phrase> all_phrases() const;
+};
+const OptionTable<Boosting>& boosting_options();
+
+/// The field "allowed" of a decoder's options.
+template <class Options>
+OptionField<Options> allowed_option(std::vector<std::string> Options::*member) {
+  return list_option("allowed", member,
+                     "characters that results may have: scripts (latin), ranges (U+0400-U+04FF), "
+                     "single characters; others are no choice. Digits, marks and spaces may come",
+                     "text", [](const JsonView& v) { return v.text(); });
+}
+
+}  // namespace rtfx

@@ -1,0 +1,53 @@
+#include "algorithms/shared/boosting/decoder_bias.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rtfx {
+
+void DecoderBias::prepare(const std::optional<Boosting>& boost,
+                          const std::vector<std::string>& allowed, const AcousticModel& model,
+                          const Limits& limits) {
+  if (boost) {
+    boost_ = *boost;
+    phrases_ = boost->all_phrases();
+  }
+  allowed_ = allowed;
+  tokenizer_ = model.tokenizer;
+  vocabulary_ = model.config.vocabulary;
+  tables_ = BiasTables(vocabulary_, model.device);
+  if (!phrases_.empty() || !allowed_.empty()) own_ = compile({{}, {}, "allowed"});
+  const auto rows = static_cast<size_t>(std::max<int64_t>(1, limits.max_batch));
+  tables_.load(std::vector(rows, own_));
+}
+
+std::shared_ptr<const TokenBias> DecoderBias::compile(const BiasRequest& request) const {
+  RTFX_CHECK(tokenizer_ != nullptr, "a model without a tokenizer");
+  std::vector<Phrase> phrases = phrases_;
+  phrases.insert(phrases.end(), request.phrases.begin(), request.phrases.end());
+  return compile_bias(boost_, phrases, request.allowed.empty() ? allowed_ : request.allowed,
+                      request.where, *tokenizer_, vocabulary_);
+}
+
+bool DecoderBias::select(const EncodedBatch& batch) {
+  const auto rows = static_cast<size_t>(batch.lengths.size(0));
+  std::vector<std::shared_ptr<const TokenBias>> biases(rows, own_);
+  RTFX_CHECK(batch.biases.empty() || batch.biases.size() == rows, "biases of some rows alone");
+  for (size_t row = 0; row < batch.biases.size(); ++row)
+    if (batch.biases[row]) biases[row] = batch.biases[row];
+  return tables_.load(biases);
+}
+
+std::vector<std::string> DecoderBias::words() const {
+  std::vector<std::string> words;
+  for (const Phrase& phrase : phrases_) words.push_back(phrase.text);
+  return words;
+}
+
+bool DecoderBias::changes(const std::optional<Boosting>& boost,
+                          const std::vector<std::string>& allowed) {
+  return (boost && boost->scale != 0) || !allowed.empty();
+}
+
+}  // namespace rtfx

@@ -1,0 +1,62 @@
+// Phrases of tokens as an automaton that scores every token of a text: a prefix tree with failure
+// links (Aho, Corasick, "Efficient String Matching", CACM 1975) in the form of NgramArrays, as in
+// NeMo's GPU-PB (Andrusenko et al., "TurboBias: Universal ASR Context-Biasing powered by
+// GPU-accelerated Phrase-Boosting Tree", 2025).
+//
+// A state is the longest end of the text that begins a phrase. The token at depth d of phrase p has
+//
+//   s_p(1) = weight of p,    s_p(d) = weight of p * depth_scaling + ln d   for d > 1
+//
+// and a token of the tree the largest s_p of the phrases through it, t(v). With N(v), the sum of t
+// from the root to v, and f(v), the state of the longest proper end of v that is one:
+//
+//   score of a token k in v:  t(child of v by k)         where v has one
+//                             b(v) + score of k in f(v)  otherwise; at the root `unknown`
+//
+// Rules "earned":  b(v) = pending(f(v)) - pending(v), pending(v) = N(v) - earned(v): what a begun
+// phrase was given in advance is taken back when it does not come, what whole phrases inside v
+// brought stays. earned(v): the largest sum of N over whole phrases in v that do not overlap. At
+// the end of a text -pending(v) is due.
+//
+// Rules "nemo":  b(v) = N(f(v)) - N(v), and 0 where v is a whole phrase, with t and N as NeMo 2.7.3
+// leaves them: t of a token that an earlier phrase has is its old value or the new phrase's weight,
+// and N of what stands behind it is not computed again. Nothing is due at the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+struct PhraseTokens {
+  std::vector<int32_t> tokens;  // one at least
+  double weight = 1;
+};
+
+struct TreeRules {
+  double depth_scaling = 2;
+  double unknown = 0;  // score of a token that begins no phrase, where nothing is begun
+  double scale = 1;    // factor of all scores
+  bool nemo = false;
+};
+
+/// State 0 is the root. States are numbered by depth, then by the state they come from (in the
+/// order in which phrases made those), then by token: as NeMo does it. Arcs of a state hold what
+/// its failure links lead to as well, but for the root's, so that no lookup goes further than from
+/// a state to the root; they are sorted by token.
+struct PhraseTree {
+  std::vector<int32_t> first_arc;  // [S+1]
+  std::vector<int32_t> arc_token, arc_to;
+  std::vector<float> arc_score;
+  std::vector<float> to_root;  // [S] added to the root's score of what a state has no arc for; of
+                               // the root: the score of unknown tokens
+  std::vector<float> end;      // [S] due at the end of a text
+
+  int64_t states() const { return static_cast<int64_t>(end.size()); }
+};
+
+/// Phrases may be equal, begin with another, or hold it. Tokens are not negative.
+PhraseTree make_phrase_tree(const std::vector<PhraseTokens>& phrases, const TreeRules& rules);
+
+}  // namespace rtfx

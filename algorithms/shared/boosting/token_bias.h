@@ -1,0 +1,34 @@
+// What a row of a batch adds to its tokens, compiled once and shared by all rows that have it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/shared/boosting/boost_settings.h"
+#include "algorithms/shared/boosting/phrase_tree.h"
+
+namespace rtfx {
+
+class Tokenizer;
+
+/// Immutable; on the host.
+struct TokenBias {
+  std::optional<PhraseTree> tree;    // none: nothing is boosted
+  at::Tensor forbidden;              // [V] bool; undefined: all tokens may come
+  std::vector<std::string> phrases;  // verbatim, at a scale of 0 too
+};
+
+/// phrases: boosted as `boost` says (its own phrases do not count). allowed: see allowed_tokens();
+/// empty: all tokens. Throws UserError for a phrase that the tokenizer cannot spell, with its
+/// place.
+std::shared_ptr<const TokenBias> compile_bias(const Boosting& boost,
+                                              const std::vector<Phrase>& phrases,
+                                              const std::vector<std::string>& allowed,
+                                              const std::string& where, const Tokenizer& tokenizer,
+                                              int64_t vocabulary);
+
+}  // namespace rtfx

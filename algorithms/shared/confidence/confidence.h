@@ -1,0 +1,71 @@
+// How sure the model is of each token of a result, whatever decoder found it: prediction network
+// and joint along the result's own path, or the emissions of the CTC head. A pass of its own,
+// behind the search.
+//
+// The distribution of a token is that over labels, blank among them, with the tokens before it, at
+// its frame. CTC: of all frames of its run. With `exclude_blank` off also those of the blanks
+// behind it, up to the next token: RNN-T, of the frames between both; TDT, of the chain of blanks
+// by their best durations, from where the token's ends; CTC, of all frames.
+//
+// For a greedy result these are NeMo's numbers. Of one that a beam or a language model chose, they
+// say how sure the model was at that place, not of that token.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/shared/confidence/measure.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+struct TokenEvidence {
+  /// CTC: frames from a token's own on of which it is the best label, at least its own; ends before
+  /// the next token's. Empty for transducers.
+  std::vector<int32_t> runs;
+  std::vector<double> confidence;  // of each token; empty where none was asked for
+};
+
+class Confidence {
+ public:
+  /// `head`: of the decoder, ctc or transducer; the model must have it. Without `options` there are
+  /// only the runs, which need the emissions of a CTC head and nothing of a transducer.
+  Confidence(std::shared_ptr<const AcousticModel> model, Head head,
+             std::optional<ConfidenceOptions> options);
+
+  /// hypotheses[i], as result_check.h wants it, is of row rows[i] of `batch`, the decoder's input.
+  /// Waits for the device. Works in the model's dtype, distributions in float32; takes kChunkBytes
+  /// and what the predictions of all prefixes take.
+  std::vector<TokenEvidence> operator()(const EncodedBatch& batch, const std::vector<int64_t>& rows,
+                                        const std::vector<const Hypothesis*>& hypotheses) const;
+
+  static constexpr int64_t kChunkBytes = int64_t{128} << 20;
+
+ private:
+  /// A distribution that is asked for: of `row` of the hypotheses, behind `prefix` tokens, at
+  /// `frame`; and what is known of it.
+  struct Asked {
+    int64_t row = 0, prefix = 0, frame = 0;
+  };
+  struct Answer {
+    double confidence = 0;
+    int64_t skip = 1;  // TDT: frames that a blank passes there
+  };
+
+  TokenEvidence of_emissions(const at::Tensor& frames, const Hypothesis& hypothesis) const;
+  std::vector<TokenEvidence> of_joint(const EncodedBatch& batch, const std::vector<int64_t>& rows,
+                                      const std::vector<const Hypothesis*>& hypotheses) const;
+
+  std::vector<Answer> answers(const EncodedBatch& batch, const std::vector<int64_t>& rows,
+                              const std::vector<const Hypothesis*>& hypotheses,
+                              const std::vector<Asked>& asked) const;
+
+  std::shared_ptr<const AcousticModel> model_;
+  Head head_;
+  std::optional<ConfidenceOptions> options_;
+};
+
+}  // namespace rtfx

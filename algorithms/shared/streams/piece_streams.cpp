@@ -1,0 +1,319 @@
+#include "algorithms/shared/streams/piece_streams.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr int64_t kFirstSlots = 16;
+
+/// Moves tokens [0, count) of `from` to the end of `to`.
+void move_tokens(Hypothesis& from, size_t count, Hypothesis& to) {
+  const auto move = [count](std::vector<int32_t>& source, std::vector<int32_t>& target) {
+    const auto end = source.begin() + static_cast<ptrdiff_t>(std::min(count, source.size()));
+    target.insert(target.end(), source.begin(), end);
+    source.erase(source.begin(), end);
+  };
+  move(from.tokens, to.tokens);
+  move(from.frames, to.frames);
+  move(from.durations, to.durations);
+}
+
+bool lives(const Hypothesis& h) { return h.score != -std::numeric_limits<float>::infinity(); }
+
+/// With how many equal tokens, at equal frames, all living hypotheses begin.
+size_t common_tokens(const std::vector<Hypothesis>& beam) {
+  const Hypothesis* first = nullptr;
+  size_t common = 0;
+  for (const Hypothesis& h : beam) {
+    if (!lives(h)) continue;
+    if (first == nullptr) {
+      first = &h;
+      common = h.tokens.size();
+      continue;
+    }
+    size_t i = 0;
+    while (i < std::min(common, h.tokens.size()) && h.tokens[i] == first->tokens[i] &&
+           h.frames[i] == first->frames[i] &&
+           (h.durations.empty() || h.durations[i] == first->durations[i]))
+      ++i;
+    common = i;
+  }
+  return common;
+}
+
+}  // namespace
+
+PieceSearch greedy_in_pieces(
+    bool takes_biases, std::function<at::Tensor(const at::Tensor& frames)> project,
+    const at::Tensor& like,
+    std::function<Hypotheses(const EncodedBatch& batch, Loops& loops, RowState& state)> search) {
+  const auto run = [search = std::move(search), reads = std::make_shared<HostReads>()](
+                       const EncodedBatch& batch, bool, RowState& state) {
+    HostLoops loops(*reads);
+    std::vector<RowPiece> pieces;
+    for (Hypothesis& h : search(batch, loops, state).to_host()) {
+      RowPiece piece;
+      piece.consumed = batch.lengths_host[pieces.size()];
+      piece.nan = h.nan;
+      piece.slots.push_back({0, std::move(h)});
+      pieces.push_back(std::move(piece));
+    }
+    return pieces;
+  };
+  PieceSearch pieces;
+  pieces.takes_biases = takes_biases;
+  pieces.project = std::move(project);
+  pieces.search = run;
+  pieces.like = like;
+  return pieces;
+}
+
+PieceSearch beam_in_pieces(std::function<at::Tensor(const at::Tensor& frames)> project,
+                           const at::Tensor& like, const BeamRanking& ranking,
+                           std::function<std::vector<RowPiece>(const EncodedBatch& batch, bool last,
+                                                               RowState& state, HostReads& reads)>
+                               search) {
+  PieceSearch pieces;
+  pieces.project = std::move(project);
+  pieces.search = [search = std::move(search), reads = std::make_shared<HostReads>()](
+                      const EncodedBatch& batch, bool last, RowState& state) {
+    return search(batch, last, state, *reads);
+  };
+  pieces.like = like;
+  pieces.beam = static_cast<size_t>(ranking.beam);
+  pieces.at_end = true;
+  pieces.takes_biases = true;
+  pieces.score_norm = ranking.score_norm;
+  pieces.nbest = static_cast<size_t>(ranking.nbest);
+  return pieces;
+}
+
+PieceStreams::PieceStreams(PieceSearch search, const StreamLimits& limits)
+    : search_(std::move(search)), limits_(limits) {
+  RTFX_CHECK(limits_.max_batch > 0 && limits_.max_frames > 0, "limits of streams");
+  const c10::DeviceGuard guard(search_.like.device());
+  const auto rows = static_cast<size_t>(limits_.max_batch);
+  const at::Tensor frames = at::zeros({limits_.max_batch, limits_.max_frames, search_.like.size(2)},
+                                      search_.like.options());
+  const at::Tensor lengths =
+      at::zeros({limits_.max_batch}, search_.like.options().dtype(at::kLong));
+  search_.search({frames, lengths, std::vector<int64_t>(rows), {}}, /*last=*/false, batch_);
+  for (const at::Tensor& tensor : batch_) start_.push_back(tensor.narrow(0, 0, 1).clone());
+}
+
+void PieceStreams::make_slots(int64_t slots) {
+  const int64_t before = slots_.empty() ? 0 : slots_.front().size(0);
+  RowState made;
+  for (size_t i = 0; i < start_.size(); ++i) {
+    std::vector<int64_t> sizes = start_[i].sizes().vec();
+    sizes.front() = slots;
+    made.push_back(at::empty(sizes, start_[i].options()));
+    if (before > 0) made.back().narrow(0, 0, before).copy_(slots_[i]);
+  }
+  slots_ = std::move(made);
+  for (int64_t slot = slots; slot-- > before;) free_slots_.push_back(slot);
+}
+
+int64_t PieceStreams::open() {
+  const c10::DeviceGuard guard(search_.like.device());
+  if (free_slots_.empty()) make_slots(slots_.empty() ? kFirstSlots : 2 * slots_.front().size(0));
+  Stream stream;
+  stream.slot = free_slots_.back();
+  free_slots_.pop_back();
+  stream.beam.resize(search_.beam);
+  for (size_t k = 1; k < stream.beam.size(); ++k)
+    stream.beam[k].score = -std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].narrow(0, stream.slot, 1).copy_(start_[i]);
+  return streams_.add(std::move(stream));
+}
+
+void PieceStreams::set_bias(int64_t number, std::shared_ptr<const TokenBias> bias) {
+  if (!search_.takes_biases) return Streams::set_bias(number, std::move(bias));
+  const c10::DeviceGuard guard(search_.like.device());
+  Stream& stream = streams_.at(number);
+  stream.bias = std::move(bias);
+  slots_.front().select(0, stream.slot).zero_();
+}
+
+void PieceStreams::close(int64_t stream) { free_slots_.push_back(streams_.remove(stream).slot); }
+
+void PieceStreams::push(std::span<const int64_t> streams, const EncodedBatch& pieces) {
+  const at::Tensor& frames = pieces.frames;
+  if (streams.size() != pieces.lengths_host.size() || !frames.defined() || frames.dim() != 3 ||
+      frames.size(0) != static_cast<int64_t>(streams.size()) ||
+      frames.size(2) != search_.like.size(2) || frames.dtype() != search_.like.dtype() ||
+      frames.device() != search_.like.device()) {
+    throw UserError(
+        "the pieces of streams",
+        fmt::format("are not {} rows of [frames, {}] {} on {}", streams.size(),
+                    search_.like.size(2), search_.like.dtype().name(), search_.like.device().str()),
+        "pass what project() returns");
+  }
+  for (const int64_t length : pieces.lengths_host) {
+    if (length < 0 || length > frames.size(1)) {
+      throw UserError("the pieces of streams",
+                      fmt::format("have a length of {} in {} frames", length, frames.size(1)),
+                      "pass lengths within the frames");
+    }
+  }
+  const c10::DeviceGuard guard(search_.like.device());
+  const std::vector<Stream*> open = streams_.of(streams);
+  for (size_t row = 0; row < open.size(); ++row) {
+    const at::Tensor piece =
+        frames[static_cast<int64_t>(row)].narrow(0, 0, pieces.lengths_host[row]);
+    at::Tensor& waiting = open[row]->waiting;
+    waiting = waiting.defined() && waiting.size(0) > 0 ? at::cat({waiting, piece}) : piece;
+  }
+  search(open, /*last=*/false);
+  // What stays must not alias the caller's memory.
+  for (Stream* stream : open) {
+    at::Tensor& waiting = stream->waiting;
+    waiting = waiting.size(0) > 0 ? waiting.clone() : search_.like[0].narrow(0, 0, 0);
+  }
+}
+
+void PieceStreams::search(const std::vector<Stream*>& streams, bool last) {
+  std::vector<Stream*> left = streams;
+  while (!left.empty()) {
+    const auto batch = static_cast<size_t>(limits_.max_batch);
+    std::vector<Stream*> again;
+    bool stuck = false;
+    for (size_t begin = 0; begin < left.size(); begin += batch) {
+      const std::span<Stream* const> rows(left.data() + begin,
+                                          std::min(batch, left.size() - begin));
+      std::vector<int64_t> before;
+      for (const Stream* stream : rows) before.push_back(stream->waiting.size(0));
+      search_batch(rows, last);
+      for (size_t row = 0; row < rows.size(); ++row) {
+        if (before[row] <= limits_.max_frames) continue;
+        again.push_back(rows[row]);
+        stuck |= rows[row]->waiting.size(0) == before[row];
+      }
+    }
+    // A hypothesis lags behind another by more frames than a batch has.
+    if (stuck) limits_.max_frames *= 2;
+    left = std::move(again);
+  }
+}
+
+void PieceStreams::search_batch(std::span<Stream* const> streams, bool last) {
+  const EncodedBatch batch = assemble(streams);
+  std::vector<int64_t> slots;
+  for (size_t row = 0; row < streams.size(); ++row) {
+    last &= batch.lengths_host[row] == streams[row]->waiting.size(0);
+    slots.push_back(streams[row]->slot);
+  }
+  const at::Tensor index = at::tensor(slots, at::kLong).to(batch.lengths.device());
+  const auto count = static_cast<int64_t>(streams.size());
+  for (size_t i = 0; i < batch_.size(); ++i)
+    batch_[i].narrow(0, 0, count).copy_(slots_[i].index_select(0, index));
+  const std::vector<RowPiece> pieces = search_.search(batch, last, batch_);
+  for (size_t i = 0; i < batch_.size(); ++i)
+    slots_[i].index_copy_(0, index, batch_[i].narrow(0, 0, count));
+  for (size_t row = 0; row < streams.size(); ++row) take(*streams[row], pieces[row]);
+}
+
+EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
+  EncodedBatch batch;
+  batch.frames = at::zeros({limits_.max_batch, limits_.max_frames, search_.like.size(2)},
+                           search_.like.options());
+  batch.lengths_host.resize(static_cast<size_t>(limits_.max_batch));
+  for (size_t row = 0; row < streams.size(); ++row) {
+    const at::Tensor& waiting = streams[row]->waiting;
+    const int64_t frames = std::min(waiting.size(0), limits_.max_frames);
+    batch.frames[static_cast<int64_t>(row)]
+        .narrow(0, 0, frames)
+        .copy_(waiting.narrow(0, 0, frames));
+    batch.lengths_host[row] = frames;
+    if (streams[row]->bias == nullptr) continue;
+    batch.biases.resize(static_cast<size_t>(limits_.max_batch));
+    batch.biases[row] = streams[row]->bias;
+  }
+  batch.lengths = at::tensor(batch.lengths_host, at::kLong).to(search_.like.device());
+  return batch;
+}
+
+void PieceStreams::take(Stream& stream, const RowPiece& piece) {
+  std::vector<Hypothesis> beam;
+  for (const RowPiece::Slot& slot : piece.slots) {
+    const Hypothesis& added = slot.added;
+    Hypothesis h;
+    if (lives(added)) h = stream.beam[slot.origin];
+    h.score = added.score;
+    h.tokens.insert(h.tokens.end(), added.tokens.begin(), added.tokens.end());
+    h.durations.insert(h.durations.end(), added.durations.begin(), added.durations.end());
+    for (const int32_t frame : added.frames)
+      h.frames.push_back(frame + static_cast<int32_t>(stream.offset));
+    beam.push_back(std::move(h));
+  }
+  stream.beam = std::move(beam);
+  const size_t common = common_tokens(stream.beam);
+  bool first = true;
+  for (Hypothesis& h : stream.beam) {
+    if (!lives(h)) continue;
+    Hypothesis same;
+    move_tokens(h, common, first ? stream.stable : same);
+    first = false;
+  }
+  stream.nan |= piece.nan;
+  stream.offset += piece.consumed;
+  stream.waiting =
+      stream.waiting.narrow(0, piece.consumed, stream.waiting.size(0) - piece.consumed);
+}
+
+/// As BeamHypotheses::result() ranks them, in the same arithmetic.
+std::vector<const Hypothesis*> PieceStreams::ranked(const Stream& stream) const {
+  const auto rank = [&](const Hypothesis* h) {
+    const size_t tokens = stream.stable.tokens.size() + h->tokens.size();
+    return search_.score_norm ? h->score / static_cast<float>(tokens + 1) : h->score;
+  };
+  std::vector<const Hypothesis*> order;
+  for (const Hypothesis& h : stream.beam) order.push_back(&h);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Hypothesis* a, const Hypothesis* b) { return rank(a) > rank(b); });
+  order.resize(std::min(order.size(), search_.nbest));
+  return order;
+}
+
+Hypothesis PieceStreams::whole(const Stream& stream, const Hypothesis& rest) const {
+  Hypothesis h = stream.stable;
+  Hypothesis tail = rest;
+  move_tokens(tail, tail.tokens.size(), h);
+  h.score = rest.score;
+  h.nan = stream.nan;
+  return h;
+}
+
+PartialResult PieceStreams::partial(int64_t number) {
+  const Stream& stream = streams_.at(number);
+  return {whole(stream, *ranked(stream).front()),
+          static_cast<int64_t>(stream.stable.tokens.size())};
+}
+
+Hypothesis PieceStreams::finish(int64_t number) {
+  const c10::DeviceGuard guard(search_.like.device());
+  Stream& stream = streams_.at(number);
+  if (search_.at_end) {
+    if (!stream.waiting.defined())
+      stream.waiting = at::empty({0, search_.like.size(2)}, search_.like.options());
+    search({&stream}, /*last=*/true);
+  }
+  const std::vector<const Hypothesis*> order = ranked(stream);
+  Hypothesis best = whole(stream, *order.front());
+  if (search_.nbest > 1)
+    for (const Hypothesis* h : order)
+      if (lives(*h)) best.nbest.push_back(whole(stream, *h));
+  close(number);
+  return best;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,208 @@
+#include "algorithms/shared/wfst/word_lattice.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// From the tokens that a word is taken at ("nodes") to the next such tokens.
+class WordLatticeMaker {
+ public:
+  WordLatticeMaker(const GraphView& graph, const WfstLattice& lattice,
+                   std::span<const WfstLattice::End> ends, const SearchScores& scores)
+      : graph_(graph), lattice_(lattice), scores_(scores), end_slack_(lattice.tokens(), kNever) {
+    for (const auto& end : ends) {
+      double& slack = end_slack_[index(end.token)];
+      slack = std::min<double>(slack, end.slack);
+    }
+    find_links_out();
+    order_tokens();
+    find_rests();
+    slack_.assign(lattice.tokens(), kNever);
+    last_link_.assign(lattice.tokens(), -1);
+  }
+
+  WordLattice make() {
+    number_states();
+    for (const int32_t token : order_) {
+      if (state_of_[index(token)] < 0) continue;
+      std::map<int32_t, std::vector<int64_t>> by_word;
+      for (const int64_t l : out_[index(token)])
+        if (const int32_t word = word_of(l); word != 0) by_word[word].push_back(l);
+      if (token == order_.front()) follow(token, 0, {});
+      for (const auto& [word, links] : by_word) follow(token, word, links);
+    }
+    std::sort(made_.arcs.begin(), made_.arcs.end(),
+              [](const auto& a, const auto& b) { return a.order() < b.order(); });
+    return std::move(made_);
+  }
+
+ private:
+  static size_t index(int64_t i) { return static_cast<size_t>(i); }
+  const WfstLattice::Link& link(int64_t l) const { return lattice_.links[index(l)]; }
+  int32_t word_of(int64_t l) const { return graph_.arcs[link(l).arc].word; }
+
+  void find_links_out() {
+    out_.resize(lattice_.tokens());
+    for (size_t l = 0; l < lattice_.links.size(); ++l)
+      out_[index(lattice_.links[l].from)].push_back(static_cast<int64_t>(l));
+  }
+
+  /// Topological order, and with it the frames: how many the paths into a token have taken.
+  void order_tokens() {
+    const size_t tokens = lattice_.tokens();
+    std::vector<size_t> missing(tokens);
+    place_.assign(tokens, -1);
+    frame_.assign(tokens, 0);
+    for (size_t i = 0; i < tokens; ++i) {
+      missing[i] = lattice_.first_link[i + 1] - lattice_.first_link[i];
+      if (missing[i] == 0) order_.push_back(static_cast<int32_t>(i));
+    }
+    RTFX_CHECK(order_.size() == 1, "a lattice has one start");
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const int32_t token = order_[i];
+      place_[index(token)] = static_cast<int32_t>(i);
+      for (const int64_t l : out_[index(token)]) {
+        const size_t to = index(link(l).to);
+        frame_[to] = frame_[index(token)] + (graph_.arcs[link(l).arc].column >= 0);
+        if (--missing[to] == 0) order_.push_back(link(l).to);
+      }
+    }
+    RTFX_CHECK(order_.size() == tokens, "a lattice has no cycle");
+  }
+
+  /// The least slack from each token to the end, and of those rests that begin with a word.
+  void find_rests() {
+    rest_ = end_slack_;
+    rest_with_word_.assign(rest_.size(), kNever);
+    for (auto token = order_.rbegin(); token != order_.rend(); ++token) {
+      for (const int64_t l : out_[index(*token)]) {
+        const double slack = link(l).slack + rest_[index(link(l).to)];
+        double& rest = rest_[index(*token)];
+        rest = std::min(rest, slack);
+        double& with_word = rest_with_word_[index(*token)];
+        if (word_of(l) != 0) with_word = std::min(with_word, slack);
+      }
+    }
+  }
+
+  /// The best way from the start to any token has no slack, so the rest alone decides.
+  void number_states() {
+    state_of_.assign(rest_.size(), -1);
+    int32_t frames = 0;
+    for (const int32_t token : order_) {
+      if (end_slack_[index(token)] < kNever) frames = std::max(frames, frame_[index(token)]);
+      if (token != order_.front() && rest_with_word_[index(token)] > lattice_.beam) continue;
+      state_of_[index(token)] = made_.states();
+      made_.frame.push_back(frame_[index(token)]);
+    }
+    made_.frame.push_back(frames);
+  }
+
+  void reach(int64_t l, double slack) {
+    const int32_t to = link(l).to;
+    if (slack + rest_[index(to)] > lattice_.beam || slack >= slack_[index(to)]) return;
+    if (slack_[index(to)] == kNever) open_.push(place_[index(to)]);
+    slack_[index(to)] = slack;
+    last_link_[index(to)] = l;
+  }
+
+  /// Arcs from `from` with `word`, whose links are `first` (word 0: those without one).
+  void follow(int32_t from, int32_t word, const std::vector<int64_t>& first) {
+    std::vector<int32_t> reached;
+    int32_t last = -1;
+    double least = lattice_.beam;
+    for (const int64_t l : first) reach(l, link(l).slack);
+    if (word == 0) {
+      slack_[index(from)] = 0;
+      open_.push(place_[index(from)]);
+    }
+    while (!open_.empty()) {
+      const int32_t token = order_[index(open_.top())];
+      open_.pop();
+      reached.push_back(token);
+      const double slack = slack_[index(token)];
+      if (token != from && state_of_[index(token)] >= 0 &&
+          slack + rest_with_word_[index(token)] <= lattice_.beam)
+        add_arc(from, word, token, state_of_[index(token)]);
+      const double whole = slack + end_slack_[index(token)];
+      if (whole < least || (last < 0 && whole <= least)) {
+        least = whole;
+        last = token;
+      }
+      for (const int64_t l : out_[index(token)])
+        if (word_of(l) == 0) reach(l, slack + link(l).slack);
+    }
+    if (last >= 0) {
+      add_arc(from, word, last, made_.states() - 1);
+      if (scores_.reached_final)
+        made_.arcs.back().graph_cost += graph_.final_cost[graph_state(last)];
+    }
+    for (const int32_t token : reached) {
+      slack_[index(token)] = kNever;
+      last_link_[index(token)] = -1;
+    }
+  }
+
+  int32_t graph_state(int32_t token) const {
+    const size_t first = lattice_.first_link[index(token)];
+    if (first == lattice_.first_link[index(token) + 1]) return graph_.start;
+    return graph_.arcs[lattice_.links[first].arc].next;
+  }
+
+  void add_arc(int32_t from, int32_t word, int32_t token, int32_t to_state) {
+    WordLattice::Arc made{state_of_[index(from)], to_state, word, 0, 0, made_.labels.size()};
+    for (int32_t t = token; last_link_[index(t)] >= 0;) {
+      const WfstLattice::Link& taken = link(last_link_[index(t)]);
+      const GraphArc& arc = graph_.arcs[taken.arc];
+      made.graph_cost += arc.cost;
+      if (arc.word != 0 && !scores_.word_costs.empty())
+        made.graph_cost += scores_.word_costs[index(arc.word)];
+      t = taken.from;
+      if (arc.column >= 0) {
+        made.acoustic_cost -=
+            scores_.lp[frame_[index(t)] * scores_.stride + arc.column] / scores_.acoustic_scale;
+        made_.labels.push_back(arc.column);
+      }
+      if (t == from) break;
+    }
+    std::reverse(made_.labels.begin() + static_cast<ptrdiff_t>(made.first_label),
+                 made_.labels.end());
+    made_.arcs.push_back(made);
+  }
+
+  const GraphView& graph_;
+  const WfstLattice& lattice_;
+  const SearchScores& scores_;
+  std::vector<double> end_slack_, rest_, rest_with_word_;  // [tokens]
+  std::vector<std::vector<int64_t>> out_;                  // [tokens] numbers of links
+  std::vector<int32_t> order_, place_, frame_, state_of_;
+  WordLattice made_;
+  // Of the arcs from one state with one word.
+  std::vector<double> slack_;
+  std::vector<int64_t> last_link_;
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> open_;
+};
+
+}  // namespace
+
+std::span<const int32_t> WordLattice::labels_of(const Arc& arc) const {
+  const int32_t frames = frame[static_cast<size_t>(arc.to)] - frame[static_cast<size_t>(arc.from)];
+  return std::span(labels).subspan(arc.first_label, static_cast<size_t>(frames));
+}
+
+WordLattice word_lattice(const GraphView& graph, const WfstLattice& lattice,
+                         std::span<const WfstLattice::End> ends, const SearchScores& scores) {
+  return WordLatticeMaker(graph, lattice, ends, scores).make();
+}
+
+}  // namespace rtfx

@@ -1,0 +1,68 @@
+// The contract of a decoder for utterances that come in pieces; decoder.h has whole ones.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "algorithms/hypotheses.h"
+
+namespace rtfx {
+
+struct EncodedBatch;
+struct TokenBias;  // algorithms/shared/boosting/token_bias.h
+
+/// Sizes that a search in pieces works at. Larger calls are cut into such batches, smaller ones
+/// padded to them: a product of matrices may round otherwise at another size.
+struct StreamLimits {
+  int64_t max_batch = 1;    // streams
+  int64_t max_frames = 16;  // encoder frames of a stream
+};
+
+/// The result so far.
+struct PartialResult {
+  Hypothesis best;     // as if more frames came
+  int64_t stable = 0;  // so many of its first tokens stay, whatever comes
+};
+
+/// Many utterances at a time, each with its own state, which stays on the device. In which pieces
+/// an utterance comes, and together with which others, changes nothing: from the same projected
+/// frames the results are the same bit for bit, and those of Decoder::decode() up to what rounding
+/// does at another size of batch (bit for bit at the same). Frames are counted from the start of
+/// the utterance. One thread at a time may call. A stream that is not open, or that is named twice
+/// in one call, is a UserError, after which all streams are as before.
+class Streams {
+ public:
+  virtual ~Streams() = default;
+
+  /// frames [B, T', D] of the encoder -> [B, T', X], what push() takes, as decode() computes it.
+  /// Does not wait for the device, unless the search is on the host and the model is not.
+  virtual at::Tensor project(const at::Tensor& frames) = 0;
+
+  /// A new utterance; returns its number, which no later one gets.
+  virtual int64_t open() = 0;
+
+  /// Phrases and characters of this stream from now on (Decoder::compile_bias()), in place of those
+  /// before; null: those of the decoder's options. What had begun of a phrase is forgotten. Throws
+  /// UserError where compile_bias() does.
+  virtual void set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias);
+
+  /// Searches the next frames of all these streams together. pieces.frames: [B, T', X] from
+  /// project(); pieces.lengths_host: of each stream, 0 too; pieces.lengths is not read. On return
+  /// the host has the results: waits for the device. Where it throws anything else than UserError,
+  /// the streams of the call can only be closed.
+  virtual void push(std::span<const int64_t> streams, const EncodedBatch& pieces) = 0;
+
+  /// Does not search; waits for the device at most once.
+  virtual PartialResult partial(int64_t stream) = 0;
+
+  /// The result of the utterance, which is closed with that.
+  virtual Hypothesis finish(int64_t stream) = 0;
+
+  /// Forgets the utterance.
+  virtual void close(int64_t stream) = 0;
+};
+
+}  // namespace rtfx

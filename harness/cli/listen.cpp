@@ -1,0 +1,163 @@
+#include "harness/cli/listen.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/registry.h"
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "base/json_file.h"
+#include "base/printable.h"
+#include "datasets/audio.h"
+#include "harness/machine/device.h"
+#include "harness/machine/interrupt.h"
+#include "harness/profile/find_program.h"
+#include "harness/stream/speech_streams.h"
+#include "models/load_checkpoint.h"
+#include "models/streaming/step_sizes.h"
+
+namespace rtfx {
+namespace {
+
+/// The audio of a source, from its process if it is one.
+class Source {
+ public:
+  explicit Source(const ListenOptions& options) {
+    if (options.microphone) {
+      if (find_program("arecord", {}).empty()) {
+        throw UserError("--microphone", "there is no arecord",
+                        "install alsa-utils, or pipe a recording: ... | rtfx stream --model M -");
+      }
+      pipe_.reset(popen("exec arecord -q -t wav -f S16_LE -r 16000 -c 1 -", "r"));
+      if (!pipe_) throw UserError("--microphone", "arecord does not start", "try it by hand");
+      reader_.emplace(fileno(pipe_.get()), "arecord", 0);
+    } else if (options.source == "-") {
+      if (isatty(STDIN_FILENO) != 0)
+        throw UserError("-", "standard input is a terminal", "pipe audio into it");
+      reader_.emplace(STDIN_FILENO, "standard input", options.raw_rate);
+    } else {
+      reader_.emplace(options.source);
+    }
+  }
+
+  AudioReader& reader() { return *reader_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* pipe) const { pclose(pipe); }
+  };
+  std::unique_ptr<std::FILE, Close> pipe_;
+  std::optional<AudioReader> reader_;
+};
+
+class Listener {
+ public:
+  explicit Listener(const ListenOptions& options)
+      : options_(options), scope_(options.threads, options.device, "--device") {
+    const Checkpoint checkpoint = load_checkpoint(options.model, {});
+    for (const std::string& notice : checkpoint.notices)
+      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+    const std::string without_caches = why_not_cache_aware(checkpoint.config);
+    StreamOptions streams;
+    streams.att_context_size = options.att_context_size;
+    if (options.buffer || !without_caches.empty()) {
+      streams.buffer = options.buffer.value_or(BufferSeconds{});
+      fmt::print(stderr,
+                 "rtfx: notice: {}: on buffers of {} s, with {} s before and {} s behind them\n",
+                 without_caches.empty() ? "--buffer" : without_caches, streams.buffer->chunk,
+                 streams.buffer->left, streams.buffer->right);
+    }
+    const std::string fallback = checkpoint.config.has_transducer ? "label_looping" : "ctc_greedy";
+    decoder_ = make_decoder(options.decoder.empty() ? fallback : options.decoder,
+                            parse_json(options.decoder_options, "--options", "{}"), "--decoder",
+                            checkpoint.config);
+    model_ =
+        AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"),
+                             streams.buffer ? EncoderForm::automatic : EncoderForm::reference);
+    decoder_->prepare(model_, {1, 0});
+    frame_seconds_ = model_->config.frame_seconds();
+    speech_.emplace(model_, *decoder_, streams,
+                    static_cast<int64_t>(std::lround(options.pause / frame_seconds_)));
+    stream_ = speech_->open();
+  }
+
+  void run(AudioReader& reader) {
+    for (const std::string& notice : reader.notices())
+      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+    const auto rate = static_cast<size_t>(reader.sample_rate());
+    size_t samples = 0;
+    for (bool more = true; more;) {
+      std::vector<float> block;
+      try {
+        check_interrupt();
+        block = reader.read(rate / 20);
+      } catch (const Interrupted&) {
+        // What was heard so far is put into text.
+      }
+      more = !block.empty();
+      more ? speech_->push(stream_, block) : speech_->finish(stream_);
+      samples += block.size();
+      for (auto updates = speech_->step(); !updates.empty(); updates = speech_->step())
+        show(updates.front());
+    }
+    const double seconds = static_cast<double>(samples) / static_cast<double>(rate);
+    fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
+               speech_->step_seconds(), seconds / speech_->step_seconds());
+  }
+
+ private:
+  double time(const SpeechUpdate& update, int64_t frame) const {
+    return static_cast<double>(update.first + frame) * frame_seconds_;
+  }
+
+  void show(const SpeechUpdate& update) {
+    const Hypothesis& best = update.result.best;
+    if (best.nan) throw UserError("the emissions", "hold a NaN", "try --dtype fp32");
+    const std::string text = model_->tokenizer->text(best.tokens);
+    const bool changed = best.tokens != shown_;
+    shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
+    if (options_.json) {
+      if (text.empty() || !(changed || update.ended)) return;
+      fmt::print("{}", to_line({{"final", update.ended},
+                                {"start", time(update, best.frames.front())},
+                                {"end", time(update, update.frames)},
+                                {"text", text}}));
+    } else if (update.ended) {
+      if (terminal_) fmt::print("\r\033[K");
+      if (!text.empty()) fmt::print("{}\n", printable(text));
+    } else if (terminal_ && changed) {
+      constexpr size_t kWidth = 76;  // the end is what is new
+      const std::string tail = text.size() <= kWidth ? text : text.substr(text.size() - kWidth);
+      fmt::print("\r\033[K{}", printable(tail));
+    }
+    std::fflush(stdout);
+  }
+
+  const ListenOptions& options_;
+  DeviceScope scope_;
+  std::unique_ptr<Decoder> decoder_;
+  std::shared_ptr<const AcousticModel> model_;
+  std::optional<SpeechStreams> speech_;
+  int64_t stream_ = 0;
+  double frame_seconds_ = 0;
+  std::vector<int32_t> shown_;
+  bool terminal_ = isatty(STDOUT_FILENO) != 0;
+};
+
+}  // namespace
+
+int listen(const ListenOptions& options) {
+  const InterruptWatch watch;
+  Listener listener(options);
+  Source source(options);
+  listener.run(source.reader());
+  return kOk;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,126 @@
+#include "harness/cli/transcribe_inputs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/output_file.h"
+#include "datasets/audio_files.h"
+#include "datasets/manifest.h"
+#include "datasets/media.h"
+#include "datasets/utterance_list.h"
+#include "harness/profile/find_program.h"
+
+namespace rtfx {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path output_name(const fs::path& name) { return name.filename().replace_extension(); }
+
+/// Descriptor 0 to its end, as a file in `scratch`.
+TranscribeInput standard_input(ScratchFolder& scratch) {
+  const fs::path copy = scratch.path() / "standard_input";
+  const int to = open(copy.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  int error = to < 0 ? errno : 0;
+  std::array<char, 65536> block{};
+  while (error == 0) {
+    const ssize_t count = read(STDIN_FILENO, block.data(), block.size());
+    if (count == 0) break;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      close(to);
+      throw UserError("standard input", "cannot be read", "give a file");
+    }
+    error = write_all(to, {block.data(), static_cast<size_t>(count)});
+  }
+  if (to >= 0) close(to);
+  if (error != 0) cannot_write(copy, error, "free some space, or set TMPDIR");
+  return {.name = "-", .audio = copy, .output = "stdin", .reference = {}};
+}
+
+bool is_manifest(const fs::path& path) {
+  return path.extension() == ".json" || path.extension() == ".jsonl";
+}
+
+std::vector<TranscribeInput> of_manifest(const fs::path& path) {
+  std::vector<TranscribeInput> inputs;
+  for (const Utterance& utterance : parse_manifest(path, read_text_file(path))) {
+    const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
+    const bool leaves = !id.empty() && *id.begin() == "..";
+    inputs.push_back({.name = utterance.audio.string(),
+                      .audio = utterance.audio,
+                      .output = leaves ? id.filename() : id,
+                      .reference = utterance.text});
+  }
+  return inputs;
+}
+
+std::vector<TranscribeInput> of_folder(const fs::path& folder) {
+  std::vector<TranscribeInput> inputs;
+  for (const fs::path& file : files_below(folder, media_endings())) {
+    inputs.push_back({.name = file.string(),
+                      .audio = file,
+                      .output = file.lexically_relative(folder).replace_extension(),
+                      .reference = {}});
+  }
+  return inputs;
+}
+
+std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch) {
+  if (argument == "-") return {standard_input(scratch)};
+  std::error_code error;  // of a file that cannot be looked at: reading it says why
+  if (fs::is_directory(argument, error)) return of_folder(argument);
+  if (is_manifest(argument)) return of_manifest(argument);
+  const auto as_file = [](const fs::path& file) {
+    return TranscribeInput{
+        .name = file.string(), .audio = file, .output = output_name(file), .reference = {}};
+  };
+  const bool is_pattern = argument.string().find_first_of("*?[") != std::string::npos;
+  if (!is_pattern || fs::exists(argument, error)) return {as_file(argument)};
+  const std::vector<fs::path> found = files_like(argument.string());
+  if (found.empty())
+    throw UserError(argument.string(), "no file is called like that", "check the pattern");
+  std::vector<TranscribeInput> inputs;
+  for (const fs::path& file : found) {
+    for (TranscribeInput& input :
+         fs::is_directory(file, error) ? of_folder(file) : std::vector{as_file(file)})
+      inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code failed;
+  if (!path_.empty()) fs::remove_all(path_, failed);
+}
+
+const fs::path& ScratchFolder::path() {
+  if (!path_.empty()) return path_;
+  std::string name = (fs::temp_directory_path() / "rtfx-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) cannot_write(name, errno, "free some space, or set TMPDIR");
+  return path_ = name;
+}
+
+std::vector<TranscribeInput> transcribe_inputs(
+    const std::vector<fs::path>& arguments, ScratchFolder& scratch,
+    const std::function<void(const UserError&)>& complain) {
+  std::vector<TranscribeInput> all;
+  for (const fs::path& argument : arguments) {
+    try {
+      for (TranscribeInput& input : inputs_of(argument, scratch)) all.push_back(std::move(input));
+    } catch (const UserError& e) {
+      complain(e);
+    } catch (const fs::filesystem_error& e) {  // of a folder that may not be read
+      complain(UserError(e.path1().string(), e.code().message(), "check its permissions"));
+    }
+  }
+  return all;
+}
+
+}  // namespace rtfx

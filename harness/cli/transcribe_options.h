@@ -1,0 +1,37 @@
+// The arguments of `rtfx transcribe`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rtfx {
+
+struct TranscribeOptions {
+  std::filesystem::path model;
+  std::vector<int64_t> att_context_size;     // of a cache-aware encoder; empty: the model's default
+  std::vector<std::filesystem::path> files;  // as transcribe_inputs.h takes them
+  std::string decoder;                       // empty: label_looping, or ctc_greedy for a CTC model
+  std::string decoder_options = "{}";        // JSON object
+  std::filesystem::path boost;               // file of phrases; empty: none
+  std::vector<std::string> boost_phrases;
+  std::vector<std::string> allowed;  // characters that texts may have; empty: all
+  std::vector<std::string> plugins;  // shared libraries that register further decoders
+  std::string device = "auto";
+  std::string dtype = "fp32";
+  int64_t batch_size = 1;
+  int64_t threads = 0;
+  bool json = false;             // lines of hypothesis_json.h instead of a format
+  std::string format = "txt";    // harness/transcript/formats.h
+  std::filesystem::path output;  // folder of a file for each input; empty: standard output
+  bool tokens = false;           // in JSON
+  bool confidence = false;
+  std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
+  int64_t nbest = 1;               // alternatives in JSON
+  double pause = 1;                // seconds without a word that end a segment
+  double long_above = 600;         // seconds: longer files are cut (harness/long_audio)
+  double chunk = 20, context = 1;  // seconds, of these
+};
+
+}  // namespace rtfx

@@ -1,0 +1,274 @@
+#include "harness/long_audio/long_audio.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "harness/long_audio/cuts.h"
+#include "harness/run/pipeline.h"
+#include "harness/run/regions.h"
+
+namespace rtfx {
+namespace {
+
+/// Tokens `order` of `h`, moved by `frames`, behind those of `to`.
+void append(const Hypothesis& h, const std::vector<size_t>& order, int64_t frames, Hypothesis& to) {
+  for (const size_t i : order) {
+    to.tokens.push_back(h.tokens[i]);
+    to.frames.push_back(h.frames[i] + static_cast<int32_t>(frames));
+    if (!h.durations.empty()) to.durations.push_back(h.durations[i]);
+  }
+}
+
+std::vector<size_t> all_of(const Hypothesis& h) {
+  std::vector<size_t> order(h.tokens.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+}  // namespace
+
+/// Frames [first, first + frames) of the audio.
+struct LongAudio::Chunk {
+  int64_t first = 0, frames = 0;
+  std::vector<float> samples;  // with the contexts
+  int64_t left = 0;            // frames of the left context
+  std::vector<float> levels;   // of its own frames, block_levels()
+  bool begins_anew = false;    // the search does
+};
+
+struct LongAudio::Reading {
+  const Read& read;
+  std::vector<float> buffer;
+  size_t at = 0;       // in the buffer: where the next chunk begins
+  int64_t first = 0;   // its frame
+  bool ended = false;  // the source is
+  bool after_pause = true;
+};
+
+/// What is searched without beginning anew.
+struct LongAudio::Section {
+  std::optional<int64_t> stream;
+  int64_t first = 0;  // frame
+};
+
+LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model,
+                     RecordedEncoder& encoder, Decoder& decoder)
+    : options_(options),
+      model_(model),
+      encoder_(encoder),
+      block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
+  const auto frames =
+      static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
+  streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
+  if (streams_ == nullptr) {
+    throw UserError(decoder.describe().name,
+                    "takes no utterances in pieces, which long audio needs",
+                    "choose another decoder, for example label_looping or ctc_greedy");
+  }
+}
+
+double LongAudio::seconds(int64_t frame) const {
+  return static_cast<double>(frame) * model_.config.frame_seconds();
+}
+
+std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
+  const auto blocks = [&](double seconds) {
+    return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
+  };
+  const size_t most = std::max<size_t>(2, blocks(options_.chunk_seconds));
+  const size_t context = blocks(options_.context_seconds) * block_;
+  std::vector<float>& buffer = reading.buffer;
+  if (reading.at > context) {
+    const size_t done = reading.at - context;
+    buffer.erase(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(done));
+    reading.at = context;
+  }
+  while (!reading.ended && buffer.size() < reading.at + most * block_ + context) {
+    const std::vector<float> more =
+        reading.read(reading.at + most * block_ + context - buffer.size());
+    reading.ended = more.empty();
+    buffer.insert(buffer.end(), more.begin(), more.end());
+  }
+  if (buffer.size() == reading.at) return std::nullopt;
+
+  Chunk chunk;
+  chunk.first = reading.first;
+  chunk.begins_anew = reading.after_pause && options_.begin_anew;
+  const std::span<const float> rest = std::span(buffer).subspan(reading.at);
+  Cut cut{(rest.size() + block_ - 1) / block_, false};
+  const bool last = cut.block <= most;
+  chunk.levels = block_levels(rest.first(std::min(rest.size(), most * block_)), block_);
+  if (!last) {
+    cut = best_cut(chunk.levels, most / 2, most - 1);
+    chunk.levels.resize(cut.block);
+  }
+  const size_t begin = reading.at - std::min(reading.at, context);
+  const size_t end = std::min(buffer.size(), reading.at + cut.block * block_ + context);
+  chunk.samples.assign(buffer.begin() + static_cast<ptrdiff_t>(begin),
+                       buffer.begin() + static_cast<ptrdiff_t>(end));
+  chunk.left = static_cast<int64_t>((reading.at - begin) / block_);
+  chunk.frames = static_cast<int64_t>(cut.block);
+  if (last) {
+    chunk.frames = std::max<int64_t>(
+        0, model_.config.encoded_frames(static_cast<int64_t>(chunk.samples.size())) - chunk.left);
+  }
+  reading.after_pause = cut.pause;
+  reading.first += chunk.frames;
+  reading.at = last ? buffer.size() : reading.at + cut.block * block_;
+  return chunk;
+}
+
+EncodedBatch LongAudio::encode(const std::vector<Chunk>& chunks) {
+  Clips clips;
+  for (const Chunk& chunk : chunks) clips.push_back(&chunk.samples);
+  RegionTimes times;
+  const EncodedBatch whole =
+      encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
+  const at::Tensor projected = streams_->project(whole.frames);
+  EncodedBatch own;
+  for (const Chunk& chunk : chunks) own.lengths_host.push_back(chunk.frames);
+  own.frames =
+      at::zeros({projected.size(0), std::max<int64_t>(1, own.longest()), projected.size(2)},
+                projected.options());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    own.frames[row]
+        .narrow(0, 0, chunks[i].frames)
+        .copy_(projected[row].narrow(0, chunks[i].left, chunks[i].frames));
+  }
+  return own;
+}
+
+void LongAudio::search(const std::vector<Chunk>& chunks, Section& section, LongResult& result) {
+  const EncodedBatch encoded = encode(chunks);
+  // Chunks of one section come one after the other, those of several together.
+  struct Turn {
+    int64_t stream, section;  // the section's first frame
+    size_t wave;
+  };
+  std::vector<Turn> turns;
+  size_t waves = 0;
+  std::optional<Section> before;
+  if (section.stream) before = section;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.begins_anew || !section.stream) {
+      section = {streams_->open(), chunk.first};
+      turns.push_back({*section.stream, section.first, 0});
+    } else {
+      turns.push_back({*section.stream, section.first, turns.empty() ? 0 : turns.back().wave + 1});
+    }
+    waves = std::max(waves, turns.back().wave + 1);
+  }
+  for (size_t wave = 0; wave < waves; ++wave) {
+    std::vector<int64_t> streams, rows;
+    EncodedBatch pieces;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (turns[i].wave != wave) continue;
+      streams.push_back(turns[i].stream);
+      rows.push_back(static_cast<int64_t>(i));
+      pieces.lengths_host.push_back(chunks[i].frames);
+    }
+    pieces.frames =
+        encoded.frames.index_select(0, at::tensor(rows, at::kLong).to(encoded.frames.device()));
+    streams_->push(streams, pieces);
+  }
+
+  const auto close = [&](const Section& ended) {
+    const Hypothesis h = streams_->finish(*ended.stream);
+    append(h, all_of(h), ended.first, result.hypothesis);
+    result.hypothesis.score += h.score;
+    result.hypothesis.nan |= h.nan;
+    return h;
+  };
+  if (before && before->stream != turns.front().stream) close(*before);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const bool ends = turns[i].stream != *section.stream &&
+                      (i + 1 == chunks.size() || turns[i + 1].stream != turns[i].stream);
+    const Section own{turns[i].stream, turns[i].section};
+    Hypothesis said = ends ? close(own) : streams_->partial(*own.stream).best;
+    for (int32_t& frame : said.frames) frame += static_cast<int32_t>(own.first - chunks[i].first);
+    decode_again(chunks[i], said, result);
+  }
+}
+
+/// `said`: tokens of the section so far, frames counted from the chunk's first.
+void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result) {
+  std::vector<size_t> token_blocks;
+  for (const int32_t frame : said.frames)
+    if (frame >= 0 && frame < chunk.frames) token_blocks.push_back(static_cast<size_t>(frame));
+  const auto shortest =
+      static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
+  for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
+    // The chunk's samples from the run on, with what is left of the contexts.
+    Chunk part;
+    part.first = chunk.first + static_cast<int64_t>(run.begin);
+    const auto context =
+        static_cast<size_t>(std::lround(options_.context_seconds / model_.config.frame_seconds()));
+    const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
+    const size_t left = std::min(begin, context);
+    const size_t end = std::min(chunk.samples.size(),
+                                (static_cast<size_t>(chunk.left) + run.end + context) * block_);
+    part.samples.assign(chunk.samples.begin() + static_cast<ptrdiff_t>((begin - left) * block_),
+                        chunk.samples.begin() + static_cast<ptrdiff_t>(end));
+    part.left = static_cast<int64_t>(left);
+    part.frames = std::min(
+        static_cast<int64_t>(run.end - run.begin),
+        model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
+    if (part.frames <= 0) continue;
+    const int64_t stream = streams_->open();
+    streams_->push({&stream, 1}, encode({part}));
+    const Hypothesis h = streams_->finish(stream);
+    if (h.tokens.empty() || h.nan) continue;
+    append(h, all_of(h), part.first, said_later_);
+    result.hypothesis.score += h.score;
+    result.notices.push_back(
+        fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
+                    "there: {} tokens",
+                    seconds(part.first), seconds(part.first + part.frames), h.tokens.size()));
+  }
+}
+
+LongResult LongAudio::transcribe(const Read& read, const std::function<void(double)>& progress) {
+  LongResult result;
+  said_later_ = {};
+  const Read counted = [&](size_t count) {
+    std::vector<float> samples = read(count);
+    result.samples += static_cast<int64_t>(samples.size());
+    return samples;
+  };
+  Reading reading{counted, {}};
+  Section section;
+  std::vector<Chunk> chunks;
+  for (bool more = true; more;) {
+    std::optional<Chunk> chunk = next_chunk(reading);
+    more = chunk.has_value();
+    if (more) chunks.push_back(std::move(*chunk));
+    if (chunks.empty() || (more && static_cast<int64_t>(chunks.size()) < options_.batch)) continue;
+    search(chunks, section, result);
+    if (progress) progress(seconds(chunks.back().first + chunks.back().frames));
+    chunks.clear();
+  }
+  if (section.stream) {
+    const Hypothesis h = streams_->finish(*section.stream);
+    append(h, all_of(h), section.first, result.hypothesis);
+    result.hypothesis.score += h.score;
+    result.hypothesis.nan |= h.nan;
+  }
+  // What was said later is from where nothing had been said.
+  append(said_later_, all_of(said_later_), 0, result.hypothesis);
+  std::vector<size_t> order = all_of(result.hypothesis);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
+  Hypothesis sorted;
+  append(result.hypothesis, order, 0, sorted);
+  sorted.score = result.hypothesis.score;
+  sorted.nan = result.hypothesis.nan;
+  result.hypothesis = std::move(sorted);
+  return result;
+}
+
+}  // namespace rtfx

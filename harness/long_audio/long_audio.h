@@ -1,0 +1,75 @@
+// Audio of hours in bounded memory: cut into chunks, encoded with what is around them, many at a
+// time, and searched in pieces (algorithms/streams.h) in their order.
+//
+// Chunks lie on the grid of the encoder's frames, and of each chunk's encoded frames exactly its
+// own are kept: the rest is context. So every frame of the audio is searched once, by construction
+// no token is lost or doubled at a seam, and what differs from encoding the whole at once is what
+// the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut());
+// behind a pause the search begins anew, as for an utterance of its own, and elsewhere it goes on.
+//
+// Some models stop saying anything until they are begun anew. Where there are no tokens for long
+// although the audio is not silent, that part is decoded once more on its own, and its tokens are
+// taken.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "harness/run/recorded_encoder.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx {
+
+struct LongAudioOptions {
+  double chunk_seconds = 20;   // at most; at least half of it
+  double context_seconds = 1;  // on either side
+  int64_t batch = 8;           // chunks that are encoded together
+  double silent_seconds = 4;   // without a token in audio that is not silent: decoded again
+  bool begin_anew = true;      // behind pauses
+};
+
+struct LongResult {
+  Hypothesis hypothesis;  // frames from the start of the audio; its score is a sum over sections
+  int64_t samples = 0;
+  std::vector<std::string> notices;  // of parts that were decoded again
+};
+
+class LongAudio {
+ public:
+  /// The next `count` samples at the model's rate; fewer only at the end.
+  using Read = std::function<std::vector<float>(size_t count)>;
+
+  /// `decoder` is prepared for `model`. Throws UserError if it takes no pieces. Both must outlive
+  /// this.
+  LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
+            Decoder& decoder);
+
+  /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
+  /// a time.
+  LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
+
+ private:
+  struct Chunk;
+  struct Reading;
+  struct Section;
+
+  std::optional<Chunk> next_chunk(Reading& reading) const;
+  /// [chunks, most frames, X], projected; of each chunk its own frames.
+  EncodedBatch encode(const std::vector<Chunk>& chunks);
+  void search(const std::vector<Chunk>& chunks, Section& section, LongResult& result);
+  void decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result);
+  double seconds(int64_t frame) const;
+
+  LongAudioOptions options_;
+  const AcousticModel& model_;
+  RecordedEncoder& encoder_;
+  std::unique_ptr<Streams> streams_;
+  size_t block_;           // samples of an encoder frame
+  Hypothesis said_later_;  // tokens of parts that were decoded again
+};
+
+}  // namespace rtfx

@@ -1,0 +1,28 @@
+// What single utterances of a dataset ask of a decoder: phrases and allowed characters.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "datasets/utterance.h"
+#include "harness/scoring/boosted_words.h"
+
+namespace rtfx {
+
+/// By utterance; no lists where no utterance asks for anything, or the decoder is not asked.
+struct UtteranceBiases {
+  std::vector<std::shared_ptr<const TokenBias>> biases;
+  std::vector<BoostedWords> boosted;  // with the words of the decoder's options
+
+  bool empty() const { return biases.empty(); }
+  /// The batch with what its rows have; `utterances`: of each row.
+  EncodedBatch of_batch(EncodedBatch batch, const std::vector<size_t>& utterances) const;
+};
+
+/// A decoder is asked where its option "boost" is given and says "utterances": true. Utterances
+/// that ask for the same share it. Throws what Decoder::compile_bias() does.
+UtteranceBiases utterance_biases(const Decoder& decoder, const std::vector<Utterance>& utterances,
+                                 const Normalizer& normalizer);
+
+}  // namespace rtfx

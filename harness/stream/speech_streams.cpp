@@ -1,0 +1,87 @@
+#include "harness/stream/speech_streams.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "harness/machine/device.h"
+#include "models/streaming/make_encoder_streams.h"
+
+namespace rtfx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
+                             const StreamOptions& encoder, int64_t silence)
+    : model_(std::move(model)), silence_(silence) {
+  encoder_ = make_encoder_streams(model_, encoder);
+  const int64_t rows = encoder.rows > 0 ? encoder.rows : encoder.streams;
+  search_ = decoder.streams({rows, std::max<int64_t>(1, encoder_->most_frames())});
+  if (search_ == nullptr) {
+    throw UserError(decoder.describe().name, "takes no utterances in pieces",
+                    "choose another decoder, for example label_looping or ctc_greedy");
+  }
+}
+
+int64_t SpeechStreams::open() {
+  const int64_t stream = encoder_->open();
+  streams_.emplace(stream, Stream{search_->open()});
+  return stream;
+}
+
+void SpeechStreams::close(int64_t stream) {
+  encoder_->close(stream);
+  search_->close(streams_.at(stream).search);
+  streams_.erase(stream);
+}
+
+std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
+  const auto begin = Clock::now();
+  const EncodedPieces pieces = encoder_->step();
+  if (pieces.empty()) return {};
+  synchronize(model_->device);
+  const auto encoded = Clock::now();
+  std::vector<int64_t> numbers;
+  for (const int64_t stream : pieces.streams) numbers.push_back(streams_.at(stream).search);
+  search_->push(numbers, {search_->project(pieces.frames.to(model_->dtype)), {}, pieces.lengths});
+  std::vector<SpeechUpdate> updates;
+  for (size_t row = 0; row < pieces.streams.size(); ++row) {
+    const int64_t number = pieces.streams[row];
+    Stream& stream = streams_.at(number);
+    stream.frames += pieces.lengths[row];
+    updates.push_back(update(number, stream, pieces.last[row], partial));
+    if (!pieces.last[row]) continue;
+    encoder_->close(number);
+    streams_.erase(number);
+  }
+  search_seconds_ += seconds_since(encoded);
+  step_seconds_ += seconds_since(begin);
+  return updates;
+}
+
+SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
+  SpeechUpdate update{number, last, last, stream.first, stream.frames, {}};
+  if (!last && (partial || silence_ > 0)) {
+    update.result = search_->partial(stream.search);
+    const Hypothesis& best = update.result.best;
+    stream.tokens = static_cast<int64_t>(best.tokens.size());
+    if (stream.tokens > 0) stream.last_token = best.frames.back();
+    update.ended =
+        silence_ > 0 && stream.tokens > 0 && stream.frames - stream.last_token > silence_;
+  }
+  if (!update.ended) return update;
+  update.result.best = search_->finish(stream.search);
+  update.result.stable = static_cast<int64_t>(update.result.best.tokens.size());
+  if (!last) stream = {search_->open(), stream.first + stream.frames};
+  return update;
+}
+
+}  // namespace rtfx

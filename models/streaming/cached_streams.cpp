@@ -1,0 +1,101 @@
+#include "models/streaming/cached_streams.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "models/settings/contexts.h"
+
+namespace rtfx {
+namespace {
+
+constexpr const char* kCachedStreams = "cache-aware streams";
+
+EncoderConfig with_context(const ModelConfig& model, const std::vector<int64_t>& context) {
+  ModelConfig config = model;
+  if (!context.empty()) select_context(config, context, kCachedStreams);
+  return config.encoder;
+}
+
+}  // namespace
+
+CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
+                             const StreamOptions& options)
+    : EncoderStreams(options, kCachedStreams),
+      model_(model),
+      edges_(options.edges),
+      encoder_(model, with_context(model->config, options.att_context_size), options.streams),
+      features_(model, rows(), encoder_.sizes().chunk_size[1]) {}
+
+int64_t CachedStreams::chunk_samples() const {
+  return encoder_.sizes().chunk_size[1] * model_->config.features.hop;
+}
+
+int64_t CachedStreams::look_ahead_samples() const {
+  return features_.samples_for(1) - model_->config.features.hop;
+}
+
+int64_t CachedStreams::chunk_end(const Stream& stream) const {
+  return stream.done + encoder_.sizes().chunk_size[stream.steps == 0 ? 0 : 1];
+}
+
+int64_t CachedStreams::frames_of(const Stream& stream) const {
+  const int64_t frames = model_->config.features.frames(stream.audio.received());
+  // NeMo streams the frame of the last window, too, which the whole utterance's encoder does not
+  // see: a frame of zeros.
+  return frames + (edges_ == StreamEdges::nemo && stream.audio.received() > 0 ? 1 : 0);
+}
+
+bool CachedStreams::worth(const Stream& stream, int64_t frames) const {
+  // NeMo stops where sub-sampling alone has not enough for a frame, whatever is in the caches.
+  const bool nemo = edges_ == StreamEdges::nemo && stream.steps > 0;
+  return frames >= (nemo ? model_->config.encoder.subsampling_factor : 1);
+}
+
+bool CachedStreams::ready(const Stream& stream) const {
+  return stream.audio.finished() ||
+         stream.audio.received() >= features_.samples_for(chunk_end(stream));
+}
+
+EncodedPieces CachedStreams::encode(Rows rows) {
+  const StepSizes& sizes = encoder_.sizes();
+  const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
+  const bool pinned = model_->device.is_cuda();
+  at::Tensor control =
+      at::zeros({4, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  control[3].fill_(encoder_.spare_slot());
+  auto of = control.accessor<int64_t, 2>();
+  EncodedPieces pieces;
+  std::vector<StreamFeatures::Block> blocks;
+  for (const auto& [number, stream] : rows) {
+    const auto row = static_cast<int64_t>(blocks.size());
+    const int64_t full = chunk_end(*stream), first = full - chunk;
+    const bool finished = stream->audio.finished();
+    const int64_t frames = finished ? frames_of(*stream) : full;
+    const bool some = worth(*stream, std::min(full, frames) - stream->done);
+    const int64_t end = some ? std::min(full, frames) - first + before : 0;
+    // Zeros where NeMo's frame is.
+    const int64_t real = model_->config.features.frames(stream->audio.received());
+    blocks.push_back({&stream->audio, first, std::min(real, full)});
+    // NeMo takes what is before the begin for frames of zeros in all steps but the first.
+    if (stream->steps == 0 || edges_ == StreamEdges::whole)
+      of[0][row] = std::max<int64_t>(0, before - first);
+    of[1][row] = end;
+    of[2][row] = std::min(sizes.last_channel_cache_size, stream->steps * sizes.valid_out_len);
+    of[3][row] = stream->slot;
+
+    stream->done = full;
+    ++stream->steps;
+    stream->over = finished && !worth(*stream, frames - full);
+    pieces.streams.push_back(number);
+    pieces.lengths.push_back(encoder_.valid_frames(end));
+    pieces.last.push_back(stream->over);
+  }
+  pieces.frames = encoder_({features_(blocks), control.to(model_->device, /*non_blocking=*/true)})
+                      .narrow(0, 0, static_cast<int64_t>(blocks.size()));
+  for (const auto& [number, stream] : rows)
+    stream->audio.forget(features_.first_sample(stream->done));
+  return pieces;
+}
+
+}  // namespace rtfx

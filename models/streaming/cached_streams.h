@@ -1,0 +1,40 @@
+// Streams by caches, for cache-aware models: each frame is computed once.
+#pragma once
+
+#include <memory>
+
+#include "models/streaming/cached_encoder.h"
+#include "models/streaming/encoder_streams.h"
+#include "models/streaming/stream_features.h"
+
+namespace rtfx {
+
+/// Equal to the whole utterance's encoder (its masks let nothing through from behind a chunk), up
+/// to the rounding of differently shaped products.
+class CachedStreams : public EncoderStreams {
+ public:
+  CachedStreams(std::shared_ptr<const AcousticModel> model, const StreamOptions& options);
+
+  int64_t most_frames() const override { return encoder_.sizes().valid_out_len; }
+  int64_t chunk_samples() const override;
+  int64_t look_ahead_samples() const override;
+
+ private:
+  /// The mel frame behind the stream's next chunk, where it is a full one.
+  int64_t chunk_end(const Stream& stream) const;
+  /// Mel frames of a finished stream that are encoded.
+  int64_t frames_of(const Stream& stream) const;
+  /// Whether so many mel frames make a chunk at a stream's end.
+  bool worth(const Stream& stream, int64_t frames) const;
+
+  bool ready(const Stream& stream) const override;
+  EncodedPieces encode(Rows rows) override;
+  void opened(int64_t slot) override { encoder_.clear(slot); }
+
+  std::shared_ptr<const AcousticModel> model_;
+  StreamEdges edges_;
+  CachedEncoder encoder_;
+  StreamFeatures features_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,116 @@
+// Encoding speech while it is spoken: samples in, encoder frames out, for many streams at a time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/streaming/stream_audio.h"
+
+namespace rtfx {
+
+/// What becomes of the first and the last frames of a stream.
+enum class StreamEdges {
+  /// What the whole utterance's encoder gives.
+  whole,
+  /// What NeMo's scripts for streams give, see docs/streaming.md: as many frames or one less (with
+  /// caches, also one more).
+  nemo,
+};
+
+/// Of buffered streams, in seconds; each is cut to whole encoder frames.
+struct BufferSeconds {
+  double chunk = 2, left = 10, right = 2;
+};
+
+struct StreamOptions {
+  int64_t streams = 1;  // that can be open at a time
+  int64_t rows = 0;     // streams that a step encodes, at the most; 0 = all
+  StreamEdges edges = StreamEdges::whole;
+  /// Without: by caches, for models that are made for it. With: by the model's ordinary encoder,
+  /// again and again on a buffer of audio, for all others.
+  std::optional<BufferSeconds> buffer = std::nullopt;
+  /// By caches: the attention context, one of EncoderConfig::contexts or another one of the same
+  /// form (models/settings/contexts.h); empty = the model's.
+  std::vector<int64_t> att_context_size = {};
+};
+
+/// The next frames of some streams, one row for each.
+struct EncodedPieces {
+  std::vector<int64_t> streams;  // in ascending order from the stream behind the last step's last
+  at::Tensor frames;             // [rows, frames, D] in the encoder's dtype, on the model's device
+  std::vector<int64_t> lengths;  // valid frames of each row; 0 is possible at a stream's end
+  std::vector<bool> last;        // nothing comes of this stream any more: once for each stream
+
+  bool empty() const { return streams.empty(); }
+  /// [lengths[row], D], a view.
+  at::Tensor row(size_t row) const;
+};
+
+/// A step is computed as a batch of a fixed shape. So a stream's frames do not depend on the sizes
+/// of the pieces that its samples come in, nor on when finish() is called, nor on the streams that
+/// are encoded beside it: in no bit on a CPU, where that is tested. One thread at a time may call.
+/// A stream that is not open, samples behind its end or samples that are no numbers are UserErrors.
+class EncoderStreams {
+ public:
+  virtual ~EncoderStreams() = default;
+
+  /// A new stream; returns its number, which no later one gets. Throws UserError where all are
+  /// open. Does not wait for the device.
+  int64_t open();
+  /// Further samples at the model's rate, in [-1, 1]. Kept on the host; nothing is computed.
+  void push(int64_t stream, std::span<const float> samples);
+  /// No more samples will come. Its last frames come out of step().
+  void finish(int64_t stream);
+  /// Forgets the stream, at its end or in the middle.
+  void close(int64_t stream);
+
+  int64_t open_streams() const { return static_cast<int64_t>(streams_.size()); }
+
+  /// Encodes the next chunk of every stream that has one ready, or of so many of them as there are
+  /// rows; those behind the last step's streams come first. Nothing where none is ready. On a GPU
+  /// it does not wait for results.
+  EncodedPieces step();
+
+  /// Encoder frames of a row at the most.
+  virtual int64_t most_frames() const = 0;
+  /// Samples of one step of a stream, and those behind its chunk that it waits for.
+  virtual int64_t chunk_samples() const = 0;
+  virtual int64_t look_ahead_samples() const = 0;
+
+ protected:
+  struct Stream {
+    StreamAudio audio;
+    int64_t slot = 0;   // 0 to streams - 1
+    int64_t done = 0;   // mel frames (by caches) or samples (buffered) before the next chunk
+    int64_t steps = 0;  // so far
+    bool over = false;  // its last frames were given
+  };
+  using Rows = std::span<const std::pair<int64_t, Stream*>>;  // number and stream
+
+  EncoderStreams(const StreamOptions& options, std::string where);
+  int64_t rows() const { return rows_; }
+
+ private:
+  virtual bool ready(const Stream& stream) const = 0;
+  /// The next chunks of 1 to rows() streams that are ready.
+  virtual EncodedPieces encode(Rows rows) = 0;
+  virtual void opened(int64_t slot) = 0;
+
+  Stream& find(int64_t stream);
+
+  std::string where_;
+  int64_t rows_;
+  std::map<int64_t, Stream> streams_;
+  std::vector<int64_t> free_slots_;
+  int64_t next_ = 0;  // number of the next stream
+  int64_t last_served_ = -1;
+};
+
+}  // namespace rtfx

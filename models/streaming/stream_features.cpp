@@ -1,0 +1,73 @@
+#include "models/streaming/stream_features.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+/// [1, T] in [first, end) of [B, 1] each.
+at::Tensor between(const at::Tensor& first, const at::Tensor& end, int64_t extent) {
+  const at::Tensor index = at::arange(extent, first.options()).unsqueeze(0);
+  return (index >= first.unsqueeze(1)).logical_and(index < end.unsqueeze(1));
+}
+
+}  // namespace
+
+StreamFeatures::StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t rows,
+                               int64_t frames)
+    : model_(std::move(model)), rows_(rows), frames_(frames) {
+  using Normalization = FeatureConfig::Normalization;
+  const Normalization kind = model_->config.features.normalization;
+  if (kind != Normalization::none && kind != Normalization::fixed)
+    throw UserError("streaming features",
+                    "the model normalises its features over the whole utterance",
+                    "use a model with preprocessor.normalize: NA, or buffered streams");
+}
+
+int64_t StreamFeatures::first_sample(int64_t first) const {
+  const FeatureConfig& f = model_->config.features;
+  return first * f.hop - f.n_fft / 2 - 1;
+}
+
+int64_t StreamFeatures::samples_for(int64_t end) const {
+  const FeatureConfig& f = model_->config.features;
+  // The window is shorter than the transform, and zero beyond.
+  const int64_t reach = (f.n_fft - f.window) / 2 + f.window - f.n_fft / 2;
+  // A frame counts when its hop is full.
+  return std::max(end * f.hop, (end - 1) * f.hop + reach);
+}
+
+at::Tensor StreamFeatures::operator()(std::span<const Block> blocks) const {
+  RTFX_CHECK(static_cast<int64_t>(blocks.size()) <= rows_, "more blocks than rows");
+  const FeatureConfig& f = model_->config.features;
+  const bool pinned = model_->device.is_cuda();
+  const int64_t length = f.n_fft + (frames_ - 1) * f.hop;
+  const auto whole = at::TensorOptions(at::kLong).pinned_memory(pinned);
+  at::Tensor samples =
+      at::zeros({rows_, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+  // Of each row: its first sample and frame, and those behind its last.
+  at::Tensor bounds = at::zeros({4, rows_}, whole);
+  auto bound = bounds.accessor<int64_t, 2>();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const Block& block = blocks[i];
+    const auto row = static_cast<int64_t>(i);
+    const int64_t first = first_sample(block.first);
+    block.audio->copy(
+        first, {samples.data_ptr<float>() + row * (1 + length), static_cast<size_t>(1 + length)});
+    bound[0][row] = std::max<int64_t>(0, -(first + 1));
+    bound[1][row] = block.audio->received() - (first + 1);
+    bound[2][row] = std::max<int64_t>(0, -block.first);
+    bound[3][row] = block.end - block.first;
+  }
+  samples = samples.to(model_->device, /*non_blocking=*/true);
+  bounds = bounds.to(model_->device, /*non_blocking=*/true);
+  const at::Tensor values = model_->features->part(samples, between(bounds[0], bounds[1], length));
+  return at::where(between(bounds[2], bounds[3], frames_).unsqueeze(1), values,
+                   at::zeros({}, values.options()));
+}
+
+}  // namespace rtfx

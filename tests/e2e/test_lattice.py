@@ -1,0 +1,148 @@
+"""`rtfx lattice`: what is written, that OpenFst reads the same, and words of least expected errors."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from conftest import AUDIO, ROOT
+
+LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
+SCALE = 1.5
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Words that are boosted until they are found, whatever is said."""
+    graph, boosts = str(tmp_path / "words.tlg"), tmp_path / "boosts"
+    boosts.write_text("a 15\nab 18\naback 24\nabaft 24\n")
+    options = {"graph": graph, "acoustic_scale": SCALE, "beam": 40, "lattice_beam": 3,
+               "boost": {"path": str(boosts)}}  # fmt: skip
+    return {
+        "datasets": [{"id": "two", "files": [str(AUDIO / f"1737-146161-000{i}.flac") for i in (7, 9)]}],
+        "prepare": [{"graph": graph, "lexicon": str(LEXICON), "lm": str(LM)}],
+        "decoders": ["null", {"id": "cpu", "name": "ctc_wfst_cpu", "options": options}],
+    }
+
+
+@pytest.fixture
+def lattice(rtfx, config, settings, tmp_path):
+    def run(*arguments, **changes):
+        return rtfx("lattice", config(**(settings | changes)), "--output", tmp_path / "out", *arguments)
+
+    return run
+
+
+def read_archive(path):
+    """{key: [(from, to, word, graph, acoustic, labels)]} and {key: last state}."""
+    arcs, ends = {}, {}
+    for entry in path.read_text().split("\n\n"):
+        if not entry:
+            continue
+        key, *lines = entry.split("\n")
+        ends[key] = int(lines.pop())
+        arcs[key] = []
+        for line in lines:
+            begin, end, word, weight = line.split("\t")
+            graph, acoustic, labels = weight.split(",")
+            labels = labels.split("_") if labels else []
+            arcs[key].append((int(begin), int(end), int(word), float(graph), float(acoustic), labels))
+    return arcs, ends
+
+
+def best_cost(arcs, end):
+    least = {0: 0.0}
+    for begin, to, _, graph, acoustic, _ in arcs:
+        cost = least[begin] + graph + SCALE * acoustic
+        least[to] = min(least.get(to, cost), cost)
+    return least[end]
+
+
+def lines_of(folder):
+    return [json.loads(line) for line in (folder / "utterances.jsonl").read_text().splitlines()]
+
+
+def test_the_best_path_is_the_searches(lattice, transcribe, settings, tmp_path):
+    result = lattice()
+    assert result.returncode == 0, result.stderr
+    arcs, ends = read_archive(tmp_path / "out/lattices.txt")
+    options = json.dumps(settings["decoders"][1]["options"])
+    files = settings["datasets"][0]["files"]
+    found = transcribe("--json", "--decoder", "ctc_wfst_cpu", "--options", options, *files)
+    assert found.returncode == 0, found.stderr
+    lines, texts = lines_of(tmp_path / "out"), [json.loads(s) for s in found.stdout.splitlines()]
+    assert len(lines) == len(texts) == 2
+    for line, text in zip(lines, texts, strict=True):
+        own = arcs[line["key"]]
+        assert best_cost(own, ends[line["key"]]) == pytest.approx(-text["score"], rel=1e-4)
+        assert line["cost"] == pytest.approx(-text["score"], rel=1e-4)
+        assert " ".join(line["words"]) == text["text"]
+        assert len(own) == line["arcs"] > 2 * len(line["words"]) > 0
+        # Each state has one time, by whatever way it is reached.
+        times = {0: 0}
+        for begin, to, _, _, _, labels in own:
+            assert times.setdefault(to, times[begin] + len(labels)) == times[begin] + len(labels)
+        assert times[ends[line["key"]]] == line["frames"]
+
+
+@pytest.mark.skipif(not shutil.which("fstcompile"), reason="OpenFst's programs (libfst-tools) are not installed")
+def test_openfst_finds_the_same_best_path(lattice, tmp_path):
+    assert lattice().returncode == 0
+    out = tmp_path / "out"
+
+    def fst(name, *arguments, given=None):
+        return subprocess.run([name, *map(str, arguments)], input=given,
+                              capture_output=True, check=True).stdout  # fmt: skip
+
+    for line in lines_of(out):
+        symbols = f"--isymbols={out / 'words.txt'}"
+        made = fst("fstcompile", "--acceptor", symbols, out / line["fst"])
+        best = fst("fsttopsort", given=fst("fstshortestpath", given=made))
+        text = fst("fstprint", "--acceptor", symbols, given=best).decode()
+        rows = [row.split("\t") for row in text.splitlines()]
+        assert [row[2] for row in rows if len(row) > 2 and row[2] != "<eps>"] == line["words"]
+        costs = [float(row[3]) for row in rows if len(row) == 4]
+        costs += [float(row[1]) for row in rows if len(row) == 2]
+        assert sum(costs) == pytest.approx(line["cost"], rel=1e-4)
+
+
+def test_words_of_least_expected_errors_and_posteriors(lattice, tmp_path):
+    result = lattice("--mbr", "--posteriors", "--acoustic-scale", 0.75, "--graph-scale", 0.5)
+    assert result.returncode == 0, result.stderr
+    lines = {line["key"]: line for line in lines_of(tmp_path / "out")}
+    unsure = 0
+    for row in result.stdout.splitlines():
+        key, channel, begin, length, word, confidence = row.split()
+        assert channel == "1" and word in {"a", "ab", "aback", "abaft"}
+        end = float(begin) + float(length)
+        assert 0 <= float(begin) <= end <= lines[key]["frames"] * 0.08 + 0.01
+        assert 0 < float(confidence) <= 1
+        unsure += float(confidence) < 1
+    assert unsure > 0
+    for line in lines.values():
+        assert len(line["posteriors"]) == line["frames"]
+        for words in line["posteriors"]:
+            assert sum(p for _, p in words) == pytest.approx(1)
+    assert max(len(words) for line in lines.values() for words in line["posteriors"]) > 1
+
+
+def test_the_gpus_decoder_gives_the_same_lattices(lattice, settings, tmp_path):
+    assert lattice().returncode == 0
+    before = (tmp_path / "out/lattices.txt").read_bytes()
+    options = settings["decoders"][1]["options"] | {"loop": "host"}
+    changed = lattice(decoders=[{"name": "ctc_wfst", "options": options}])
+    assert changed.returncode == 0, changed.stderr
+    assert (tmp_path / "out/lattices.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments, changes, complaint",
+    [
+        ([], {"decoders": ["null"]}, "no decoder that searches a decoding graph"),
+        (["--acoustic-scale", -1], {}, "--acoustic-scale"),
+    ],
+)
+def test_bad_input(lattice, arguments, changes, complaint):
+    result = lattice(*arguments, **changes)
+    assert result.returncode == 2 and complaint in result.stderr
+    assert len(result.stderr.splitlines()) <= 2, result.stderr

@@ -1,0 +1,121 @@
+"""rtfx transcribe cuts long files; rtfx stream --model puts what comes in into text at once."""
+
+import json
+import os
+import wave
+
+import numpy as np
+import pytest
+import soundfile
+
+from conftest import ROOT
+
+QUICKSTART = ROOT / "datasets/quickstart"
+MODEL = ROOT / "models/quickstart/quickstart-rnnt.nemo"
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    """Six utterances with a second of silence behind each, as WAV."""
+    lines = (QUICKSTART / "manifest.jsonl").read_text().splitlines()[:6]
+    samples = []
+    for line in lines:
+        data, rate = soundfile.read(QUICKSTART / json.loads(line)["audio_filepath"], dtype="int16")
+        samples += [data, np.zeros(rate, "int16")]
+    path = tmp_path_factory.mktemp("joined") / "joined.wav"
+    with wave.open(str(path), "wb") as out:
+        out.setnchannels(1), out.setsampwidth(2), out.setframerate(16000)
+        out.writeframes(np.concatenate(samples).tobytes())
+    return path
+
+
+def words(text):
+    return text.split()
+
+
+def test_a_long_file_is_cut(rtfx, joined, tmp_path):
+    result = rtfx("transcribe", "--model", MODEL, "--long-above", 20, "--chunk", 8, "--format", "json",
+                  "--threads", 1, joined, QUICKSTART / "qs01.flac")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "2 of 2 files" in result.stderr
+    long, short = (t for t in json.loads(result.stdout)["files"]) if result.stdout.startswith(
+        '{"files"') else map(json.loads, result.stdout.splitlines())  # fmt: skip
+    assert long["file"] == str(joined) and short["file"].endswith("qs01.flac")
+    starts = [w["start"] for w in long["words"]]
+    assert starts == sorted(starts) and starts[-1] > 20 and len(starts) > 30
+    assert long["words"][-1]["end"] <= long["seconds"] + 1e-6
+
+
+def test_whole_and_cut_say_about_the_same(rtfx, joined):
+    texts = []
+    for above in (1000, 5):
+        result = rtfx("transcribe", "--model", MODEL, "--long-above", above, "--threads", 1, joined)
+        assert result.returncode == 0, result.stderr
+        texts.append(words(result.stdout))
+    assert abs(len(texts[0]) - len(texts[1])) <= 0.2 * len(texts[0])
+
+
+def test_a_long_file_that_ends_early(rtfx, joined, tmp_path):
+    broken = tmp_path / "broken.wav"
+    data = joined.read_bytes()
+    broken.write_bytes(data[: len(data) * 3 // 4])
+    result = rtfx("transcribe", "--model", MODEL, "--long-above", 5, "--threads", 1, broken,
+                  QUICKSTART / "qs01.flac")  # fmt: skip
+    assert result.returncode == 1
+    assert "broken.wav: truncated or corrupt" in result.stderr
+    assert "1 of 2 files" in result.stderr and "qs01.flac: " in result.stdout
+
+
+def stream_text(rtfx_bin, *arguments, data):
+    import subprocess
+
+    return subprocess.run([rtfx_bin, "stream", "--threads", "1", *map(str, arguments)],
+                          input=data, capture_output=True, timeout=120)  # fmt: skip
+
+
+@pytest.fixture
+def rtfx_bin():
+    return os.environ.get("RTFX_BIN", str(ROOT / "build/release/rtfx"))
+
+
+def test_live_text_of_standard_input(rtfx_bin, joined):
+    data = joined.read_bytes()
+    result = stream_text(rtfx_bin, "--model", MODEL, "-", data=data)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.decode().splitlines()
+    assert len(lines) > 2  # utterances end in pauses
+    raw = stream_text(rtfx_bin, "--model", MODEL, "-", "--raw", 16000, data=data[44:])
+    assert raw.stdout == result.stdout
+    once = stream_text(rtfx_bin, "--model", MODEL, "--pause", 0, "-", data=data)
+    assert len(once.stdout.decode().splitlines()) == 1
+
+
+def test_live_text_as_json(rtfx_bin, joined):
+    result = stream_text(rtfx_bin, "--model", MODEL, "--json", "--buffer", "1,5,1", joined, data=b"")
+    assert result.returncode == 0, result.stderr
+    updates = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    final = [u for u in updates if u["final"]]
+    assert 2 < len(final) < len(updates)
+    for before, after in zip(final, final[1:]):
+        assert before["start"] < before["end"] <= after["start"] + 1e-6
+    assert all(u["text"] for u in updates)
+
+
+@pytest.mark.parametrize(
+    "arguments, data, complaint",
+    [
+        (["-"], b"", b"wants a configuration, or --model and audio"),
+        (["--model", MODEL], b"", b"wants audio from one place"),
+        (["--model", MODEL, "-"], b"nothing that sounds", b"standard input: not readable as audio"),
+        (["--model", MODEL, "-", "--raw", 16000], b"", b"standard input: empty audio"),
+        (["--model", MODEL, "-", "--decoder", "null"], b"", b"takes no utterances in pieces"),
+        (["--model", MODEL, "none.wav"], b"", b"none.wav: no such file"),
+        (["--raw", 16000, "-"], b"", b"--model"),
+    ],
+)
+def test_live_text_of_bad_input(rtfx_bin, arguments, data, complaint):
+    result = stream_text(rtfx_bin, *arguments, data=data)
+    assert result.returncode not in (0, 139, 134)
+    if arguments != ["-"]:
+        assert complaint in result.stderr, result.stderr
+    assert b"Traceback" not in result.stderr and result.stdout == b""

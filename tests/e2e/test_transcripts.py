@@ -1,0 +1,234 @@
+"""`rtfx transcribe --format`: every format by an independent reading of it, files and inputs of every
+kind, and what is said of bad ones."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from statistics import fmean
+
+import pytest
+from conftest import AUDIO, MODELS, ROOT
+
+CLIPS = [AUDIO / f"{name}.flac" for name in ("qs06", "qs10", "1737-146161-0007")]
+DECODERS = [("quickstart-rnnt", "label_looping"), ("quickstart-tdt", "label_looping"),
+            ("quickstart-tdt", "ctc_greedy"), ("quickstart-rnnt", "alsd_pp")]  # fmt: skip
+
+
+def lines_of(result):
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("model, decoder", DECODERS)
+def test_words_are_the_text_and_follow_each_other(transcribe, model, decoder):
+    files = sorted(AUDIO.glob("*.flac"))
+    lines = lines_of(transcribe("--format", "json", "--confidence", "--batch-size", 4, "--decoder", decoder,
+                                *files, model=model))  # fmt: skip
+    assert [line["file"] for line in lines] == [str(file) for file in files]
+    for line in lines:
+        assert line["schema"] == "rtfx.transcript/1" and "tokens" not in line
+        assert [word["text"] for word in line["words"]] == line["text"].split()
+        end = 0
+        for word in line["words"]:
+            assert end <= word["start"] < word["end"] <= line["seconds"]
+            assert -1e-6 <= word["confidence"] <= 1
+            end = word["end"]
+        assert line["confidence"] == pytest.approx(fmean(word["confidence"] for word in line["words"]), abs=1e-5)
+        assert " ".join(s["text"] for s in line["segments"]) == line["text"]
+
+
+def test_times_do_not_depend_on_confidence(transcribe):
+    arguments = ("--format", "tsv", "--decoder", "ctc_greedy", CLIPS[0])
+    plain, sure = transcribe(*arguments).stdout, transcribe(*arguments, "--confidence").stdout
+    assert [line.split("\t")[:4] for line in plain.splitlines()] == [line.split("\t")[:4] for line in sure.splitlines()]
+    assert plain != sure
+
+
+def test_confidence_costs_a_time_of_its_own(transcribe):
+    assert re.search(r"RTFx [\d.]+; [\d.]+ s of it for confidence$", transcribe("--confidence", CLIPS[0]).stderr.strip())
+
+
+def seconds(clock):
+    hours, minutes, rest = clock.replace(",", ".").split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+
+@pytest.fixture(scope="module")
+def written(transcribe, tmp_path_factory):
+    """{format: {name: text}} of two clips."""
+    folder = tmp_path_factory.mktemp("written")
+    found = {}
+    for name in ("txt", "json", "srt", "vtt", "ctm", "stm", "tsv"):
+        result = transcribe("--format", name, "--confidence", "--output", folder / name, *CLIPS[:2])
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.split() == [str(folder / name / f"{clip.stem}.{name}") for clip in CLIPS[:2]]
+        found[name] = {clip.stem: (folder / name / f"{clip.stem}.{name}").read_text() for clip in CLIPS[:2]}
+    return found
+
+
+@pytest.mark.parametrize("clip", [clip.stem for clip in CLIPS[:2]])
+def test_formats_say_the_same(written, clip):
+    text = written["txt"][clip].strip()
+    document = json.loads(written["json"][clip])
+    assert document["text"] == text
+    words = document["words"]
+    ctm = [line.split(" ") for line in written["ctm"][clip].splitlines()]
+    assert [(row[0], row[1]) for row in ctm] == [(clip, "1")] * len(words)
+    assert [row[4] for row in ctm] == [word["text"] for word in words]
+    for row, word in zip(ctm, words, strict=True):
+        assert float(row[2]) == pytest.approx(word["start"]) and float(row[5]) == pytest.approx(word["confidence"])
+        assert float(row[2]) + float(row[3]) == pytest.approx(word["end"])
+    head, *rows = [line.split("\t") for line in written["tsv"][clip].splitlines()]
+    assert head == ["file", "start", "end", "word", "confidence"]
+    assert [row[3] for row in rows] == [word["text"] for word in words]
+    stm = [line.split(" ", 6) for line in written["stm"][clip].splitlines()]
+    assert " ".join(row[6] for row in stm) == text
+    assert all(row[5] == "<NA>" and float(row[3]) < float(row[4]) for row in stm)
+    for name, mark in (("srt", ","), ("vtt", ".")):
+        blocks = written[name][clip].strip().split("\n\n")
+        blocks = blocks[1:] if name == "vtt" else [block.split("\n", 1)[1] for block in blocks]
+        spoken = [block.split("\n")[1:] for block in blocks]
+        assert " ".join(" ".join(lines) for lines in spoken) == text
+        assert all(len(line) <= 42 for lines in spoken for line in lines)
+        times = [block.split("\n")[0] for block in blocks]
+        assert all(re.fullmatch(rf"\d\d:\d\d:\d\d\{mark}\d\d\d --> \d\d:\d\d:\d\d\{mark}\d\d\d", t) for t in times)
+        assert seconds(times[0].split(" --> ")[0]) == pytest.approx(words[0]["start"], abs=1e-3)
+
+
+def test_other_people_s_readers_take_them(written):
+    """Of those that are installed: pip install srt webvtt-py pysubs2."""
+    text = written["txt"]["qs10"].strip()
+    for name, spoken in (
+        ("srt", lambda m: [c.content for c in m.parse(written["srt"]["qs10"])]),
+        ("webvtt", lambda m: [c.text for c in m.from_string(written["vtt"]["qs10"])]),
+        ("pysubs2", lambda m: [c.plaintext for c in m.SSAFile.from_string(written["srt"]["qs10"])]),
+    ):
+        try:
+            module = __import__(name)
+        except ImportError:
+            continue
+        assert " ".join(" ".join(spoken(module)).split()) == text, name
+
+
+def test_earlier_results_are_kept(transcribe, tmp_path):
+    target = tmp_path / "out/qs06.txt"
+    for _ in range(2):
+        assert transcribe("--output", tmp_path / "out", CLIPS[0]).returncode == 0
+    target.write_text("mine")
+    result = transcribe("--output", tmp_path / "out", CLIPS[0])
+    assert f"{target}: the earlier one is kept as qs06.txt.2" in result.stderr
+    assert (tmp_path / "out/qs06.txt.2").read_text() == "mine"
+    assert (tmp_path / "out/qs06.txt.1").read_text() == target.read_text()
+    assert sorted(os.listdir(tmp_path / "out")) == ["qs06.txt", "qs06.txt.1", "qs06.txt.2"]
+
+
+def test_inputs_of_every_kind(rtfx, program, tmp_path):
+    """A folder keeps its folders, files of one name get different ones, patterns and manifests are read."""
+    for name in ("talks/one/a.flac", "talks/two/a.flac", "b.flac"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CLIPS[2], tmp_path / name)
+    shutil.copy(CLIPS[2], tmp_path / "talks/two/a.ogg")  # FLAC within: libsndfile looks at the bytes
+    manifest = tmp_path / "set.jsonl"
+    manifest.write_text(json.dumps({"audio_filepath": "b.flac", "duration": 2.03, "text": "knit two"}) + "\n")
+    command = ["transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--format", "json"]
+    result = rtfx(*command, "--output", "out", "talks", "talks/t*/a.flac", manifest, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["out/one/a.json", "out/two/a.json", "out/two/a.ogg.json", "out/a.json",
+                                     "out/b.json"]  # fmt: skip
+    documents = [json.loads((tmp_path / name).read_text()) for name in result.stdout.split()]
+    assert len({document["text"] for document in documents}) == 1
+    assert [document.get("reference") for document in documents] == [None] * 4 + ["knit two"]
+    with (tmp_path / "b.flac").open("rb") as file:
+        piped = subprocess.run([program, *command, "-"], stdin=file, capture_output=True, text=True, cwd=tmp_path)
+    (line,) = piped.stdout.splitlines()
+    assert json.loads(line)["file"] == "-" and json.loads(line)["text"] == documents[0]["text"]
+
+
+def test_bad_inputs_cost_a_line_each(transcribe, tmp_path):
+    (tmp_path / "empty.wav").touch()
+    (tmp_path / "list.jsonl").write_text("{")
+    (tmp_path / "no folder").mkdir()
+    bad = ["empty.wav", "list.jsonl", "no folder", "gone.wav", "*.mp3"]
+    result = transcribe("--format", "ctm", *(tmp_path / name for name in bad), CLIPS[2])
+    assert result.returncode == 1
+    assert {line.split(" ")[0] for line in result.stdout.splitlines()} == {CLIPS[2].stem}
+    errors = [line for line in result.stderr.splitlines() if line.startswith("rtfx: error: ")]
+    assert len(errors) == len(bad)
+    for name in bad:
+        assert sum(str(tmp_path / name) in line for line in errors) == 1, result.stderr
+
+
+def test_bad_bytes_on_standard_input(program):
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "-"]
+    result = subprocess.run(command, input=b"no sound", capture_output=True)
+    assert result.returncode == 1 and b"rtfx: error: -: not readable as audio" in result.stderr
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("--format", "srt", *CLIPS[:2]), "--format: a file of srt holds one recording, here are several"),
+    (("--format", "sub", CLIPS[0]), "--format"),
+    (("--format", "json", "--json", CLIPS[0]), "--json"),
+    (("--nbest", 3, "--decoder", "label_looping", CLIPS[0]), "label_looping has no list of alternatives"),
+    (("--nbest", 0, CLIPS[0]), "--nbest"),
+    (("--confidence-options", '{"method": "prob"}', CLIPS[0]), "--confidence-options/method: unknown value 'prob'"),
+    (("--confidence-options", '{"alpha": 0}', CLIPS[0]), "--confidence-options/alpha"),
+    (("--confidence-options", "mean", CLIPS[0]), "--confidence-options"),
+    (("--output", CLIPS[0], CLIPS[1]), "is not a folder"),
+])  # fmt: skip
+def test_bad_options(transcribe, arguments, message):
+    result = transcribe(*arguments)
+    assert result.returncode == 2 and result.stdout == ""
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--decoder", "ctc_beam"), ("--decoder", "aes_pp")])
+def test_alternatives(transcribe, options):
+    (line,) = lines_of(transcribe("--format", "json", "--nbest", 5, "--confidence", *options, CLIPS[1]))
+    entries = line["alternatives"]
+    assert 1 < len(entries) <= 5 and len({entry["text"] for entry in entries}) == len(entries)
+    best = {key: line[key] for key in ("text", "score", "confidence", "words")}
+    assert entries[0] == best
+    for entry in entries:
+        assert [word["text"] for word in entry["words"]] == entry["text"].split()
+        assert entry["confidence"] == pytest.approx(fmean(word["confidence"] for word in entry["words"]), abs=1e-5)
+
+
+def test_an_empty_result_has_a_file_of_its_format(transcribe, tmp_path):
+    import soundfile
+
+    soundfile.write(tmp_path / "quiet.wav", [0.0] * 8000, 16000)
+    for name, text in (("srt", ""), ("vtt", "WEBVTT\n"), ("ctm", ""), ("txt", "\n")):
+        result = transcribe("--format", name, "--confidence", tmp_path / "quiet.wav", model="quickstart-tdt")
+        assert result.returncode == 0 and result.stdout == text
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed: apt install ffmpeg")
+@pytest.mark.parametrize("ending", ["m4a", "mp4", "mkv"])
+def test_what_ffmpeg_reads(transcribe, tmp_path, ending):
+    file = tmp_path / f"talk.{ending}"
+    subprocess.run(["ffmpeg", "-loglevel", "error", "-i", CLIPS[1], file], check=True)
+    (line,) = lines_of(transcribe("--format", "json", file))
+    assert abs(line["seconds"] - 5.065) < 0.1 and len(line["words"]) > 10
+
+
+def test_without_ffmpeg_a_video_is_a_line(program, tmp_path):
+    (tmp_path / "film.mp4").write_bytes(b"a film")
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", tmp_path / "film.mp4", CLIPS[2]]
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PATH": str(tmp_path)})
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1
+    assert "film.mp4: needs ffmpeg, which is not installed; install it" in result.stderr
+
+
+def test_docs_name_every_key(transcribe):
+    text = (ROOT / "docs/transcribe.md").read_text(encoding="utf-8")
+    result = transcribe("--format", "json", "--tokens", "--confidence", "--nbest", 2, CLIPS[0])
+
+    def keys(value):
+        if isinstance(value, dict):
+            return set(value) | set().union(*map(keys, value.values()))
+        return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+    (line,) = lines_of(result)
+    assert not [key for key in keys(line) if f"`{key}`" not in text]

@@ -1,0 +1,118 @@
+// rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER: utterances as streams (fp32, CPU), with the
+// end of NeMo's scripts, for comparison with NeMo's. REQUESTS: {name: {"clip": {"file", "samples"},
+// "context" or "buffer", ...}}, files in FOLDER. Per name a pickled dict that torch.load reads:
+// enc [T', D]; mel [M, F] where the features need no whole utterance; of what the heads make of
+// enc, tokens and ctc_tokens [N].
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/serialize.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "algorithms/registry.h"
+#include "datasets/audio.h"
+#include "models/load_checkpoint.h"
+#include "models/streaming/make_encoder_streams.h"
+#include "models/streaming/stream_features.h"
+
+namespace {
+
+using Json = nlohmann::json;
+using Tensors = c10::Dict<std::string, at::Tensor>;
+using Samples = std::vector<float>;
+
+Samples samples_of(const Json& clip, const std::filesystem::path& folder) {
+  Samples samples = rtfx::read_audio(folder / clip["file"].get<std::string>()).samples;
+  if (!clip["samples"].is_null()) samples.resize(clip["samples"].get<size_t>());
+  return samples;
+}
+
+rtfx::StreamOptions options_of(const Json& request) {
+  rtfx::StreamOptions options{.streams = 2, .edges = rtfx::StreamEdges::nemo};
+  if (request.contains("context"))
+    options.att_context_size = request["context"].get<std::vector<int64_t>>();
+  if (request.contains("buffer")) {
+    const Json& b = request["buffer"];
+    options.buffer = rtfx::BufferSeconds{b["chunk"], b["left"], b["right"]};
+  }
+  return options;
+}
+
+/// In pieces of 50 ms, beside the same utterance 0.3 s later.
+at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
+  const int64_t stream = streams.open(), other = streams.open();
+  std::vector<at::Tensor> frames;
+  constexpr size_t kPiece = 800, kLater = 6;
+  const auto send = [&](int64_t to, size_t piece) {
+    const size_t begin = piece * kPiece;
+    if (begin >= audio.size()) return;
+    streams.push(to, std::span(audio).subspan(begin, std::min(kPiece, audio.size() - begin)));
+    if (begin + kPiece >= audio.size()) streams.finish(to);
+  };
+  for (size_t piece = 0; frames.empty() || streams.open_streams() > 0; ++piece) {
+    send(stream, piece);
+    if (piece >= kLater) send(other, piece - kLater);
+    const rtfx::EncodedPieces step = streams.step();
+    for (size_t row = 0; row < step.streams.size(); ++row) {
+      if (step.streams[row] == stream) frames.push_back(step.row(row));
+      if (step.last[row]) streams.close(step.streams[row]);
+    }
+  }
+  return at::cat(frames);
+}
+
+at::Tensor mel_frames(const std::shared_ptr<const rtfx::AcousticModel>& model,
+                      const Samples& audio) {
+  rtfx::StreamAudio stream;
+  stream.push(audio);
+  stream.finish();
+  const rtfx::StreamFeatures features(model, 1, 8);
+  const int64_t frames = model->config.features.frames(stream.received());
+  std::vector<at::Tensor> blocks;
+  for (int64_t first = 0; first < frames; first += 8)
+    blocks.push_back(features({{{&stream, first, frames}}})[0]);
+  return at::cat(blocks, 1).narrow(1, 0, frames).contiguous();
+}
+
+at::Tensor decoded(const std::shared_ptr<const rtfx::AcousticModel>& model, const char* name,
+                   const at::Tensor& frames) {
+  const auto decoder = rtfx::make_decoder(name, Json::object(), "decoder", model->config);
+  const int64_t count = frames.size(0);
+  decoder->prepare(model, {.max_batch = 1, .max_frames = count});
+  const auto result =
+      decoder->decode({frames.unsqueeze(0), at::tensor({count}, at::kLong), {count}}).to_host();
+  return at::tensor(result[0].tokens, at::kInt);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::cerr << "usage: rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER\n";
+    return 2;
+  }
+  const c10::InferenceMode inference;
+  const auto model =
+      rtfx::AcousticModel::build(rtfx::load_checkpoint(argv[1]), at::kCPU, at::kFloat);
+  const Json requests = Json::parse(std::ifstream(argv[3]));
+  c10::Dict<std::string, Tensors> result;
+  for (const auto& [name, request] : requests.items()) {
+    const Samples audio = samples_of(request["clip"], argv[4]);
+    const auto streams = rtfx::make_encoder_streams(model, options_of(request));
+    Tensors tensors;
+    const at::Tensor frames = streamed(*streams, audio);
+    tensors.insert("enc", frames);
+    if (!request.contains("buffer")) tensors.insert("mel", mel_frames(model, audio));
+    if (model->config.has_transducer)
+      tensors.insert("tokens", decoded(model, "frame_looping", frames));
+    if (model->config.has_ctc) tensors.insert("ctc_tokens", decoded(model, "ctc_greedy", frames));
+    result.insert(name, tensors);
+  }
+  const std::vector<char> bytes = torch::pickle_save(result);
+  std::ofstream(argv[2], std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return 0;
+}

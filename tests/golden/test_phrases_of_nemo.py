@@ -1,0 +1,41 @@
+"""The quickstart set with boosted phrases, by NeMo's rules for its tree: tokens equal NeMo's."""
+
+import json
+
+import pytest
+from conftest import AUDIO, MODELS
+from golden import DATA, assert_same, searches, transcripts
+
+REFERENCE = json.loads((DATA / "boosting.json").read_text())
+FILES = tuple(sorted(AUDIO.glob("*.flac")))
+BOOST = {
+    "boost": {
+        "phrases": REFERENCE["phrases"],
+        "scale": REFERENCE["scale"],
+        "context_score": REFERENCE["context_score"],
+        "rules": "nemo",
+    }
+}
+SEARCHES = searches(
+    label_looping=("label_looping", BOOST),
+    alsd_pp=("alsd_pp", BOOST | {"max_symbols": 10}),
+    fused=("alsd_pp", BOOST | {"max_symbols": 10, "kernels": "fused"}),
+    ctc_greedy=("ctc_greedy", BOOST),
+    plain=("label_looping", {}),
+)
+
+
+@pytest.mark.parametrize("search", ["label_looping", "alsd_pp", "fused", "ctc_greedy"])
+@pytest.mark.parametrize("model", REFERENCE["hypotheses"])
+def test_tokens_are_nemos(program, model, search):
+    found = transcripts(MODELS / f"{model}.nemo", SEARCHES, FILES)[search]
+    of = "alsd_pp" if search == "fused" else search
+    expected = {f"{name}.flac": ids for name, ids in REFERENCE["hypotheses"][model][of].items()}
+    assert_same({name: found[name]["tokens"] for name in expected}, expected)
+
+
+@pytest.mark.parametrize("model", REFERENCE["hypotheses"])
+def test_boosting_changes_something(program, model):
+    found = transcripts(MODELS / f"{model}.nemo", SEARCHES, FILES)
+    changed = [n for n, line in found["plain"].items() if line["tokens"] != found["label_looping"][n]["tokens"]]
+    assert len(changed) >= 3

@@ -1,0 +1,86 @@
+// Utterances through EncoderStreams, in pieces of random sizes.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "models/streaming/make_encoder_streams.h"
+
+namespace rtfx::test {
+
+using Samples = std::vector<float>;
+
+/// Noise whose loudness changes, so that frames differ.
+inline Samples noise(int64_t samples, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 0.1F);
+  Samples audio(static_cast<size_t>(samples));
+  for (size_t i = 0; i < audio.size(); ++i)
+    audio[i] = normal(random) * (0.1F + static_cast<float>(i / 1600 % 5));
+  return audio;
+}
+
+struct Streamed {
+  at::Tensor frames;  // [T', D]
+  int64_t steps = 0;
+};
+
+/// Every utterance as a stream, as many at a time as can be open; each round pushes up to `longest`
+/// samples to each of them and takes a step. Frames beyond a row's length are not looked at.
+inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<Samples>& utterances,
+                                    size_t at_a_time, int64_t longest, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<size_t> size(1, static_cast<size_t>(longest));
+  std::map<int64_t, std::pair<size_t, size_t>> open;  // utterance, samples pushed
+  std::vector<std::vector<at::Tensor>> pieces(utterances.size());
+  std::vector<Streamed> results(utterances.size());
+  size_t next = 0;
+  while (next < utterances.size() || !open.empty()) {
+    while (next < utterances.size() && open.size() < at_a_time) open[streams.open()] = {next++, 0};
+    for (auto& [number, state] : open) {
+      const Samples& audio = utterances[state.first];
+      if (state.second > audio.size()) continue;
+      const size_t count = std::min(size(random), audio.size() - state.second);
+      streams.push(number, std::span(audio).subspan(state.second, count));
+      state.second += count;
+      if (state.second < audio.size() || random() % 2 == 0) continue;
+      streams.finish(number);
+      ++state.second;
+    }
+    const EncodedPieces step = streams.step();
+    for (size_t row = 0; row < step.streams.size(); ++row) {
+      const int64_t number = step.streams[row];
+      const size_t utterance = open.at(number).first;
+      EXPECT_LE(step.lengths[row], streams.most_frames());
+      pieces[utterance].push_back(step.row(row).clone());
+      ++results[utterance].steps;
+      if (!step.last[row]) continue;
+      streams.close(number);
+      open.erase(number);
+    }
+  }
+  EXPECT_TRUE(streams.step().empty());
+  for (size_t i = 0; i < results.size(); ++i) results[i].frames = at::cat(pieces[i]);
+  return results;
+}
+
+/// [T', D] of the utterance by itself, by the model's encoder for whole utterances.
+inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
+  const auto samples = static_cast<int64_t>(audio.size());
+  at::Tensor wave = at::zeros({1, std::max<int64_t>(samples, 1)});
+  std::copy(audio.begin(), audio.end(), wave.data_ptr<float>());
+  const Encoded encoded =
+      (*model.encoder)((*model.features)(wave, at::tensor({samples}, at::kLong)));
+  return encoded.frames[0].narrow(0, 0, encoded.lengths.item<int64_t>());
+}
+
+inline float largest(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == 0 ? 0 : (a.to(at::kFloat) - b.to(at::kFloat)).abs().max().item<float>();
+}
+
+}  // namespace rtfx::test

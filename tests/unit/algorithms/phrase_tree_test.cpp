@@ -1,0 +1,201 @@
+// Phrase trees against their definition on whole texts, against NeMo's tables, and in tables that
+// several trees share.
+#include "algorithms/shared/boosting/phrase_tree.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "algorithms/shared/boosting/bias_tables.h"
+#include "tests/support/boost_cases.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+PhraseTree tree_of(const PlainBoost& boost) {
+  std::vector<PhraseTokens> phrases;
+  for (const auto& [tokens, weight] : boost.phrases) phrases.push_back({tokens, weight});
+  return make_phrase_tree(phrases, {boost.scaling, boost.unknown, boost.scale, /*nemo=*/false});
+}
+
+std::shared_ptr<const TokenBias> bias_of(const PlainBoost& boost) {
+  auto bias = std::make_shared<TokenBias>();
+  bias->tree = tree_of(boost);
+  return bias;
+}
+
+/// A walk through one row's tree.
+class Walk {
+ public:
+  explicit Walk(const RowBias& rows, int64_t row = 0) : rows_(rows), row_(row) {
+    states_ = rows.initial_states();
+  }
+  /// [V]
+  at::Tensor scores() const { return rows_.scores(states_)[row_]; }
+  double end() const { return rows_.final_scores(states_)[row_].item<double>(); }
+  void take(int32_t token) {
+    const at::Tensor labels = at::full({states_.size(0)}, -1, at::kLong);
+    labels[row_].fill_(token);
+    states_ = rows_.next_states(states_, labels);
+  }
+
+ private:
+  const RowBias& rows_;
+  int64_t row_;
+  at::Tensor states_;
+};
+
+TEST(PhraseTree, EqualsTheDefinitionOnRandomTexts) {
+  std::mt19937 random(71);
+  int longest = 0;
+  for (int trial = 0; trial < 120 && !HasFailure(); ++trial) {
+    const int64_t tokens = 1 + trial % 3, vocabulary = tokens + 1;
+    const PlainBoost boost = random_boost(random, tokens, 6, trial % 10 == 0 ? 14 : 5);
+    BiasTables tables(vocabulary, at::kCPU);
+    tables.load({bias_of(boost)});
+    const RowBias rows = tables.rows(1);
+    for (int text = 0; text < 3; ++text) {
+      Walk walk(rows);
+      PlainBoost::Tokens before;
+      for (int i = 0; i < 25; ++i) {
+        const at::Tensor scores = walk.scores();
+        for (int32_t k = 0; k < vocabulary; ++k) {
+          ASSERT_NEAR(scores[k].item<double>(), boost.score(before, k), 1e-4)
+              << boost.option() << " " << testing::PrintToString(before) << " " << k;
+        }
+        ASSERT_NEAR(walk.end(), boost.end(before), 1e-4)
+            << boost.option() << " " << testing::PrintToString(before);
+        longest = std::max(longest, static_cast<int>(boost.state(before).size()));
+        // Token 0 more often than others: for states that are far from the root.
+        const auto next = static_cast<int32_t>(
+            random() % 3 > 0 ? 0 : random() % static_cast<uint64_t>(vocabulary));
+        walk.take(next);
+        before.push_back(next);
+      }
+    }
+  }
+  EXPECT_GT(longest, 9);  // further than a language model's longest context
+}
+
+double total(const PlainBoost& boost, const PlainBoost::Tokens& text) {
+  BiasTables tables(8, at::kCPU);
+  tables.load({bias_of(boost)});
+  const RowBias rows = tables.rows(1);
+  Walk walk(rows);
+  double sum = 0;
+  for (const int32_t token : text) {
+    sum += walk.scores()[token].item<double>();
+    walk.take(token);
+  }
+  return sum + walk.end();
+}
+
+TEST(PhraseTree, WhatIsNotCompletedIsTakenBack) {
+  // 0 1, 0 1 2 3, 2 4, 1 2: weights of 1 without depth.
+  const PlainBoost boost{{{{0, 1}, 1}, {{0, 1, 2, 3}, 1}, {{2, 4}, 1}, {{1, 2}, 1}}, 1};
+  const double two = 2 + std::log(2.0), four = 4 + std::log(2.0 * 3 * 4);
+  EXPECT_NEAR(total(boost, {5, 6, 7}), 0, 1e-5);
+  EXPECT_NEAR(total(boost, {0, 5, 2, 5, 0}), 0, 1e-5);  // begun, and left or at the end
+  EXPECT_NEAR(total(boost, {0, 1, 5}), two, 1e-5);
+  EXPECT_NEAR(total(boost, {0, 1, 2, 5}), two, 1e-5);         // begun again behind a whole one
+  EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), four, 1e-5);     // those inside it count no more
+  EXPECT_NEAR(total(boost, {0, 1, 2, 4, 5}), 2 * two, 1e-5);  // over a failure link
+  EXPECT_NEAR(total(boost, {1, 2, 5, 1, 2}), 2 * two, 1e-5);
+}
+
+TEST(PhraseTree, APhraseInsideOneThatBreaksOffStays) {
+  // "bc" is over before "abcdz" breaks off at a place from which no failure link leads to it.
+  const PlainBoost boost{{{{0, 1, 2, 3, 6}, 1}, {{1, 2}, 1}}, 1};
+  EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), 2 + std::log(2.0), 1e-5);
+}
+
+TEST(BiasTables, RowsHaveTheirOwnTrees) {
+  std::mt19937 random(72);
+  constexpr int64_t kVocabulary = 4;
+  BiasTables tables(kVocabulary, at::kCPU);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::shared_ptr<const TokenBias>> biases;
+    std::vector<PlainBoost> plain;
+    for (int row = 0; row < 5; ++row) {
+      plain.push_back(random_boost(random, kVocabulary, 5, 4));
+      biases.push_back(row % 3 == 2 ? nullptr : bias_of(plain.back()));
+    }
+    biases.push_back(biases.front());
+    plain.push_back(plain.front());
+    tables.load(biases);
+    const RowBias rows = tables.rows(6);
+    for (int64_t row = 0; row < 6; ++row) {
+      Walk walk(rows, row);
+      PlainBoost::Tokens before;
+      for (int i = 0; i < 8; ++i) {
+        const auto k = static_cast<int32_t>(random() % kVocabulary);
+        const double expected =
+            biases[static_cast<size_t>(row)] ? plain[static_cast<size_t>(row)].score(before, k) : 0;
+        ASSERT_NEAR(walk.scores()[k].item<double>(), expected, 1e-4);
+        walk.take(k);
+        before.push_back(k);
+      }
+    }
+  }
+}
+
+TEST(BiasTables, ThereIsRoomForWhatRowsHaveNow) {
+  // Trees that nobody has any more give way, and tables grow where those of one batch do not fit.
+  std::mt19937 random(73);
+  constexpr int64_t kVocabulary = 100;
+  BiasTables tables(kVocabulary, at::kCPU);
+  int moved = 0;
+  for (int round = 0; round < 12; ++round) {
+    PlainBoost boost = random_boost(random, kVocabulary, 2, 3);
+    for (int32_t i = 0; i < (round == 8 ? 3000 : 400); ++i)
+      boost.phrases.push_back({{i % 100, (i / 100) % 100, i / 7 % 100}, 1});
+    moved += tables.load({nullptr, bias_of(boost)});
+    const RowBias rows = tables.rows(2);
+    const at::Tensor scores = rows.scores(rows.initial_states());
+    EXPECT_TRUE(scores[0].eq(0).all().item<bool>());
+    for (int32_t k = 0; k < kVocabulary; ++k)
+      ASSERT_NEAR(scores[1][k].item<double>(), boost.score({}, k), 1e-4);
+  }
+  EXPECT_EQ(moved, 2);
+}
+
+TEST(PhraseTree, EqualsNemosTables) {
+  std::ifstream file("tests/golden/data/boosting.json");
+  ASSERT_TRUE(file) << "run in the root of the repository";
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  int cells = 0;
+  for (const nlohmann::json& one : golden.at("trees")) {
+    std::vector<PhraseTokens> phrases;
+    for (const nlohmann::json& phrase : one.at("phrases")) {
+      const double own = phrase.at("score");
+      phrases.push_back(
+          {phrase.at("tokens"), own == 0 ? one.at("context_score").get<double>() : own});
+    }
+    auto bias = std::make_shared<TokenBias>();
+    bias->tree =
+        make_phrase_tree(phrases, {one.at("depth_scaling"), one.at("unk_score"), 1, /*nemo=*/true});
+    const int64_t vocabulary = one.at("vocabulary");
+    const std::vector<std::vector<float>> scores = one.at("scores");
+    const std::vector<std::vector<int32_t>> next = one.at("next_states");
+    ASSERT_EQ(bias->tree->states(), static_cast<int64_t>(scores.size()));
+    BiasTables tables(vocabulary, at::kCPU);
+    tables.load({bias});
+    const RowBias rows = tables.rows(1);
+    for (size_t state = 0; state < scores.size(); ++state) {
+      const at::Tensor at_state = at::full({1}, static_cast<int64_t>(state), at::kInt);
+      const at::Tensor found = rows.scores(at_state)[0];
+      for (int64_t k = 0; k < vocabulary; ++k, ++cells) {
+        const auto token = static_cast<size_t>(k);
+        ASSERT_EQ(found[k].item<float>(), scores[state][token]) << "state " << state << ", " << k;
+        ASSERT_EQ(rows.next_states(at_state, at::full({1}, k)).item<int32_t>(), next[state][token]);
+      }
+    }
+  }
+  EXPECT_GT(cells, 2000);
+}
+
+}  // namespace
+}  // namespace rtfx

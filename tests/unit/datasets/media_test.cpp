@@ -1,0 +1,90 @@
+// Files that ffmpeg reads, with a program of that name that does what each test wants.
+#include "datasets/media.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using test::user_error;
+
+class MediaTest : public test::TempFolder {
+ protected:
+  MediaTest() : search_(std::getenv("PATH")) {}
+  ~MediaTest() override { setenv("PATH", search_.c_str(), 1); }
+
+  /// `ffmpeg` on PATH is a shell script.
+  void install(const std::string& script) const {
+    chmod(write("bin/ffmpeg", "#!/bin/sh\n" + script).c_str(), 0755);
+    setenv("PATH", (path("bin").string() + ":" + search_).c_str(), 1);
+  }
+
+ private:
+  std::string search_;
+};
+
+TEST_F(MediaTest, WhatLibsndfileReadsNeedsNoFfmpeg) {
+  setenv("PATH", path("none").c_str(), 1);
+  const auto file = write_audio("a.wav", {0, 0.5F});
+  EXPECT_EQ(read_media(file).samples.size(), 2U);
+  EXPECT_DOUBLE_EQ(media_seconds(file), 2.0 / 16000);
+}
+
+TEST_F(MediaTest, WithoutFfmpegAVideoIsAClearError) {
+  setenv("PATH", path("none").c_str(), 1);
+  const auto file = write("a.mp4", "a film");
+  EXPECT_EQ(user_error([&] { read_media(file); }),
+            file.string() +
+                ": needs ffmpeg, which is not installed; install it (apt install "
+                "ffmpeg), or convert the file to WAV or FLAC");
+  EXPECT_EQ(media_seconds(file), 0);
+}
+
+TEST_F(MediaTest, SamplesAreThoseThatFfmpegWrites) {
+  // 1.0, -0.5, infinity in float32, little-endian.
+  install(R"(printf '\000\000\200\077\000\000\000\277\000\000\200\177')");
+  const Audio audio = read_media(write("a.m4a", "sound"), 8000);
+  EXPECT_EQ(audio.samples, (std::vector<float>{1, -0.5F, 0}));
+  EXPECT_EQ(audio.sample_rate, 8000);
+}
+
+TEST_F(MediaTest, NamesArriveAsTheyAre) {
+  install(
+      "for last in \"$@\"; do :; done\nprintf '%s\\n' \"$@\" > \"$(dirname \"$0\")/arguments\"\n"
+      "printf '\\000\\000\\000\\000'");
+  const auto file = write("-i $(touch x) 'a'.mkv", "sound");
+  EXPECT_EQ(read_media(file).samples.size(), 1U);
+  std::ifstream in(path("bin/arguments"));
+  std::vector<std::string> arguments;
+  for (std::string line; std::getline(in, line);) arguments.push_back(line);
+  EXPECT_NE(std::ranges::find(arguments, "file:" + file.string()), arguments.end());
+  EXPECT_NE(std::ranges::find(arguments, "16000"), arguments.end());
+}
+
+TEST_F(MediaTest, FailuresSayWhatFfmpegSaid) {
+  const auto file = write("a.mp4", "a film");
+  install("echo first >&2; echo 'moov atom not found' >&2; exit 1");
+  EXPECT_NE(
+      user_error([&] { read_media(file); }).find("ffmpeg cannot read it: moov atom not found"),
+      std::string::npos);
+  install("kill -9 $$");
+  EXPECT_NE(user_error([&] { read_media(file); }).find("no reason given"), std::string::npos);
+  install("exit 0");
+  EXPECT_NE(user_error([&] { read_media(file); }).find("empty audio"), std::string::npos);
+}
+
+TEST_F(MediaTest, OtherEndingsStayLibsndfiles) {
+  install("exit 0");
+  EXPECT_NE(user_error([&] { read_media(write("a.txt", "words")); }).find("not readable as audio"),
+            std::string::npos);
+  EXPECT_NE(user_error([&] { read_media(path("gone.mp4")); }).find("no such file"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace rtfx

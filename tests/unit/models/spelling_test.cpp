@@ -1,0 +1,107 @@
+// Phrases to token ids for each kind of vocabulary, and tokens by their characters.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "models/tokenizers/aggregate.h"
+#include "models/tokenizers/characters.h"
+#include "models/tokenizers/letters.h"
+#include "models/tokenizers/sentencepiece.h"
+#include "models/tokenizers/speller.h"
+#include "models/tokenizers/wordpiece.h"
+
+namespace rtfx {
+namespace {
+
+using Pieces = std::vector<std::string>;
+
+Pieces spelled(const Tokenizer& tokenizer, const std::string& text) {
+  Pieces pieces;
+  for (const int32_t id : Speller(tokenizer)(text)) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
+std::shared_ptr<const Tokenizer> knitting() {
+  std::ifstream in("tests/data/pieces.model", std::ios::binary);
+  return sentencepiece_tokenizer({std::istreambuf_iterator<char>(in), {}}, "pieces.model");
+}
+
+TEST(Spelling, SentencePieceByItsOwnRule) {
+  const auto t = knitting();
+  EXPECT_EQ(Speller(*t)("knit two"), (std::vector<int32_t>{22, 57}));
+  // Its rule is not the fewest pieces.
+  EXPECT_EQ(Speller(*t)("hello world"), (std::vector<int32_t>{63, 42, 68, 21, 68, 72, 76, 75}));
+  EXPECT_TRUE(Speller(*t)("x§y").empty());  // <unk>
+  EXPECT_TRUE(Speller(*t)("Knit").empty());
+}
+
+TEST(Spelling, TheFewestPiecesAndTheLongerFirst) {
+  const auto t = aggregate_tokenizer({{"one", character_tokenizer({"▁a", "▁ab", "b", "bc", "c", "▁",
+                                                                   "d", "dd", "<unk>", "ddd"})}});
+  EXPECT_EQ(spelled(*t, "abc"), (Pieces{"▁ab", "c"}));  // not ▁a bc
+  EXPECT_EQ(spelled(*t, "abcd ab"), (Pieces{"▁ab", "c", "d", "▁ab"}));
+  EXPECT_EQ(spelled(*t, "dddd"), (Pieces{"▁", "ddd", "d"}));
+  EXPECT_TRUE(spelled(*t, "abe").empty());
+  EXPECT_TRUE(spelled(*t, "<unk>").empty());
+}
+
+TEST(Spelling, CharactersAndWordPieces) {
+  const auto letters = character_tokenizer({" ", "a", "b", "ß"});
+  EXPECT_EQ(spelled(*letters, "ab ß"), (Pieces{"a", "b", " ", "ß"}));
+  const auto words = wordpiece_tokenizer("un\n##able\n##ab\n##le\nable\n##s\n", "vocab.txt");
+  EXPECT_EQ(spelled(*words, "unables able"), (Pieces{"un", "##able", "##s", "able"}));
+  EXPECT_TRUE(spelled(*words, "les").empty());  // ##le begins no word
+}
+
+TEST(Spelling, OneLanguageOfSeveral) {
+  const auto first = character_tokenizer({"▁k", "n", "i", "t", "▁z"});
+  const auto both = aggregate_tokenizer({{"one", first}, {"two", knitting()}});
+  EXPECT_EQ(Speller(*both)("knit"), (std::vector<int32_t>{5 + 22}));
+  EXPECT_EQ(Speller(*both)("zn"), (std::vector<int32_t>{4, 1}));
+  EXPECT_TRUE(Speller(*both)("z knit").size() >= 2);
+  EXPECT_TRUE(Speller(*both)("§").empty());
+}
+
+TEST(Letters, OtherSpellings) {
+  EXPECT_EQ(other_spellings("new York"), (Pieces{"new york", "NEW YORK", "New York"}));
+  EXPECT_EQ(other_spellings("новый"), (Pieces{"НОВЫЙ", "Новый"}));
+  EXPECT_EQ(other_spellings("66"), Pieces{});
+}
+
+std::string allowed(const Pieces& characters) {
+  const auto t = character_tokenizer(
+      {"▁the", "é", "да", "7", ".", "<unk>", "▁", "aд", "<0xD0>", "ß", "한", "'s"});
+  std::string all;
+  for (const bool may : allowed_tokens(*t, 12, characters, "allowed")) all += may ? '1' : '0';
+  return all;
+}
+
+TEST(Letters, AllowedTokens) {
+  EXPECT_EQ(allowed({"latin"}), "110111101101");
+  EXPECT_EQ(allowed({"Cyrillic"}), "001111101000");
+  EXPECT_EQ(allowed({"latin", "cyrillic"}), "111111111101");
+  EXPECT_EQ(allowed({"U+0061-U+007A"}), "100111101001");
+  EXPECT_EQ(allowed({"U+0061-u+007a", "U+00E9", "ß"}), "110111101101");
+  EXPECT_EQ(allowed({"hangul"}), "000111101010");
+}
+
+TEST(Letters, WhatNamesNoCharacters) {
+  const auto fault = [](const Pieces& characters) {
+    try {
+      allowed(characters);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  for (const char* entry : {"lattin", "", "U+0061-", "U+", "U+0062-U+0061", "ab"})
+    EXPECT_NE(fault({entry}).find("allowed: '" + std::string(entry) + "' names no characters"),
+              std::string::npos)
+        << entry;
+  EXPECT_NE(fault({"greek"}).find("none of the model's tokens"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rtfx
