@@ -1,11 +1,28 @@
 #!/usr/bin/env bash
-# Builds the micro-benchmarks and runs them on a checkpoint, which is made where it is not there.
-# Needs torch in .venv for that, and 5 GB of disk.
+# Builds the micro-benchmarks and runs them; docs/microbenchmarks.md says what they measure.
+#   scripts/microbench.sh CHECKPOINT JSON [Google Benchmark's own options]
+# CHECKPOINT: a .nemo file to load, which is made where it is not there (torch in .venv, 5 GB of disk);
+# empty: nothing is loaded. JSON: a folder for <program>.json; empty: none. The encoder needs a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-checkpoint=$1
-[[ -e $checkpoint ]] || .venv/bin/python benchmarks/make_checkpoint.py "$checkpoint"
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+checkpoint=$1 json=$2
+shift 2
 [[ -e build/release/build.ninja ]] || scripts/build.sh --target rtfx_base
 .venv/bin/cmake -DRTFX_BENCHMARKS=ON build/release >/dev/null
-scripts/build.sh --target rtfx_bench_checkpoint_load
-build/release/benchmarks/rtfx_bench_checkpoint_load --checkpoint="$checkpoint"
+
+programs=(rtfx_microbench)
+if [[ -n $checkpoint ]]; then
+  [[ -e $checkpoint ]] || .venv/bin/python benchmarks/make_checkpoint.py "$checkpoint"
+  programs+=(rtfx_bench_checkpoint_load)
+fi
+if nvidia-smi >/dev/null 2>&1; then programs+=(rtfx_bench_encoder); fi
+scripts/build.sh --target "${programs[@]}"
+[[ -z $json ]] || mkdir -p "$json"
+
+for program in "${programs[@]}"; do
+  options=(--benchmark_min_time=0.1 "$@")
+  [[ $program != *checkpoint_load ]] || options+=("--checkpoint=$checkpoint")
+  [[ -z $json ]] || options+=("--benchmark_out=$json/$program.json")
+  "build/release/benchmarks/$program" "${options[@]}"
+done

@@ -1,0 +1,69 @@
+// What the micro-benchmarks of rtfx_microbench share: where they run, how they are registered, and
+// inputs of the size of a Parakeet RNN-T's, the same ones every time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "models/acoustic_model.h"
+
+namespace rtfx::microbench {
+
+constexpr int64_t kVocabulary = 1024;
+constexpr int64_t kFrameWidth = 1024;      // of the encoder
+constexpr int64_t kHidden = 640;           // joint and prediction network
+constexpr int64_t kUtteranceFrames = 200;  // 16 s
+constexpr int64_t kBatches[] = {1, 8, 32, 128};
+constexpr int64_t kBeams[] = {4, 8};
+
+/// A device with the type that models have there.
+struct Place {
+  at::Device device;
+  at::ScalarType dtype;
+  std::string name;  // "cpu/fp32", "cuda/bf16"
+};
+/// The CPU, and the GPU where there is one.
+const std::vector<Place>& places();
+/// The GPU; null where there is none.
+const Place* gpu();
+
+/// Registers `function`. Times are of the wall clock; the CPU's are those of all threads.
+void add(const std::string& name, const std::function<void(benchmark::State&)>& function,
+         benchmark::TimeUnit unit = benchmark::kMicrosecond);
+
+/// Times `work` until the device has done it, after a call that is not counted.
+void measure(benchmark::State& state, at::Device device, const std::function<void()>& work);
+
+/// A rate that Google Benchmark prints as `name`: `of_each` per iteration.
+void rate(benchmark::State& state, const std::string& name, double of_each);
+
+/// An RNN-T without encoder, of the sizes above and with two LSTM layers: random weights, and a
+/// bias of the blank with which it is the best label at 70 % of random_frames(). What the weights
+/// say of a frame hardly changes with its tokens, so decoders want "max_symbols": 1. One for each
+/// place.
+std::shared_ptr<const AcousticModel> transducer(const Place& place);
+
+/// [rows, frames, kFrameWidth] in the place's type: what transducer() was made for.
+at::Tensor random_frames(const Place& place, int64_t rows, int64_t frames);
+
+/// Utterances that all have `frames` frames.
+EncodedBatch random_utterances(const Place& place, int64_t rows, int64_t frames);
+
+// One of each file.
+void add_top_k();
+void add_language_model();
+void add_transducer();
+void add_beam_step();
+void add_wfst_frame();
+void add_graph_nodes();
+void add_word_errors();
+void add_phrase_tree();
+void add_streams();
+
+}  // namespace rtfx::microbench

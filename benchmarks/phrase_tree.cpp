@@ -1,0 +1,75 @@
+// Boosted phrases: making the tree of 100 or 1,000 phrases (phrases/s), the scores of all tokens
+// and the states behind one token each for rows that share it (rows/s).
+#include "algorithms/shared/boosting/phrase_tree.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <random>
+
+#include "algorithms/shared/boosting/bias_tables.h"
+#include "benchmarks/microbench.h"
+
+namespace rtfx::microbench {
+namespace {
+
+/// Of two to six tokens, half of which are among 64.
+std::vector<PhraseTokens> phrases(int64_t count) {
+  std::mt19937 random(8);
+  std::uniform_int_distribution<int32_t> length(2, 6), any(0, kVocabulary - 1), frequent(0, 63);
+  std::vector<PhraseTokens> all(static_cast<size_t>(count));
+  for (PhraseTokens& phrase : all) {
+    for (int32_t left = length(random); left > 0; --left)
+      phrase.tokens.push_back(random() % 2 == 0 ? any(random) : frequent(random));
+  }
+  return all;
+}
+
+void make(benchmark::State& state, int64_t count) {
+  const std::vector<PhraseTokens> all = phrases(count);
+  PhraseTree tree;
+  for (auto _ : state) tree = make_phrase_tree(all, {});
+  rate(state, "phrases/s", static_cast<double>(count));
+  state.counters["states"] = static_cast<double>(tree.states());
+  state.counters["arcs"] = static_cast<double>(tree.arc_to.size());
+}
+
+void look_up(benchmark::State& state, at::Device device, int64_t count, int64_t rows, bool scores) {
+  auto bias = std::make_shared<TokenBias>();
+  bias->tree = make_phrase_tree(phrases(count), {});
+  BiasTables tables(kVocabulary, device);
+  tables.load(std::vector<std::shared_ptr<const TokenBias>>(static_cast<size_t>(rows), bias));
+  const RowBias of = tables.rows(rows);
+  at::manual_seed(9);
+  const auto labels = [&] { return at::randint(0, 64, {rows}, at::kLong).to(device); };
+  at::Tensor states = of.initial_states();
+  for (int step = 0; step < 4; ++step) states = of.next_states(states, labels());
+  const at::Tensor next = labels();
+  measure(state, device, [&] {
+    benchmark::DoNotOptimize(
+        (scores ? of.scores(states) : of.next_states(states, next)).const_data_ptr());
+  });
+  rate(state, "rows/s", static_cast<double>(rows));
+}
+
+}  // namespace
+
+void add_phrase_tree() {
+  for (const int64_t count : {100, 1000}) {
+    add(fmt::format("phrase_tree/make/{}phrases", count),
+        [count](benchmark::State& s) { make(s, count); });
+    for (const Place& place : places()) {
+      for (const bool scores : {true, false}) {
+        for (const int64_t batch : kBatches) {
+          add(fmt::format("phrase_tree/{}/{}/{}phrases/batch{}", scores ? "scores" : "next_states",
+                          place.device.is_cuda() ? "cuda" : "cpu", count, batch),
+              [=, device = place.device](benchmark::State& s) {
+                look_up(s, device, count, batch, scores);
+              });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace rtfx::microbench

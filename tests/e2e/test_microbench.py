@@ -1,0 +1,60 @@
+"""The micro-benchmarks, each run for a moment; skipped until `make microbench` has built them."""
+
+import json
+import os
+import subprocess
+
+import consumers
+import pytest
+import synthetic_journal as synthetic
+from conftest import ROOT
+
+PROGRAM = ROOT / "build/release/benchmarks/rtfx_microbench"
+# Those of the CPU; the largest ones take seconds each.
+SUBJECTS = {"top_k", "language_model", "joint", "prediction", "beam_step", "wfst_frame", "word_errors", "phrase_tree", "streams"}
+QUICK = "-(cuda|batch32|batch128|64streams|beam16)"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    if not PROGRAM.exists():
+        pytest.skip(f"{PROGRAM.name} is missing: `make microbench` builds it")
+    path = tmp_path_factory.mktemp("microbench") / "results.json"
+    command = [PROGRAM, "--benchmark_min_time=0.0001", f"--benchmark_filter={QUICK}", f"--benchmark_out={path}"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert run.returncode == 0, run.stderr
+    return path
+
+
+def test_every_subject_is_measured(results):
+    """No benchmark fails, all have times and a rate that belongs to them."""
+    document = json.loads(results.read_text())
+    assert document["context"]["threads"] == "1"
+    assert {entry["name"].split("/")[0] for entry in document["benchmarks"]} == SUBJECTS
+    for entry in document["benchmarks"]:
+        assert not entry.get("error_occurred"), entry
+        assert entry["real_time"] > 0, entry
+        rates = {key: value for key, value in entry.items() if key.endswith("/s") or key == "bytes_per_second"}
+        assert rates and all(value > 0 for value in rates.values()), entry
+
+
+def test_streams_find_tokens_at_some_frames(results):
+    """As speech does: what the model was given its bias for."""
+    entries = [e for e in json.loads(results.read_text())["benchmarks"] if e["name"].startswith("streams/")]
+    assert entries
+    assert all(0 < entry["tokens_per_frame"] < 1 for entry in entries), entries
+
+
+def test_compare_py_reads_them_beside_an_export(rtfx, results, tmp_path):
+    """Google Benchmark's compare.py takes one file of both: their entries are alike."""
+    synthetic.write(tmp_path / "run", [synthetic.provenance(), *(synthetic.run(round=i) for i in range(3))])
+    assert rtfx("export", tmp_path / "run", "--to", "gbench", "-o", tmp_path / "run.json").returncode == 0
+    both = json.loads(results.read_text())
+    exported = json.loads((tmp_path / "run.json").read_text())["benchmarks"]
+    both["benchmarks"] += exported
+    (tmp_path / "both.json").write_text(json.dumps(both))
+    _, report = consumers.compare_py(tmp_path / "both.json", tmp_path / "both.json", tmp_path / "report.json")
+    names = {part["name"] for part in report}
+    assert {entry["name"] for entry in both["benchmarks"]} <= names
+    for part in report[:-1]:
+        assert all(measured["time"] == 0 for measured in part["measurements"]), part
