@@ -232,11 +232,17 @@ std::vector<std::string> CaseSummary::marks() const {
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
   if (!failure && last.contains("pipeline")) {
-    const std::string stage = last.value("bound_by", "");
-    const std::vector<double> busy = values("busy." + stage);
-    list.push_back(busy.empty() ? "overlapped"
-                                : fmt::format("overlapped, {} {:.0f} % busy", stage,
-                                              100 * summarize(busy).mean));
+    // Of all rounds: which stage bounds a single one may be chance.
+    std::string stage;
+    double most = 0;
+    for (const auto& [metric, _] : last.at("metrics").items()) {
+      if (!metric.starts_with("busy.")) continue;
+      const std::vector<double> busy = values(metric);
+      const double mean = busy.empty() ? 0 : summarize(busy).mean;
+      if (mean > most) most = mean, stage = metric.substr(5);
+    }
+    list.push_back(stage.empty() ? "overlapped"
+                                 : fmt::format("overlapped, {} {:.0f} % busy", stage, 100 * most));
   }
   if (gaps().value_or(0) > kMostGaps) list.push_back(fmt::format("gaps {:.1f} %", 100 * *gaps()));
   for (std::string& mark : stand_ins()) list.push_back(std::move(mark));

@@ -3,12 +3,17 @@
 import csv
 import io
 import json
+import re
 import subprocess
 
 import pytest
 from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
 
 OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput"}
+
+
+# Which stage bounds a pass of a small model is up to the machine.
+BOUND = re.compile(r"overlapped, (copy|encoder|decode|texts) \d+ % busy")
 
 
 def config_file(folder, **changes):
@@ -37,7 +42,7 @@ def test_the_table_says_it_and_has_no_speed_of_decoding(runs):
     rows = [line for line in runs["throughput"][1].splitlines() if "  fp32  " in line]
     assert len(rows) == 2
     for row in rows:
-        assert "overlapped, encoder " in row and " % busy" in row
+        assert BOUND.search(row), row
         assert "  -  " in row  # RTFx decode
     assert "overlapped: total RTFx by the wall clock of passes" in runs["throughput"][1]
     assert "overlapped" not in runs["isolated"][1]
@@ -51,7 +56,8 @@ def test_costs_and_exports_have_the_stages(rtfx, runs):
     text = rtfx("export", folder, "--to", "csv").stdout
     for row in csv.DictReader(io.StringIO(text)):
         assert 0 < float(row["busy.encoder"]) <= 1 and row["rtfx.decode"] == ""
-        assert "overlapped, encoder " in row["marks"]
+        stage = BOUND.search(row["marks"])[1]
+        assert float(row[f"busy.{stage}"]) > 0
 
 
 def test_the_page_shows_stages_and_no_regions(rtfx, runs):
@@ -59,7 +65,7 @@ def test_the_page_shows_stages_and_no_regions(rtfx, runs):
     result = rtfx("report", folder)
     assert result.returncode == 0, result.stderr
     page = (folder / "report.html").read_text()
-    assert 'data-label="encoder, %"' in page and "overlapped, encoder " in page
+    assert 'data-label="encoder, %"' in page and BOUND.search(page)
     assert "Where does the time go?" not in page
 
 
@@ -93,6 +99,11 @@ def test_in_child_processes(rtfx, tmp_path):
     assert len(records) == 4 and all(r["pipeline"]["in_flight"] == 6 for r in records)
 
 
+def busiest(record):
+    busy = {name: share for name, share in record["metrics"].items() if name.startswith("busy.")}
+    return max(busy, key=busy.get).removeprefix("busy.")
+
+
 def test_in_two_shards(program, tmp_path):
     path = config_file(tmp_path, protocol=OVERLAPPED)
     command = [program, "run", path, "--output", tmp_path / "run", "--shard"]
@@ -105,7 +116,7 @@ def test_in_two_shards(program, tmp_path):
         assert shard.returncode == 0, stderr
     for record in runs_of(strict_records(tmp_path / "run/journal.jsonl")):
         seconds = record["shards"]["total_seconds"]
-        assert record["metrics"]["rtfx.decode"] is None and record["bound_by"] == "encoder"
+        assert record["metrics"]["rtfx.decode"] is None and record["bound_by"] == busiest(record)
         rate = record["dataset"]["audio_seconds"] / max(seconds)
         assert record["metrics"]["rtfx.total"] == pytest.approx(rate)
 

@@ -131,9 +131,10 @@ TEST_F(OverlappedTest, TheJournalHasTheClockOfThePassAndItsStages) {
     }
     EXPECT_GT(longest, total / 4);
     EXPECT_EQ(r["pipeline"], (json{{"in_flight", 3}, {"audio", "files"}}));
-    EXPECT_EQ(r["bound_by"], "encoder");
+    const std::string bound_by = r["bound_by"];
     for (const char* stage : {"load", "copy", "encoder", "decode", "texts"}) {
       const double share = r["metrics"][std::string("busy.") + stage];
+      EXPECT_LE(share, r["metrics"]["busy." + bound_by]) << stage;
       EXPECT_GT(share, 0) << stage;
       EXPECT_LE(share, 1) << stage;
     }
