@@ -107,8 +107,9 @@ class Listener {
         show(updates.front());
     }
     const double seconds = static_cast<double>(samples) / static_cast<double>(rate);
+    const double work = speech_->encoder_seconds() + speech_->search_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
-               speech_->step_seconds(), seconds / speech_->step_seconds());
+               work, seconds / work);
   }
 
  private:

@@ -8,6 +8,12 @@
 
 namespace rtfx {
 
+std::function<void()> record_step(const std::function<void()>& step) {
+  Graph graph;
+  retry_out_of_memory([&] { graph = Graph::record([&](GraphRecorder&) { step(); }); });
+  return [graph] { graph.launch(c10::cuda::getCurrentCUDAStream().stream()); };
+}
+
 struct RecordedEncoder::Recording {
   Features input;  // a graph reads and writes the same addresses in every run
   Encoded output;

@@ -3,12 +3,17 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 
 #include "models/acoustic_model.h"
 
 namespace rtfx {
+
+/// Records `step` as a CUDA graph on the current device and gives what enqueues it on LibTorch's
+/// current stream: a StepRecorder (models/streaming/encoder_streams.h). Waits for the device.
+std::function<void()> record_step(const std::function<void()>& step);
 
 /// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows,
 /// for its frames rounded up to a multiple of kMelFrameStep, and for Encoder::rows(). A size that

@@ -12,13 +12,18 @@ SpeechServer::SpeechServer(SpeechStreams& speech,
       audio_(audio),
       streams_(static_cast<size_t>(streams)),
       samples_(static_cast<size_t>(samples)),
-      partial_(partial) {
+      partial_(partial),
+      before_{speech.encoder_seconds(), speech.search_seconds()} {
   for (size_t i = 0; i < streams_.size(); ++i) streams_[i].utterance = i % audio_.size();
 }
 
 SpeechServer::~SpeechServer() {
   for (const Stream& stream : streams_)
     if (stream.number >= 0) speech_.close(stream.number);
+}
+
+StageSeconds SpeechServer::stage_seconds() const {
+  return {speech_.encoder_seconds() - before_.encoder, speech_.search_seconds() - before_.search};
 }
 
 std::vector<bool> SpeechServer::work(const std::vector<Request>& requests) {
@@ -48,13 +53,25 @@ std::vector<bool> SpeechServer::work(const std::vector<Request>& requests) {
   return ended;
 }
 
-Hypothesis in_one_piece(SpeechStreams& speech, const std::vector<float>& audio) {
-  const int64_t number = speech.open();
-  speech.push(number, audio);
-  speech.finish(number);
-  while (true)
-    for (SpeechUpdate& update : speech.step(/*partial=*/false))
-      if (update.closed) return std::move(update.result.best);
+std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
+                                     const std::vector<const std::vector<float>*>& audio,
+                                     int64_t streams) {
+  std::vector<Hypothesis> results(audio.size());
+  std::map<int64_t, size_t> open;
+  for (size_t next = 0; next < audio.size() || !open.empty();) {
+    while (next < audio.size() && static_cast<int64_t>(open.size()) < streams) {
+      const int64_t number = speech.open();
+      speech.push(number, *audio[next]);
+      speech.finish(number);
+      open.emplace(number, next++);
+    }
+    for (SpeechUpdate& update : speech.step(/*partial=*/false)) {
+      if (!update.closed) continue;
+      results[open.at(update.stream)] = std::move(update.result.best);
+      open.erase(update.stream);
+    }
+  }
+  return results;
 }
 
 }  // namespace rtfx

@@ -19,6 +19,7 @@ class SpeechServer : public LoadServer {
   SpeechServer& operator=(const SpeechServer&) = delete;
 
   std::vector<bool> work(const std::vector<Request>& requests) override;
+  StageSeconds stage_seconds() const override;
 
  private:
   struct Stream {
@@ -31,9 +32,13 @@ class SpeechServer : public LoadServer {
   std::vector<Stream> streams_;
   size_t samples_;
   bool partial_;
+  StageSeconds before_;  // of what speech_ did before
 };
 
-/// What comes of an utterance that is there at once, by streams in which none is open.
-Hypothesis in_one_piece(SpeechStreams& speech, const std::vector<float>& audio);
+/// What comes of utterances that are there at once, by streams in which none is open and `streams`
+/// can be.
+std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
+                                     const std::vector<const std::vector<float>*>& audio,
+                                     int64_t streams);
 
 }  // namespace rtfx

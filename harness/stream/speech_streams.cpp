@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "harness/machine/device.h"
+#include "harness/run/recorded_encoder.h"
 #include "models/streaming/make_encoder_streams.h"
 
 namespace rtfx {
@@ -22,7 +23,9 @@ double seconds_since(Clock::time_point begin) {
 SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                              const StreamOptions& encoder, int64_t silence)
     : model_(std::move(model)), silence_(silence) {
-  encoder_ = make_encoder_streams(model_, encoder);
+  StreamOptions options = encoder;
+  if (model_->device.is_cuda()) options.recorder = record_step;
+  encoder_ = make_encoder_streams(model_, options);
   const int64_t rows = encoder.rows > 0 ? encoder.rows : encoder.streams;
   search_ = decoder.streams({rows, std::max<int64_t>(1, encoder_->most_frames())});
   if (search_ == nullptr) {
@@ -62,8 +65,8 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
     encoder_->close(number);
     streams_.erase(number);
   }
+  encoder_seconds_ += std::chrono::duration<double>(encoded - begin).count();
   search_seconds_ += seconds_since(encoded);
-  step_seconds_ += seconds_since(begin);
   return updates;
 }
 

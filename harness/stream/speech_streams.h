@@ -47,8 +47,8 @@ class SpeechStreams {
   std::vector<SpeechUpdate> step(bool partial = true);
 
   const EncoderStreams& encoder() const { return *encoder_; }
-  /// Seconds that steps have taken so far, of which on the search.
-  double step_seconds() const { return step_seconds_; }
+  /// Seconds that steps have taken so far: features and encoder, and the search.
+  double encoder_seconds() const { return encoder_seconds_; }
   double search_seconds() const { return search_seconds_; }
 
  private:
@@ -65,7 +65,7 @@ class SpeechStreams {
   std::unique_ptr<Streams> search_;
   int64_t silence_;
   std::map<int64_t, Stream> streams_;
-  double step_seconds_ = 0, search_seconds_ = 0;
+  double encoder_seconds_ = 0, search_seconds_ = 0;
 };
 
 }  // namespace rtfx

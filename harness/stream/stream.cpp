@@ -7,12 +7,18 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/config/batches.h"
+#include "harness/machine/conditions.h"
+#include "harness/machine/device.h"
+#include "harness/machine/energy.h"
 #include "harness/machine/interrupt.h"
+#include "harness/machine/nvml.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
@@ -71,7 +77,11 @@ class StreamRunner {
       : session_(session),
         workspace_(session.workspace()),
         options_(*session.config().stream),
-        device_(session.device()) {}
+        device_(session.device()) {
+    std::string problem;  // without NVML no energy; `rtfx doctor` says why
+    if (device_.is_cuda() && session.config().protocol.energy_seconds > 0)
+      nvml_ = Nvml::open(pci_bus_id(device_), problem);
+  }
 
   void run() {
     size_t cases = 0;
@@ -147,8 +157,9 @@ class StreamRunner {
   struct Subject {
     /// For so many streams.
     std::function<std::unique_ptr<LoadServer>(int64_t streams)> server;
-    /// Of an utterance in one piece; after the server of so many streams is gone.
-    std::function<Hypothesis(size_t utterance, int64_t streams)> whole;
+    /// Of utterances in one piece each; after the server of so many streams is gone.
+    std::function<std::vector<Hypothesis>(const std::vector<size_t>& utterances, int64_t streams)>
+        whole;
   };
 
   void run_arm(const CaseGroup& group, Arm& arm, const std::vector<std::vector<size_t>>& batches,
@@ -218,7 +229,11 @@ class StreamRunner {
               return std::make_unique<StreamServer>(*state->streams, state->utterances, count,
                                                     options_.partial);
             },
-            [state](size_t utterance, int64_t) { return state->whole[utterance]; }};
+            [state](const std::vector<size_t>& utterances, int64_t) {
+              std::vector<Hypothesis> results;
+              for (const size_t i : utterances) results.push_back(state->whole[i]);
+              return results;
+            }};
   }
 
   Subject speech(const CaseGroup& group, Decoder& decoder, const LoadedDataset& dataset) const {
@@ -248,8 +263,10 @@ class StreamRunner {
               return std::make_unique<SpeechServer>(streams_for(count), state->audio, count,
                                                     samples, options_.partial);
             },
-            [state, streams_for](size_t utterance, int64_t count) {
-              return in_one_piece(streams_for(count), *state->audio[utterance]);
+            [state, streams_for](const std::vector<size_t>& utterances, int64_t count) {
+              std::vector<const std::vector<float>*> audio;
+              for (const size_t i : utterances) audio.push_back(state->audio[i]);
+              return in_one_piece(streams_for(count), audio, count);
             }};
   }
 
@@ -258,33 +275,52 @@ class StreamRunner {
       return make_load(streams, options_.arrivals, options_.period_ms / 1000, seconds,
                        static_cast<uint64_t>(workspace_.config().protocol.seed));
     };
-    const DynamicBatcher batcher(options_.max_batch, options_.max_wait_ms / 1000);
-    const auto run_load = [&](double seconds, LoadClock& clock, LoadServer& server) {
+    const double period = options_.period_ms / 1000;
+    const auto run_load = [&](double seconds, double wait, LoadClock& clock, LoadServer& server) {
+      const DynamicBatcher batcher(options_.max_batch, wait);
       return serve(load_of(seconds), batcher, clock, [&](const std::vector<Request>& requests) {
         check_interrupt();
         return server.work(requests);
       });
     };
     {
-      // Memory grows to what so many streams need.
+      // Memory grows to what so many streams need. Time stands still while the server works:
+      // batches are as full as they get within a period.
       LeapingClock clock;
-      run_load(4 * options_.period_ms / 1000, clock, *subject.server(streams));
+      run_load(4 * period, period, clock, *subject.server(streams));
     }
     json fields;
     std::vector<FinishedUtterance> finished;
     {
       const auto server = subject.server(streams);
+      std::optional<EnergyMeter> meter;
+      if (nvml_) meter.emplace([this] { return nvml_->energy(); });
       WallClock clock;
-      const auto served = run_load(options_.seconds, clock, *server);
+      const auto served = run_load(options_.seconds, options_.max_wait_ms / 1000, clock, *server);
       fields = stream_figures(options_, load_figures(served, options_.discard * options_.seconds,
-                                                     options_.seconds, options_.period_ms / 1000));
+                                                     options_.seconds, period));
+      json& metrics = fields["metrics"];
+      const auto power = meter ? meter->end() : std::nullopt;
+      if (power && metrics["stream.rtfx"].is_number())
+        metrics["energy.joules_per_hour"] =
+            3600 * power->watts / metrics["stream.rtfx"].get<double>();
       finished = server->finished();
+      const StageSeconds stages = server->stage_seconds();
+      const double both = stages.encoder + stages.search, busy = metrics["stream.busy"];
+      if (stages.encoder > 0) {
+        metrics["stream.busy.encoder"] = busy * stages.encoder / both;
+        metrics["stream.busy.search"] = busy * stages.search / both;
+      }
     }
     int64_t different = 0;
     json first;
+    std::set<size_t> distinct;
+    for (const FinishedUtterance& one : finished) distinct.insert(one.utterance);
+    const std::vector<size_t> utterances(distinct.begin(), distinct.end());
+    const std::vector<Hypothesis> results = subject.whole(utterances, streams);
     std::map<size_t, Hypothesis> whole;
+    for (size_t i = 0; i < utterances.size(); ++i) whole[utterances[i]] = results[i];
     for (const auto& [utterance, result] : finished) {
-      if (!whole.contains(utterance)) whole[utterance] = subject.whole(utterance, streams);
       if (same_result(result, whole[utterance], options_.scope == "search")) continue;
       if (different++ == 0) first = dataset.dataset.utterances[utterance].id;
     }
@@ -297,6 +333,7 @@ class StreamRunner {
   Workspace& workspace_;
   const StreamSettings& options_;
   at::Device device_;
+  std::unique_ptr<const Nvml> nvml_;  // where energy is asked for
 };
 
 }  // namespace

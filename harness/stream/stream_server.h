@@ -21,6 +21,11 @@ struct FinishedUtterance {
   Hypothesis result;
 };
 
+/// What the stages of a server have taken, where they are told apart.
+struct StageSeconds {
+  double encoder = 0, search = 0;
+};
+
 /// Serves batches of requests of streams without end, which bring one utterance after the other.
 class LoadServer {
  public:
@@ -29,6 +34,8 @@ class LoadServer {
   /// have ended their utterance.
   virtual std::vector<bool> work(const std::vector<Request>& requests) = 0;
   const std::vector<FinishedUtterance>& finished() const { return finished_; }
+  /// Since it was made.
+  virtual StageSeconds stage_seconds() const { return {}; }
 
  protected:
   std::vector<FinishedUtterance> finished_;

@@ -24,6 +24,7 @@ CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
     : EncoderStreams(options, kCachedStreams),
       model_(model),
       edges_(options.edges),
+      recorder_(model->device.is_cuda() ? options.recorder : nullptr),
       encoder_(model, with_context(model->config, options.att_context_size), options.streams),
       features_(model, rows(), encoder_.sizes().chunk_size[1]) {}
 
@@ -55,6 +56,22 @@ bool CachedStreams::worth(const Stream& stream, int64_t frames) const {
 bool CachedStreams::ready(const Stream& stream) const {
   return stream.audio.finished() ||
          stream.audio.received() >= features_.samples_for(chunk_end(stream));
+}
+
+const at::Tensor& CachedStreams::encoded() {
+  if (recorded_) {
+    recorded_();
+    return output_;
+  }
+  // The first step is launched in any case: libraries allocate and choose algorithms then, which a
+  // recording does not allow.
+  output_ = encoder_(step_);
+  if (recorder_) {
+    const at::Tensor first = output_;
+    recorded_ = recorder_([this] { output_ = encoder_(step_); });
+    output_.copy_(first);
+  }
+  return output_;
 }
 
 EncodedPieces CachedStreams::encode(Rows rows) {
@@ -91,8 +108,12 @@ EncodedPieces CachedStreams::encode(Rows rows) {
     pieces.lengths.push_back(encoder_.valid_frames(end));
     pieces.last.push_back(stream->over);
   }
-  pieces.frames = encoder_({features_(blocks), control.to(model_->device, /*non_blocking=*/true)})
-                      .narrow(0, 0, static_cast<int64_t>(blocks.size()));
+  const at::Tensor features = features_(blocks);
+  if (!step_.features.defined())
+    step_ = {at::empty_like(features), at::empty_like(control, at::TensorOptions(model_->device))};
+  step_.features.copy_(features);
+  step_.rows.copy_(control, /*non_blocking=*/true);
+  pieces.frames = encoded().narrow(0, 0, static_cast<int64_t>(blocks.size())).clone();
   for (const auto& [number, stream] : rows)
     stream->audio.forget(features_.first_sample(stream->done));
   return pieces;

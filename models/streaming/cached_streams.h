@@ -31,10 +31,17 @@ class CachedStreams : public EncoderStreams {
   EncodedPieces encode(Rows rows) override;
   void opened(int64_t slot) override { encoder_.clear(slot); }
 
+  /// Encoder frames of what is in step_, which the next step overwrites.
+  const at::Tensor& encoded();
+
   std::shared_ptr<const AcousticModel> model_;
   StreamEdges edges_;
+  StepRecorder recorder_;
   CachedEncoder encoder_;
   StreamFeatures features_;
+  CachedStep step_;
+  at::Tensor output_;
+  std::function<void()> recorded_;  // computes output_ of step_
 };
 
 }  // namespace rtfx

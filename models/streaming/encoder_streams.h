@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -29,6 +30,10 @@ struct BufferSeconds {
   double chunk = 2, left = 10, right = 2;
 };
 
+/// Makes of a step, whose shapes and addresses stay the same, one that is enqueued at once, for
+/// example as a CUDA graph. The step has run before; making it anew must not run it.
+using StepRecorder = std::function<std::function<void()>(const std::function<void()>& step)>;
+
 struct StreamOptions {
   int64_t streams = 1;  // that can be open at a time
   int64_t rows = 0;     // streams that a step encodes, at the most; 0 = all
@@ -39,6 +44,8 @@ struct StreamOptions {
   /// By caches: the attention context, one of EncoderConfig::contexts or another one of the same
   /// form (models/settings/contexts.h); empty = the model's.
   std::vector<int64_t> att_context_size = {};
+  /// By caches, on a GPU: how steps are recorded; none: they are launched kernel by kernel.
+  StepRecorder recorder = nullptr;
 };
 
 /// The next frames of some streams, one row for each.
