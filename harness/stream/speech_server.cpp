@@ -18,6 +18,8 @@ SpeechServer::SpeechServer(SpeechStreams& speech,
 }
 
 SpeechServer::~SpeechServer() {
+  for (const Outstanding& one : outstanding_)
+    if (one.ends) speech_.close(one.number);
   for (const Stream& stream : streams_)
     if (stream.number >= 0) speech_.close(stream.number);
 }
@@ -26,31 +28,34 @@ StageSeconds SpeechServer::stage_seconds() const {
   return {speech_.encoder_seconds() - before_.encoder, speech_.search_seconds() - before_.search};
 }
 
-std::vector<bool> SpeechServer::work(const std::vector<Request>& requests) {
-  std::map<int64_t, size_t> ending;  // numbers whose last samples have come, and their requests
-  for (size_t i = 0; i < requests.size(); ++i) {
-    Stream& stream = streams_[static_cast<size_t>(requests[i].stream)];
+Work SpeechServer::work(const std::vector<Request>& requests) {
+  for (const Request& request : requests) {
+    Stream& stream = streams_[static_cast<size_t>(request.stream)];
     if (stream.number < 0) stream.number = speech_.open();
     const std::vector<float>& audio = *audio_[stream.utterance];
     const size_t end = std::min(audio.size(), stream.given + samples_);
     speech_.push(stream.number, std::span(audio).subspan(stream.given, end - stream.given));
     stream.given = end;
-    if (end < audio.size()) continue;
+    const bool ends = end == audio.size();
+    outstanding_.push_back({request, stream.number, stream.utterance, ends});
+    if (!ends) continue;
     speech_.finish(stream.number);
-    ending.emplace(stream.number, i);
+    stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1};
   }
-  std::vector<bool> ended(requests.size());
-  for (auto updates = speech_.step(partial_); !updates.empty(); updates = speech_.step(partial_)) {
-    for (SpeechUpdate& update : updates) {
-      if (!update.closed) continue;
-      const size_t i = ending.at(update.stream);
-      ended[i] = true;
-      Stream& stream = streams_[static_cast<size_t>(requests[i].stream)];
-      finished_.push_back({stream.utterance, std::move(update.result.best)});
-      stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1};
-    }
-  }
-  return ended;
+  std::map<int64_t, Hypothesis> closed;
+  for (SpeechUpdate& update : speech_.step(partial_))
+    if (update.closed) closed.emplace(update.stream, std::move(update.result.best));
+  Work work;
+  std::erase_if(outstanding_, [&](const Outstanding& one) {
+    const auto found = closed.find(one.number);
+    if (one.ends && found != closed.end())
+      finished_.push_back({one.utterance, std::move(found->second)});
+    if (found == closed.end() && speech_.ready(one.number)) return false;
+    work.served.push_back({one.request, one.ends});
+    return true;
+  });
+  work.pending = outstanding_.size();
+  return work;
 }
 
 std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,

@@ -10,15 +10,17 @@ namespace rtfx {
 
 class SpeechServer : public LoadServer {
  public:
-  /// A request brings `samples` of its utterance, the last one what is left. Speech and audio must
-  /// outlive the server.
+  /// A request brings `samples` of its utterance, the last one what is left. Speech, of which
+  /// `streams` streams and those that are pending can be open, and audio must outlive the server.
   SpeechServer(SpeechStreams& speech, const std::vector<const std::vector<float>*>& audio,
                int64_t streams, int64_t samples, bool partial);
   ~SpeechServer() override;
   SpeechServer(const SpeechServer&) = delete;
   SpeechServer& operator=(const SpeechServer&) = delete;
 
-  std::vector<bool> work(const std::vector<Request>& requests) override;
+  /// One step of the encoder and the search. An utterance's last samples may need two: what is over
+  /// then is pending, for a step that it shares with other streams' requests.
+  Work work(const std::vector<Request>& requests) override;
   StageSeconds stage_seconds() const override;
 
  private:
@@ -27,9 +29,17 @@ class SpeechServer : public LoadServer {
     int64_t number = -1;  // in speech_; -1: between two utterances
   };
 
+  struct Outstanding {
+    Request request;
+    int64_t number;    // in speech_
+    size_t utterance;  // that it ends
+    bool ends;
+  };
+
   SpeechStreams& speech_;
   const std::vector<const std::vector<float>*>& audio_;
   std::vector<Stream> streams_;
+  std::vector<Outstanding> outstanding_;
   size_t samples_;
   bool partial_;
   StageSeconds before_;  // of what speech_ did before

@@ -38,6 +38,8 @@ class SpeechStreams {
   /// See EncoderStreams.
   void push(int64_t stream, std::span<const float> samples) { encoder_->push(stream, samples); }
   void finish(int64_t stream) { encoder_->finish(stream); }
+  /// Whether step() has something to do for the stream.
+  bool ready(int64_t stream) const { return encoder_->waiting(stream); }
   /// Forgets the stream. Not needed once an update has said that it is closed.
   void close(int64_t stream);
 

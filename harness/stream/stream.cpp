@@ -250,8 +250,8 @@ class StreamRunner {
     const auto streams_for = [this, state, model, &decoder](int64_t count) -> SpeechStreams& {
       if (state->count == count) return *state->streams;
       StreamOptions encoder;
-      encoder.streams = count;
       encoder.rows = std::min(count, options_.max_batch);
+      encoder.streams = count + encoder.rows;  // with those whose end is pending
       if (!why_not_cache_aware(model->config).empty())
         encoder.buffer = {options_.buffer[0], options_.buffer[1], options_.buffer[2]};
       state->streams.reset();  // first its memory back

@@ -80,23 +80,23 @@ std::vector<Request> DynamicBatcher::take() {
   return batch;
 }
 
-std::vector<ServedBatch> serve(
-    const std::vector<Request>& load, DynamicBatcher batcher, LoadClock& clock,
-    const std::function<std::vector<bool>(const std::vector<Request>&)>& work) {
+std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
+                               LoadClock& clock,
+                               const std::function<Work(const std::vector<Request>&)>& work) {
   std::vector<ServedBatch> served;
-  size_t next = 0;
-  while (next < load.size() || !batcher.empty()) {
+  size_t next = 0, pending = 0;
+  while (next < load.size() || !batcher.empty() || pending > 0) {
     const double now = clock.now();
     while (next < load.size() && load[next].arrival <= now) batcher.add(load[next++]);
-    const double ready = batcher.ready_at();
+    const double ready = pending > 0 ? now : batcher.ready_at();
     if (ready > now) {
       clock.wait_until(next < load.size() ? std::min(ready, load[next].arrival) : ready);
       continue;
     }
-    ServedBatch batch{clock.now(), 0, batcher.take(), {}};
-    batch.last = work(batch.requests);
-    batch.end = clock.now();
-    served.push_back(std::move(batch));
+    const double begin = clock.now();
+    Work done = work(batcher.take());
+    pending = done.pending;
+    served.push_back({begin, clock.now(), std::move(done.served)});
   }
   return served;
 }
@@ -131,17 +131,17 @@ LoadFigures load_figures(const std::vector<ServedBatch>& batches, double from, d
   double last = from, work = 0;
   for (const ServedBatch& batch : batches) {
     const size_t before = arrivals.size();
-    for (size_t i = 0; i < batch.requests.size(); ++i) {
-      const Request& request = batch.requests[i];
+    for (const auto& [request, ends] : batch.served) {
       if (request.arrival < from || request.arrival >= to) continue;
       arrivals.push_back(request.arrival);
       compute.push_back(batch.end - batch.begin);
       queue.push_back(batch.begin - request.arrival);
       total.push_back(batch.end - request.arrival);
       if (total.back() > period) ++figures.late;
-      if (i < batch.last.size() && batch.last[i]) ended.push_back(total.back());
+      if (ends) ended.push_back(total.back());
     }
-    if (arrivals.size() == before) continue;
+    const bool within = batch.served.empty() && batch.begin >= from && batch.begin < to;
+    if (arrivals.size() == before && !within) continue;
     ++figures.batches;
     work += batch.end - batch.begin;
     last = std::max(last, batch.end);

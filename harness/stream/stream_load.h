@@ -36,7 +36,7 @@ class DynamicBatcher {
   /// The time from which on a batch may begin: -infinity when it is full, +infinity without any
   /// request.
   double ready_at() const;
-  /// At least one request must wait.
+  /// Nothing where no request waits.
   std::vector<Request> take();
   bool empty() const { return heads_.empty(); }
 
@@ -53,17 +53,29 @@ struct LoadClock {
   virtual void wait_until(double time) = 0;
 };
 
+/// A request whose result is there.
+struct Served {
+  Request request;
+  bool last = false;  // it ended its utterance
+};
+
+/// What a batch of work has brought, of these requests or of earlier ones.
+struct Work {
+  std::vector<Served> served;
+  size_t pending = 0;  // requests that need another batch
+};
+
 struct ServedBatch {
   double begin = 0, end = 0;
-  std::vector<Request> requests;
-  std::vector<bool> last;  // requests that ended their utterance
+  std::vector<Served> served;
 };
 
 /// A server that works on one batch at a time, until all requests are served. work() takes its time
-/// on the clock, and says of which requests the utterance has ended.
-std::vector<ServedBatch> serve(
-    const std::vector<Request>& load, DynamicBatcher batcher, LoadClock& clock,
-    const std::function<std::vector<bool>(const std::vector<Request>&)>& work);
+/// on the clock. While requests are pending, the next batch begins at once, with those that wait or
+/// with none.
+std::vector<ServedBatch> serve(const std::vector<Request>& load, DynamicBatcher batcher,
+                               LoadClock& clock,
+                               const std::function<Work(const std::vector<Request>&)>& work);
 
 /// The largest number, up to 5 %, for which `within` holds, or 0: by doubling from `first` on, then
 /// by halving what is between. A number is asked about once at most.
@@ -78,7 +90,8 @@ Percentiles percentiles(const std::vector<double>& values);
 /// What requests that arrived in [from, to) took, in seconds.
 struct LoadFigures {
   int64_t requests = 0, batches = 0;
-  Percentiles compute, queue, total;  // of a request: its batch's work, until that began, and both
+  Percentiles compute, queue, total;  // of a request: the batch that served it, until that began,
+                                      // and both
   Percentiles last;                   // `total` of requests that ended an utterance; or nothing
   int64_t utterances = 0;             // that they ended
   int64_t late = 0;                   // requests whose `total` was longer than `period`

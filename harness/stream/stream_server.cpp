@@ -18,7 +18,7 @@ StreamServer::~StreamServer() {
     if (stream.number >= 0) search_.close(stream.number);
 }
 
-std::vector<bool> StreamServer::work(const std::vector<Request>& requests) {
+Work StreamServer::work(const std::vector<Request>& requests) {
   std::vector<int64_t> numbers;
   std::vector<at::Tensor> rows;
   EncodedBatch pieces;
@@ -38,19 +38,19 @@ std::vector<bool> StreamServer::work(const std::vector<Request>& requests) {
     pieces.frames[static_cast<int64_t>(row)].narrow(0, 0, rows[row].size(0)).copy_(rows[row]);
   search_.push(numbers, pieces);
   partial_results_.clear();
-  std::vector<bool> ended;
+  Work work;
   for (const Request& request : requests) {
     Stream& stream = streams_[static_cast<size_t>(request.stream)];
     if (++stream.request < utterances_[stream.utterance].ends.size()) {
       if (partial_) partial_results_.push_back(search_.partial(stream.number));
-      ended.push_back(false);
+      work.served.push_back({request, false});
       continue;
     }
-    ended.push_back(true);
+    work.served.push_back({request, true});
     finished_.push_back({stream.utterance, search_.finish(stream.number)});
     stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1};
   }
-  return ended;
+  return work;
 }
 
 }  // namespace rtfx

@@ -30,9 +30,9 @@ struct StageSeconds {
 class LoadServer {
  public:
   virtual ~LoadServer() = default;
-  /// One request of a stream at most. The results are on the host on return: which of the requests
-  /// have ended their utterance.
-  virtual std::vector<bool> work(const std::vector<Request>& requests) = 0;
+  /// One request of a stream at most, or none while some are pending. The results of what it says
+  /// is served are on the host on return.
+  virtual Work work(const std::vector<Request>& requests) = 0;
   const std::vector<FinishedUtterance>& finished() const { return finished_; }
   /// Since it was made.
   virtual StageSeconds stage_seconds() const { return {}; }
@@ -53,7 +53,7 @@ class StreamServer : public LoadServer {
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  std::vector<bool> work(const std::vector<Request>& requests) override;
+  Work work(const std::vector<Request>& requests) override;
 
  private:
   struct Stream {

@@ -47,6 +47,10 @@ int64_t EncoderStreams::open() {
 }
 
 EncoderStreams::Stream& EncoderStreams::find(int64_t stream) {
+  return const_cast<Stream&>(std::as_const(*this).find(stream));
+}
+
+const EncoderStreams::Stream& EncoderStreams::find(int64_t stream) const {
   const auto found = streams_.find(stream);
   if (found == streams_.end())
     throw UserError(name_of(stream), "is not open", "open() gives the numbers of streams");
@@ -68,6 +72,11 @@ void EncoderStreams::finish(int64_t stream) { find(stream).audio.finish(); }
 void EncoderStreams::close(int64_t stream) {
   free_slots_.push_back(find(stream).slot);
   streams_.erase(stream);
+}
+
+bool EncoderStreams::waiting(int64_t stream) const {
+  const Stream& s = find(stream);
+  return !s.over && ready(s);
 }
 
 EncodedPieces EncoderStreams::step() {

@@ -78,6 +78,9 @@ class EncoderStreams {
   /// Forgets the stream, at its end or in the middle.
   void close(int64_t stream);
 
+  /// Whether step() has a chunk of the stream to encode, or its end to tell.
+  bool waiting(int64_t stream) const;
+
   int64_t open_streams() const { return static_cast<int64_t>(streams_.size()); }
 
   /// Encodes the next chunk of every stream that has one ready, or of so many of them as there are
@@ -111,6 +114,7 @@ class EncoderStreams {
   virtual void opened(int64_t slot) = 0;
 
   Stream& find(int64_t stream);
+  const Stream& find(int64_t stream) const;
 
   std::string where_;
   int64_t rows_;

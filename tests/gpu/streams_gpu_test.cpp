@@ -15,9 +15,10 @@ class StreamsGpu : public testing::Test {
 };
 
 TEST_F(StreamsGpu, RandomPiecesGiveTheResultsOfDecode) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16})
+  uint32_t seed = 0;  // one for each: launched one by one, a case takes seconds
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
     for (const test::PieceCase& c : test::piece_cases(at::Device("cuda"), dtype))
-      for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed) test::random_pieces(c, seed);
+      if (!HasFailure()) test::random_pieces(c, ++seed, 3, 9);
 }
 
 /// Kernels whose sums do not depend on a row's place: any batch gives the bits of any other.
@@ -30,7 +31,7 @@ TEST_F(StreamsGpu, FusedLoopingTakesRandomPieces) {
     for (const ModelConfig& c : {config, test::with_durations(config, {}), stateless}) {
       const auto model = test::random_model(c, 1, at::Device("cuda"), dtype);
       for (const char* loop : {"persistent", "graph", "host"})
-        for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
+        for (uint32_t seed = 0; seed < 2 && !HasFailure(); ++seed)
           test::random_pieces({"fused_looping", {{"loop", loop}, {"max_symbols", 3}}, model}, seed);
     }
   }

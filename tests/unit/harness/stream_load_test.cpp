@@ -31,15 +31,21 @@ std::vector<ServedBatch> served(const std::vector<Request>& load, const DynamicB
   MadeUpClock clock;
   return serve(load, batcher, clock, [&](const std::vector<Request>& requests) {
     clock.pass(fixed + each * static_cast<double>(requests.size()));
-    std::vector<bool> last;
-    for (const Request& request : requests) last.push_back(request.stream == 3);
-    return last;
+    Work work;
+    for (const Request& request : requests) work.served.push_back({request, request.stream == 3});
+    return work;
   });
 }
 
 std::vector<int64_t> streams_of(const std::vector<Request>& requests) {
   std::vector<int64_t> streams;
   for (const Request& request : requests) streams.push_back(request.stream);
+  return streams;
+}
+
+std::vector<int64_t> streams_of(const ServedBatch& batch) {
+  std::vector<int64_t> streams;
+  for (const Served& one : batch.served) streams.push_back(one.request.stream);
   return streams;
 }
 
@@ -99,7 +105,7 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   ASSERT_EQ(batches.size(), 4U);
   const std::vector<double> begins = {0.01, 0.11, 0.21, 0.31};
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(batches[i].begin, begins[i], 1e-12) << i;
-  EXPECT_EQ(streams_of(batches[1].requests), std::vector<int64_t>({2, 3}));
+  EXPECT_EQ(streams_of(batches[1]), std::vector<int64_t>({2, 3}));
   const LoadFigures figures = load_figures(batches, 0.02, 1, /*period=*/0.185);
   EXPECT_EQ(figures.requests, 4);
   EXPECT_EQ(figures.batches, 3);
@@ -113,6 +119,42 @@ TEST(StreamLoad, TimesOfAWorkedExample) {
   EXPECT_EQ(figures.utterances, 1);
   EXPECT_NEAR(figures.last.p50, 0.18, 1e-12);
   EXPECT_NEAR(figures.busy, 0.3 / 0.39, 1e-12);
+}
+
+TEST(StreamLoad, PendingRequestsShareTheNextBatchAndNeverWait) {
+  // Those of stream 3 need a second batch. Up to two at a time, 50 ms of waiting, 100 ms a batch.
+  MadeUpClock clock;
+  std::vector<Request> pending;
+  std::vector<std::vector<int64_t>> taken;
+  const std::vector<Request> load = {{0, 3}, {0.12, 1}, {0.13, 2}, {1, 3}};
+  const auto batches =
+      serve(load, DynamicBatcher(2, 0.05), clock, [&](const std::vector<Request>& requests) {
+        clock.pass(0.1);
+        taken.push_back(streams_of(requests));
+        Work work;
+        for (const Request& request : pending) work.served.push_back({request, true});
+        pending.clear();
+        for (const Request& request : requests) {
+          if (request.stream == 3)
+            pending.push_back(request);
+          else
+            work.served.push_back({request, false});
+        }
+        work.pending = pending.size();
+        return work;
+      });
+  using Lists = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(taken, (Lists{{3}, {1, 2}, {3}, {}}));
+  ASSERT_EQ(batches.size(), 4U);
+  EXPECT_EQ(streams_of(batches[0]), std::vector<int64_t>());
+  EXPECT_NEAR(batches[1].begin, 0.15, 1e-12);  // at once, before those of 0.12 have waited enough
+  EXPECT_EQ(streams_of(batches[1]), std::vector<int64_t>({3, 1, 2}));
+  EXPECT_EQ(streams_of(batches[3]), std::vector<int64_t>({3}));
+  const LoadFigures figures = load_figures(batches, 0, 2, /*period=*/0.4);
+  EXPECT_EQ(figures.requests, 4);
+  EXPECT_EQ(figures.batches, 4);  // work that served none is work
+  EXPECT_EQ(figures.utterances, 2);
+  EXPECT_NEAR(figures.last.max, 0.25, 1e-12);
 }
 
 TEST(StreamLoad, TheMostStreamsWithinALimit) {
