@@ -86,7 +86,7 @@ def main():
     parser.add_argument("small")
     parser.add_argument("out")
     parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--blank", type=float, default=3.4, help="bias of blank")
+    parser.add_argument("--blank", type=float, default=4.75, help="bias of blank")
     arguments = parser.parse_args()
     with tarfile.open(arguments.small) as source, tarfile.open(arguments.out, "w") as target:
         members = {m.name.removeprefix("./"): source.extractfile(m).read() for m in source if m.isfile()}
