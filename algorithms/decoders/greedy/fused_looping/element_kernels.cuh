@@ -7,6 +7,7 @@
 #include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
 #include "algorithms/decoders/greedy/fused_looping/project_frames.cuh"
+#include "algorithms/decoders/greedy/fused_looping/token_bias.cuh"
 #include "base/gpu/dependent_launch.cuh"
 
 namespace rtfx::fused {
@@ -84,6 +85,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Resident resident;
   GridBarrier barrier{s.barrier};
   start_states(s);
+  start_bias(s);
   project_frames<T>(s);
   barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
@@ -99,6 +101,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
+      advance_bias(s, rows);
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
         // A layer's recurrent part needs nothing of the layer below, which other blocks may still
@@ -109,6 +112,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], own, scratch);
         barrier.arrive();
       }
+      advance_bias(s, rows);
       barrier.wait();
       project<T>(s, rows, resident.projection, scratch);
     }
@@ -133,6 +137,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
+  start_bias(*search);
   project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
@@ -158,6 +163,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
+  advance_bias(*search, search->rows);
   project<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
@@ -165,6 +171,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
   look_up<T>(*search, search->rows);
+  advance_bias(*search, search->rows);
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -40,25 +40,54 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
+/// What is added to this lane's outputs of a tile for its two frames; see total().
+__device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, int column_tile,
+                                  float (&bonus)[2][2]) {
+  const int lane = threadIdx.x % kWarpSize, window = rows.counts[kWindow];
+#pragma unroll
+  for (int odd = 0; odd < 2; ++odd) {
+    const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
+    if (frame >= rows.counts[kActive] * window) continue;
+    const float* scores =
+        s.bias.scores + static_cast<size_t>(rows.active[frame / window]) * s.model.blank;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int output = tile * kTileRows + lane / 4 + 8 * half;
+      if (output < s.model.blank) bonus[odd][half] = __ldcg(scores + output);
+    }
+  }
+}
+
+/// The best tokens with what is added to them: where the sums of a tile pair were, which only its
+/// own warp has read.
+__device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
+  return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
+}
+
 /// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
-/// where `tile` is none.
-template <class T>
+/// where `tile` is none. kBiased: bonus [column][half] counts.
+template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    int column_tile, int frames, MaxKey* keys, Scratch& scratch) {
+                                    const float (&bonus)[2][2], int column_tile, int frames,
+                                    MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
   const bool has_durations =
       s.model.durations > 0 && tile * kTileRows + kTileRows - 1 > s.model.blank;
   const float4 sums = total(scratch.partials, pair);
+  if constexpr (kBiased) __syncwarp();                              // best_sums() takes their place
   const float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}};  // [column][half]
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
-    MaxKey token = 0, duration = 0;
+    MaxKey token = 0, sum = 0, duration = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
       const float logit = rounded<T>(logits[odd][half] + bias[half]);
       if (output <= s.model.blank) {
-        token = max(token, max_key(logit, output));
+        const float added = kBiased ? bonus[odd][half] : 0;
+        if (added != kNever) token = max(token, max_key(logit, output));
+        if (kBiased && added != kNever && output < s.model.blank)
+          sum = max(sum, max_key(logit + added, output));
       } else if (output <= s.model.blank + s.model.durations) {
         duration = max(duration, max_key(logit, output - s.model.blank - 1));
       }
@@ -66,6 +95,10 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
     token = tile < s.model.output.tiles ? best_of_column(token) : 0;
     const int column = lane * 2 + odd, frame = column_tile * kTileColumns + column;
     if (lane < 4) scratch.best[pair][column] = token;
+    if constexpr (kBiased) {
+      sum = tile < s.model.output.tiles ? best_of_column(sum) : 0;
+      if (lane < 4) best_sums(scratch, pair)[column] = sum;
+    }
     if (!has_durations) continue;
     duration = best_of_column(duration);
     if (lane < 4 && duration != 0 && frame < frames) atomicMax(keys + s.key_rows + frame, duration);
@@ -103,6 +136,11 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
+  // Long before it is needed.
+  const bool biased = s.bias.scores != nullptr;
+  float bonus[2][2] = {};
+  if (biased && warp < 2 * kCount && warp % kCount < here)
+    load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance, bonus);
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};
@@ -148,9 +186,14 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   }
   __syncthreads();
   const int j = warp / kCount;
-  if (j == 0 || (j == 1 && second))
-    best_of_tile<T>(s, first_tile + warp % kCount, bias, column_tile + j * distance, frames, keys,
-                    scratch);
+  if (j == 0 || (j == 1 && second)) {
+    const int tile = first_tile + warp % kCount, column = column_tile + j * distance;
+    if (biased) {
+      best_of_tile<T, true>(s, tile, bias, bonus, column, frames, keys, scratch);
+    } else {
+      best_of_tile<T, false>(s, tile, bias, bonus, column, frames, keys, scratch);
+    }
+  }
   __syncthreads();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
@@ -159,6 +202,12 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
     atomicMax(keys + frame, best);
+    if (!biased) return;
+    best = 0;
+#pragma unroll
+    for (int p = 0; p < kCount; ++p)
+      best = max(best, best_sums(scratch, half * kCount + p)[column]);
+    atomicMax(keys + 2 * s.key_rows + frame, best);
   }
 }
 
@@ -178,7 +227,8 @@ __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& t
                                Scratch& scratch) {
   const int step = rows.counts[kSteps];
   MaxKey* next = keys_of(s, step + 1);  // last read two steps ago
-  for (int i = blockIdx.x * kThreads + threadIdx.x; i < 2 * s.key_rows; i += gridDim.x * kThreads)
+  for (int i = blockIdx.x * kThreads + threadIdx.x; i < s.key_kinds * s.key_rows;
+       i += gridDim.x * kThreads)
     next[i] = 0;
   const JointShare share(s.model.output);
   const int row_block = blockIdx.x / share.group_blocks;
