@@ -78,14 +78,16 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
-template <class T>
+/// kBiased: with what Search::bias adds. A kernel of its own, so that searches without have all
+/// registers.
+template <class T, bool kBiased>
 __global__ void __launch_bounds__(kThreads, 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
   GridBarrier barrier{s.barrier};
   start_states(s);
-  start_bias(s);
+  if constexpr (kBiased) start_bias(s);
   project_frames<T>(s);
   barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
-      advance_bias(s, rows);
+      if constexpr (kBiased) advance_bias(s, rows);
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
         // A layer's recurrent part needs nothing of the layer below, which other blocks may still
@@ -112,15 +114,16 @@ __global__ void __launch_bounds__(kThreads, 1)
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], own, scratch);
         barrier.arrive();
       }
-      advance_bias(s, rows);
       barrier.wait();
+      // Here most blocks wait for project(). Before wait() it would cost registers.
+      if constexpr (kBiased) advance_bias(s, rows);
       project<T>(s, rows, resident.projection, scratch);
     }
     barrier.arrive();
     barrier.wait();
   };
   while (rows.counts[kActive] > 0) {
-    evaluate_joint<T>(s, rows, resident.output, scratch);
+    evaluate_joint<T, kBiased>(s, rows, resident.output, scratch);
     barrier.arrive();
     barrier.wait();
     advance(s, rows, blockIdx.x == 0, scratch);
@@ -146,7 +149,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) joint_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
-  evaluate_joint<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory);
+  if (search->bias.scores != nullptr) {
+    evaluate_joint<T, true>(*search, search->rows, Tiles{}, scratch);
+  } else {
+    evaluate_joint<T, false>(*search, search->rows, Tiles{}, scratch);
+  }
 }
 
 template <class T>
@@ -178,8 +186,12 @@ __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search)
 
 template <class T>
 ElementKernels element_kernels() {
-  return {&search_kernel<T>, &start_kernel<T>,   &joint_kernel<T>,
-          &lstm_kernel<T>,   &project_kernel<T>, &look_up_kernel<T>};
+  return {{&search_kernel<T, false>, &search_kernel<T, true>},
+          &start_kernel<T>,
+          &joint_kernel<T>,
+          &lstm_kernel<T>,
+          &project_kernel<T>,
+          &look_up_kernel<T>};
 }
 
 }  // namespace rtfx::fused

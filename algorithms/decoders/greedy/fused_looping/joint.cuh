@@ -107,7 +107,7 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
 
 /// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
 /// to the best token and duration of each frame.
-template <class T, int kCount>
+template <class T, int kCount, bool kBiased>
 __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
                                int first_tile, int column_tile, int distance, MaxKey* keys,
                                Scratch& scratch) {
@@ -136,11 +136,6 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
-  // Long before it is needed.
-  const bool biased = s.bias.scores != nullptr;
-  float bonus[2][2] = {};
-  if (biased && warp < 2 * kCount && warp % kCount < here)
-    load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance, bonus);
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};
@@ -184,16 +179,15 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
+  // On its way while the warps wait for each other; earlier it would take registers from the sums.
+  float bonus[2][2] = {};
+  if (kBiased && warp < 2 * kCount && warp % kCount < here)
+    load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance, bonus);
   __syncthreads();
   const int j = warp / kCount;
-  if (j == 0 || (j == 1 && second)) {
-    const int tile = first_tile + warp % kCount, column = column_tile + j * distance;
-    if (biased) {
-      best_of_tile<T, true>(s, tile, bias, bonus, column, frames, keys, scratch);
-    } else {
-      best_of_tile<T, false>(s, tile, bias, bonus, column, frames, keys, scratch);
-    }
-  }
+  if (j == 0 || (j == 1 && second))
+    best_of_tile<T, kBiased>(s, first_tile + warp % kCount, bias, bonus, column_tile + j * distance,
+                             frames, keys, scratch);
   __syncthreads();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
@@ -202,12 +196,13 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
     atomicMax(keys + frame, best);
-    if (!biased) return;
-    best = 0;
+    if constexpr (kBiased) {
+      best = 0;
 #pragma unroll
-    for (int p = 0; p < kCount; ++p)
-      best = max(best, best_sums(scratch, half * kCount + p)[column]);
-    atomicMax(keys + 2 * s.key_rows + frame, best);
+      for (int p = 0; p < kCount; ++p)
+        best = max(best, best_sums(scratch, half * kCount + p)[column]);
+      atomicMax(keys + 2 * s.key_rows + frame, best);
+    }
   }
 }
 
@@ -222,7 +217,8 @@ struct JointShare {
   __device__ int group() const { return blockIdx.x % group_blocks; }
 };
 
-template <class T>
+/// kBiased: Bias::scores count.
+template <class T, bool kBiased>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {
   const int step = rows.counts[kSteps];
@@ -241,12 +237,12 @@ __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& t
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
       if (column < column_tiles && tile < s.model.output.tiles)
-        evaluate_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+        evaluate_tiles<T, 1, kBiased>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }
     for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
-      evaluate_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
-                                scratch);
+      evaluate_tiles<T, kGroup, kBiased>(s, rows, tiles, group * kGroup, column, share.row_blocks,
+                                         keys, scratch);
   }
 }
 

@@ -36,6 +36,7 @@ __device__ inline void start_bias(const Search& s) {
   const Bias& bias = s.bias;
   if (bias.scores == nullptr) return;
   for (int b = blockIdx.x; b < s.batch; b += gridDim.x) {
+    if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
     int state = bias.roots == nullptr ? 0 : bias.roots[b];
     if (state != 0 && bias.carried != nullptr) state += bias.carried[b];
     score_tokens(bias, s.model.blank, b, state);
