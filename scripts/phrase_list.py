@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes a list of words to boost for measurements (docs/boosting.md): COUNT words of six letters or
 more that the transcripts of the manifests have once, then OTHERS words of another text that they do
-not have. Which ones is drawn with a fixed seed.
+not have. Which ones is drawn with a fixed seed. With --each also the lines of the manifests, in which
+every utterance asks for COUNT + OTHERS phrases of its own, drawn anew; to be written beside a manifest.
 
   scripts/phrase_list.py --count 100 --others 900 --text other.txt -o FILE MANIFEST...
 """
@@ -30,6 +31,7 @@ def main():
     parser.add_argument("--others", type=int, default=0)
     parser.add_argument("--text", type=Path, help="any text, plain or gzip")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--each", type=Path, help="manifest to write")
     arguments = parser.parse_args()
     said = collections.Counter()
     for manifest in arguments.manifests:
@@ -37,11 +39,18 @@ def main():
             said.update(words(json.loads(line)["text"]))
     draw = random.Random(1)
     rare = sorted(word for word, times in said.items() if times == 1 and len(word) >= 6)
-    chosen = draw.sample(rare, arguments.count)
+    others = []
     if arguments.others:
         others = sorted({word for word in words(read(arguments.text)) if len(word) >= 6} - said.keys())
-        chosen += draw.sample(others, arguments.others)
-    arguments.output.write_text("".join(word + "\n" for word in chosen))
+
+    def drawn():
+        return draw.sample(rare, arguments.count) + draw.sample(others, arguments.others)
+
+    arguments.output.write_text("".join(word + "\n" for word in drawn()))
+    if arguments.each:
+        lines = [line for manifest in arguments.manifests for line in manifest.read_text().splitlines()]
+        asking = [json.loads(line) | {"boost": drawn()} for line in lines]
+        arguments.each.write_text("".join(json.dumps(line) + "\n" for line in asking))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ __device__ inline void start_states(const Search& s) {
       states[i] = s.state_after_start != nullptr ? s.state_after_start[i % vectors] : uint4{};
     }
   }
-  for (int i = first; i < 2 * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
+  for (int i = first; i < s.key_kinds * s.key_rows; i += step) keys_of(s, 0)[i] = 0;
 }
 
 /// The start: every row that has frames "found" the start symbol, unless its state is known.
@@ -139,6 +139,8 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
     for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
       const MaxKey* key = keys + first * window + i;
       tokens[i] = __ldcg(key);
+      if (s.bias.scores != nullptr && index_of(tokens[i]) != s.model.blank)
+        tokens[i] = __ldcg(key + 2 * s.key_rows);
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }
     __syncthreads();

@@ -7,6 +7,7 @@
 #include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
 #include "algorithms/decoders/greedy/fused_looping/project_frames.cuh"
+#include "algorithms/decoders/greedy/fused_looping/token_bias.cuh"
 #include "base/gpu/dependent_launch.cuh"
 
 namespace rtfx::fused {
@@ -77,13 +78,16 @@ __device__ inline void keep_weights(const Model& model, Resident& resident, uint
   if (threadIdx.x == 0) resident.projection = projection;
 }
 
-template <class T>
+/// kBiased: with what Search::bias adds. A kernel of its own, so that searches without have all
+/// registers.
+template <class T, bool kBiased>
 __global__ void __launch_bounds__(kThreads, 1)
     search_kernel(const __grid_constant__ Search s, int shared_bytes) {
   extern __shared__ uint4 memory[];
   __shared__ Resident resident;
   GridBarrier barrier{s.barrier};
   start_states(s);
+  if constexpr (kBiased) start_bias(s);
   project_frames<T>(s);
   barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
@@ -99,6 +103,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
+      if constexpr (kBiased) advance_bias(s, rows);
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
         // A layer's recurrent part needs nothing of the layer below, which other blocks may still
@@ -110,13 +115,15 @@ __global__ void __launch_bounds__(kThreads, 1)
         barrier.arrive();
       }
       barrier.wait();
+      // Here most blocks wait for project(). Before wait() it would cost registers.
+      if constexpr (kBiased) advance_bias(s, rows);
       project<T>(s, rows, resident.projection, scratch);
     }
     barrier.arrive();
     barrier.wait();
   };
   while (rows.counts[kActive] > 0) {
-    evaluate_joint<T>(s, rows, resident.output, scratch);
+    evaluate_joint<T, kBiased>(s, rows, resident.output, scratch);
     barrier.arrive();
     barrier.wait();
     advance(s, rows, blockIdx.x == 0, scratch);
@@ -133,6 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
+  start_bias(*search);
   project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
@@ -141,7 +149,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) joint_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
-  evaluate_joint<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory);
+  if (search->bias.scores != nullptr) {
+    evaluate_joint<T, true>(*search, search->rows, Tiles{}, scratch);
+  } else {
+    evaluate_joint<T, false>(*search, search->rows, Tiles{}, scratch);
+  }
 }
 
 template <class T>
@@ -158,6 +171,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
+  advance_bias(*search, search->rows);
   project<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
@@ -165,14 +179,19 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
   look_up<T>(*search, search->rows);
+  advance_bias(*search, search->rows);
 }
 
 // -------------------------------------------------------------------------------------------------
 
 template <class T>
 ElementKernels element_kernels() {
-  return {&search_kernel<T>, &start_kernel<T>,   &joint_kernel<T>,
-          &lstm_kernel<T>,   &project_kernel<T>, &look_up_kernel<T>};
+  return {{&search_kernel<T, false>, &search_kernel<T, true>},
+          &start_kernel<T>,
+          &joint_kernel<T>,
+          &lstm_kernel<T>,
+          &project_kernel<T>,
+          &look_up_kernel<T>};
 }
 
 }  // namespace rtfx::fused

@@ -6,7 +6,8 @@
 namespace rtfx::fused {
 
 struct ElementKernels {
-  void (*search)(Search, int);  // the whole search; bytes of a block's shared memory
+  /// The whole search; bytes of a block's shared memory. [1]: with what Search::bias adds.
+  void (*search[2])(Search, int);
   // The phases of a step, and what comes before the first.
   void (*start)(const Search*);
   void (*joint)(const Search*);

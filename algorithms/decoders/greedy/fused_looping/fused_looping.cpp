@@ -32,6 +32,9 @@ const OptionTable<FusedLooping::Options> kOptions{{
            "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
            65536),
     option("max_symbols", &FusedLooping::Options::max_symbols, "tokens per frame", 1, 1000),
+    option("boost", &FusedLooping::Options::boost, "phrases whose tokens are made more likely",
+           boosting_options()),
+    allowed_option(&FusedLooping::Options::allowed),
 }};
 
 const RegisterDecoder registered{
@@ -152,7 +155,8 @@ struct FusedLooping::Prepared {
   /// Throws UserError for a batch that is too large for the form.
   void require_rows(int64_t rows) const;
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
-  fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths);
+  fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths,
+                           const RowBias& bias);
   void lay_out(fused::Search& search);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
@@ -172,7 +176,7 @@ void FusedLooping::Prepared::require_rows(int64_t rows) const {
 }
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
-                                                 const at::Tensor& lengths) {
+                                                 const at::Tensor& lengths, const RowBias& bias) {
   fused::Search s{};
   s.model = weights.view();
   s.batch = static_cast<int>(frames.size(0));
@@ -182,6 +186,12 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   s.max_window = static_cast<int>(options.window);
   s.min_window = std::min(kLeastWindow, s.max_window);
   s.key_rows = std::max(s.row_budget, s.min_window * s.batch);
+  s.key_kinds = bias.has_any() ? 3 : 2;
+  if (bias.has_models()) {
+    s.bias.trees = bias.models->view();
+    s.bias.roots = bias.roots.const_data_ptr<int32_t>();
+  }
+  if (bias.forbidden.defined()) s.bias.forbidden = bias.forbidden.const_data_ptr<bool>();
   s.capacity = static_cast<int>(std::max<int64_t>(1, s.frames * options.max_symbols));
   s.frames_in = frames.const_data_ptr();
   s.frame_bytes = static_cast<int>(frames.size(2) * frames.element_size());
@@ -204,9 +214,12 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.state_bytes = static_cast<int>(row.bytes());
   Layout layout;
   const size_t state = layout.add<char>(b * s.state_bytes);
-  const size_t keys = layout.add<MaxKey>(int64_t{3} * 2 * s.key_rows);
+  const size_t keys = layout.add<MaxKey>(int64_t{3} * s.key_kinds * s.key_rows);
   const size_t rows = layout.add<int>(row_ints(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
+  const bool biased = s.key_kinds == 3;
+  const int64_t choices = biased ? b * s.model.blank : 0;
+  const size_t scores = layout.add<float>(choices), next = layout.add<int32_t>(choices);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // first the old one back
     memory = bytes_on(device, layout.bytes());
@@ -216,6 +229,10 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.keys = reinterpret_cast<MaxKey*>(base + keys);
   s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
   s.encoded = base + encoded;
+  if (biased) {
+    s.bias.scores = reinterpret_cast<float*>(base + scores);
+    s.bias.next = reinterpret_cast<int32_t*>(base + next);
+  }
 
   if (!flags.defined() || flags.size(0) < 2 + b)
     flags = at::zeros({2 + b}, at::TensorOptions(at::kInt).device(device));
@@ -228,7 +245,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
 void FusedLooping::Prepared::predict_start() {
   const auto length = at::ones({1}, at::TensorOptions(at::kLong).device(device));
   const at::Tensor frames = weights.frames_in(frame);
-  const fused::Search s = new_search(frames, length);
+  const fused::Search s = new_search(frames, length, {});
   kernels.set(search_pointer(), s, stream());
   kernels.start(search_pointer(), stream());
   kernels.predict(search_pointer(), stream());
@@ -241,7 +258,8 @@ RowState FusedLooping::Prepared::start_state(int64_t rows) const {
   const auto bytes = static_cast<int64_t>(sizeof(row));
   const at::Tensor one = at::empty({1, bytes}, at::kByte);
   std::memcpy(one.mutable_data_ptr(), &row, sizeof(row));
-  return {state_after_start.unsqueeze(0).repeat({rows, 1}), one.to(device).repeat({rows, 1})};
+  return {at::zeros({rows}, totals.options()), state_after_start.unsqueeze(0).repeat({rows, 1}),
+          one.to(device).repeat({rows, 1})};
 }
 
 void FusedLooping::Prepared::record() {
@@ -267,8 +285,14 @@ FusedLooping::FusedLooping(Options options) : options_(std::move(options)) {}
 FusedLooping::~FusedLooping() = default;
 
 Description FusedLooping::describe() const {
-  return {"fused_looping", Head::transducer, Description::Exactness::exact,
-          {"rnnt", "tdt"}, "logit",          /*streams=*/true};
+  using Exactness = Description::Exactness;
+  return {"fused_looping",
+          Head::transducer,
+          DecoderBias::changes(options_.boost, options_.allowed) ? Exactness::approximate
+                                                                 : Exactness::exact,
+          {"rnnt", "tdt"},
+          "logit",
+          /*streams=*/true};
 }
 
 nlohmann::json FusedLooping::options() const { return kOptions.resolved(options_); }
@@ -284,6 +308,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (options_.loop == "graph" &&
       LoopForm::available("graph", model->device, "fused_looping") == "host")
     options_.loop = "host";
+  bias_.prepare(options_.boost, options_.allowed, *model, limits);
   prepared_ = std::make_unique<Prepared>(*model, options_);
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }
@@ -294,7 +319,7 @@ std::unique_ptr<Streams> FusedLooping::streams(const StreamLimits& limits) {
   Prepared& p = *prepared_;
   p.require_rows(limits.max_batch);
   return std::make_unique<PieceStreams>(
-      greedy_in_pieces(/*takes_biases=*/false, [](const at::Tensor& frames) { return frames; },
+      greedy_in_pieces(/*takes_biases=*/true, [](const at::Tensor& frames) { return frames; },
                        p.frame,
                        [this](const EncodedBatch& batch, Loops&, RowState& state) {
                          if (state.empty()) state = prepared_->start_state(batch.frames.size(0));
@@ -310,10 +335,12 @@ Hypotheses FusedLooping::search(const EncodedBatch& batch, RowState* piece) {
   p.require_rows(batch.frames.size(0));
   const cudaStream_t stream = p.stream();
   const at::Tensor frames = p.weights.frames_in(batch.frames);
-  fused::Search s = p.new_search(frames, batch.lengths);
+  bias_.select(batch);
+  fused::Search s = p.new_search(frames, batch.lengths, bias_.rows(batch.frames.size(0)));
   if (piece != nullptr) {
-    s.carried_state = static_cast<char*>((*piece)[0].mutable_data_ptr());
-    s.carried_rows = static_cast<fused::CarriedRow*>((*piece)[1].mutable_data_ptr());
+    s.bias.carried = (*piece)[0].mutable_data_ptr<int32_t>();
+    s.carried_state = static_cast<char*>((*piece)[1].mutable_data_ptr());
+    s.carried_rows = static_cast<fused::CarriedRow*>((*piece)[2].mutable_data_ptr());
   }
   const Output output(s, p.device);
 

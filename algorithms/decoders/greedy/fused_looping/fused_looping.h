@@ -13,28 +13,38 @@
 // network's answer to the start symbol is computed once, in prepare(): a batch is one launch.
 // Values are rounded to the model's dtype where LibTorch's operators round, so results differ from
 // label_looping's only by the order of sums.
+//
+// Phrases that are boosted and forbidden tokens (RowBias) act as in greedy_fusion.h: what they add
+// to each token of the vocabulary is laid out per row when the row has a new token, beside the
+// update of the prediction network; joint then looks for the best token with that, too.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/row_state.h"
+#include "algorithms/shared/boosting/decoder_bias.h"
 
 namespace rtfx {
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
-/// start. counters() waits. Scores are logits. Takes no language model: label_looping does.
+/// start. counters() waits. Scores are logits, with what phrases added. Takes no language model:
+/// label_looping does. With phrases or forbidden tokens a row's working memory has 8 bytes more for
+/// each token of the vocabulary.
 /// Batches share working memory, which grows to that of the largest: decode them on one stream.
 class FusedLooping : public Decoder {
  public:
   struct Options {
-    std::string loop = "persistent";  // "persistent" (one kernel), "graph" (a CUDA graph), "host"
-    int64_t window = 8;               // most frames per row and step
-    int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
-    int64_t max_symbols = 10;         // tokens per frame
+    std::string loop = "persistent";   // "persistent" (one kernel), "graph" (a CUDA graph), "host"
+    int64_t window = 8;                // most frames per row and step
+    int64_t frames_per_step = 160;     // over all rows, at least 3 (or `window`) per row
+    int64_t max_symbols = 10;          // tokens per frame
+    std::optional<Boosting> boost;     // phrases, see RowBias
+    std::vector<std::string> allowed;  // characters, see allowed_tokens()
   };
 
   explicit FusedLooping(Options options);
@@ -47,15 +57,21 @@ class FusedLooping : public Decoder {
   /// H200). decode() throws the same where `limits` did not say.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
+  std::vector<std::string> boosted_words() const override { return bias_.words(); }
+  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
+    return bias_.compile(request);
+  }
   Counters counters() const override;
   /// By the same kernels: a piece is one launch, too. Projected frames are the encoder's.
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Prepared;
-  /// `piece`, unless null: rows' states (Search::carried_state) and CarriedRow, read and written.
+  /// `piece`, unless null: Bias::carried, rows' states (Search::carried_state) and CarriedRow, read
+  /// and written.
   Hypotheses search(const EncodedBatch& batch, RowState* piece);
   Options options_;
+  DecoderBias bias_;
   std::unique_ptr<Prepared> prepared_;
   HostReads host_;
 };

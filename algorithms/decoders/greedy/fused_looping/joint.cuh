@@ -40,25 +40,54 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
+/// What is added to this lane's outputs of a tile for its two frames; see total().
+__device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, int column_tile,
+                                  float (&bonus)[2][2]) {
+  const int lane = threadIdx.x % kWarpSize, window = rows.counts[kWindow];
+#pragma unroll
+  for (int odd = 0; odd < 2; ++odd) {
+    const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
+    if (frame >= rows.counts[kActive] * window) continue;
+    const float* scores =
+        s.bias.scores + static_cast<size_t>(rows.active[frame / window]) * s.model.blank;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int output = tile * kTileRows + lane / 4 + 8 * half;
+      if (output < s.model.blank) bonus[odd][half] = __ldcg(scores + output);
+    }
+  }
+}
+
+/// The best tokens with what is added to them: where the sums of a tile pair were, which only its
+/// own warp has read.
+__device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
+  return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
+}
+
 /// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
-/// where `tile` is none.
-template <class T>
+/// where `tile` is none. kBiased: bonus [column][half] counts.
+template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    int column_tile, int frames, MaxKey* keys, Scratch& scratch) {
+                                    const float (&bonus)[2][2], int column_tile, int frames,
+                                    MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
   const bool has_durations =
       s.model.durations > 0 && tile * kTileRows + kTileRows - 1 > s.model.blank;
   const float4 sums = total(scratch.partials, pair);
+  if constexpr (kBiased) __syncwarp();                              // best_sums() takes their place
   const float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}};  // [column][half]
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
-    MaxKey token = 0, duration = 0;
+    MaxKey token = 0, sum = 0, duration = 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
       const float logit = rounded<T>(logits[odd][half] + bias[half]);
       if (output <= s.model.blank) {
-        token = max(token, max_key(logit, output));
+        const float added = kBiased ? bonus[odd][half] : 0;
+        if (added != kNever) token = max(token, max_key(logit, output));
+        if (kBiased && added != kNever && output < s.model.blank)
+          sum = max(sum, max_key(logit + added, output));
       } else if (output <= s.model.blank + s.model.durations) {
         duration = max(duration, max_key(logit, output - s.model.blank - 1));
       }
@@ -66,6 +95,10 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
     token = tile < s.model.output.tiles ? best_of_column(token) : 0;
     const int column = lane * 2 + odd, frame = column_tile * kTileColumns + column;
     if (lane < 4) scratch.best[pair][column] = token;
+    if constexpr (kBiased) {
+      sum = tile < s.model.output.tiles ? best_of_column(sum) : 0;
+      if (lane < 4) best_sums(scratch, pair)[column] = sum;
+    }
     if (!has_durations) continue;
     duration = best_of_column(duration);
     if (lane < 4 && duration != 0 && frame < frames) atomicMax(keys + s.key_rows + frame, duration);
@@ -74,7 +107,7 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
 
 /// kCount tiles of logits from `first_tile` on for two tiles of 8 frames, `distance` apart, reduced
 /// to the best token and duration of each frame.
-template <class T, int kCount>
+template <class T, int kCount, bool kBiased>
 __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& tiles,
                                int first_tile, int column_tile, int distance, MaxKey* keys,
                                Scratch& scratch) {
@@ -146,11 +179,15 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
+  // On its way while the warps wait for each other; earlier it would take registers from the sums.
+  float bonus[2][2] = {};
+  if (kBiased && warp < 2 * kCount && warp % kCount < here)
+    load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance, bonus);
   __syncthreads();
   const int j = warp / kCount;
   if (j == 0 || (j == 1 && second))
-    best_of_tile<T>(s, first_tile + warp % kCount, bias, column_tile + j * distance, frames, keys,
-                    scratch);
+    best_of_tile<T, kBiased>(s, first_tile + warp % kCount, bias, bonus, column_tile + j * distance,
+                             frames, keys, scratch);
   __syncthreads();
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
@@ -159,6 +196,13 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
     atomicMax(keys + frame, best);
+    if constexpr (kBiased) {
+      best = 0;
+#pragma unroll
+      for (int p = 0; p < kCount; ++p)
+        best = max(best, best_sums(scratch, half * kCount + p)[column]);
+      atomicMax(keys + 2 * s.key_rows + frame, best);
+    }
   }
 }
 
@@ -173,12 +217,14 @@ struct JointShare {
   __device__ int group() const { return blockIdx.x % group_blocks; }
 };
 
-template <class T>
+/// kBiased: Bias::scores count.
+template <class T, bool kBiased>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {
   const int step = rows.counts[kSteps];
   MaxKey* next = keys_of(s, step + 1);  // last read two steps ago
-  for (int i = blockIdx.x * kThreads + threadIdx.x; i < 2 * s.key_rows; i += gridDim.x * kThreads)
+  for (int i = blockIdx.x * kThreads + threadIdx.x; i < s.key_kinds * s.key_rows;
+       i += gridDim.x * kThreads)
     next[i] = 0;
   const JointShare share(s.model.output);
   const int row_block = blockIdx.x / share.group_blocks;
@@ -191,12 +237,12 @@ __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& t
     if (few) {  // a block for each tile of the group
       const int tile = group * kGroup + row_block % kGroup, column = row_block / kGroup;
       if (column < column_tiles && tile < s.model.output.tiles)
-        evaluate_tiles<T, 1>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
+        evaluate_tiles<T, 1, kBiased>(s, rows, tiles, tile, column, column_tiles, keys, scratch);
       continue;
     }
     for (int column = row_block; column < column_tiles; column += 2 * share.row_blocks)
-      evaluate_tiles<T, kGroup>(s, rows, tiles, group * kGroup, column, share.row_blocks, keys,
-                                scratch);
+      evaluate_tiles<T, kGroup, kBiased>(s, rows, tiles, group * kGroup, column, share.row_blocks,
+                                         keys, scratch);
   }
 }
 

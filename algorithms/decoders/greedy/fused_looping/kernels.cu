@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "algorithms/decoders/greedy/fused_looping/advance.cuh"
 #include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
@@ -55,9 +57,12 @@ const void* pointer(void (*kernel)(Arguments...)) {
 }  // namespace
 
 PersistentKernel::PersistentKernel(Precision precision) : blocks_(multiprocessors()) {
-  kernel_ = pointer(kernels_of(precision).search);
-  shared_bytes_ = static_cast<int>(most_launch_bytes(kernel_));
-  allow_launch_bytes(kernel_, shared_bytes_);
+  const ElementKernels all = kernels_of(precision);
+  kernels_[0] = pointer(all.search[0]);
+  kernels_[1] = pointer(all.search[1]);
+  shared_bytes_ =
+      static_cast<int>(std::min(most_launch_bytes(kernels_[0]), most_launch_bytes(kernels_[1])));
+  for (const void* kernel : kernels_) allow_launch_bytes(kernel, shared_bytes_);
 }
 
 int64_t PersistentKernel::max_rows() const {
@@ -67,7 +72,8 @@ int64_t PersistentKernel::max_rows() const {
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
   // Cooperative: the barriers need all blocks at once.
   const void* arguments[] = {&search, &shared_bytes_};
-  RTFX_CUDA(cudaLaunchCooperativeKernel(kernel_, blocks_, kThreads, const_cast<void**>(arguments),
+  const void* kernel = kernels_[search.bias.scores != nullptr];
+  RTFX_CUDA(cudaLaunchCooperativeKernel(kernel, blocks_, kThreads, const_cast<void**>(arguments),
                                         shared_bytes_, stream));
 }
 

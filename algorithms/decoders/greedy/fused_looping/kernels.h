@@ -18,8 +18,9 @@ class PersistentKernel {
   void launch(const Search& search, cudaStream_t stream) const;
 
  private:
-  const void* kernel_;
-  int blocks_, shared_bytes_;  // shared_bytes_: of a block, all that the GPU gives
+  const void* kernels_[2];  // [1]: with what Search::bias adds
+  int blocks_;
+  int shared_bytes_;  // of a block, all that the GPU gives
 };
 
 /// The same phases as kernels of their own. `search` is in device memory, so that a captured graph

@@ -38,7 +38,7 @@ __device__ inline T* joint_row(const Search& s, int b) {
 }
 
 __device__ inline MaxKey* keys_of(const Search& s, int step) {
-  return s.keys + static_cast<size_t>(step % 3) * 2 * s.key_rows;
+  return s.keys + static_cast<size_t>(step % 3) * s.key_kinds * s.key_rows;
 }
 
 }  // namespace rtfx::fused

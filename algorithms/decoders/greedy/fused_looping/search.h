@@ -12,8 +12,10 @@
 #include <vector_types.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "algorithms/gpu/ordered_key.h"
+#include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/host_device.h"
 #include "base/gpu/precision.h"
 #include "base/gpu/rounding.h"
@@ -117,6 +119,19 @@ struct CarriedRow {
   int unused;
 };
 
+/// What rows add to their tokens once the model alone has decided for a token, and tokens that they
+/// must not have (RowBias, greedy_fusion.h).
+struct Bias {
+  NgramView trees;
+  const int32_t* roots;   // [B] states of `trees`, 0 for a row without a tree; nullptr: no row has
+  const bool* forbidden;  // [B][V]; nullptr: every row may have all tokens
+  // Of each row's next token; nullptr: no row has trees or forbidden tokens.
+  float* scores;     // [B][V], what is added; kNever for a forbidden one
+  int32_t* next;     // [B][V], state of `trees` after it; 0: the row's root
+  int32_t* carried;  // [B] state from the root on, from piece to piece; nullptr: no pieces
+};
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
 /// One batch.
 struct Search {
   Model model;
@@ -139,8 +154,12 @@ struct Search {
   char* carried_state;       // [B][state_bytes]
   CarriedRow* carried_rows;  // [B]
 
-  MaxKey* keys;  // [3][2][key_rows]: best token and best duration of each frame of a step
-  int key_rows;
+  Bias bias;
+
+  // [3][key_kinds][key_rows], of each frame of a step: the best of tokens and blank, the best
+  // duration, and with a bias the best token with what is added to it.
+  MaxKey* keys;
+  int key_kinds, key_rows;
   Rows rows;  // of the graph's kernels; the persistent kernel has its own
 
   // Zero before the search and after it.

@@ -1,0 +1,226 @@
+// Boosted phrases and allowed characters in the fused kernels, in all their forms: equal to
+// label_looping on tables (exact arithmetic) and on random LSTM models, for whole batches and for
+// streams.
+#include <ATen/cuda/CUDAContextLight.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/boost_cases.h"
+#include "tests/support/greedy_cases.h"
+#include "tests/support/piece_cases.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using namespace test;
+
+class FusedBoostingGpu : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+  nlohmann::json options(nlohmann::json more = nlohmann::json::object()) const {
+    more["loop"] = GetParam();
+    return more;
+  }
+  const at::Device device_{at::kCUDA, 0};
+};
+
+/// Tables over several tiles of outputs, with blanks in about half of the frames.
+Case wide_case(std::mt19937& random, bool tdt, bool two_labels, int64_t vocabulary, int64_t rows) {
+  Case c;
+  c.model.vocabulary = vocabulary;
+  if (tdt) c.model.durations = {0, 1, 2, 3};
+  const int64_t columns = c.model.columns();
+  c.model.newest = random_table(random, vocabulary + 1, columns);
+  if (two_labels) c.model.older = random_table(random, vocabulary + 1, columns);
+  for (int64_t b = 0; b < rows; ++b) {
+    c.rows.push_back(random_table(random, static_cast<int64_t>(random() % 20), columns));
+    for (auto& frame : c.rows.back()) frame[static_cast<size_t>(vocabulary)] += 4;
+  }
+  return c;
+}
+
+using Sets = std::vector<std::shared_ptr<const TokenBias>>;
+
+/// For each row: the decoder's own phrases, more of them, a mask, or both.
+Sets sets_of(const Decoder& decoder, const PlainBoost& more, size_t rows) {
+  const std::vector<std::string> only = {"U+0062-U+9FFF"};  // all but the first token
+  const Sets kinds = {nullptr, decoder.compile_bias({phrases_of(more), {}, ""}),
+                      decoder.compile_bias({{}, only, "test"}),
+                      decoder.compile_bias({phrases_of(more), only, "test"})};
+  Sets sets;
+  for (size_t row = 0; row < rows; ++row) sets.push_back(kinds[row * 7 % 4]);
+  return sets;
+}
+
+TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
+  std::mt19937 random(21);
+  int different = 0;
+  for (int trial = 0; trial < 36 && !HasFailure(); ++trial) {
+    const bool tdt = trial % 2 == 0, wide = trial % 3 != 0;
+    const int64_t rows = std::vector<int64_t>{1, 4, 8, 16, 33}[static_cast<size_t>(trial % 5)];
+    const Case c = wide ? wide_case(random, tdt, trial % 4 < 2, trial % 3 == 1 ? 40 : 150, rows)
+                        : random_case(random, tdt, trial % 4 < 2);
+    const int64_t tokens = c.model.vocabulary, columns = c.model.columns();
+    const auto few = std::min<int64_t>(tokens, 8);
+    nlohmann::json both = {{"max_symbols", 1 + trial % 4}};
+    both["boost"] = random_boost(random, few, 12, 4).option();
+    if (trial % 4 == 3) both["boost"]["rules"] = "nemo";
+    if (trial % 7 == 6 && tokens > 1) both["allowed"] = {"U+0062-U+9FFF"};
+    const PlainBoost more = random_boost(random, few, 6, 3);
+    for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const auto search = [&](const char* name, const nlohmann::json& given) {
+        BoostedSearch s(name, given, build(c.model, device_, dtype),
+                        batch_of(c.rows, columns, device_, dtype));
+        const auto first = s();
+        if (tokens > 1) s.batch.biases = sets_of(*s.decoder, more, c.rows.size());
+        const auto second = s();
+        s.batch.biases.clear();
+        EXPECT_EQ(s(), first) << name << given;  // nothing is left of the sets
+        return std::pair(first, second);
+      };
+      const auto expected = search("label_looping", both);
+      different += expected.first !=
+                   run("label_looping", {{"max_symbols", both["max_symbols"]}}, c, device_, dtype);
+      for (const int window : {1, 8}) {
+        nlohmann::json given = options(both);
+        given["window"] = window;
+        if (trial % 5 == 0) given["frames_per_step"] = 7;
+        EXPECT_EQ(search("fused_looping", given), expected) << given << " trial " << trial << dtype;
+      }
+    }
+  }
+  EXPECT_GT(different, 50);
+}
+
+TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnLstmModels) {
+  at::manual_seed(4);
+  std::mt19937 random(22);
+  for (int trial = 0; trial < 8 && !HasFailure(); ++trial) {
+    ModelConfig config = small_config();
+    config.prediction.layers = 1 + trial % 2;
+    config.prediction.width = 64;
+    config.joint_width = 96;
+    config.vocabulary = trial % 4 == 0 ? 20 : 150;
+    if (trial % 3 == 0) config.durations = {};
+    const auto model = with_letters(random_model(config, static_cast<uint64_t>(trial), device_));
+    const nlohmann::json both = {
+        {"max_symbols", 4}, {"boost", random_boost(random, config.vocabulary, 300, 4).option()}};
+    const PlainBoost more = random_boost(random, config.vocabulary, 50, 3);
+    const auto reference = make_decoder("label_looping", both, "");
+    const auto decoder = make_decoder("fused_looping", options(both), "");
+    for (const auto& d : {reference.get(), decoder.get()}) d->prepare(model, {});
+    for (const int64_t rows : {1, 5, 33, 70}) {
+      EncodedBatch batch =
+          random_batch(random, rows, 25, config.encoder.width, device_, at::kFloat);
+      for (const bool own : {false, true}) {
+        const auto decoded = [&](Decoder& d) {
+          batch.biases = own ? sets_of(d, more, static_cast<size_t>(rows)) : Sets{};
+          return d.decode(batch).to_host();
+        };
+        const auto expected = decoded(*reference), found = decoded(*decoder);
+        for (size_t b = 0; b < expected.size(); ++b) {
+          EXPECT_EQ(found[b].tokens, expected[b].tokens) << trial << " " << rows << " " << b;
+          EXPECT_EQ(found[b].frames, expected[b].frames);
+          EXPECT_EQ(found[b].durations, expected[b].durations);
+          EXPECT_NEAR(found[b].score, expected[b].score, 1e-3 * (1 + std::abs(expected[b].score)));
+          EXPECT_FALSE(found[b].nan);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(FusedBoostingGpu, AScaleOfZeroChangesNothing) {
+  std::mt19937 random(23);
+  const Case c = wide_case(random, true, true, 40, 9);
+  PlainBoost boost = random_boost(random, 8, 6, 3);
+  boost.scale = 0;
+  for (const nlohmann::json& given : {boost.option(), nlohmann::json::object()}) {
+    const BoostedSearch search("fused_looping", options({{"boost", given}}),
+                               build(c.model, device_),
+                               batch_of(c.rows, c.model.columns(), device_));
+    EXPECT_EQ(search(), run("fused_looping", options(), c, device_));
+    EXPECT_EQ(search.decoder->describe().exactness, Description::Exactness::exact);
+    EXPECT_EQ(search.decoder->boosted_words().size(), given.value("phrases", given).size());
+  }
+}
+
+TEST_P(FusedBoostingGpu, WhatCannotBeIsSaid) {
+  std::mt19937 random(24);
+  const Case c = wide_case(random, false, false, 4, 1);
+  const auto prepared = [&](const nlohmann::json& more) {
+    return user_error([&] {
+      BoostedSearch("fused_looping", options(more), build(c.model, device_),
+                    batch_of(c.rows, c.model.columns(), device_));
+    });
+  };
+  EXPECT_EQ(prepared({{"boost", {{"phrases", {"ab", "xy"}}}}}),
+            "/boost/phrases/1: the model's tokenizer cannot spell 'xy'; write it as the model's "
+            "texts have it, or set \"spellings\": \"any\"");
+  EXPECT_HAS(prepared({{"allowed", {"lattin"}}}), "allowed: 'lattin' names no characters");
+}
+
+/// Each stream with phrases of its own, one with a mask besides, one with nothing.
+TEST_P(FusedBoostingGpu, RandomPiecesWithPhrasesOfTheirOwn) {
+  std::mt19937 random(25);
+  ModelConfig stateless = small_config();
+  stateless.prediction.kind = PredictionConfig::Kind::stateless;
+  stateless.prediction.context_size = 2;
+  for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const ModelConfig& config :
+         {small_config(), with_durations(small_config(), {}), stateless}) {
+      const auto model = with_letters(random_model(config, 8, device_, dtype));
+      const auto given = options(
+          {{"max_symbols", 3}, {"boost", random_boost(random, config.vocabulary, 30, 3).option()}});
+      const auto decoder = make_decoder("fused_looping", given, "");
+      decoder->prepare(model, {});
+      const Sets sets = sets_of(*decoder, random_boost(random, config.vocabulary, 20, 3), 4);
+      for (uint32_t seed = 0; seed < 3 && !HasFailure(); ++seed)
+        random_pieces({"fused_looping", given, model, true, sets}, seed);
+    }
+  }
+}
+
+/// Pieces of tables, in which streams' phrases change now and then: partial results and results are
+/// label_looping's.
+TEST_P(FusedBoostingGpu, StreamsWhosePhrasesChangeEqualLabelLooping) {
+  std::mt19937 random(26);
+  for (int trial = 0; trial < 8 && !HasFailure(); ++trial) {
+    const size_t rows = 5;
+    const Case c = wide_case(random, trial % 2 == 0, trial % 4 < 2, 40, rows);
+    const PlainBoost own = random_boost(random, 8, 8, 4), more = random_boost(random, 8, 8, 4);
+    const auto dtype = trial % 3 == 0 ? at::kFloat : at::kHalf;
+    const auto results = [&](const char* name, const nlohmann::json& given) {
+      const BoostedSearch s(name, given, build(c.model, device_, dtype),
+                            batch_of(c.rows, c.model.columns(), device_, dtype));
+      const auto streams = s.decoder->streams({static_cast<int64_t>(rows), 4});
+      const at::Tensor frames = streams->project(s.batch.frames);
+      const Sets sets = sets_of(*s.decoder, more, 4);
+      std::mt19937 same(static_cast<uint32_t>(trial));
+      std::vector<Hypothesis> all;
+      for (size_t row = 0; row < rows; ++row) {
+        const int64_t stream = streams->open(), length = s.batch.lengths_host[row];
+        for (int64_t begin = 0; begin < length;) {
+          if (same() % 2 == 0) streams->set_bias(stream, sets[same() % 4]);
+          const int64_t cut =
+              std::min<int64_t>(length - begin, 1 + static_cast<int64_t>(same() % 5));
+          streams->push({&stream, 1}, pieces_of(frames, {row}, {begin}, {cut}));
+          begin += cut;
+          all.push_back(streams->partial(stream).best);
+        }
+        all.push_back(streams->finish(stream));
+      }
+      return all;
+    };
+    const nlohmann::json both = {{"max_symbols", 3}, {"boost", own.option()}};
+    EXPECT_EQ(results("fused_looping", options(both)), results("label_looping", both)) << trial;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, FusedBoostingGpu, testing::Values("persistent", "graph", "host"),
+                         [](const auto& form) { return std::string(form.param); });
+
+}  // namespace
+}  // namespace rtfx
