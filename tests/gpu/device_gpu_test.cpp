@@ -1,6 +1,7 @@
 // What the harness says of a GPU's memory and energy.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/gpu/graph.h"
@@ -39,11 +40,16 @@ TEST(DeviceGpu, WhatCublasWorksInIsNobodys) {
   product();
   EXPECT_LT(peak.bytes(), 2 * kMiB);  // 32 MiB and more with cuBLAS's
 
-  // A decoder that records a graph after others have multiplied: Graph::record gives cuBLAS's
-  // memory back, which made what it keeps look like -33 MiB.
-  product();
+  // Nor is what it works in on another stream, and it stays where it is.
   const int64_t before = kept_memory(device);
-  product();
+  {
+    const c10::cuda::CUDAStreamGuard other(c10::cuda::getStreamFromPool());
+    product();
+    EXPECT_EQ(kept_memory(device), before);
+    const PeakMemory again(device);
+    product();
+    EXPECT_LT(again.bytes(), 2 * kMiB);
+  }
   at::Tensor out;
   const Graph graph = Graph::record([&](GraphRecorder&) { out = product(); });
   const int64_t kept = kept_memory(device) - before;

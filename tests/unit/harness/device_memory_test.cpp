@@ -24,6 +24,20 @@ TEST(KeptMemory, TensorsCountAsTheyAreAndGraphsWithAllTheyWorkIn) {
   EXPECT_EQ(kept_memory(std::vector<Segment>()), 0);
 }
 
+TEST(KeptMemory, BlocksThatBelongToNoOneAreLeftOut) {
+  Segment of_tensors = segment(20 << 20, 7 << 20);
+  of_tensors.address = 1 << 30;
+  for (const auto& [size, allocated] : {std::pair(2 << 20, true), std::pair(4 << 20, true),
+                                        std::pair(1 << 20, true), std::pair(13 << 20, false)}) {
+    auto& block = of_tensors.blocks.emplace_back();
+    block.size = static_cast<size_t>(size);
+    block.allocated = allocated;
+  }
+  const size_t second = (1 << 30) + (2 << 20), free = (1 << 30) + (7 << 20);
+  EXPECT_EQ(kept_memory({of_tensors}, {second}), 3 << 20);
+  EXPECT_EQ(kept_memory({of_tensors}, {second + 512, free}), 7 << 20);
+}
+
 TEST(KeptMemory, ACpuHasNone) {
   EXPECT_EQ(kept_memory(at::Device(at::kCPU)), 0);
   EXPECT_EQ(PeakMemory(at::kCPU).bytes(), 0);
