@@ -5,8 +5,8 @@
  * Tensors cross as DLPack (https://dmlc.github.io/dlpack): nothing is copied. Work is enqueued on
  * the calling thread's current CUDA stream, LibTorch's own, which PyTorch's `torch.cuda.stream`
  * sets. Strings are UTF-8; those that are returned live until the thread's next call. A function
- * that fails returns null (or -1), and rtfx_error() says why. Calls for one model and its decoders
- * must not overlap in time. */
+ * that fails returns null (or -1), and rtfx_error() says why. Calls for one model, its decoders and
+ * streams must not overlap in time. */
 #pragma once
 
 #include <stdint.h>
