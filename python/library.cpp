@@ -2,14 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/DLConvertor.h>
-#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/registry.h"
-#include "algorithms/result_check.h"
 #include "base/error.h"
 #include "base/json_file.h"
 #include "datasets/audio.h"
@@ -19,27 +17,9 @@
 #include "harness/run/pipeline.h"
 #include "harness/run/provenance.h"
 #include "models/load_checkpoint.h"
+#include "python/handles.h"
 
 using nlohmann::json;
-
-struct rtfx_model {
-  std::shared_ptr<const rtfx::AcousticModel> model;
-  std::unique_ptr<rtfx::RecordedEncoder> encoder;
-  rtfx::ModelConfig config;
-  std::vector<std::string> notices;
-};
-
-struct rtfx_decoder {
-  std::shared_ptr<const rtfx::AcousticModel> model;
-  std::unique_ptr<rtfx::Decoder> decoder;
-};
-
-struct rtfx_result {
-  std::shared_ptr<const rtfx::AcousticModel> model;
-  rtfx::ResultRules rules;
-  rtfx::EncodedBatch batch;  // its lengths, for the check of values
-  rtfx::Hypotheses hypotheses;
-};
 
 namespace rtfx {
 namespace {
@@ -47,28 +27,6 @@ namespace {
 thread_local std::string failure, text;
 thread_local bool failure_is_input = false;
 
-const char* keep(std::string value) {
-  text = std::move(value);
-  return text.c_str();
-}
-
-/// What the caller's language cannot catch becomes rtfx_error().
-template <class Result, class Work>
-Result guarded(Result on_failure, const Work& work) {
-  try {
-    const c10::InferenceMode inference;
-    return work();
-  } catch (const UserError& e) {
-    failure = e.what();
-    failure_is_input = true;
-  } catch (...) {
-    failure = describe_failure();
-    failure_is_input = false;
-  }
-  return on_failure;
-}
-
-at::DeviceGuard on_device_of(const AcousticModel& model) { return at::DeviceGuard(model.device); }
 json describe(const rtfx_model& loaded) {
   const ModelConfig& config = loaded.config;
   const double hop = static_cast<double>(config.features.hop) / config.features.sample_rate;
@@ -86,7 +44,33 @@ json describe(const rtfx_model& loaded) {
           {"notices", loaded.notices}};
 }
 
-/// What decoders are given, of frames that the caller made.
+/// `clips` of the caller's memory, as the pipeline takes them.
+std::vector<std::vector<float>> copies(const float* const* samples, const int64_t* counts,
+                                       int64_t rows) {
+  std::vector<std::vector<float>> clips;
+  for (int64_t b = 0; b < rows; ++b) clips.emplace_back(samples[b], samples[b] + counts[b]);
+  return clips;
+}
+
+}  // namespace
+
+const char* keep(std::string value) {
+  text = std::move(value);
+  return text.c_str();
+}
+
+void note_failure() {
+  try {
+    throw;
+  } catch (const UserError& e) {
+    failure = e.what();
+    failure_is_input = true;
+  } catch (...) {
+    failure = describe_failure();
+    failure_is_input = false;
+  }
+}
+
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows) {
   const auto refuse = [](const std::string& what, const char* remedy) {
@@ -120,15 +104,10 @@ EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64
   return batch;
 }
 
-/// `clips` of the caller's memory, as the pipeline takes them.
-std::vector<std::vector<float>> copies(const float* const* samples, const int64_t* counts,
-                                       int64_t rows) {
-  std::vector<std::vector<float>> clips;
-  for (int64_t b = 0; b < rows; ++b) clips.emplace_back(samples[b], samples[b] + counts[b]);
-  return clips;
+json row_json(const Hypothesis& row, const AcousticModel& model) {
+  return row.nan ? json() : to_json(row, *model.tokenizer);
 }
 
-}  // namespace
 }  // namespace rtfx
 
 using namespace rtfx;
@@ -160,6 +139,8 @@ rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dt
     loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
     loaded->config = checkpoint.config;
     loaded->notices = checkpoint.notices;
+    loaded->path = path;
+    loaded->context.assign(context, context + contexts);
     return loaded.release();
   });
 }
@@ -260,8 +241,7 @@ const char* rtfx_result_json(rtfx_result* result) {
     const std::vector<Hypothesis> rows = result->hypotheses.to_host();
     check_values(rows, result->batch, result->rules);
     json list = json::array();
-    for (const Hypothesis& row : rows)
-      list.push_back(row.nan ? json() : to_json(row, *result->model->tokenizer));
+    for (const Hypothesis& row : rows) list.push_back(row_json(row, *result->model));
     return keep(list.dump());
   });
 }

@@ -5,8 +5,8 @@
  * Tensors cross as DLPack (https://dmlc.github.io/dlpack): nothing is copied. Work is enqueued on
  * the calling thread's current CUDA stream, LibTorch's own, which PyTorch's `torch.cuda.stream`
  * sets. Strings are UTF-8; those that are returned live until the thread's next call. A function
- * that fails returns null (or -1), and rtfx_error() says why. Calls for one model and its decoders
- * must not overlap in time. */
+ * that fails returns null (or -1), and rtfx_error() says why. Calls for one model, its decoders and
+ * streams must not overlap in time. */
 #pragma once
 
 #include <stdint.h>
@@ -20,6 +20,7 @@ extern "C" {
 typedef struct rtfx_model rtfx_model;     /* features, encoder and heads on a device */
 typedef struct rtfx_decoder rtfx_decoder; /* of one model */
 typedef struct rtfx_result rtfx_result;   /* hypotheses of a batch */
+typedef struct rtfx_streams rtfx_streams; /* utterances that come in pieces */
 struct DLManagedTensor;
 
 /* The last failure on this thread; rtfx_error_is_input(): 1 if the caller's input was wrong. */
@@ -71,6 +72,40 @@ RTFX_API struct DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, c
  * null for a row that NaN reached. Waits for the device. */
 RTFX_API const char* rtfx_result_json(rtfx_result* result);
 RTFX_API void rtfx_result_free(rtfx_result* result);
+
+/* Live speech: up to `streams` utterances at a time, encoded and searched in batches of always
+ * `rows` rows, 0 for as many as streams. `buffer`: null, or seconds of chunk, left and right
+ * context. Null: by caches where the model is made for it, else on buffers of 2, 10 and 2 s. On a
+ * GPU, caches may need the weights a second time. The handles of model and decoder may be freed
+ * before. */
+RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
+                                              int64_t streams, int64_t rows, const double* buffer);
+/* The search alone, in batches of always `rows` rows of `frames` encoder frames; any number of
+ * utterances at a time. */
+RTFX_API rtfx_streams* rtfx_streams_of_frames(rtfx_decoder* decoder, int64_t rows, int64_t frames);
+/* {"notices"}; of speech "chunk_samples" and "look_ahead_samples", those behind a chunk that it
+ * waits for. */
+RTFX_API const char* rtfx_streams_json(const rtfx_streams* streams);
+RTFX_API void rtfx_streams_free(rtfx_streams* streams);
+
+/* A new utterance: its number, or -1. `request`: a JSON object of phrases and characters of its
+ * own, {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}. */
+RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
+/* The next samples of `rows` utterances, samples[i] of counts[i] floats at the model's rate, 0 too.
+ * A JSON list, of each utterance {"stream", "hypothesis" as if no more came, "stable": so many of
+ * its first tokens stay, "stable_text"}. Bad samples change nothing. Waits for the device. */
+RTFX_API const char* rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
+                                       const float* const* samples, const int64_t* counts,
+                                       int64_t rows);
+/* The same with encoder frames, which are as rtfx_decode() takes them. */
+RTFX_API const char* rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
+                                              struct DLManagedTensor* frames,
+                                              const int64_t* lengths, int64_t rows);
+/* The result of an utterance, a row of rtfx_result_json(); "null" for one that NaN reached. The
+ * utterance is closed with that. Waits for the device. */
+RTFX_API const char* rtfx_streams_finish(rtfx_streams* streams, int64_t number);
+/* Forgets an utterance. 0, or -1. */
+RTFX_API int rtfx_streams_close(rtfx_streams* streams, int64_t number);
 
 #ifdef __cplusplus
 }

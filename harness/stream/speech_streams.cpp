@@ -20,6 +20,15 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
+std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limits) {
+  auto search = decoder.streams(limits);
+  if (search == nullptr) {
+    throw UserError(decoder.describe().name, "takes no utterances in pieces",
+                    "choose another decoder, for example label_looping or ctc_greedy");
+  }
+  return search;
+}
+
 SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                              const StreamOptions& encoder, int64_t silence)
     : model_(std::move(model)), silence_(silence) {
@@ -27,11 +36,7 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
   if (model_->device.is_cuda()) options.recorder = record_step;
   encoder_ = make_encoder_streams(model_, options);
   const int64_t rows = encoder.rows > 0 ? encoder.rows : encoder.streams;
-  search_ = decoder.streams({rows, std::max<int64_t>(1, encoder_->most_frames())});
-  if (search_ == nullptr) {
-    throw UserError(decoder.describe().name, "takes no utterances in pieces",
-                    "choose another decoder, for example label_looping or ctc_greedy");
-  }
+  search_ = open_search(decoder, {rows, std::max<int64_t>(1, encoder_->most_frames())});
 }
 
 int64_t SpeechStreams::open() {
@@ -44,6 +49,14 @@ void SpeechStreams::close(int64_t stream) {
   encoder_->close(stream);
   search_->close(streams_.at(stream).search);
   streams_.erase(stream);
+}
+
+void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias) {
+  search_->set_bias(streams_.at(stream).search, std::move(bias));
+}
+
+PartialResult SpeechStreams::partial(int64_t stream) {
+  return search_->partial(streams_.at(stream).search);
 }
 
 std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {

@@ -25,6 +25,9 @@ struct SpeechUpdate {
   PartialResult result;  // all of it stable where `ended`
 };
 
+/// Decoder::streams(); throws UserError where there are none.
+std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limits);
+
 /// Works on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
@@ -35,7 +38,10 @@ class SpeechStreams {
                 const StreamOptions& encoder, int64_t silence = 0);
 
   int64_t open();
+  /// See Streams: of the utterance that an open stream is in.
+  void set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias);
   /// See EncoderStreams.
+  void check(int64_t stream, std::span<const float> samples) { encoder_->check(stream, samples); }
   void push(int64_t stream, std::span<const float> samples) { encoder_->push(stream, samples); }
   void finish(int64_t stream) { encoder_->finish(stream); }
   /// Whether step() has something to do for the stream.
@@ -47,6 +53,9 @@ class SpeechStreams {
   /// waits for the device. Nothing where no stream has one. `partial`: with the result so far of
   /// utterances that go on.
   std::vector<SpeechUpdate> step(bool partial = true);
+
+  /// Of an open stream's utterance, as far as steps came.
+  PartialResult partial(int64_t stream);
 
   const EncoderStreams& encoder() const { return *encoder_; }
   /// Seconds that steps have taken so far: features and encoder, and the search.

@@ -57,14 +57,17 @@ const EncoderStreams::Stream& EncoderStreams::find(int64_t stream) const {
   return found->second;
 }
 
-void EncoderStreams::push(int64_t stream, std::span<const float> samples) {
-  Stream& s = find(stream);
-  if (s.audio.finished())
+void EncoderStreams::check(int64_t stream, std::span<const float> samples) {
+  if (find(stream).audio.finished())
     throw UserError(name_of(stream), "samples behind its end", "open a new stream for them");
   if (!std::all_of(samples.begin(), samples.end(), [](float x) { return std::isfinite(x); }))
     throw UserError(name_of(stream), "a sample is NaN or infinite",
                     "give samples between -1 and 1; none of these were taken");
-  s.audio.push(samples);
+}
+
+void EncoderStreams::push(int64_t stream, std::span<const float> samples) {
+  check(stream, samples);
+  find(stream).audio.push(samples);
 }
 
 void EncoderStreams::finish(int64_t stream) { find(stream).audio.finish(); }

@@ -71,6 +71,8 @@ class EncoderStreams {
   /// A new stream; returns its number, which no later one gets. Throws UserError where all are
   /// open. Does not wait for the device.
   int64_t open();
+  /// Throws what push() would, and keeps nothing.
+  void check(int64_t stream, std::span<const float> samples);
   /// Further samples at the model's rate, in [-1, 1]. Kept on the host; nothing is computed.
   void push(int64_t stream, std::span<const float> samples);
   /// No more samples will come. Its last frames come out of step().

@@ -4,8 +4,8 @@
 >>> model = rtfx.load("parakeet.nemo", device="cuda", dtype="bf16")
 >>> [t.text for t in model.transcribe(["a.wav", "b.wav"], batch_size=16)]
 
-`load` gives a `Model`, `decoder` a `Decoder` of encoder frames, `run` what the program's `rtfx run` does. Errors
-are `rtfx.Error`, with the program's own text; bad input is `rtfx.InputError`.
+`load` gives a `Model`, `decoder` a `Decoder` of encoder frames, their method `streams` utterances in pieces, `run` what
+the program's `rtfx run` does. Errors are `rtfx.Error`, with the program's own text; bad input is `rtfx.InputError`.
 """
 
 from rtfx.decoding import Decoder, Hypotheses, Hypothesis, decoder
@@ -13,8 +13,9 @@ from rtfx.errors import Error, InputError
 from rtfx.library import version
 from rtfx.models import Model, Transcription, Word, load, load_plugin
 from rtfx.program import records, run
+from rtfx.streaming import FrameStreams, Partial, SpeechStreams, Stream
 
 __all__ = [
-    "Decoder", "Error", "Hypotheses", "Hypothesis", "InputError", "Model", "Transcription", "Word",
-    "decoder", "load", "load_plugin", "records", "run", "version",
+    "Decoder", "Error", "FrameStreams", "Hypotheses", "Hypothesis", "InputError", "Model", "Partial", "SpeechStreams",
+    "Stream", "Transcription", "Word", "decoder", "load", "load_plugin", "records", "run", "version",
 ]  # fmt: skip

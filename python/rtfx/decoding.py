@@ -15,6 +15,7 @@ from rtfx import library
 
 if TYPE_CHECKING:
     from rtfx.models import Model
+    from rtfx.streaming import FrameStreams
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,9 @@ class Hypothesis:
     nbest: list[Hypothesis] = field(default_factory=list)
 
 
-def _hypothesis(row: dict[str, Any]) -> Hypothesis:
-    return Hypothesis(**{**row, "nbest": [_hypothesis(entry) for entry in row.get("nbest", [])]})
+def hypothesis_of(row: dict[str, Any]) -> Hypothesis:
+    """Of the library's JSON."""
+    return Hypothesis(**{**row, "nbest": [hypothesis_of(entry) for entry in row.get("nbest", [])]})
 
 
 class Hypotheses(Sequence):
@@ -47,7 +49,7 @@ class Hypotheses(Sequence):
         for i, row in enumerate(rows):
             if row is None:
                 raise library.Error(f"row {i}: NaN in the emissions; try dtype fp32")
-        return [_hypothesis(row) for row in rows]
+        return [hypothesis_of(row) for row in rows]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -91,7 +93,7 @@ class Hypotheses(Sequence):
 
 def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
     """A decoder of `rtfx list` for a model, with its options as keywords; nested ones as dicts
-    (`lm={"path": "lm.arpa", "alpha": 0.3}`)."""
+    (`lm={"path": "lm.arpa", "alpha": 0.3}`, `boost={"phrases": ["new york"], "scale": 3}`)."""
     return Decoder(name, model, options)
 
 
@@ -117,6 +119,13 @@ class Decoder:
         counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, torch.Tensor) else lengths)]
         handle = library.call("decode", self._handle, library.pointer_of(frames), library.integers(counts), len(counts))
         return Hypotheses(handle)
+
+    def streams(self, batch_size: int = 1, max_frames: int = 16) -> FrameStreams:
+        """Utterances whose encoder frames come in pieces, any number of them, searched in batches of always
+        `batch_size` rows of `max_frames` frames: more are cut, less are padded."""
+        from rtfx.streaming import FrameStreams
+
+        return FrameStreams(self, library.call("streams_of_frames", self._handle, batch_size, max_frames))
 
     @property
     def counters(self) -> dict[str, int]:

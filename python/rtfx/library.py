@@ -24,24 +24,33 @@ def _load() -> ctypes.CDLL:
             f"rtfx does not load beside torch {torch.__version__}: {error}; docs/python.md says which releases do"
         ) from None
     text, handle, integers = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
-    floats = ctypes.POINTER(ctypes.c_void_p)
+    floats, count = ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64
     for name, result, arguments in [
         ("error", text, []),
         ("error_is_input", ctypes.c_int, []),
         ("version", text, []),
         ("load_plugin", ctypes.c_int, [text]),
-        ("model_load", handle, [text, text, text, integers, ctypes.c_int64]),
+        ("model_load", handle, [text, text, text, integers, count]),
         ("model_json", text, [handle]),
         ("model_free", None, [handle]),
         ("decoder_new", handle, [handle, text, text]),
         ("decoder_json", text, [handle]),
         ("decoder_free", None, [handle]),
         ("read_audio", handle, [text, ctypes.c_int, ctypes.POINTER(text)]),
-        ("encode", handle, [handle, floats, integers, ctypes.c_int64, integers]),
-        ("decode", handle, [handle, handle, integers, ctypes.c_int64]),
+        ("encode", handle, [handle, floats, integers, count, integers]),
+        ("decode", handle, [handle, handle, integers, count]),
         ("result_tensor", handle, [handle, text]),
         ("result_json", text, [handle]),
         ("result_free", None, [handle]),
+        ("streams_of_speech", handle, [handle, handle, count, count, ctypes.POINTER(ctypes.c_double)]),
+        ("streams_of_frames", handle, [handle, count, count]),
+        ("streams_json", text, [handle]),
+        ("streams_free", None, [handle]),
+        ("streams_open", count, [handle, text]),
+        ("streams_push", text, [handle, integers, floats, integers, count]),
+        ("streams_push_frames", text, [handle, integers, handle, integers, count]),
+        ("streams_finish", text, [handle, count]),
+        ("streams_close", ctypes.c_int, [handle, count]),
     ]:
         function = getattr(library, f"rtfx_{name}")
         function.restype, function.argtypes = result, arguments
@@ -90,6 +99,18 @@ def pointer_of(tensor: torch.Tensor) -> int:
     pointer = _pointer_in(capsule, _CAPSULE)
     _rename(capsule, b"used_dltensor")  # as DLPack asks of whoever takes a tensor over
     return pointer
+
+
+def samples_of(audio: Any) -> torch.Tensor:
+    """[n] float32 on the host of a tensor, an array or a list of floats."""
+    try:
+        samples = torch.as_tensor(audio)
+    except (RuntimeError, TypeError, ValueError):
+        raise InputError(f"audio: {type(audio).__name__}; give [n] floats: mono samples in [-1, 1]") from None
+    if samples.dim() != 1 or not samples.is_floating_point():
+        shape = tuple(samples.shape)
+        raise InputError(f"audio: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
+    return samples.detach().to("cpu", torch.float32).contiguous()
 
 
 def free(name: str, handle: int) -> None:

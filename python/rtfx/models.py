@@ -11,7 +11,7 @@ from typing import Any, Union
 
 import torch
 
-from rtfx import decoding, library
+from rtfx import decoding, library, streaming
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
 
@@ -28,7 +28,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcription:
-    """What was said in one clip. `words` is empty unless timestamps were asked for."""
+    """What was said in one clip or stream. `words` is empty where no timestamps were asked for."""
 
     text: str
     hypothesis: decoding.Hypothesis
@@ -90,24 +90,42 @@ class Model:
         return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)])
 
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int = 16, timestamps: bool = False,
-                   decoder: decoding.Decoder | str | None = None) -> list[Transcription]:  # fmt: skip
+                   decoder: decoding.Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
         """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order.
-        `decoder`: one of `rtfx.decoder`, or its name; else label_looping, or ctc_greedy."""
+        `decoder`: one of `rtfx.decoder`, or its name; else label_looping, or ctc_greedy. `options`: of a decoder that
+        is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
             audio = [audio]
         if batch_size < 1:
             raise library.InputError(f"batch_size: {batch_size}; at least 1")
-        if not isinstance(decoder, decoding.Decoder):
-            decoder = decoding.decoder(decoder, self)
+        decoder = self._decoder(decoder, options)
         clips = [self._samples(clip) for clip in audio]
         order = sorted(range(len(clips)), key=lambda i: -len(clips[i]))  # alike in length: little padding
         found: dict[int, Transcription] = {}
         for first in range(0, len(order), batch_size):
             rows = order[first : first + batch_size]
             for i, hypothesis in zip(rows, decoder(*self.encode([clips[i] for i in rows])), strict=True):
-                words = self.words(hypothesis) if timestamps else []
-                found[i] = Transcription(hypothesis.text, hypothesis, words)
+                found[i] = self._transcription(hypothesis, timestamps)
         return [found[i] for i in range(len(clips))]
+
+    def streams(self, decoder: decoding.Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
+                buffer: Sequence[float] | None = None, **options: Any) -> streaming.SpeechStreams:  # fmt: skip
+        """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
+        `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
+        caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
+        2, 10 and 2. `decoder` and `options` as transcribe() takes them. On a GPU, caches may need the model's weights
+        a second time."""
+        return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer)
+
+    def _decoder(self, decoder: decoding.Decoder | str | None, options: dict[str, Any]) -> decoding.Decoder:
+        if not isinstance(decoder, decoding.Decoder):
+            return decoding.decoder(decoder, self, **options)
+        if options:
+            raise library.InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
+        return decoder
+
+    def _transcription(self, hypothesis: decoding.Hypothesis, timestamps: bool) -> Transcription:
+        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis) if timestamps else [])
 
     def words(self, hypothesis: decoding.Hypothesis) -> list[Word]:
         """Words with their times. A word begins at a piece with the mark of SentencePiece (U+2581) or a space, and
@@ -129,8 +147,4 @@ class Model:
         """[n] float32 on the host, contiguous."""
         if isinstance(audio, (str, os.PathLike)):
             return self.read_audio(audio)
-        samples = torch.as_tensor(audio)
-        if samples.dim() != 1 or not samples.is_floating_point():
-            shape = tuple(samples.shape)
-            raise library.InputError(f"audio: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
-        return samples.detach().to("cpu", torch.float32).contiguous()
+        return library.samples_of(audio)

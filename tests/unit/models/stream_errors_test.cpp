@@ -51,6 +51,7 @@ TEST(StreamErrors, WrongCalls) {
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       test::Samples wrong = audio;
       wrong[50] = bad;
+      expect_error(error_of([&] { streams->check(first, wrong); }), "NaN or infinite");
       expect_error(error_of([&] { streams->push(first, wrong); }), "NaN or infinite");
     }
     streams->finish(first);

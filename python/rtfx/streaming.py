@@ -1,0 +1,184 @@
+"""Utterances in pieces: live speech, or encoder frames as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+
+import torch
+
+from rtfx import decoding, library
+
+if TYPE_CHECKING:
+    from rtfx.models import Model, Transcription
+
+Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
+Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The text so far, as if the utterance ended here. The first `stable` tokens, which make `stable_text`, stay
+    whatever comes."""
+
+    text: str
+    hypothesis: decoding.Hypothesis
+    stable: int
+    stable_text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _hypothesis(stream: Stream, row: dict[str, Any] | None) -> decoding.Hypothesis:
+    if row is None:
+        raise library.Error(f"stream {stream.number}: NaN in the emissions; try dtype fp32")
+    return decoding.hypothesis_of(row)
+
+
+class Stream(Generic[Piece, Result]):
+    """One open utterance, until finish(), close() or the garbage collector."""
+
+    def __init__(self, streams: Streams[Piece, Result], number: int):
+        self._streams = streams
+        self.number = number
+        # The collector may come from any thread, and while a call is under way: the next call closes it.
+        self._left = weakref.finalize(self, streams._left.append, number)
+        self._left.atexit = False
+
+    def __repr__(self) -> str:
+        return f"<rtfx.Stream {self.number} of {self._streams!r}>"
+
+    def push(self, piece: Piece) -> Partial:
+        """The next piece of this utterance alone; see Streams.push()."""
+        return self._streams.push({self: piece})[self]
+
+    def finish(self) -> Result:
+        """The result; the stream is closed with that."""
+        return self._streams.finish(self)
+
+    def close(self) -> None:
+        """Forgets the utterance. Nothing to do after finish()."""
+        if self._left.detach():
+            library.call("streams_close", self._streams._handle, self.number)
+
+
+class Streams(Generic[Piece, Result]):
+    """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
+    is cut nor on those beside it. Not for several threads at once, with all of the model."""
+
+    def __init__(self, decoder: decoding.Decoder, handle: int):
+        self.decoder = decoder
+        self._handle = handle
+        self._left: list[int] = []  # open streams that nobody has any more
+        weakref.finalize(self, library.free, "streams", handle)
+
+    def __repr__(self) -> str:
+        return f"<rtfx.{type(self).__name__} of {self.decoder!r}>"
+
+    def open(self, boost: Phrase | Sequence[Phrase] = (), allowed: str | Sequence[str] = ()) -> Stream[Piece, Result]:
+        """A new utterance. `boost`: phrases of its own beside those of the decoder's option `boost`, whose other
+        settings hold for them. `allowed`: scripts ("latin"), ranges, characters, in place of the decoder's."""
+        self._close_left()
+        asked = {"boost": boost, "allowed": allowed}
+        request = json.dumps({name: value for name, value in asked.items() if value}, default=list)
+        return Stream(self, library.call("streams_open", self._handle, request.encode()))
+
+    def push(self, pieces: Mapping[Stream[Piece, Result], Piece]) -> dict[Stream[Piece, Result], Partial]:
+        """The next piece of each of these streams, computed together, and the text so far of each. Waits for the
+        device. Where it raises InputError, nothing was taken."""
+        self._close_left()
+        streams = list(pieces)
+        for stream in streams:
+            self._own(stream)
+        if not streams:
+            return {}
+        numbers = library.integers([stream.number for stream in streams])
+        found = json.loads(self._push(numbers, [pieces[stream] for stream in streams]))
+        partials = {}
+        for stream, row in zip(streams, found, strict=True):
+            hypothesis = _hypothesis(stream, row["hypothesis"])
+            partials[stream] = Partial(hypothesis.text, hypothesis, row["stable"], row["stable_text"])
+        return partials
+
+    def finish(self, stream: Stream[Piece, Result]) -> Result:
+        """What was said in the whole utterance, which is closed with that. Waits for the device."""
+        self._close_left()
+        self._own(stream)
+        row = library.call_json("streams_finish", self._handle, stream.number)
+        stream._left.detach()
+        return self._result(_hypothesis(stream, row))
+
+    def _own(self, stream: Stream[Piece, Result]) -> None:
+        if not isinstance(stream, Stream) or stream._streams is not self:
+            raise library.InputError(f"stream: {stream!r} is none of these; open() gives them")
+
+    def _close_left(self) -> None:
+        while self._left:
+            with contextlib.suppress(library.Error):  # one that could not be finished either
+                library.call("streams_close", self._handle, self._left.pop())
+
+    def _push(self, numbers: ctypes.Array, pieces: list[Piece]) -> bytes:
+        raise NotImplementedError
+
+    def _result(self, hypothesis: decoding.Hypothesis) -> Result:
+        raise NotImplementedError
+
+
+class SpeechStreams(Streams[Samples, "Transcription"]):
+    """Of samples (`Model.streams()`): pieces are [n] floats of any length, 0 too, mono at the model's rate in [-1, 1].
+    Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
+
+    def __init__(self, model: Model, decoder: decoding.Decoder, max_streams: int, batch_size: int,
+                 buffer: Sequence[float] | None):  # fmt: skip
+        seconds = None if buffer is None else list(buffer)
+        if seconds is not None and len(seconds) != 3:
+            raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
+        super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, max_streams,
+                         batch_size, None if seconds is None else (ctypes.c_double * 3)(*seconds)))  # fmt: skip
+        self._model = model
+        about = library.call_json("streams_json", self._handle)
+        self.chunk_seconds: float = about["chunk_samples"] / model.sample_rate
+        self.look_ahead_seconds: float = about["look_ahead_samples"] / model.sample_rate
+        self.notices: list[str] = about["notices"]  # why not by caches
+
+    def _push(self, numbers: ctypes.Array, pieces: list[Samples]) -> bytes:
+        clips = [library.samples_of(piece) for piece in pieces]
+        pointers = (ctypes.c_void_p * len(clips))(*(clip.data_ptr() for clip in clips))
+        counts = library.integers([len(clip) for clip in clips])
+        return library.call("streams_push", self._handle, numbers, pointers, counts, len(clips))
+
+    def _result(self, hypothesis: decoding.Hypothesis) -> Transcription:
+        return self._model._transcription(hypothesis, timestamps=True)
+
+
+class FrameStreams(Streams[torch.Tensor, decoding.Hypothesis]):
+    """Of encoder frames (`Decoder.streams()`): pieces are [T, D] in the model's dtype on its device, T of any size."""
+
+    def _push(self, numbers: ctypes.Array, pieces: list[torch.Tensor]) -> bytes:
+        for piece in pieces:
+            if not isinstance(piece, torch.Tensor) or piece.dim() != 2:
+                shape = tuple(getattr(piece, "shape", ()))
+                raise library.InputError(f"frames: {type(piece).__name__} of shape {shape}; give a tensor [T, D]")
+        batch = pieces[0].unsqueeze(0) if len(pieces) == 1 else _padded(pieces)
+        lengths = library.integers([len(piece) for piece in pieces])
+        return library.call(
+            "streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces)
+        )
+
+    def _result(self, hypothesis: decoding.Hypothesis) -> decoding.Hypothesis:
+        return hypothesis
+
+
+def _padded(pieces: list[torch.Tensor]) -> torch.Tensor:
+    kinds = {(piece.dtype, piece.device, piece.shape[1]) for piece in pieces}
+    if len(kinds) > 1:
+        raise library.InputError("frames: of several dtypes, devices or widths; give those of the model")
+    return torch.nn.utils.rnn.pad_sequence(pieces, batch_first=True)

@@ -1,0 +1,214 @@
+// The functions of library.h for utterances that come in pieces.
+#include <ATen/ATen.h>
+#include <ATen/DLConvertor.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/bias_request.h"
+#include "base/json_file.h"
+#include "harness/stream/speech_streams.h"
+#include "models/load_checkpoint.h"
+#include "models/streaming/step_sizes.h"
+#include "python/handles.h"
+#include "python/library.h"
+
+using nlohmann::json;
+
+struct rtfx_streams {
+  std::shared_ptr<const rtfx::AcousticModel> model;
+  std::shared_ptr<rtfx::Decoder> decoder;
+  // One of the two: of samples, or of encoder frames.
+  std::unique_ptr<rtfx::SpeechStreams> speech;
+  std::unique_ptr<rtfx::Streams> search;
+  std::vector<std::string> notices;
+
+  /// Calls the one that there is; their verbs have the same names.
+  template <class Work>
+  auto with(const Work& work) {
+    return speech ? work(*speech) : work(*search);
+  }
+};
+
+namespace rtfx {
+namespace {
+
+/// The model with an encoder that keeps caches: that of the handle, or else, since kernels of the
+/// fused one keep none, the same file once more.
+std::shared_ptr<const AcousticModel> by_caches(rtfx_model& loaded) {
+  if (loaded.model->encoder->by_operators() != nullptr) return loaded.model;
+  if (!loaded.by_caches) {
+    loaded.by_caches = AcousticModel::build(
+        load_checkpoint(loaded.path, loaded.context), loaded.model->device,
+        {loaded.model->encoder_dtype, loaded.model->dtype}, EncoderForm::reference);
+  }
+  return loaded.by_caches;
+}
+
+BiasRequest parse_request(const json& request) {
+  const JsonView view(request, "open");
+  view.check_keys({"allowed", "boost"});
+  BiasRequest asked{{}, {}, "allowed"};
+  if (const auto boost = view.find("boost")) asked.phrases = parse_phrases(*boost);
+  if (const auto allowed = view.find("allowed"))
+    for (const JsonView& one : allowed->elements()) asked.allowed.push_back(one.text());
+  return asked;
+}
+
+json to_json(int64_t stream, const PartialResult& partial, const AcousticModel& model) {
+  const std::vector<int32_t>& tokens = partial.best.tokens;
+  const std::vector<int32_t> stable(tokens.begin(), tokens.begin() + partial.stable);
+  return {{"stream", stream},
+          {"hypothesis", row_json(partial.best, model)},
+          {"stable", partial.stable},
+          {"stable_text", model.tokenizer->text(stable)}};
+}
+
+const char* partials(rtfx_streams& streams, std::span<const int64_t> numbers) {
+  json list = json::array();
+  for (const int64_t number : numbers) {
+    const PartialResult partial = streams.with([&](auto& s) { return s.partial(number); });
+    list.push_back(to_json(number, partial, *streams.model));
+  }
+  return keep(list.dump());
+}
+
+/// Encodes and searches what there is; the result of `ending`, if that ends.
+Hypothesis work(SpeechStreams& speech, int64_t ending) {
+  Hypothesis result;
+  for (auto updates = speech.step(false); !updates.empty(); updates = speech.step(false)) {
+    for (SpeechUpdate& update : updates)
+      if (update.closed && update.stream == ending) result = std::move(update.result.best);
+  }
+  return result;
+}
+
+}  // namespace
+}  // namespace rtfx
+
+using namespace rtfx;
+
+extern "C" {
+
+rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, int64_t streams,
+                                     int64_t rows, const double* buffer) {
+  return guarded<rtfx_streams*>(nullptr, [&] {
+    if (decoder->model != model->model)
+      throw UserError("decoder", "of another model", "make one of the model that is streamed");
+    const at::DeviceGuard guard = on_device_of(*model->model);
+    StreamOptions options{streams, rows};
+    auto made = std::make_unique<rtfx_streams>();
+    made->model = model->model;
+    made->decoder = decoder->decoder;
+    const std::string without_caches = why_not_cache_aware(model->config);
+    if (buffer != nullptr) {
+      options.buffer = BufferSeconds{buffer[0], buffer[1], buffer[2]};
+    } else if (!without_caches.empty()) {
+      const BufferSeconds& chosen = options.buffer.emplace();
+      made->notices.push_back(
+          fmt::format("{}: on buffers of {} s, with {} s before and {} s behind them",
+                      without_caches, chosen.chunk, chosen.left, chosen.right));
+    }
+    made->speech = std::make_unique<SpeechStreams>(
+        options.buffer ? model->model : by_caches(*model), *made->decoder, options);
+    return made.release();
+  });
+}
+
+rtfx_streams* rtfx_streams_of_frames(rtfx_decoder* decoder, int64_t rows, int64_t frames) {
+  return guarded<rtfx_streams*>(nullptr, [&] {
+    const at::DeviceGuard guard = on_device_of(*decoder->model);
+    if (rows < 1 || frames < 1) {
+      throw UserError("streams", fmt::format("batches of {} rows of {} frames", rows, frames),
+                      "give 1 or more of each");
+    }
+    auto made = std::make_unique<rtfx_streams>();
+    made->model = decoder->model;
+    made->decoder = decoder->decoder;
+    made->search = open_search(*made->decoder, {rows, frames});
+    return made.release();
+  });
+}
+
+const char* rtfx_streams_json(const rtfx_streams* streams) {
+  return guarded<const char*>(nullptr, [&] {
+    json about = {{"notices", streams->notices}};
+    if (streams->speech) {
+      about["chunk_samples"] = streams->speech->encoder().chunk_samples();
+      about["look_ahead_samples"] = streams->speech->encoder().look_ahead_samples();
+    }
+    return keep(about.dump());
+  });
+}
+void rtfx_streams_free(rtfx_streams* streams) { delete streams; }
+
+int64_t rtfx_streams_open(rtfx_streams* streams, const char* request) {
+  return guarded<int64_t>(-1, [&] {
+    const at::DeviceGuard guard = on_device_of(*streams->model);
+    const json given = parse_json(request, "open", R"(for example {"boost": ["new york"]})");
+    const BiasRequest asked = parse_request(given);
+    const auto bias = asked.empty() ? nullptr : streams->decoder->compile_bias(asked);
+    return streams->with([&](auto& s) {
+      const int64_t stream = s.open();
+      try {
+        if (bias) s.set_bias(stream, bias);
+      } catch (...) {
+        s.close(stream);
+        throw;
+      }
+      return stream;
+    });
+  });
+}
+
+const char* rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
+                              const float* const* samples, const int64_t* counts, int64_t rows) {
+  return guarded<const char*>(nullptr, [&] {
+    const at::DeviceGuard guard = on_device_of(*streams->model);
+    if (!streams->speech) throw UserError("streams", "are of encoder frames", "push frames");
+    const auto count = static_cast<size_t>(rows);
+    const auto each = [&](const auto& take) {
+      for (size_t i = 0; i < count; ++i)
+        take(numbers[i], std::span(samples[i], static_cast<size_t>(counts[i])));
+    };
+    each([&](int64_t stream, auto piece) { streams->speech->check(stream, piece); });
+    each([&](int64_t stream, auto piece) { streams->speech->push(stream, piece); });
+    work(*streams->speech, -1);
+    return partials(*streams, {numbers, count});
+  });
+}
+
+const char* rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
+                                     DLManagedTensor* frames, const int64_t* lengths,
+                                     int64_t rows) {
+  return guarded<const char*>(nullptr, [&] {
+    at::Tensor taken = at::fromDLPack(frames);
+    const at::DeviceGuard guard = on_device_of(*streams->model);
+    if (!streams->search) throw UserError("streams", "are of samples", "push samples");
+    EncodedBatch batch = batch_of(*streams->model, std::move(taken), lengths, rows);
+    const std::span called(numbers, static_cast<size_t>(rows));
+    batch.frames = streams->search->project(batch.frames);
+    streams->search->push(called, batch);
+    return partials(*streams, called);
+  });
+}
+
+const char* rtfx_streams_finish(rtfx_streams* streams, int64_t number) {
+  return guarded<const char*>(nullptr, [&] {
+    const at::DeviceGuard guard = on_device_of(*streams->model);
+    if (!streams->speech)
+      return keep(row_json(streams->search->finish(number), *streams->model).dump());
+    streams->speech->finish(number);
+    return keep(row_json(work(*streams->speech, number), *streams->model).dump());
+  });
+}
+
+int rtfx_streams_close(rtfx_streams* streams, int64_t number) {
+  return guarded(-1, [&] {
+    const at::DeviceGuard guard = on_device_of(*streams->model);
+    streams->with([&](auto& s) { s.close(number); });
+    return 0;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,279 @@
+"""Live speech and boosted phrases from Python, by the wheel."""
+
+import contextlib
+import gc
+import io
+import json
+import random
+import re
+import subprocess
+
+import numpy
+import pytest
+from conftest import AUDIO, MODELS, ROOT
+from test_wheel import pytestmark, rtfx_package, site, torch  # noqa: F401
+
+CLIPS = [AUDIO / name for name in ("qs01.flac", "qs07.flac", "1737-146161-0006.flac")]
+BUFFER = (1, 5, 1)  # seconds
+
+
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def rnnt(request, rtfx_package):  # noqa: F811
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return rtfx_package.load(MODELS / "quickstart-rnnt.nemo", device=request.param)
+
+
+@pytest.fixture(scope="module")
+def clips(rnnt):
+    return [rnnt.read_audio(clip) for clip in CLIPS]
+
+
+def pieces_of(samples, generator, longest=16000):
+    """The samples in pieces of random sizes, also none."""
+    while len(samples):
+        size = generator.randint(0, longest)
+        yield samples[:size]
+        samples = samples[size:]
+
+
+def said(found):
+    """Scores on a GPU are those of its sizes of batches."""
+    return found.text, found.hypothesis.tokens, found.hypothesis.frames
+
+
+def in_one_piece(streams, samples, **bias):
+    stream = streams.open(**bias)
+    stream.push(samples)
+    return said(stream.finish())
+
+
+def test_says_what_the_program_says(rnnt, clips, program):
+    streams = rnnt.streams(buffer=BUFFER)
+    for clip, samples in zip(CLIPS, clips, strict=True):
+        command = [program, "stream", "--model", MODELS / "quickstart-rnnt.nemo", "--device", rnnt.device.type,
+                   "--buffer", ",".join(map(str, BUFFER)), "--pause", "0", "--threads", "1", clip]  # fmt: skip
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        stream = streams.open()
+        stream.push(samples)
+        found = stream.finish()
+        assert found.text == shown.strip() != ""
+        assert " ".join(word.text for word in found.words) == found.text.strip()
+
+
+@pytest.mark.parametrize("decoder", ["label_looping", "ctc_greedy", "alsd_pp"])
+def test_pieces_and_neighbours_change_nothing(rnnt, clips, decoder):
+    streams = rnnt.streams(decoder, max_streams=3, batch_size=2, buffer=BUFFER)
+    expected = [in_one_piece(streams, samples) for samples in clips]
+    generator = random.Random(decoder)
+    waiting = {streams.open(): (i, pieces_of(samples, generator)) for i, samples in enumerate(clips)}
+    so_far = {stream: [] for stream in waiting}
+    found = {}
+    while waiting:
+        calling = [stream for stream in waiting if generator.random() < 0.7]
+        call = {stream: next(waiting[stream][1], None) for stream in calling}
+        for stream in [stream for stream, piece in call.items() if piece is None]:
+            found[waiting.pop(stream)[0]] = said(stream.finish())
+            call.pop(stream)
+        for stream, partial in streams.push(call).items():
+            tokens = partial.hypothesis.tokens
+            kept = so_far[stream]
+            assert tokens[: len(kept)] == kept and partial.text == str(partial)
+            assert partial.text.startswith(partial.stable_text)
+            so_far[stream] = tokens[: partial.stable]
+    assert [found[i] for i in range(3)] == expected
+    assert any(so_far.values())
+    assert all(kept == expected[i][1][: len(kept)] for i, kept in enumerate(so_far.values()))
+
+
+def test_lists_and_arrays_are_pieces_and_decoding_goes_on_beside(rnnt, clips):
+    streams = rnnt.streams(max_streams=1, buffer=BUFFER)
+    expected = in_one_piece(streams, clips[0])
+    stream = streams.open()
+    stream.push(clips[0][:20000].numpy().astype(numpy.float64))
+    whole = streams.decoder(*rnnt.encode(clips[:2]))
+    stream.push(clips[0][20000:].tolist())
+    assert whole.texts == streams.decoder(*rnnt.encode(clips[:2])).texts
+    assert said(stream.finish()) == expected
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", "fp32"), ("cuda", "fp32"), ("cuda", "bf16")])
+def test_by_caches(rtfx_package, device, dtype):  # noqa: F811
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    model = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_streaming.nemo", device, dtype)
+    samples = 0.1 * torch.randn(48000, generator=torch.Generator().manual_seed(1))
+    (whole,) = model.transcribe(samples, decoder="ctc_greedy")
+    streams = model.streams("ctc_greedy", max_streams=2)
+    assert streams.notices == [] and 0 < streams.look_ahead_seconds < streams.chunk_seconds
+    expected = in_one_piece(streams, samples)
+    stream, beside = streams.open(), streams.open()
+    for piece in pieces_of(samples, random.Random(1), longest=5000):
+        streams.push({stream: piece, beside: piece.flip(0)})
+    assert said(stream.finish()) == expected and expected[1]
+    if device == "cpu":  # elsewhere, random weights have near ties
+        assert expected == said(whole)
+    assert model.transcribe(samples, decoder="ctc_greedy") == [whole]  # a fused encoder goes on beside that with caches
+
+
+def test_buffers_are_a_notice(rnnt):
+    streams = rnnt.streams()
+    assert streams.notices == [n for n in streams.notices if "on buffers of 2 s, with 10 s before and 2 s behind" in n]
+    assert streams.notices and rnnt.streams(buffer=BUFFER).notices == []
+    assert streams.chunk_seconds == pytest.approx(2, abs=rnnt.frame_seconds)
+
+
+@pytest.mark.parametrize("decoder", ["label_looping", "alsd_pp", "ctc_greedy"])
+def test_frames_of_an_encoder(rtfx_package, rnnt, decoder):  # noqa: F811
+    frames, lengths = rnnt.encode(CLIPS)
+    search = rtfx_package.decoder(decoder, rnnt)
+    streams = search.streams(batch_size=2, max_frames=7)
+
+    def rows(step):
+        for i, stream in enumerate(opened):
+            piece = frames[i, first : min(first + step, int(lengths[i]))]
+            if len(piece):
+                yield stream, piece
+
+    results = []
+    for step in (5, 16, frames.shape[1]):
+        opened = [streams.open() for _ in CLIPS]
+        for first in range(0, frames.shape[1], step):
+            partials = streams.push(dict(rows(step)))
+        assert all(partial.text for partial in partials.values())
+        results.append([streams.finish(stream).tokens for stream in opened])
+    assert results[0] == results[1] == results[2] == [row.tokens for row in search(frames, lengths)]
+
+
+def test_phrases_of_a_call_of_all_and_of_one_stream(rtfx_package, rnnt, clips):  # noqa: F811
+    boost = {"phrases": ["knit"], "scale": 9}
+    (plain,), (boosted,) = rnnt.transcribe(clips[0]), rnnt.transcribe(clips[0], boost=boost)
+    assert plain.text != boosted.text and "knit" in boosted.text
+    decoder = rtfx_package.decoder("label_looping", rnnt, boost=boost)
+    assert rnnt.transcribe(clips[0], decoder=decoder) == [boosted]
+    (other,) = rnnt.transcribe(clips[0], allowed=["U+0061-U+006D"])
+    assert not re.search("[n-z]", other.text)
+
+    every = in_one_piece(rnnt.streams(max_streams=2, buffer=BUFFER, boost=boost), clips[0])
+    assert "knit" in every[0]
+    streams = rnnt.streams(max_streams=2, buffer=BUFFER, boost={"scale": 9})
+    own, none = streams.open(boost="knit"), streams.open()
+    streams.push({own: clips[0], none: clips[0]})
+    assert said(own.finish()) == every
+    assert said(none.finish()) == in_one_piece(rnnt.streams(max_streams=2, buffer=BUFFER), clips[0])
+    for same in ({"phrase": "knit", "weight": 1}, ["knit"], ("knit", "knit")):  # 1 is what one without a weight has
+        assert in_one_piece(streams, clips[0], boost=same) == every
+    assert not re.search("[n-z]", in_one_piece(streams, clips[0], allowed=["U+0061-U+006D"])[0])
+
+
+def test_places_are_given_back(rtfx_package, rnnt, clips):  # noqa: F811
+    streams = rnnt.streams(buffer=BUFFER)
+    expected = in_one_piece(streams, clips[0])
+    stream = streams.open()
+    with pytest.raises(rtfx_package.InputError, match="all 1 streams are open; "):
+        streams.open()
+    stream.push(clips[1])
+    stream.close()
+    stream.close()
+    left = streams.open()
+    left.push(clips[1])
+    del left
+    gc.collect()
+    last = streams.open()
+    last.push(clips[0])
+    del streams  # the stream has them
+    assert said(last.finish()) == expected
+
+
+def test_nothing_said_is_no_text(rnnt):
+    streams = rnnt.streams(buffer=BUFFER)
+    assert streams.push({}) == {}
+    stream = streams.open()
+    assert stream.push([]).text == "" and stream.push(torch.zeros(0)).stable == 0
+    assert stream.finish().text == ""
+
+
+def of(stream):
+    """The model."""
+    return stream._streams._model
+
+
+def wrong(samples):
+    samples = samples.clone()
+    samples[100] = float("nan")
+    return samples
+
+
+ERRORS = {
+    "samples behind the end": (lambda s, x: (s.finish(), s.push(x)), "is not open; "),
+    "finished twice": (lambda s, x: (s.finish(), s.finish()), "is not open; "),
+    "closed": (lambda s, x: (s.close(), s.push(x)), "is not open; "),
+    "integers": (lambda s, x: s.push((x * 32767).short()), "audio: torch.int16"),
+    "two channels": (lambda s, x: s.push(x.view(2, -1)), "mono samples"),
+    "a file": (lambda s, x: s.push("a.wav"), "audio: str; "),
+    "NaN": (lambda s, x: s.push(wrong(x)), "a sample is NaN or infinite"),
+    "of others": (lambda s, x: of(s).streams().push({s: x}), "is none of these; "),
+    "a number": (lambda s, x: s._streams.push({0: x}), "stream: 0 is none of these; "),
+    "a phrase that is none": (lambda s, x: s._streams.open(boost=[" "]), "the phrase is empty"),
+    "a weight that is none": (lambda s, x: s._streams.open(boost={"phrase": "a", "weight": -1}), "weight of 'a' is -1"),
+    "options for phrases": (lambda s, x: s._streams.open(boost={"phrases": ["a"]}), "unknown key 'phrases'"),
+    "a script of no token": (lambda s, x: s._streams.open(allowed=["cyrillic"]), "has an allowed letter; "),
+    "no streams": (lambda s, x: of(s).streams("null"), "null: takes no utterances in pieces; "),
+    "no streams of frames": (lambda s, x: of(s)._decoder("null", {}).streams(), "takes no utterances in pieces"),
+    "no phrases": (lambda s, x: of(s).streams("null", boost={}), "boost"),
+    "options beside a decoder": (lambda s, x: of(s).transcribe(x, decoder=s._streams.decoder, window=3), "window: "),
+    "max_streams": (lambda s, x: of(s).streams(max_streams=0), "0 streams"),
+    "batch_size": (lambda s, x: of(s).streams(max_streams=1, batch_size=2), "2 rows for 1 streams"),
+    "buffer": (lambda s, x: of(s).streams(buffer=(1, 2)), "buffer: 2 numbers"),
+    "no chunk": (lambda s, x: of(s).streams(buffer=(0, 2, 1)), "is no encoder frame"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_bad_input_is_an_exception_with_a_remedy(rtfx_package, rnnt, clips, what):  # noqa: F811
+    work, text = ERRORS[what]
+    stream = rnnt.streams(max_streams=2, buffer=BUFFER).open()
+    with pytest.raises(rtfx_package.InputError, match=re.escape(text)):
+        work(stream, clips[0][:16000])
+
+
+def test_bad_samples_of_one_stream_change_none(rtfx_package, rnnt, clips):  # noqa: F811
+    streams = rnnt.streams(max_streams=2, buffer=BUFFER)
+    expected = in_one_piece(streams, clips[0])
+    good, bad = streams.open(), streams.open()
+    with pytest.raises(rtfx_package.InputError, match=f"stream {bad.number}: "):
+        streams.push({good: clips[0], bad: wrong(clips[1])})
+    streams.push({good: clips[0], bad: clips[0]})
+    assert said(good.finish()) == said(bad.finish()) == expected
+
+
+@pytest.mark.parametrize(
+    ("piece", "text"),
+    [
+        (torch.zeros(4), "give a tensor [T, D]"),
+        (numpy.zeros((4, 144), "float32"), "give a tensor [T, D]"),
+        (torch.zeros(4, 7), "frames: 7 wide"),
+        (torch.zeros(4, 144).half(), "frames: Half"),
+    ],
+)
+def test_bad_frames(rtfx_package, rnnt, piece, text):  # noqa: F811
+    stream = rtfx_package.decoder("label_looping", rnnt).streams().open()
+    piece = piece.to(rnnt.device) if isinstance(piece, torch.Tensor) else piece
+    with pytest.raises(rtfx_package.InputError, match=re.escape(text)):
+        stream.push(piece)
+    with pytest.raises(rtfx_package.Error, match="NaN in the emissions"):
+        stream.push(torch.full((4, 144), float("nan"), device=rnnt.device))
+
+
+def test_the_page(rtfx_package, monkeypatch):  # noqa: F811
+    """What docs/python.md does to models, tensors and streams."""
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    blocks = {section.partition("\n")[0]: re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+              for section in page.split("\n## ")}  # fmt: skip
+    printed, names = io.StringIO(), {}
+    with contextlib.redirect_stdout(printed):
+        for section in ("Models", "Decoders on tensors", "Live speech"):
+            (block,) = blocks[section]
+            exec(compile(block, section, "exec"), names)
+    assert json.dumps(printed.getvalue()).count("Word(text=") > 5
