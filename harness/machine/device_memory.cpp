@@ -61,10 +61,12 @@ int64_t kept_memory(at::Device device) {
 
 PeakMemory::PeakMemory(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
-  // cuBLAS takes its memory at the first product.
-  const at::Tensor one = at::ones({1, 1}, at::device(device_));
-  at::mm(one, one);
-  at::cuda::getCUDABlasLtWorkspace();
+  {
+    // cuBLAS takes its memory at the first product.
+    const at::Tensor one = at::ones({1, 1}, at::device(device_));
+    at::mm(one, one);
+    at::cuda::getCUDABlasLtWorkspace();
+  }
   allocator::resetPeakStats(device_.index());
   before_ = allocated(device_).current;
 }

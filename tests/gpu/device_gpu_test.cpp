@@ -23,8 +23,7 @@ at::Tensor product() {
 
 TEST(DeviceGpu, TheMostOfAllocationsIsWatched) {
   if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
-  at::cuda::device_synchronize();  // what other streams still used is given back at the next call
-  at::empty({9 * kMiB}, bytes);    // gone, and before the watch
+  at::empty({9 * kMiB}, bytes);  // gone, and before the watch
   const at::Tensor old = at::empty({kMiB}, bytes);
   const PeakMemory peak(device);
   EXPECT_EQ(peak.bytes(), 0);
