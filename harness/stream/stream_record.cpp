@@ -51,7 +51,9 @@ json stream_figures(const StreamSettings& options, const LoadFigures& f) {
   metrics["stream.batch_rate"] = f.batch_rate;
   metrics["stream.queue_slope"] = f.queue_slope;
   metrics["stream.md1_load"] = f.batch_rate * f.batch_seconds;
-  const auto expected = md1_total(f.batch_seconds, f.batch_rate);
+  // Steps of one size, one after the other, are no such queue: its load is always about 1.
+  const auto expected =
+      options.scope == "search" ? md1_total(f.batch_seconds, f.batch_rate) : std::nullopt;
   metrics["stream.md1_total_ms"] = expected ? json(1000 * *expected) : json();
   return {{"stream", stream_keys().resolved(options)},
           {"requests", f.requests},

@@ -142,8 +142,8 @@ TEST_P(FusedBoostingGpu, AScaleOfZeroChangesNothing) {
                                build(c.model, device_),
                                batch_of(c.rows, c.model.columns(), device_));
     EXPECT_EQ(search(), run("fused_looping", options(), c, device_));
-    const auto plain = make_decoder("fused_looping", options(), "");
-    EXPECT_EQ(search.decoder->describe().exactness, plain->describe().exactness);
+    const auto other = make_decoder("label_looping", {{"boost", given}}, "");
+    EXPECT_EQ(search.decoder->describe().exactness, other->describe().exactness);
     EXPECT_EQ(search.decoder->boosted_words().size(), given.value("phrases", given).size());
   }
 }
