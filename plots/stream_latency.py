@@ -69,7 +69,7 @@ def draw_latency(axes, own, i, handles, name):
         if line := draw_metric(axes, own, metric, i, style):
             handles[f"{name}, {NAMES[style]}"] = line
     # Steps of one size, one after the other, are no such queue.
-    queued = [c for c in own if c.last["stream"].get("scope") != "speech"]
+    queued = [c for c in own if c.last.get("stream", {}).get("scope") != "speech"]
     expected = [(streams(c), c.metric(EXPECTED)[0]) for c in queued if c.metric(EXPECTED)[0]]
     if expected:
         (line,) = axes.plot(*zip(*expected), "x", color=GREY, markersize=5)
