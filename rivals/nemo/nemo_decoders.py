@@ -124,6 +124,22 @@ def fusions(model, lm, lm_alpha, boost, boost_alpha, nemo):
     return (models, alphas) if models else (None, None)
 
 
+def keep_loop_memory(owner, device):
+    """NeMo records the body of a loop on a stream of its own, a capture that LibTorch takes for no part of the graph:
+    what the body works in comes from the memory for all and goes back to it, for others to use or to return to the
+    driver while the graph still writes there. In a pool of its own it stays."""
+    name = next((n for n in ("_graph_reinitialize", "_reinitialize") if hasattr(owner, n)), None)
+    if not name or device.type != "cuda":
+        return
+    record, pool = getattr(owner, name), torch.cuda.MemPool()
+
+    def recorded(*arguments, **options):
+        with torch.cuda.use_mem_pool(pool, device):
+            return record(*arguments, **options)
+
+    setattr(owner, name, recorded)
+
+
 class Computed:
     """In the place of NeMo's computer: answers what that has computed already."""
 
@@ -145,10 +161,13 @@ class Decoder:
 
     def __init__(self, model, infer, graphs):
         self.model, self.infer = model, infer
+        for owner in (infer, getattr(infer, "_greedy_decode", None)):
+            keep_loop_memory(owner, model.device)
         self.name = next((n for n in ("decoding_computer", "_decoding_computer", "search_algorithm")
                           if getattr(infer, n, None) is not None), None)  # fmt: skip
         if self.name:
             self.computer = getattr(infer, self.name)
+            keep_loop_memory(self.computer, model.device)
             self.computed = Computed(self.computer)
             setattr(infer, self.name, self.computed)
             self.objects = self._objects
