@@ -47,26 +47,40 @@ void BiasTables::allocate(int64_t states, int64_t arcs) {
   models_ = std::make_shared<const NgramLm>(std::move(arrays), vocabulary_, kSteps);
 }
 
-void BiasTables::copy(const PhraseTree& tree) {
-  const NgramArrays& arrays = models_->arrays();
-  const auto root = static_cast<int32_t>(states_), first = static_cast<int32_t>(arcs_);
-  const auto states = static_cast<size_t>(tree.states());
-  std::vector<int32_t> to, bounds, back(states, root);
-  for (const int32_t state : tree.arc_to) to.push_back(root + state);
-  for (size_t state = 0; state < states; ++state) {
-    bounds.push_back(first + tree.first_arc[state]);
-    bounds.push_back(first + tree.first_arc[state + 1]);
+/// Trees behind those that are there, with one copy for each array.
+void BiasTables::append(std::map<const TokenBias*, Place>& places) {
+  std::vector<int32_t> to, label, bounds, back;
+  std::vector<float> score, weight, end;
+  const auto add = [](auto& values, const auto& more) {
+    values.insert(values.end(), more.begin(), more.end());
+  };
+  for (auto& [key, place] : places) {
+    const PhraseTree& tree = *place.bias->tree;
+    const auto root = static_cast<int32_t>(states_ + std::ssize(end));
+    const auto first = static_cast<int32_t>(arcs_ + std::ssize(to));
+    place.root = root;
+    for (const int32_t state : tree.arc_to) to.push_back(root + state);
+    for (size_t state = 0; state < tree.end.size(); ++state) {
+      bounds.push_back(first + tree.first_arc[state]);
+      bounds.push_back(first + tree.first_arc[state + 1]);
+      back.push_back(state == 0 ? 0 : root);
+    }
+    add(label, tree.arc_token);
+    add(score, tree.arc_score);
+    add(weight, tree.to_root);
+    add(end, tree.end);
   }
-  back.front() = 0;
+  const NgramArrays& arrays = models_->arrays();
   put(arrays.arc_to, arcs_, to);
-  put(arrays.arc_label, arcs_, tree.arc_token);
-  put(arrays.arc_weight, arcs_, tree.arc_score);
+  put(arrays.arc_label, arcs_, label);
+  put(arrays.arc_weight, arcs_, score);
   put(arrays.state_arcs.view({-1}), 2 * states_, bounds);
   put(arrays.backoff_to, states_, back);
-  put(arrays.backoff_weight, states_, tree.to_root);
-  put(arrays.final_weight, states_, tree.end);
-  states_ += tree.states();
-  arcs_ += static_cast<int64_t>(tree.arc_to.size());
+  put(arrays.backoff_weight, states_, weight);
+  put(arrays.final_weight, states_, end);
+  states_ += std::ssize(end);
+  arcs_ += std::ssize(to);
+  places_.merge(places);
 }
 
 /// Trees of the rows into the tables; true where these have moved.
@@ -102,11 +116,7 @@ bool BiasTables::place(const std::vector<std::shared_ptr<const TokenBias>>& rows
     arcs_ = vocabulary_;
     missing = std::move(wanted);
   }
-  for (auto& [key, place] : missing) {
-    place.root = static_cast<int32_t>(states_);
-    copy(*place.bias->tree);
-    places_.emplace(key, place);
-  }
+  append(missing);
   return moved;
 }
 

@@ -36,7 +36,7 @@ class BiasTables {
     int32_t root = 0;
   };
   void allocate(int64_t states, int64_t arcs);
-  void copy(const PhraseTree& tree);
+  void append(std::map<const TokenBias*, Place>& places);
   bool place(const std::vector<std::shared_ptr<const TokenBias>>& rows);
 
   int64_t vocabulary_ = 0;

@@ -138,9 +138,8 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
     const int here = min(slots, candidates - first);
     for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
       const MaxKey* key = keys + first * window + i;
-      tokens[i] = __ldcg(key);
-      if (s.bias.scores != nullptr && index_of(tokens[i]) != s.model.blank)
-        tokens[i] = __ldcg(key + 2 * s.key_rows);
+      const MaxKey best = __ldcg(key), sum = s.bias.any() ? __ldcg(key + 2 * s.key_rows) : best;
+      tokens[i] = index_of(best) == s.model.blank ? best : sum;
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }
     __syncthreads();

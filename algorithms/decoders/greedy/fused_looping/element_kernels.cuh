@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) start_kernel(const Search* search) {
-  start_bias(*search);
+  if (search->bias.any()) start_bias(*search);
   project_frames<T>(*search);
   if (blockIdx.x == 0) start_rows(*search, search->rows);
 }
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kThreads) joint_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory);
-  if (search->bias.scores != nullptr) {
+  if (search->bias.any()) {
     evaluate_joint<T, true>(*search, search->rows, Tiles{}, scratch);
   } else {
     evaluate_joint<T, false>(*search, search->rows, Tiles{}, scratch);

@@ -218,8 +218,11 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const size_t rows = layout.add<int>(row_ints(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
   const bool biased = s.key_kinds == 3;
-  const int64_t choices = biased ? b * s.model.blank : 0;
-  const size_t scores = layout.add<float>(choices), next = layout.add<int32_t>(choices);
+  const int64_t tokens = biased ? b * s.model.blank : 0;
+  const size_t of_root = layout.add<float>(tokens), to = layout.add<int32_t>(tokens);
+  const size_t own = layout.add<float>(tokens), own_to = layout.add<int32_t>(tokens);
+  const size_t marks = layout.add<uint32_t>(biased ? b * ceil_div(s.model.blank, kMarks) : 0);
+  const size_t backoff = layout.add<float>(biased ? b : 0);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // first the old one back
     memory = bytes_on(device, layout.bytes());
@@ -230,8 +233,10 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
   s.encoded = base + encoded;
   if (biased) {
-    s.bias.scores = reinterpret_cast<float*>(base + scores);
-    s.bias.next = reinterpret_cast<int32_t*>(base + next);
+    s.bias.first = {
+        reinterpret_cast<float*>(base + of_root),  reinterpret_cast<int32_t*>(base + to),
+        reinterpret_cast<uint32_t*>(base + marks), reinterpret_cast<float*>(base + own),
+        reinterpret_cast<int32_t*>(base + own_to), reinterpret_cast<float*>(base + backoff)};
   }
 
   if (!flags.defined() || flags.size(0) < 2 + b)

@@ -48,12 +48,11 @@ __device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, i
   for (int odd = 0; odd < 2; ++odd) {
     const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
     if (frame >= rows.counts[kActive] * window) continue;
-    const float* scores =
-        s.bias.scores + static_cast<size_t>(rows.active[frame / window]) * s.model.blank;
+    const RowBonus row = s.bias.row(rows.active[frame / window], s.model.blank);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
-      if (output < s.model.blank) bonus[odd][half] = __ldcg(scores + output);
+      if (output < s.model.blank) bonus[odd][half] = row(output);
     }
   }
 }
@@ -217,7 +216,7 @@ struct JointShare {
   __device__ int group() const { return blockIdx.x % group_blocks; }
 };
 
-/// kBiased: Bias::scores count.
+/// kBiased: what Search::bias adds counts.
 template <class T, bool kBiased>
 __device__ void evaluate_joint(const Search& s, const Rows& rows, const Tiles& tiles,
                                Scratch& scratch) {

@@ -72,7 +72,7 @@ int64_t PersistentKernel::max_rows() const {
 void PersistentKernel::launch(const Search& search, cudaStream_t stream) const {
   // Cooperative: the barriers need all blocks at once.
   const void* arguments[] = {&search, &shared_bytes_};
-  const void* kernel = kernels_[search.bias.scores != nullptr];
+  const void* kernel = kernels_[search.bias.any()];
   RTFX_CUDA(cudaLaunchCooperativeKernel(kernel, blocks_, kThreads, const_cast<void**>(arguments),
                                         shared_bytes_, stream));
 }

@@ -12,8 +12,8 @@
 #include <vector_types.h>
 
 #include <cstdint>
-#include <limits>
 
+#include "algorithms/decoders/greedy/fused_looping/row_bonus.h"
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/host_device.h"
@@ -125,12 +125,18 @@ struct Bias {
   NgramView trees;
   const int32_t* roots;   // [B] states of `trees`, 0 for a row without a tree; nullptr: no row has
   const bool* forbidden;  // [B][V]; nullptr: every row may have all tokens
-  // Of each row's next token; nullptr: no row has trees or forbidden tokens.
-  float* scores;     // [B][V], what is added; kNever for a forbidden one
-  int32_t* next;     // [B][V], state of `trees` after it; 0: the row's root
-  int32_t* carried;  // [B] state from the root on, from piece to piece; nullptr: no pieces
+  int32_t* carried;       // [B] state from the root on, from piece to piece; nullptr: no pieces
+  RowBonus first;  // of row 0; those of the others follow. Null: no row has trees or forbidden
+                   // tokens
+
+  RTFX_HOST_DEVICE bool any() const { return first.of_root != nullptr; }
+  RTFX_HOST_DEVICE RowBonus row(int b, int vocabulary) const {
+    const int64_t tokens = int64_t{b} * vocabulary;
+    const int64_t marks = int64_t{b} * ceil_div(vocabulary, kMarks);
+    return {first.of_root + tokens, first.to + tokens,     first.marks + marks,
+            first.own + tokens,     first.own_to + tokens, first.backoff + b};
+  }
 };
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 /// One batch.
 struct Search {

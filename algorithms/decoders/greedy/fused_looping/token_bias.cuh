@@ -1,10 +1,8 @@
-// What boosted phrases and forbidden tokens add to a row's next token. It changes with the row's
-// tokens alone, so it is laid out for the whole vocabulary once after each, while other blocks
-// update the prediction network, and the joint reads one number per logit.
+// What boosted phrases and forbidden tokens add to the tokens of all rows (row_bonus.h), within the
+// phases of a search.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
-#include "algorithms/shared/ngram_lm/advance_row.h"
 
 namespace rtfx::fused {
 
@@ -15,48 +13,49 @@ struct WholeBlock {
   __device__ void sync() const { __syncthreads(); }
 };
 
-/// Of row b in `state` of the trees, by one block. Not inlined, as it would take registers from the
-/// phases of the search.
-__device__ __noinline__ inline void score_tokens(const Bias& bias, int vocabulary, int b,
-                                                 int state) {
-  const size_t first = static_cast<size_t>(b) * vocabulary;
-  float* scores = bias.scores + first;
-  if (bias.roots != nullptr) {
-    rtfx::advance_row(WholeBlock{}, bias.trees, state, scores, bias.next + first);
-  } else {
-    for (int k = threadIdx.x; k < vocabulary; k += kThreads) scores[k] = 0;
-  }
-  if (bias.forbidden == nullptr) return;
-  for (int k = threadIdx.x; k < vocabulary; k += kThreads)
-    if (bias.forbidden[first + k]) scores[k] = kNever;
-}
+/// The threads of one warp.
+struct Warp {
+  __device__ int thread() const { return static_cast<int>(threadIdx.x) % kWarpSize; }
+  __device__ int threads() const { return kWarpSize; }
+  __device__ void sync() const { __syncwarp(); }
+};
 
-/// At the start of utterances or pieces.
-__device__ inline void start_bias(const Search& s) {
+/// At the start of utterances or pieces. Not inlined, as it would take registers from the search.
+__device__ __noinline__ inline void start_bias(const Search& s) {
   const Bias& bias = s.bias;
-  if (bias.scores == nullptr) return;
   for (int b = blockIdx.x; b < s.batch; b += gridDim.x) {
     if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
-    int state = bias.roots == nullptr ? 0 : bias.roots[b];
-    if (state != 0 && bias.carried != nullptr) state += bias.carried[b];
-    score_tokens(bias, s.model.blank, b, state);
+    const int root = bias.roots == nullptr ? 0 : bias.roots[b];
+    const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;
+    const bool* forbidden = bias.forbidden == nullptr
+                                ? nullptr
+                                : bias.forbidden + static_cast<size_t>(b) * s.model.blank;
+    start_row(WholeBlock{}, bias.trees, root, state, forbidden, s.model.blank,
+              bias.row(b, s.model.blank));
   }
 }
 
-/// The rows that found a token, from the last block on: those have the least to do for the
-/// prediction network.
+/// Row b has found `token`; by one warp.
+__device__ __noinline__ inline void follow_token(const Bias& bias, int vocabulary, int b,
+                                                 int token) {
+  const int root = bias.roots[b];
+  if (root == 0) return;  // no tree: what it adds stays
+  const RowBonus row = bias.row(b, vocabulary);
+  const int state = row.state_after(token, root);
+  const Warp warp;
+  warp.sync();  // all have read before one writes
+  if (bias.carried != nullptr && warp.thread() == 0) bias.carried[b] = state - root;
+  enter_state(warp, bias.trees, root, state, vocabulary, row);
+}
+
+/// The rows that found a token, each by a warp, from the last block on: those have the least to do
+/// for the prediction network.
 __device__ inline void advance_bias(const Search& s, const Rows& rows) {
-  const Bias& bias = s.bias;
-  if (bias.roots == nullptr) return;
-  for (int i = gridDim.x - 1 - blockIdx.x; i < rows.counts[kFound]; i += gridDim.x) {
-    const int b = rows.found[i], root = bias.roots[b];
-    if (root == 0) continue;  // no tree: its scores stay what they are
-    int state = __ldcg(bias.next + static_cast<size_t>(b) * s.model.blank + rows.label[b]);
-    if (state == 0) state = root;
-    __syncthreads();  // all have read `next` before one writes to it
-    if (threadIdx.x == 0 && bias.carried != nullptr) bias.carried[b] = state - root;
-    score_tokens(bias, s.model.blank, b, state);
-  }
+  if (s.bias.roots == nullptr) return;
+  const int warp = threadIdx.x / kWarpSize, grid = gridDim.x;
+  for (int i = grid - 1 - static_cast<int>(blockIdx.x) + warp * grid; i < rows.counts[kFound];
+       i += kWarps * grid)
+    follow_token(s.bias, s.model.blank, rows.found[i], rows.label[rows.found[i]]);
 }
 
 }  // namespace rtfx::fused
