@@ -312,7 +312,7 @@ class StreamRunner {
         metrics["stream.busy.search"] = busy * stages.search / both;
       }
     }
-    int64_t different = 0;
+    int64_t different = 0, tokens = 0;
     json first;
     std::set<size_t> distinct;
     for (const FinishedUtterance& one : finished) distinct.insert(one.utterance);
@@ -321,11 +321,14 @@ class StreamRunner {
     std::map<size_t, Hypothesis> whole;
     for (size_t i = 0; i < utterances.size(); ++i) whole[utterances[i]] = results[i];
     for (const auto& [utterance, result] : finished) {
+      tokens += std::ssize(result.tokens);
       if (same_result(result, whole[utterance], options_.scope == "search")) continue;
       if (different++ == 0) first = dataset.dataset.utterances[utterance].id;
     }
-    fields["streamed"] = {
-        {"utterances", finished.size()}, {"different", different}, {"first_difference", first}};
+    fields["streamed"] = {{"utterances", finished.size()},
+                          {"tokens", tokens},
+                          {"different", different},
+                          {"first_difference", first}};
     return fields;
   }
 

@@ -96,14 +96,16 @@ void print_stream_table(const std::vector<json>& records) {
       if (record["slo"]) most = std::max(most, record["batch"]["size"].get<int64_t>());
     }
     const auto different = record["streamed"]["different"].get<int64_t>();
-    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}\n",
+    const bool silent = record["streamed"].value("tokens", -1) == 0;  // equal, but of nothing
+    fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}\n",
                printable(record["decoder"]["id"].get<std::string>()), width,
                record["batch"]["size"].get<int64_t>(), cell(m, "stream.mean_batch", 1),
                cell(m, "stream.compute_ms", 2), cell(m, "stream.queue_ms", 2),
                cell(m, "stream.total_ms", 2), cell(m, "stream.total_ms.p50", 2),
                cell(m, "stream.total_ms.p99", 2), cell(m, "stream.md1_total_ms", 2),
                cell(m, "stream.rtfx", 1), record["stable"].get<bool>() ? "" : "  OVERLOADED",
-               different == 0 ? "" : fmt::format("  {} DIFFERENT", different));
+               different == 0 ? "" : fmt::format("  {} DIFFERENT", different),
+               silent ? "  NO TOKENS" : "");
   }
   fmt::print(
       "Milliseconds of {}, per request: mean, and of the total median and 99th percentile.\n",

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import soundfile
 from conftest import AUDIO, MODELS, ROOT, strict_records
 
 LEXICON, LM = ROOT / "tests/data/words.lexicon", ROOT / "tests/data/words.arpa"
@@ -63,11 +64,13 @@ def test_latencies_are_recorded_for_each_number_of_streams(stream, tmp_path):
 
 def test_every_kind_of_search_streams(stream, tmp_path):
     decoders = ["frame_looping", "label_looping", "alsd_pp", "aes_pp", "ctc_greedy", "ctc_beam"]
-    result = stream(decoders=decoders, stream={"streams": [2], "seconds": 1, "period_ms": 100})
+    short = settings(tmp_path)["datasets"][0] | {"seconds": 1.2}  # so that some come to their end
+    load = {"streams": [2], "seconds": 1.6, "period_ms": 100}
+    result = stream(decoders=decoders, datasets=[short], stream=load)
     assert result.returncode == 0, result.stderr
     records = streams_of(tmp_path / "run")
     assert [r["decoder"]["name"] for r in records] == decoders
-    assert all(r["streamed"]["different"] == 0 for r in records)
+    assert all(r["streamed"]["different"] == 0 and r["streamed"]["tokens"] > 0 for r in records)
 
 
 def test_streams_from_samples_on(stream, tmp_path):
@@ -79,10 +82,21 @@ def test_streams_from_samples_on(stream, tmp_path):
     assert [r["batch"]["size"] for r in records] == [1, 3, 1, 3]
     for record in records:
         metrics = record["metrics"]
-        assert record["streamed"]["utterances"] > 0 and record["streamed"]["different"] == 0
+        assert record["streamed"]["tokens"] > 0 and record["streamed"]["different"] == 0
         assert 0 < metrics["stream.busy"] < 1 and 0 <= metrics["stream.late"] <= 1
         assert metrics["stream.final_ms.p50"] <= metrics["stream.final_ms.p99"]
         assert record["slo"] is None
+
+
+def test_equality_of_nothing_is_marked(stream, tmp_path):
+    soundfile.write(tmp_path / "silence.wav", np.zeros(8000, "float32"), 16000)
+    load = {"streams": [1], "seconds": 1, "period_ms": 250, "scope": "speech", "buffer": [0.4, 0.4, 0.4]}
+    datasets = [{"id": "silence", "files": [str(tmp_path / "silence.wav")]}]
+    result = stream(decoders=["ctc_greedy"], datasets=datasets, stream=load)
+    assert result.returncode == 0, result.stderr
+    (record,) = streams_of(tmp_path / "run")
+    assert record["streamed"]["utterances"] > 0 and record["streamed"]["tokens"] == 0
+    assert "NO TOKENS" in result.stdout
 
 
 def test_the_most_streams_within_a_latency(stream, tmp_path):
