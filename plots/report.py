@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import batch_speed
 import boost
 import exactness
 import gpu_idle
@@ -37,6 +38,9 @@ FIGURES = [
     ("regions", "Where does the time go?", region_share.draw,
      "Mean share of each region in a pass over the whole set. Up to the encoder, the decoders of a "
      "round share one measurement."),
+    ("batches", "Which batches are slow?", batch_speed.draw,
+     "RTFx of each batch over the mean length of its utterances: median over rounds; the line is one "
+     "standard deviation each way. Of many batches, those of neighbouring lengths are one point."),
     ("idle", "Where does the GPU wait?", None,
      "From a profile: the time of the decode region in which a kernel runs, by the profiler's clock "
      "for each kernel, against the time of the region in laps without it. The line is the 95 % interval "
@@ -180,6 +184,7 @@ COSTS = {
     "Batch, ms (p50)": "batch_ms.p50",
     "p95": "batch_ms.p95",
     "p99": "batch_ms.p99",
+    "Slowest / best batch, %": batch_speed.slowest_share,
     "Memory kept, MiB": "memory.kept_mib",
     "at most": "memory.peak_mib",
     "J / h of audio": "energy.joules_per_hour",
@@ -191,18 +196,22 @@ COSTS = {
 }
 
 
+def cost(case, key):
+    return key(case) if callable(key) else case.metric(key)[0]
+
+
 def cost_of(case, head, key):
-    mean = case.metric(key)[0]
+    mean = cost(case, key)
     return "–" if mean is None else f"{mean * (100 if head.endswith('%') else 1):,.1f}"
 
 
 def costs_of(cases):
     """Heads, and rows of (case, texts): the figures that any case has."""
-    heads = {head: key for head, key in COSTS.items() if any(case.metric(key)[0] is not None for case in cases)}
+    heads = {head: key for head, key in COSTS.items() if any(cost(case, key) is not None for case in cases)}
     rows = [
         (case, [cost_of(case, head, key) for head, key in heads.items()])
         for case in cases
-        if any(case.metric(key)[0] is not None for key in heads.values())
+        if any(cost(case, key) is not None for key in heads.values())
     ]
     return list(heads), rows
 

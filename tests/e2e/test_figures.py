@@ -1,6 +1,7 @@
 """What holds for every figure: ticks, error bars, legends, shapes; and its script's complaints."""
 
 
+import batch_speed
 import beam_sweep
 import decoder_share
 import exactness
@@ -19,7 +20,7 @@ from matplotlib.collections import LineCollection
 from style import NARROW, WIDE, log_ticks
 
 FIGURES = [
-    "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
+    "batch_speed", "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "top_kernels",
     "trade_off",
 ]  # fmt: skip
@@ -55,7 +56,16 @@ def streams():
             yield record | {"kind": "stream", "stable": count < 400, "metrics": times | {"stream.rtfx": 5}}
 
 
+def batches():
+    """Two decoders, two rounds each, twelve batches."""
+    for round in range(2):
+        for decoder, seconds in (("frame_looping", 2), ("label_looping", 0.5)):
+            record = synthetic.run(decoder=decoder, batch=2, round=round, decode_seconds=seconds * (1 + 0.1 * round))
+            yield synthetic.with_batches(record)
+
+
 DRAWN = {
+    batch_speed: batches,
     beam_sweep: beams,
     trade_off: beams,
     rtfx_by_batch: synthetic.typical,
@@ -130,7 +140,7 @@ def test_every_entry_of_a_legend_is_in_the_figure(drawn, module):
         assert len(figure.legends[0].get_texts()) == 2
 
 
-@pytest.mark.parametrize("module", [beam_sweep, trade_off, rtfx_by_batch, rtfx_by_decoder, stream_latency])
+@pytest.mark.parametrize("module", [batch_speed, beam_sweep, trade_off, rtfx_by_batch, rtfx_by_decoder, stream_latency])
 def test_rounds_have_error_bars(drawn, module):
     figure = drawn(module)
     bars = [c for cell in figure.axes for c in cell.collections if isinstance(c, LineCollection)]
@@ -138,7 +148,7 @@ def test_rounds_have_error_bars(drawn, module):
     assert sum(length > 0 for length in lengths) >= 3
 
 
-@pytest.mark.parametrize("module", [rtfx_by_batch, rtfx_by_decoder, trade_off, stream_latency])
+@pytest.mark.parametrize("module", [batch_speed, rtfx_by_batch, rtfx_by_decoder, trade_off, stream_latency])
 def test_series_differ_in_shape_and_colour(drawn, module):
     figure = drawn(module)
     looks = set()

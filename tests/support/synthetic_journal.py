@@ -61,6 +61,22 @@ def run(round=0, decode_seconds=0.5, grade="bitwise", differing=0, **fields):
     }  # fmt: skip
 
 
+def with_batches(record, slower=2.0):
+    """The record with its batches, which share the audio and the time in proportion to their place from
+    the end: long utterances first. The first batch takes `slower` times as long as its share."""
+    count = -(-UTTERANCES // record["batch"]["size"])
+    shares = [2 * (count - i) / (count * (count + 1)) for i in range(count)]
+    late = [slower] + [1] * (count - 1)
+
+    def times(seconds):
+        return [seconds * share * factor for share, factor in zip(shares, late)]
+
+    decode = record["regions"]["decode"]["host_seconds"]
+    return record | {"batches": {"audio_seconds": [AUDIO_SECONDS * share for share in shares],
+                                 "total_seconds": times(record["total_seconds"]),
+                                 "decode_seconds": times(decode)}}  # fmt: skip
+
+
 def failure(stage="decode", message="out of memory", **fields):
     return case_fields(**fields) | {"kind": "failure", "stage": stage, "message": message}
 

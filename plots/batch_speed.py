@@ -1,0 +1,84 @@
+"""Speed of each batch over the mean length of its utterances: in total and of decoding alone."""
+
+import math
+from statistics import median, stdev
+
+from journal import panels
+from options import by_batch
+from style import log_scale, main, short_number
+from sweep import draw_lines
+
+LEAST, MOST = 6, 48  # points of a line: of fewer batches there is none, of more, neighbours are joined
+MOST_OF_ALL = 480  # points of all lines of a figure, beyond which it is a blur, and large
+
+MEASURES = {
+    "RTFx total (s of audio per s)": lambda point: point["total"],
+    "RTFx decode (s of audio per s)": lambda point: point["decode"],
+}
+
+
+def points(case, most=None):
+    """[(mean seconds of an utterance, {region: (median RTFx, standard deviation) over rounds})] by
+    length: of each batch, or of neighbours joined, `most` in all. None where the journal does not
+    tell how many utterances a batch has, or batches overlap: the time between the texts of one and
+    the next, which come in bursts, is no speed."""
+    rounds = [round["batches"] for round in case.rounds if round.get("batches")]
+    if not rounds or case.is_overlapped or case.last["batch"]["by"] != "count":
+        return []
+    size, utterances = int(case.last["batch"]["size"]), case.last["dataset"]["utterances"]
+    counts = [min(size, utterances - begin) for begin in range(0, utterances, size)]
+    audio = rounds[0]["audio_seconds"]
+    if len(audio) != len(counts) or len(counts) < LEAST:
+        return []
+    order = sorted(range(len(audio)), key=lambda batch: audio[batch] / counts[batch])
+    joined = math.ceil(len(order) / (most or len(order)))
+    groups = [order[begin : begin + joined] for begin in range(0, len(order), joined)]
+    regions = ["total", "decode"] if case.has_words else ["total"]
+    return [
+        (
+            sum(audio[batch] for batch in group) / sum(counts[batch] for batch in group),
+            {"decode": (None, None)} | {region: speed(rounds, group, region) for region in regions},
+        )
+        for group in groups
+    ]
+
+
+def speed(rounds, group, region):
+    """(None, None) where a time is too short for the journal."""
+    audio, seconds = (
+        [sum(round[key][batch] for batch in group) for round in rounds]
+        for key in ("audio_seconds", f"{region}_seconds")
+    )
+    if min(seconds) <= 0:
+        return None, None
+    speeds = [a / s for a, s in zip(audio, seconds)]
+    return median(speeds), stdev(speeds) if len(speeds) > 1 else 0.0
+
+
+def slowest_share(case):
+    """Total RTFx of the slowest batch / that of the fastest; None without points."""
+    speeds = [point["total"][0] for _, point in points(case)]
+    return min(speeds) / max(speeds) if speeds and all(speeds) else None
+
+
+def draw(cases, width):
+    cases = [case for case in cases if points(case)]
+    most = max(LEAST, min(MOST, MOST_OF_ALL // max(1, len(cases))))
+    groups = {
+        title: {case.decoder: points(case, most) for case in group}
+        for title, group in by_batch(panels(cases)).items()
+    }
+    figure, axes = draw_lines(groups, MEASURES, "mean utterance (s)", width)
+    for cell in (cell for row in axes for cell in row):
+        low, high = cell.dataLim.intervaly
+        log_scale(cell, "x")
+        if high > 8 * low:
+            log_scale(cell, "y")
+        else:  # from 0, so that a share of the best can be seen
+            cell.set_ylim(bottom=0)
+            cell.yaxis.set_major_formatter(short_number)
+    return figure
+
+
+if __name__ == "__main__":
+    main(__doc__, draw)
