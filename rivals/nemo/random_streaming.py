@@ -1,9 +1,13 @@
-"""A cache-aware FastConformer of full size with random weights: random_streaming.py SMALL.nemo OUT.nemo [--layers 24]
+"""A cache-aware FastConformer of full size with random weights that speaks: random_streaming.py SMALL.nemo OUT.nemo
+AUDIO... [--layers 24] [--rate 0.25]
 
 SMALL.nemo, saved by NeMo, gives the configuration, the tokenizer and the names of the tensors; the shape is that of the
 0.6B models (24 layers of 1024, prediction network and joint of 640). NeMo and rtfx both open OUT.nemo, so that what they
-take for live streams can be set side by side; its words mean nothing. The bias of blank decides how often it speaks:
-with the default about one token in four frames, as a trained model does.
+take for live streams can be set side by side; its words mean nothing.
+
+A random encoder's frames hardly differ from each other: a transducer on them is silent, or says one token without end.
+So the joint takes them without their mean and at unit deviation over AUDIO, the prediction network likewise, and the
+bias of blank is sought at which NeMo's greedy search finds --rate tokens in a frame, as a trained model does.
 """
 
 import argparse
@@ -11,9 +15,17 @@ import io
 import math
 import re
 import tarfile
+import tempfile
+from pathlib import Path
 
+import soundfile
 import torch
 import yaml
+from nemo.collections.asr.models import ASRModel
+from nemo.utils import logging
+from omegaconf import open_dict
+
+logging.setLevel(logging.ERROR)
 
 SIZES = {"d_model": 1024, "channels": 256, "heads": 8, "prediction": 640, "prediction_layers": 2, "joint": 640}
 
@@ -56,7 +68,7 @@ def shape(name, small, config):
     return sizes.get(name, (j,))
 
 
-def weights(small, config, layers, blank):
+def weights(small, config, layers):
     """Random tensors under the names of `small`, which keeps its features' window and filterbank."""
     torch.manual_seed(0)
     state = {}
@@ -77,29 +89,83 @@ def weights(small, config, layers, blank):
             else:
                 state[each] = torch.randn(size) / math.sqrt(math.prod(size[1:]))
     state["joint.joint_net.2.weight"] *= math.sqrt(2)
-    state["joint.joint_net.2.bias"][-1] = blank
     return state
+
+
+def write_large(small, path, layers):
+    with tarfile.open(small) as source, tarfile.open(path, "w") as target:
+        members = {m.name.removeprefix("./"): source.extractfile(m).read() for m in source if m.isfile()}
+        config = yaml.safe_load(members["model_config.yaml"])
+        tensors = torch.load(io.BytesIO(members["model_weights.ckpt"]), map_location="cpu", weights_only=True)
+        stream = io.BytesIO()
+        torch.save(weights(tensors, config, layers), stream)
+        members["model_weights.ckpt"] = stream.getvalue()
+        members["model_config.yaml"] = yaml.safe_dump(configuration(config, layers)).encode()
+        for name, content in members.items():
+            entry = tarfile.TarInfo(f"./{name}")
+            entry.size = len(content)
+            target.addfile(entry, io.BytesIO(content))
+
+
+def restored(path):
+    config = ASRModel.restore_from(path, return_config=True)
+    with open_dict(config):
+        for name in ("train_ds", "validation_ds", "test_ds"):
+            config.setdefault(name, {})
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return ASRModel.restore_from(path, override_config_path=config, map_location=device).eval()
+
+
+def encoded(model, files):
+    """Frames [B, D, T] and lengths [B] of the recordings, one after the other through the encoder."""
+    frames = []
+    for file in files:
+        samples = torch.from_numpy(soundfile.read(file, dtype="float32")[0])[None].to(model.device)
+        features, length = model.preprocessor(input_signal=samples, length=torch.tensor([samples.shape[1]]).to(model.device))
+        frames.append(model.encoder(audio_signal=features, length=length)[0][0].T)
+    lengths = torch.tensor([len(one) for one in frames], device=model.device)
+    return torch.nn.utils.rnn.pad_sequence(frames, batch_first=True).transpose(1, 2), lengths
+
+
+def standardise(layer, inputs):
+    """The layer's outputs over `inputs` [N, in] get a mean of 0 and a deviation of about 1."""
+    layer.weight /= inputs.std(0).mean()
+    layer.bias.copy_(-(layer.weight @ inputs.mean(0)))
+
+
+def speak(model, frames, lengths, rate):
+    """Sets the joint so that greedy search finds `rate` tokens in a frame of these; returns the rate found."""
+    known = torch.cat([one[:, :length].T for one, length in zip(frames, lengths)])
+    standardise(model.joint.enc, known)
+    labels = torch.randint(model.joint.num_classes_with_blank - 1, (1, 500), device=model.device)
+    standardise(model.joint.pred, model.decoder.predict(labels, add_sos=False)[0][0])
+    blank, found = model.joint.joint_net[-1].bias[-1], None
+    low, high = 0.0, 10.0
+    for _ in range(10):
+        blank.fill_((low + high) / 2)
+        hypotheses = model.decoding.rnnt_decoder_predictions_tensor(frames, lengths)
+        found = sum(len(one.y_sequence) for one in hypotheses) / len(known)
+        low, high = (blank.item(), high) if found > rate else (low, blank.item())
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("small")
     parser.add_argument("out")
+    parser.add_argument("audio", nargs="+")
     parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--blank", type=float, default=4.75, help="bias of blank")
+    parser.add_argument("--rate", type=float, default=0.25, help="tokens in a frame")
     arguments = parser.parse_args()
-    with tarfile.open(arguments.small) as source, tarfile.open(arguments.out, "w") as target:
-        members = {m.name.removeprefix("./"): source.extractfile(m).read() for m in source if m.isfile()}
-        config = yaml.safe_load(members["model_config.yaml"])
-        small = torch.load(io.BytesIO(members["model_weights.ckpt"]), map_location="cpu", weights_only=True)
-        stream = io.BytesIO()
-        torch.save(weights(small, config, arguments.layers, arguments.blank), stream)
-        members["model_weights.ckpt"] = stream.getvalue()
-        members["model_config.yaml"] = yaml.safe_dump(configuration(config, arguments.layers)).encode()
-        for name, content in members.items():
-            entry = tarfile.TarInfo(f"./{name}")
-            entry.size = len(content)
-            target.addfile(entry, io.BytesIO(content))
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "silent.nemo")
+        write_large(arguments.small, path, arguments.layers)
+        model = restored(path)
+        with torch.inference_mode():
+            frames, lengths = encoded(model, arguments.audio)
+            found = speak(model, frames, lengths, arguments.rate)
+        model.save_to(arguments.out)
+    print(f"{arguments.out}: {found:.2f} tokens in a frame, {sum(lengths).item()} frames")
 
 
 if __name__ == "__main__":
