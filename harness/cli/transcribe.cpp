@@ -212,7 +212,7 @@ class Transcriber {
       cuts.chunk_seconds = options_.chunk;
       cuts.context_seconds = options_.context;
       cuts.batch = std::max<int64_t>(options_.batch_size, kChunksAtOnce);
-      LongAudio audio(cuts, *model_, *encoder_, *decoder_);
+      LongAudio audio(cuts, *model_, *encoder_, *decoder_, confidence_ ? &*confidence_ : nullptr);
       std::optional<AudioReader> reader;
       if (clip.audio.samples.empty()) {
         reader.emplace(clip.input->audio, static_cast<int>(model_->config.features.sample_rate));
@@ -238,10 +238,8 @@ class Transcriber {
                              static_cast<double>(model_->config.features.sample_rate);
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};
-      if (confidence_options_) {
-        fmt::print(stderr, "rtfx: notice: {}: no confidences of a file above {} s\n",
-                   printable(clip.input->name), options_.long_above);
-      }
+      if (confidence_) decoded.evidence = {{result.evidence}};
+      confidence_seconds_ += result.confidence_seconds;
       print_result(*clip.input, seconds, decoded, 0);
     } catch (const UserError& e) {
       complain(*clip.input, e);

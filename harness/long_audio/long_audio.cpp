@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "base/error.h"
@@ -15,14 +17,36 @@
 namespace rtfx {
 namespace {
 
-/// Tokens `order` of `h`, moved by `frames`, behind those of `to`.
-void append(const Hypothesis& h, const std::vector<size_t>& order, int64_t frames, Hypothesis& to) {
+/// Frames that may still get tokens of a beam, although its best hypothesis is further.
+constexpr int64_t kKeptFrames = 25;
+
+/// Tokens `order` of `from`, moved by `frames`, behind those of `to`.
+void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
+            LongResult& to) {
+  const Hypothesis& h = from.hypothesis;
   for (const size_t i : order) {
-    to.tokens.push_back(h.tokens[i]);
-    to.frames.push_back(h.frames[i] + static_cast<int32_t>(frames));
-    if (!h.durations.empty()) to.durations.push_back(h.durations[i]);
+    to.hypothesis.tokens.push_back(h.tokens[i]);
+    to.hypothesis.frames.push_back(h.frames[i] + static_cast<int32_t>(frames));
+    if (!h.durations.empty()) to.hypothesis.durations.push_back(h.durations[i]);
+    if (!from.evidence.runs.empty()) to.evidence.runs.push_back(from.evidence.runs[i]);
+    if (!from.evidence.confidence.empty())
+      to.evidence.confidence.push_back(from.evidence.confidence[i]);
   }
 }
+
+/// Adds the seconds of its life to a number.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  const Clock::time_point begin_ = Clock::now();
+};
 
 std::vector<size_t> all_of(const Hypothesis& h) {
   std::vector<size_t> order(h.tokens.size());
@@ -56,11 +80,18 @@ struct LongAudio::Section {
   int64_t first = 0;  // frame
 };
 
+/// Of each chunk its own frames.
+struct LongAudio::Encoded {
+  EncodedBatch projected;  // [chunks, most frames, X]
+  at::Tensor frames;  // [chunks, most frames, D] of the encoder; undefined without `confidence`
+};
+
 LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model,
-                     RecordedEncoder& encoder, Decoder& decoder)
+                     RecordedEncoder& encoder, Decoder& decoder, const Confidence* confidence)
     : options_(options),
       model_(model),
       encoder_(encoder),
+      confidence_(confidence),
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
       static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
@@ -123,29 +154,70 @@ std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
   return chunk;
 }
 
-EncodedBatch LongAudio::encode(const std::vector<Chunk>& chunks) {
+LongAudio::Encoded LongAudio::encode(const std::vector<Chunk>& chunks) {
   Clips clips;
   for (const Chunk& chunk : chunks) clips.push_back(&chunk.samples);
   RegionTimes times;
   const EncodedBatch whole =
       encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
-  const at::Tensor projected = streams_->project(whole.frames);
-  EncodedBatch own;
-  for (const Chunk& chunk : chunks) own.lengths_host.push_back(chunk.frames);
-  own.frames =
-      at::zeros({projected.size(0), std::max<int64_t>(1, own.longest()), projected.size(2)},
-                projected.options());
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    const auto row = static_cast<int64_t>(i);
-    own.frames[row]
-        .narrow(0, 0, chunks[i].frames)
-        .copy_(projected[row].narrow(0, chunks[i].left, chunks[i].frames));
-  }
+  Encoded own;
+  for (const Chunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
+  const int64_t most = std::max<int64_t>(1, own.projected.longest());
+  const auto without_contexts = [&](const at::Tensor& all) {
+    at::Tensor result = at::zeros({all.size(0), most, all.size(2)}, all.options());
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const auto row = static_cast<int64_t>(i);
+      result[row]
+          .narrow(0, 0, chunks[i].frames)
+          .copy_(all[row].narrow(0, chunks[i].left, chunks[i].frames));
+    }
+    return result;
+  };
+  own.projected.frames = without_contexts(streams_->project(whole.frames));
+  if (confidence_ != nullptr) own.frames = without_contexts(whole.frames);
   return own;
 }
 
+/// Evidence of the first `tokens` of `h`, the section's result, which stay.
+void LongAudio::testify(Witness& witness, const Hypothesis& h, size_t tokens,
+                        LongResult& result) const {
+  if (!witness.frames.defined() || h.nan) return;
+  const Stopwatch watch(result.confidence_seconds);
+  LongResult all, piece;
+  all.hypothesis = h;
+  std::vector<size_t> next(tokens - witness.done);
+  std::iota(next.begin(), next.end(), witness.done);
+  append(all, next, -witness.first, piece);
+  for (int32_t& frame : piece.hypothesis.frames) frame = std::max(frame, 0);
+  const TokenEvidence found =
+      confidence_->of_piece(witness.frames, piece.hypothesis, witness.before);
+  std::ranges::copy(found.runs, std::back_inserter(witness.evidence.runs));
+  std::ranges::copy(found.confidence, std::back_inserter(witness.evidence.confidence));
+  witness.done = tokens;
+  int64_t kept = witness.first + witness.frames.size(0) - kKeptFrames;
+  if (tokens < h.frames.size()) kept = std::min<int64_t>(kept, h.frames[tokens]);
+  const int64_t over = std::max<int64_t>(0, kept - witness.first);
+  witness.frames = witness.frames.slice(0, over).clone();
+  witness.first += over;
+}
+
+/// The section's result, which goes into `result`.
+Hypothesis LongAudio::close(const Section& section, LongResult& result) {
+  LongResult own;
+  own.hypothesis = streams_->finish(*section.stream);
+  const Hypothesis& h = own.hypothesis;
+  if (auto witness = witnesses_.extract(*section.stream)) {
+    testify(witness.mapped(), h, h.tokens.size(), result);
+    own.evidence = std::move(witness.mapped().evidence);
+  }
+  append(own, all_of(h), section.first, result);
+  result.hypothesis.score += h.score;
+  result.hypothesis.nan |= h.nan;
+  return h;
+}
+
 void LongAudio::search(const std::vector<Chunk>& chunks, Section& section, LongResult& result) {
-  const EncodedBatch encoded = encode(chunks);
+  const Encoded encoded = encode(chunks);
   // Chunks of one section come one after the other, those of several together.
   struct Turn {
     int64_t stream, section;  // the section's first frame
@@ -173,27 +245,28 @@ void LongAudio::search(const std::vector<Chunk>& chunks, Section& section, LongR
       rows.push_back(static_cast<int64_t>(i));
       pieces.lengths_host.push_back(chunks[i].frames);
     }
-    pieces.frames =
-        encoded.frames.index_select(0, at::tensor(rows, at::kLong).to(encoded.frames.device()));
+    const at::Tensor& all = encoded.projected.frames;
+    pieces.frames = all.index_select(0, at::tensor(rows, at::kLong).to(all.device()));
     streams_->push(streams, pieces);
   }
 
-  const auto close = [&](const Section& ended) {
-    const Hypothesis h = streams_->finish(*ended.stream);
-    append(h, all_of(h), ended.first, result.hypothesis);
-    result.hypothesis.score += h.score;
-    result.hypothesis.nan |= h.nan;
-    return h;
-  };
-  if (before && before->stream != turns.front().stream) close(*before);
+  if (before && before->stream != turns.front().stream) close(*before, result);
   for (size_t i = 0; i < chunks.size(); ++i) {
+    if (confidence_ != nullptr) {
+      at::Tensor& heard = witnesses_[turns[i].stream].frames;
+      const at::Tensor more = encoded.frames[static_cast<int64_t>(i)].slice(0, 0, chunks[i].frames);
+      heard = heard.defined() ? at::cat({heard, more}) : more;
+    }
     const bool ends = turns[i].stream != *section.stream &&
                       (i + 1 == chunks.size() || turns[i + 1].stream != turns[i].stream);
     const Section own{turns[i].stream, turns[i].section};
-    Hypothesis said = ends ? close(own) : streams_->partial(*own.stream).best;
+    Hypothesis said = ends ? close(own, result) : streams_->partial(*own.stream).best;
     for (int32_t& frame : said.frames) frame += static_cast<int32_t>(own.first - chunks[i].first);
     decode_again(chunks[i], said, result);
   }
+  if (confidence_ == nullptr) return;
+  const PartialResult so_far = streams_->partial(*section.stream);
+  testify(witnesses_[*section.stream], so_far.best, static_cast<size_t>(so_far.stable), result);
 }
 
 /// `said`: tokens of the section so far, frames counted from the chunk's first.
@@ -221,10 +294,18 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
         model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
     if (part.frames <= 0) continue;
     const int64_t stream = streams_->open();
-    streams_->push({&stream, 1}, encode({part}));
-    const Hypothesis h = streams_->finish(stream);
+    const Encoded encoded = encode({part});
+    streams_->push({&stream, 1}, encoded.projected);
+    LongResult own;
+    own.hypothesis = streams_->finish(stream);
+    const Hypothesis& h = own.hypothesis;
     if (h.tokens.empty() || h.nan) continue;
-    append(h, all_of(h), part.first, said_later_);
+    if (confidence_ != nullptr) {
+      const Stopwatch watch(result.confidence_seconds);
+      Confidence::Before nothing;
+      own.evidence = confidence_->of_piece(encoded.frames[0], h, nothing);
+    }
+    append(own, all_of(h), part.first, said_later_);
     result.hypothesis.score += h.score;
     result.notices.push_back(
         fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
@@ -236,6 +317,7 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
 LongResult LongAudio::transcribe(const Read& read, const std::function<void(double)>& progress) {
   LongResult result;
   said_later_ = {};
+  witnesses_.clear();
   const Read counted = [&](size_t count) {
     std::vector<float> samples = read(count);
     result.samples += static_cast<int64_t>(samples.size());
@@ -253,21 +335,17 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
     if (progress) progress(seconds(chunks.back().first + chunks.back().frames));
     chunks.clear();
   }
-  if (section.stream) {
-    const Hypothesis h = streams_->finish(*section.stream);
-    append(h, all_of(h), section.first, result.hypothesis);
-    result.hypothesis.score += h.score;
-    result.hypothesis.nan |= h.nan;
-  }
+  if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.
-  append(said_later_, all_of(said_later_), 0, result.hypothesis);
+  append(said_later_, all_of(said_later_.hypothesis), 0, result);
   std::vector<size_t> order = all_of(result.hypothesis);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
-  Hypothesis sorted;
-  append(result.hypothesis, order, 0, sorted);
-  sorted.score = result.hypothesis.score;
-  sorted.nan = result.hypothesis.nan;
-  result.hypothesis = std::move(sorted);
+  LongResult sorted;
+  append(result, order, 0, sorted);
+  sorted.hypothesis.score = result.hypothesis.score;
+  sorted.hypothesis.nan = result.hypothesis.nan;
+  result.hypothesis = std::move(sorted.hypothesis);
+  result.evidence = std::move(sorted.evidence);
   return result;
 }
 

@@ -13,12 +13,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
+#include "algorithms/shared/confidence/confidence.h"
 #include "harness/run/recorded_encoder.h"
 #include "models/acoustic_model.h"
 
@@ -33,7 +35,9 @@ struct LongAudioOptions {
 };
 
 struct LongResult {
-  Hypothesis hypothesis;  // frames from the start of the audio; its score is a sum over sections
+  Hypothesis hypothesis;   // frames from the start of the audio; its score is a sum over sections
+  TokenEvidence evidence;  // of its tokens; without `confidence` empty
+  double confidence_seconds = 0;  // that it took
   int64_t samples = 0;
   std::vector<std::string> notices;  // of parts that were decoded again
 };
@@ -43,10 +47,10 @@ class LongAudio {
   /// The next `count` samples at the model's rate; fewer only at the end.
   using Read = std::function<std::vector<float>(size_t count)>;
 
-  /// `decoder` is prepared for `model`. Throws UserError if it takes no pieces. Both must outlive
-  /// this.
+  /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
+  /// decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
-            Decoder& decoder);
+            Decoder& decoder, const Confidence* confidence = nullptr);
 
   /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
   /// a time.
@@ -56,10 +60,20 @@ class LongAudio {
   struct Chunk;
   struct Reading;
   struct Section;
+  struct Encoded;
+  /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
+  struct Witness {
+    int64_t first = 0;  // frame of the section that `frames` begin with
+    at::Tensor frames;  // [T, D] of the encoder
+    size_t done = 0;    // tokens that have evidence
+    Confidence::Before before;
+    TokenEvidence evidence;
+  };
 
   std::optional<Chunk> next_chunk(Reading& reading) const;
-  /// [chunks, most frames, X], projected; of each chunk its own frames.
-  EncodedBatch encode(const std::vector<Chunk>& chunks);
+  Encoded encode(const std::vector<Chunk>& chunks);
+  void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
+  Hypothesis close(const Section& section, LongResult& result);
   void search(const std::vector<Chunk>& chunks, Section& section, LongResult& result);
   void decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result);
   double seconds(int64_t frame) const;
@@ -67,9 +81,11 @@ class LongAudio {
   LongAudioOptions options_;
   const AcousticModel& model_;
   RecordedEncoder& encoder_;
+  const Confidence* confidence_;
   std::unique_ptr<Streams> streams_;
-  size_t block_;           // samples of an encoder frame
-  Hypothesis said_later_;  // tokens of parts that were decoded again
+  std::map<int64_t, Witness> witnesses_;  // of open streams
+  size_t block_;                          // samples of an encoder frame
+  LongResult said_later_;                 // tokens of parts that were decoded again
 };
 
 }  // namespace rtfx

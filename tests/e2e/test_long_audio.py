@@ -35,7 +35,7 @@ def words(text):
 
 def test_a_long_file_is_cut(rtfx, joined, tmp_path):
     result = rtfx("transcribe", "--model", MODEL, "--long-above", 20, "--chunk", 8, "--format", "json",
-                  "--threads", 1, joined, QUICKSTART / "qs01.flac")  # fmt: skip
+                  "--confidence", "--threads", 1, joined, QUICKSTART / "qs01.flac")  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "2 of 2 files" in result.stderr
     long, short = (t for t in json.loads(result.stdout)["files"]) if result.stdout.startswith(
@@ -44,6 +44,9 @@ def test_a_long_file_is_cut(rtfx, joined, tmp_path):
     starts = [w["start"] for w in long["words"]]
     assert starts == sorted(starts) and starts[-1] > 20 and len(starts) > 30
     assert long["words"][-1]["end"] <= long["seconds"] + 1e-6
+    assert all(0 <= w["confidence"] <= 1 for w in [*long["words"], *short["words"], long])
+    assert len({w["confidence"] for w in long["words"]}) > 20
+    assert "of it for confidence" in result.stderr and "no confidences" not in result.stderr
 
 
 def test_whole_and_cut_say_about_the_same(rtfx, joined):

@@ -29,9 +29,11 @@ at::Tensor column(const std::vector<Item>& items, int64_t Item::*member, at::Dev
   return at::tensor(values, at::kLong).to(device);
 }
 
-/// Predictions behind every number of tokens: [rows, longest + 1, H].
+/// Predictions behind every number of tokens: [rows, longest + 1, H]. `before`: that of the tokens
+/// before the rows'; afterwards of the longest row's last.
 at::Tensor predictions(const Transducer& transducer,
-                       const std::vector<const Hypothesis*>& hypotheses) {
+                       const std::vector<const Hypothesis*>& hypotheses,
+                       Transducer::Prediction& before) {
   size_t longest = 0;
   for (const Hypothesis* h : hypotheses) longest = std::max(longest, h->tokens.size());
   const auto rows = static_cast<int64_t>(hypotheses.size());
@@ -43,12 +45,10 @@ at::Tensor predictions(const Transducer& transducer,
               tokens.mutable_data_ptr<int64_t>() + r * static_cast<int64_t>(longest));
   }
   tokens = tokens.to(transducer.device());
-  auto [output, state] = transducer.start(rows);
-  std::vector<at::Tensor> all = {output};
+  std::vector<at::Tensor> all = {before.output};
   for (int64_t u = 0; u < tokens.size(1); ++u) {
-    auto next = transducer.predict(tokens.select(1, u).contiguous(), state);
-    all.push_back(next.output);
-    state = std::move(next.state);
+    before = transducer.predict(tokens.select(1, u).contiguous(), before.state);
+    all.push_back(before.output);
   }
   return at::stack(all, 1);
 }
@@ -79,7 +79,9 @@ std::vector<TokenEvidence> Confidence::operator()(
   RTFX_CHECK(rows.size() == hypotheses.size(), "a row for each hypothesis");
   if (head_ == Head::transducer) {
     if (!options_) return std::vector<TokenEvidence>(rows.size());
-    return of_joint(batch, rows, hypotheses);
+    const Transducer transducer(model_, {});
+    auto start = transducer.start(static_cast<int64_t>(rows.size()));
+    return of_joint(batch, rows, hypotheses, predictions(transducer, hypotheses, start));
   }
   std::vector<TokenEvidence> all;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -87,6 +89,19 @@ std::vector<TokenEvidence> Confidence::operator()(
     all.push_back(of_emissions(batch.frames[rows[i]].narrow(0, 0, length), *hypotheses[i]));
   }
   return all;
+}
+
+TokenEvidence Confidence::of_piece(const at::Tensor& frames, const Hypothesis& piece,
+                                   Before& before) const {
+  if (head_ == Head::ctc) return of_emissions(frames, piece);
+  if (!options_) return {};
+  const Transducer transducer(model_, {});
+  if (!before) before = transducer.start(1);
+  const at::Tensor predicted = predictions(transducer, {&piece}, *before);
+  EncodedBatch batch;
+  batch.frames = frames.unsqueeze(0);
+  batch.lengths_host = {frames.size(0)};
+  return of_joint(batch, {0}, {&piece}, predicted).front();
 }
 
 TokenEvidence Confidence::of_emissions(const at::Tensor& frames,
@@ -123,13 +138,13 @@ TokenEvidence Confidence::of_emissions(const at::Tensor& frames,
 }
 
 /// One answer for each of `asked`, whose rows are those of `hypotheses`.
-std::vector<Confidence::Answer> Confidence::answers(
-    const EncodedBatch& batch, const std::vector<int64_t>& rows,
-    const std::vector<const Hypothesis*>& hypotheses, const std::vector<Asked>& asked) const {
+std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
+                                                    const std::vector<int64_t>& rows,
+                                                    const at::Tensor& predicted,
+                                                    const std::vector<Asked>& asked) const {
   const Transducer transducer(model_, {});
   const at::Device device = model_->device;
   const at::Tensor encoded = transducer.encode(batch.frames);
-  const at::Tensor predicted = predictions(transducer, hypotheses);
   const at::Tensor row = column(asked, &Asked::row, device);
   const at::Tensor of_batch = at::tensor(rows, at::kLong).to(device).index_select(0, row);
   const at::Tensor at_frame = of_batch * encoded.size(1) + column(asked, &Asked::frame, device);
@@ -156,9 +171,10 @@ std::vector<Confidence::Answer> Confidence::answers(
   return found;
 }
 
-std::vector<TokenEvidence> Confidence::of_joint(
-    const EncodedBatch& batch, const std::vector<int64_t>& rows,
-    const std::vector<const Hypothesis*>& hypotheses) const {
+std::vector<TokenEvidence> Confidence::of_joint(const EncodedBatch& batch,
+                                                const std::vector<int64_t>& rows,
+                                                const std::vector<const Hypothesis*>& hypotheses,
+                                                const at::Tensor& predicted) const {
   // For each token its own place, then all frames where a blank may count for it.
   const auto blanks_of = [&](size_t i, size_t token) {
     const Hypothesis& h = *hypotheses[i];
@@ -178,7 +194,7 @@ std::vector<TokenEvidence> Confidence::of_joint(
   std::vector<TokenEvidence> all(rows.size());
   if (asked.empty()) return all;
 
-  const std::vector<Answer> found = answers(batch, rows, hypotheses, asked);
+  const std::vector<Answer> found = answers(batch, rows, predicted, asked);
   const Answer* place = found.data();
   for (size_t i = 0; i < rows.size(); ++i) {
     for (size_t t = 0; t < hypotheses[i]->tokens.size(); ++t) {

@@ -18,6 +18,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/measure.h"
+#include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -42,6 +43,14 @@ class Confidence {
   std::vector<TokenEvidence> operator()(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                                         const std::vector<const Hypothesis*>& hypotheses) const;
 
+  /// What a piece of an utterance knows of the tokens before it; empty at the utterance's start.
+  using Before = std::optional<Transducer::Prediction>;
+
+  /// As above, of one piece of an utterance: its frames [T, D] of the encoder, and the tokens whose
+  /// frames, counted from the piece's first, lie in it. `before` moves behind these tokens. A run,
+  /// and the blanks that count for a token, end with the piece.
+  TokenEvidence of_piece(const at::Tensor& frames, const Hypothesis& piece, Before& before) const;
+
   static constexpr int64_t kChunkBytes = int64_t{128} << 20;
 
  private:
@@ -57,11 +66,11 @@ class Confidence {
 
   TokenEvidence of_emissions(const at::Tensor& frames, const Hypothesis& hypothesis) const;
   std::vector<TokenEvidence> of_joint(const EncodedBatch& batch, const std::vector<int64_t>& rows,
-                                      const std::vector<const Hypothesis*>& hypotheses) const;
+                                      const std::vector<const Hypothesis*>& hypotheses,
+                                      const at::Tensor& predicted) const;
 
   std::vector<Answer> answers(const EncodedBatch& batch, const std::vector<int64_t>& rows,
-                              const std::vector<const Hypothesis*>& hypotheses,
-                              const std::vector<Asked>& asked) const;
+                              const at::Tensor& predicted, const std::vector<Asked>& asked) const;
 
   std::shared_ptr<const AcousticModel> model_;
   Head head_;

@@ -80,11 +80,12 @@ class LongAudioTest : public testing::Test {
   }
 
   static LongResult transcribe(const std::vector<float>& samples, const LongAudioOptions& options,
-                               const char* name = "label_looping") {
+                               const char* name = "label_looping",
+                               const Confidence* confidence = nullptr) {
     const auto decoder = make_decoder(name, {}, "");
     decoder->prepare(model_, {});
     RecordedEncoder encoder(model_, /*graphs=*/false);
-    LongAudio audio(options, *model_, encoder, *decoder);
+    LongAudio audio(options, *model_, encoder, *decoder, confidence);
     size_t at = 0;
     return audio.transcribe([&](size_t count) {
       // A source may give less than it is asked for only at its end.
@@ -138,6 +139,42 @@ TEST_F(LongAudioTest, SeamsChangeNothing) {
       EXPECT_EQ(result.hypothesis.frames, expected.frames) << decoder << " " << chunk;
       EXPECT_NEAR(result.hypothesis.score, expected.score, 1e-3 * std::abs(expected.score));
       EXPECT_EQ(result.samples, static_cast<int64_t>(samples.size()));
+    }
+  }
+}
+
+/// The evidence of the whole, however it was cut; but a run of CTC's ends with its piece.
+TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
+  const auto samples = joined(2, 4000);
+  for (const char* name : {"label_looping", "alsd_pp", "ctc_greedy"}) {
+    const bool ctc = name == std::string("ctc_greedy");
+    const Confidence confidence(model_, ctc ? Head::ctc : Head::transducer, ConfidenceOptions{});
+    const Hypothesis expected = whole({samples}, name)[0];
+    RecordedEncoder encoder(model_, /*graphs=*/false);
+    RegionTimes times;
+    const EncodedBatch batch =
+        encode_batch(*model_, encoder, {&samples}, RegionClock(at::kCPU), times);
+    const TokenEvidence of_whole = confidence(batch, {0}, {&expected})[0];
+    for (const int64_t chunks : {1, 100}) {
+      LongAudioOptions options;
+      options.chunk_seconds = 1.6;
+      options.context_seconds = 1000;
+      options.batch = chunks;
+      options.silent_seconds = 1000;
+      options.begin_anew = false;
+      const LongResult result = transcribe(samples, options, name, &confidence);
+      ASSERT_EQ(result.hypothesis.tokens, expected.tokens) << name;
+      ASSERT_EQ(result.evidence.confidence.size(), expected.tokens.size()) << name;
+      ASSERT_EQ(result.evidence.runs.size(), of_whole.runs.size()) << name;
+      size_t cut = 0;
+      for (size_t i = 0; i < expected.tokens.size(); ++i) {
+        const bool same_run = !ctc || result.evidence.runs[i] == of_whole.runs[i];
+        cut += !same_run;
+        if (!same_run) continue;
+        EXPECT_NEAR(result.evidence.confidence[i], of_whole.confidence[i], 1e-3) << name << i;
+      }
+      EXPECT_LE(cut, chunks == 100 ? 0U : 3U);
+      EXPECT_GT(result.confidence_seconds, 0);
     }
   }
 }
