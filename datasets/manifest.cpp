@@ -81,7 +81,7 @@ class Line {
   json object_;
 };
 
-Utterance to_utterance(const Line& line, const std::filesystem::path& folder) {
+Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
   const std::filesystem::path written = line.audio_filepath();
   if (line.offset() != 0) {
     throw UserError(line.where(), "'offset' is not 0, and parts of audio files are not supported",
@@ -95,7 +95,7 @@ Utterance to_utterance(const Line& line, const std::filesystem::path& folder) {
   utterance.boost = line.boost();
   utterance.allowed = line.allowed();
   utterance.where = line.where();
-  if (!std::filesystem::exists(utterance.audio)) {
+  if (audio == ManifestAudio::must_exist && !std::filesystem::exists(utterance.audio)) {
     throw UserError(line.where(),
                     fmt::format("'audio_filepath': no such file {}", utterance.audio.string()),
                     "paths are absolute or relative to the manifest's folder");
@@ -105,8 +105,8 @@ Utterance to_utterance(const Line& line, const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<Utterance> parse_manifest(const std::filesystem::path& path,
-                                      std::string_view contents) {
+std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
+                                      ManifestAudio audio) {
   UtteranceList list;
   std::istringstream in{std::string(contents)};
   int64_t number = 0;
@@ -114,7 +114,7 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path,
     ++number;
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     const Line line(fmt::format("{}:{}", path.string(), number), text);
-    list.add(to_utterance(line, path.parent_path()), line.where());
+    list.add(to_utterance(line, path.parent_path(), audio), line.where());
   }
   auto utterances = list.take();
   if (utterances.empty()) throw UserError(path.string(), "the manifest is empty", kExample);

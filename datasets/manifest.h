@@ -17,7 +17,10 @@ namespace rtfx {
 /// may have; other keys are ignored, except an `offset` other than 0: parts of files are not
 /// supported. Blank lines are skipped.
 /// Throws UserError at "path:line" for a line that is not a JSON object, a field that is missing or
-/// of the wrong type, audio that does not exist, a repeated id; at "path" for an empty manifest.
-std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents);
+/// of the wrong type, audio that does not exist (unless `audio` lets that be), a repeated id; at
+/// "path" for an empty manifest.
+enum class ManifestAudio { must_exist, may_be_missing };
+std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
+                                      ManifestAudio audio = ManifestAudio::must_exist);
 
 }  // namespace rtfx

@@ -48,7 +48,9 @@ bool is_manifest(const fs::path& path) {
 
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   std::vector<TranscribeInput> inputs;
-  for (const Utterance& utterance : parse_manifest(path, read_text_file(path))) {
+  // A file that is missing costs nobody else a result.
+  for (const Utterance& utterance :
+       parse_manifest(path, read_text_file(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
     const bool leaves = !id.empty() && *id.begin() == "..";
     inputs.push_back({.name = utterance.audio.string(),

@@ -43,6 +43,16 @@ def test_a_bad_file_costs_no_other(transcribe, tmp_path):
                      result.stderr, re.M)
 
 
+def test_a_file_that_a_manifest_lacks_costs_no_other(transcribe, tmp_path):
+    manifest = tmp_path / "some.jsonl"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(file)}) + "\n" for file in ("gone.wav", CLIP)))
+    result = transcribe(manifest)
+    assert result.returncode == 1
+    assert result.stdout.startswith(f"{CLIP}: ") and len(result.stdout.splitlines()) == 1
+    assert f"rtfx: error: {tmp_path / 'gone.wav'}: no such file" in result.stderr
+    assert "rtfx: 1 of 2 files" in result.stderr
+
+
 def test_a_batch_too_large_for_memory_is_a_failure_of_its_case(run_config, tmp_path):
     """The others of the run are measured."""
     long = silence(tmp_path / "long.wav", hours=1.5)
