@@ -2,6 +2,7 @@
 //   {"audio_filepath": "a/b.flac", "duration": 3.2, "text": "what was said"}
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@ namespace rtfx {
 /// Throws UserError at "path:line" for a line that is not a JSON object, a field that is missing or
 /// of the wrong type, audio that does not exist (unless `audio` lets that be), a repeated id; at
 /// "path" for an empty manifest.
-enum class ManifestAudio { must_exist, may_be_missing };
+enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
