@@ -1,9 +1,12 @@
-"""Word error rate and recall of the boosted words over the magnitude of the boost, for each list."""
+"""Word error rate and recall of the boosted words over the magnitude of the boost, for each list; where
+a rival boosts too (configs/rivals/boosting.json), F-score and time of decoding, search by search."""
 
 from pathlib import Path
+from statistics import mean, stdev
 
 from journal import panels
 from options import by_batch, option, percent, wer_percent
+from rival_table import decode_seconds, is_rival
 from style import main
 from sweep import draw_lines, lines_over
 
@@ -31,16 +34,101 @@ MEASURES = {
 MOST = 100  # percent shown
 
 
+def phrases(case):
+    """The name of the list; None where nothing is boosted."""
+    if is_rival(case):
+        path = option(case, "options", "boost")
+    else:
+        path = option(case, "boost") and (option(case, "boost", "path") or "phrases")
+    return path and Path(path).stem
+
+
+def magnitude(case):
+    """What all scores of the phrases are multiplied by; None where nothing is boosted."""
+    if not is_rival(case):
+        return option(case, "boost", "scale")
+    return option(case, "options", "boost_alpha") if phrases(case) else None
+
+
 def words(case):
     """The decoder, its graph and its list: "ctc_wfst compact, beam 32: said_words"."""
+    if option(case, "beam") is None:
+        return f"{case.decoder.partition('[')[0]}: {phrases(case)}"
     graph = Path(option(case, "graph") or "").stem
     return (
         f"{case.last['decoder']['name']} {graph}".rstrip()
-        + f", beam {option(case, 'beam'):g}: {Path(option(case, 'boost', 'path')).stem}"
+        + f", beam {option(case, 'beam'):g}: {phrases(case)}"
     )
 
 
+# By the classes of rivals/nemo/nemo_decoders.py, our search that theirs is set beside.
+SEARCHES = {
+    "Greedy": "label_looping",
+    "Beam": "alsd_pp",
+    "CtcGreedy": "ctc_greedy",
+    "CtcBeam": "ctc_beam",
+}
+
+
+def search(case):
+    return SEARCHES.get(option(case, "class")) if is_rival(case) else case.last["decoder"]["name"]
+
+
+def whose(case):
+    """ "rtfx" or "nemo 3.0.0", and what sets them apart from others of the same search."""
+    if not is_rival(case):
+        parts = ["rtfx", option(case, "boost", "rules") == "nemo" and "rules nemo"]
+        parts.append(option(case, "merge") == "max" and "merge max")
+    else:
+        versions = option(case, "versions") or {}
+        parts = [f"nemo {versions.get('nemo', '')}".rstrip()]
+        weighted = option(case, "options", "blank_lm_score_mode") == "lm_weighted_full"
+        parts.append(weighted and "blank weighted")
+    return ", ".join(filter(None, parts))
+
+
+def f_score(case):
+    """Of the phrases, in percent."""
+    share = (case.last.get("boosted") or {}).get("f_score")
+    return None if share is None else 100 * share
+
+
+def seconds(case):
+    """Of decoding a pass: mean and standard deviation over the rounds that are not suspect, or over all."""
+    rounds = decode_seconds(case)
+    quiet = [value for value, run in zip(rounds, case.rounds, strict=True) if not run.get("suspect")]
+    rounds = quiet or rounds
+    return mean(rounds), stdev(rounds) if len(rounds) > 1 else 0.0
+
+
+BESIDE = {"F-score (%)": f_score, "decoding (s)": seconds}
+LEAST_POINTS = 3  # of a list that is shown
+
+
+def dashed(name):
+    """Of lines of a rival: what they hide can be seen."""
+    return {} if name.startswith("rtfx") else {"linestyle": "--"}
+
+
+def draw_beside(cases, width):
+    groups = {}
+    for title, group in by_batch(panels(cases)).items():
+        for key in dict.fromkeys((search(case), phrases(case)) for case in group):
+            some = [case for case in group if (search(case), phrases(case)) == key]
+            lines = lines_over(some, magnitude, whose)
+            most = max(map(len, lines.values()), default=0)
+            if most >= LEAST_POINTS and any(is_rival(case) for case in some):
+                groups[f"{title}: {key[0]}, {key[1]}"] = lines
+    figure, axes = draw_lines(groups, BESIDE, "boost (factor of all scores)", width, 1.25, dashed)
+    for score, time in axes:
+        score.set_ylim(top=MOST)
+        time.set_ylim(bottom=0)
+    return figure
+
+
 def draw(cases, width):
+    if any(is_rival(case) and phrases(case) for case in cases):
+        return draw_beside(cases, width)
     groups = {
         title: lines_over(group, ["boost", "scale"], words)
         for title, group in by_batch(panels(cases)).items()

@@ -101,14 +101,19 @@ def plain(path):
     return file.name
 
 
+def phrases_of(boost):
+    """boost: a file with a phrase on each line, or phrases with commas between them."""
+    if not boost:
+        return []
+    text = Path(boost).read_text(encoding="utf-8") if Path(boost).is_file() else boost.replace(",", "\n")
+    return [phrase.strip() for phrase in text.split("\n") if phrase.strip()]
+
+
 def boosted(boost, nemo):
-    """(settings of a boosting tree, tokenizer). boost: a file with a phrase on each line, or phrases
-    with commas between them."""
+    """(settings of a boosting tree, tokenizer)."""
     if not nemo:
         raise ValueError("phrases are boosted by their pieces: `nemo` must name the .nemo file")
-    text = Path(boost).read_text(encoding="utf-8") if Path(boost).is_file() else boost.replace(",", "\n")
-    phrases = [phrase.strip() for phrase in text.split("\n") if phrase.strip()]
-    return BoostingTreeModelConfig(key_phrases_list=phrases), Pieces(nemo)
+    return BoostingTreeModelConfig(key_phrases_list=phrases_of(boost)), Pieces(nemo)
 
 
 def fusions(model, lm, lm_alpha, boost, boost_alpha, nemo):
@@ -154,13 +159,15 @@ class Computed:
 
 
 class Decoder:
-    """What they share. `infer` is NeMo's class, `inputs` makes the arguments of its forward."""
+    """What they share. `infer` is NeMo's class, `inputs` makes the arguments of its forward. boost: whose recall is
+    counted."""
 
     versions = {"nemo": version("nemo_toolkit")}
     has_durations = False
 
-    def __init__(self, model, infer, graphs):
+    def __init__(self, model, infer, graphs, boost=None):
         self.model, self.infer = model, infer
+        self.boosted_words = phrases_of(boost)
         for owner in (infer, getattr(infer, "_greedy_decode", None)):
             keep_loop_memory(owner, model.device)
         self.name = next((n for n in ("decoding_computer", "_decoding_computer", "search_algorithm")
@@ -245,7 +252,7 @@ class Greedy(Decoder):
             infer = GreedyBatchedTDTInfer(durations=model.durations, include_duration=True, **settings)
         else:
             raise ValueError("NeMo has frame looping for RNN-T alone")
-        super().__init__(model, infer, graphs)
+        super().__init__(model, infer, graphs, boost)
 
 
 class Beam(Decoder):
@@ -264,16 +271,16 @@ class Beam(Decoder):
             infer = BeamBatchedTDTInfer(durations=model.durations, **settings)
         else:
             infer = BeamBatchedRNNTInfer(**settings)
-        super().__init__(model, infer, graphs)
+        super().__init__(model, infer, graphs, boost)
 
 
 class Ctc(Decoder):
-    def __init__(self, model, infer, graphs):
+    def __init__(self, model, infer, graphs, boost=None):
         self.head = ConvASRDecoder(model.config["frame_width"], model.vocabulary, vocabulary=model.pieces)
         weights = weights_below(model, "ctc.")
         weights = {f"decoder_layers.0.{name}": w.unsqueeze(-1) if w.dim() == 2 else w for name, w in weights.items()}
         self.head = filled(self.head, weights, model)
-        super().__init__(model, infer, graphs)
+        super().__init__(model, infer, graphs, boost)
 
     def inputs(self, frames, lengths):
         log_probs = self.head(encoder_output=frames.transpose(1, 2)).detach()  # without NeMo's type
@@ -286,10 +293,12 @@ class Ctc(Decoder):
 class CtcGreedy(Ctc):
     """greedy_batch. Its result is a label for each frame."""
 
-    def __init__(self, model, graphs=True, lm=None, lm_alpha=0.3):
-        infer = GreedyBatchedCTCInfer(blank_id=model.blank, ngram_lm_model=lm and plain(lm),
-                                      ngram_lm_alpha=lm_alpha, allow_cuda_graphs=graphs)  # fmt: skip
-        super().__init__(model, infer, graphs)
+    def __init__(self, model, graphs=True, lm=None, lm_alpha=0.3, boost=None, boost_alpha=1.0, nemo=None):
+        tree, tokenizer = boosted(boost, nemo) if boost else (None, None)
+        infer = GreedyBatchedCTCInfer(
+            blank_id=model.blank, ngram_lm_model=lm and plain(lm), ngram_lm_alpha=lm_alpha, allow_cuda_graphs=graphs,
+            boosting_tree=tree, boosting_tree_alpha=boost_alpha, tokenizer=tokenizer)  # fmt: skip
+        super().__init__(model, infer, graphs, boost)
 
     def row(self, hypothesis):
         labels = listed(hypothesis.y_sequence)
@@ -308,4 +317,4 @@ class CtcBeam(Ctc):
             blank_index=model.blank, beam_size=beam_size, ngram_lm_model=lm and plain(lm), beam_beta=beam_beta,
             ngram_lm_alpha=lm_alpha if lm else 0.0, allow_cuda_graphs=graphs,
             boosting_tree=tree, boosting_tree_alpha=boost_alpha, tokenizer=tokenizer, **settings)  # fmt: skip
-        super().__init__(model, infer, graphs)
+        super().__init__(model, infer, graphs, boost)

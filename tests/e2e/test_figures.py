@@ -26,7 +26,7 @@ FIGURES = [
 ]  # fmt: skip
 NO_PROGRAMS = {"change_points", "cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
                "page_words", "protocol", "script", "style", "sweep", "timeline"}  # fmt: skip
-TABLES = {"before_after", "calibration", "dashboard", "paper_table", "rival_table", "report"}
+TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_table", "rival_table", "report"}
 
 
 def test_every_script_is_looked_at():

@@ -79,6 +79,56 @@ def test_nemos_eager_durations_depend_on_the_batch(rtfx, tmp_path):
     assert runs["Greedy"]["exactness"]["replay"]["first"]["kind"] == "duration"
 
 
+PHRASES = "knit two together twice,knit two,knit,together,marmalade,forty three,elephant"
+
+
+def boosted_pair(name, search, theirs, head="transducer", **options):
+    """Ours by NeMo's rules and theirs, at a scale that no product is exact at."""
+    ours = {"phrases": PHRASES.split(","), "rules": "nemo", "scale": 1.7}
+    return [{"id": search, "name": search, "options": {"boost": ours} | options},
+            rival(name, NEMO, head=head, boost=PHRASES, boost_alpha=1.7, **theirs)]  # fmt: skip
+
+
+def tokens_of(run, record):
+    lines = (run / f"hypotheses/{record['result_key']}.jsonl").read_text().splitlines()
+    return {line["id"]: line["tokens"] for line in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
+def test_nemos_boosted_phrases(rtfx, tmp_path, model):
+    path = str(MODELS / f"{model}.nemo")
+    beam = {"nemo": path, "blank_lm_score_mode": "no_score", "pruning_mode": "late"}
+    ctc = {"nemo": path, "beam_size": 4}
+    pairs = [boosted_pair("Greedy", "label_looping", {"nemo": path}), boosted_pair("Beam", "alsd_pp", beam),
+             boosted_pair("CtcGreedy", "ctc_greedy", {"nemo": path}, "ctc"),
+             boosted_pair("CtcBeam", "ctc_beam", ctc, "ctc", merge="max")]  # fmt: skip
+    all_of_it = [{"id": "all", "manifest": str(AUDIO / "manifest.jsonl")}]
+    runs = compared(rtfx, tmp_path, "nemo", model, decoders=["frame_looping", *sum(pairs, [])], datasets=all_of_it,
+                    batch_sizes=[1], verify={"required": {"fp32": "different"}, "replay": False})  # fmt: skip
+    assert tokens_of(tmp_path / "run", runs["frame_looping"]) != tokens_of(tmp_path / "run", runs["label_looping"])
+    for ours, theirs in pairs:
+        found = [runs[one["id"]] for one in (ours, theirs)]
+        assert tokens_of(tmp_path / "run", found[0]) == tokens_of(tmp_path / "run", found[1]), ours["id"]
+        assert found[0]["boosted"] == found[1]["boosted"] and found[0]["boosted"]["phrases"]["count"] == 7
+
+
+def test_nemos_ctc_beam_goes_on_over_padding(rtfx, tmp_path):
+    """Up to NeMo 3.0.0: what the padding of a batch would add to each hypothesis is in its score."""
+    theirs = rival("CtcBeam", NEMO, head="ctc", beam_size=4)
+    scores = {}
+    for batch in (1, 4):
+        folder = tmp_path / str(batch)
+        folder.mkdir()
+        runs = compared(rtfx, folder, "nemo", decoders=["ctc_greedy", theirs], batch_sizes=[batch],
+                        datasets=[{"id": "eight", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 8}],
+                        verify={"required": {"fp32": "different"}, "replay": False})  # fmt: skip
+        lines = (folder / f"run/hypotheses/{runs['CtcBeam']['result_key']}.jsonl").read_text().splitlines()
+        scores[batch] = {line["id"]: line["score"] for line in map(json.loads, lines)}
+    if runs["CtcBeam"]["decoder"]["options"]["versions"]["nemo"] not in ("2.7.3", "3.0.0"):
+        pytest.skip("another NeMo: rivals/nemo/README.md says how it was")
+    assert any(scores[4][name] < scores[1][name] - 1e-4 for name in scores[1])
+
+
 @pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
 def test_nemos_transcribe_with_our_search(tmp_path, model):
     python = environment("nemo")

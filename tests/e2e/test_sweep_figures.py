@@ -41,6 +41,19 @@ def boost_journal(folder, counted=True):
     return synthetic.write(folder, records)
 
 
+def beside_journal(folder, **others):
+    """Three scales of label-looping by both rules and by NeMo, which takes 0.5 s + 0.1 s for its results; one
+    scale of another list; searches without phrases."""
+    records = [synthetic.provenance(), synthetic.run(decoder="greedy", grade="baseline")]
+    for whose in ("rtfx", "nemo", "rival"):
+        for scale, recalled in ((0, 10), (2, 15), (1, 16)):
+            seconds = 0.6 if whose == "rival" else 0.25
+            records.append(synthetic.boosted_search(whose, scale, recalled, decode_seconds=seconds))
+    records.append(synthetic.boosted_search("rtfx", 1, 12, phrases="others"))
+    records[-1]["case"] += "others"
+    return synthetic.write(folder, records)
+
+
 @pytest.fixture
 def lines(tmp_path, monkeypatch):
     """lines(script, journal): {label: (x, y) of each row's panels} of a script's figure."""
@@ -56,7 +69,7 @@ def lines(tmp_path, monkeypatch):
 
     yield of
     shared = ["journal", "options", "style", "sweep"]
-    for module in [*shared, "beam_sweep", "boost", "lm_weight", "trade_off"]:
+    for module in [*shared, "rival_table", "beam_sweep", "boost", "lm_weight", "trade_off"]:
         sys.modules.pop(module, None)
 
 
@@ -91,6 +104,23 @@ def test_boost_of_a_journal_without_counts(lines, tmp_path):
     _, panels = lines("boost", boost_journal(tmp_path / "boost", counted=False))
     assert len(panels) == 2 and all(len(panel) == 2 for panel in panels)
     assert panels[1][0][1] == [pytest.approx(100 * i / 290) for i in (0, 4, 8)]
+
+
+def test_boost_beside_a_rival(lines, tmp_path):
+    labels, (scores, times) = lines("boost", beside_journal(tmp_path / "beside"))
+    assert labels == ["rtfx", "rtfx, rules nemo", "nemo 3.0.0"]
+    of_all = [100 * 2 * n / (n + 29 + scale + 20) for scale, n in ((0, 10), (1, 16), (2, 15))]
+    assert scores == [([0, 1, 2], pytest.approx(of_all))] * 3
+    assert times == [([0, 1, 2], pytest.approx([0.252] * 3))] * 2 + [([0, 1, 2], pytest.approx([0.5] * 3))]
+
+
+def test_boost_of_searches_without_a_graph(lines, tmp_path):
+    """Their options have no `beam`."""
+    records = [synthetic.provenance()]
+    records += [synthetic.boosted_search("rtfx", scale, 10 + scale) for scale in (0, 1)]
+    labels, panels = lines("boost", synthetic.write(tmp_path / "run", records))
+    assert labels == ["rtfx: names"]
+    assert panels[1] == [([0, 1], pytest.approx([50, 55]))]
 
 
 def test_trade_off_joins_what_nothing_beats(lines):

@@ -96,6 +96,23 @@ def boosted(words, scale, said, recalled, **fields):
     return record
 
 
+def boosted_search(whose, scale, recalled, phrases="names", **fields):
+    """A run of label-looping over 20 said phrases, by the rules of "rtfx" or of "nemo", or by NeMo itself ("rival"), whose
+    hand-over of results takes 0.1 s."""
+    record = boosted(phrases, scale, 20, recalled, **fields)
+    lists = {"path": f"/lists/{phrases}.txt", "scale": scale, "rules": {"nemo": "nemo"}.get(whose, "earned")}
+    name = f"{whose}[boost.scale={scale}]"
+    record |= {"case": record["case"].replace(record["decoder"]["id"], name)}
+    record["decoder"] |= {"id": name, "name": "label_looping", "options": {"boost": lists}, "head": "transducer"}
+    record["result_key"] = f"{whose}-{phrases}-{scale}"
+    if whose == "rival":
+        of_class = {"boost": f"lists/{phrases}.txt", "boost_alpha": scale}
+        options = {"class": "Greedy", "options": of_class, "versions": {"nemo": "3.0.0"}}
+        record["decoder"] |= {"name": "python", "options": options}
+        record["counters"] = {"results_us": 100000}
+    return record
+
+
 def typical():
     """Two models, four decoders, three batch sizes, two rounds; one differs, one fails."""
     records = [provenance()]

@@ -1,0 +1,113 @@
+"""Boosted phrases in our searches beside a rival's: boost_table.py RUN [-o FILE.md]
+
+RUN: the folder of a run of configs/rivals/boosting.json, or its journal. A table for each search and each way in
+which the rival does it: F-score and word error rate in % of ours by its own rules, of ours by the rival's rules
+("rules": "nemo"), and of the rival; seconds of decoding a pass (mean over the rounds that are not suspect) and the ratio
+of the rival's and ours by its rules; and of how many utterances the rival's tokens are those of ours by its rules, and its
+frames too, with the first that are not. A journal without its folder has hypotheses/ no more: "all" where the hashes of
+tokens, frames and durations are equal, else "–".
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from boost import f_score, magnitude, phrases, search, seconds, whose
+from escape import markdown
+from journal import read_journal, stand_in_sentences
+from options import option, wer_percent
+from rival_table import is_rival
+from script import OneLineParser, file_of, run_script
+
+HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx", "WER, its rules", "WER, rival",
+         "s, rtfx", "s, its rules", "s, rival", "rival / rtfx", "equal tokens", "frames too", "first other"]  # fmt: skip
+
+
+def place(case):
+    return case.model, case.dataset, case.batch, case.dtype, search(case)
+
+
+def ours_like(case, cases):
+    """Of ours with the same phrases and boost: (by our rules, by the rival's); None where there is none."""
+    like = [c for c in cases if not is_rival(c) and place(c) == place(case)
+            and (phrases(c), magnitude(c)) == (phrases(case), magnitude(case))]  # fmt: skip
+    own = next((c for c in like if option(c, "boost", "rules") != "nemo"), None)
+    theirs = next((c for c in like if option(c, "boost", "rules") == "nemo"), None)
+    return own, theirs
+
+
+def hypotheses(folder, case):
+    path = folder / "hypotheses" / f"{case.last['result_key']}.jsonl"
+    if not path.is_file():
+        return None
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def equality(folder, ours, rival):
+    """Cells: utterances with equal tokens, with equal frames too, and the first with other tokens."""
+    if ours is None:
+        return ["–"] * 3
+    pairs = [hypotheses(folder, case) for case in (ours, rival)]
+    if None in pairs:
+        same = ours.last["tokens_sha256"] == rival.last["tokens_sha256"]
+        return ["all", "all", "–"] if same else ["–"] * 3
+    pairs = list(zip(*pairs, strict=True))
+    tokens = [a["tokens"] == b["tokens"] for a, b in pairs]
+    both = [same and a["frames"] == b["frames"] for same, (a, b) in zip(tokens, pairs)]
+    other = next((a["id"] for same, (a, _) in zip(tokens, pairs) if not same), "–")
+    return [f"{sum(tokens)} of {len(pairs)}", str(sum(both)), markdown(other)]
+
+
+def number(value, digits):
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def row(rival, cases, folder):
+    own, same_rules = ours_like(rival, cases)
+    three = [own, same_rules, rival]
+    shown = [case and seconds(case)[0] for case in three]
+    base = shown[1] or shown[0]
+    cells = [markdown(phrases(rival) or "none"), "–" if magnitude(rival) is None else f"{magnitude(rival):g}"]
+    cells += [number(case and f_score(case), 1) for case in three]
+    cells += [number(case and wer_percent(case), 2) for case in three]
+    cells += [number(value, 2) for value in shown]
+    cells += [number(base and shown[2] / base, 2)]
+    return cells + equality(folder, same_rules or (own if magnitude(rival) is None else None), rival)
+
+
+def tables(journal, folder):
+    cases = [case for case in journal.cases if case.rounds]
+    rivals = {}
+    for case in cases:
+        if is_rival(case):
+            rivals.setdefault((*place(case), whose(case)), []).append(case)
+    for (model, dataset, batch, dtype, name, rival), some in rivals.items():
+        yield f"## {markdown(model)}, {markdown(dataset)}, batch {batch}, {dtype}: {name} beside {markdown(rival)}"
+        lines = ["| " + " | ".join(HEADS) + " |", "|---|" + "--:|" * (len(HEADS) - 2) + "---|"]
+        some = sorted(some, key=lambda case: (phrases(case) or "", magnitude(case) or 0))
+        lines += ["| " + " | ".join(row(case, cases, folder)) + " |" for case in some]
+        yield "\n".join(lines)
+        where = (model, dataset, batch, dtype, name)
+        rounds = [run for case in cases if place(case) == where for run in case.rounds]
+        suspect = sum(bool(run.get("suspect")) for run in rounds)
+        if suspect:
+            yield f"{suspect} of {len(rounds)} rounds of these decoders are suspect."
+
+
+def main():
+    parser = OneLineParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("run", type=Path, help="folder of a run, or a journal")
+    parser.add_argument("-o", "--output", type=file_of("md"), help="file.md")
+    arguments = parser.parse_args()
+    journal = read_journal(arguments.run)
+    parts = [*map(markdown, stand_in_sentences(journal.cases)), *tables(journal, journal.path.parent)]
+    if not any(part.startswith("##") for part in parts):
+        raise SystemExit(f"{journal.path}: no decoders of a rival")
+    text = "\n\n".join(parts) + "\n"
+    print(text, end="")
+    if arguments.output:
+        arguments.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run_script(main)
