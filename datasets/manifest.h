@@ -11,6 +11,8 @@
 
 namespace rtfx {
 
+enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
+
 /// The utterances of the manifest `contents`, which was read from `path`. `audio_filepath` is
 /// absolute or relative to the manifest's folder, and without its extension the utterance's id;
 /// `duration` in seconds and `text` may be left out or null, and so may `boost`, phrases that are
@@ -20,7 +22,6 @@ namespace rtfx {
 /// Throws UserError at "path:line" for a line that is not a JSON object, a field that is missing or
 /// of the wrong type, audio that does not exist (unless `audio` lets that be), a repeated id; at
 /// "path" for an empty manifest.
-enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
                                       ManifestAudio audio = ManifestAudio::must_exist);
 

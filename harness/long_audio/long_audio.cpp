@@ -182,6 +182,7 @@ LongAudio::Encoded LongAudio::encode(const std::vector<Chunk>& chunks) {
 void LongAudio::testify(Witness& witness, const Hypothesis& h, size_t tokens,
                         LongResult& result) const {
   if (!witness.frames.defined() || h.nan) return;
+  RTFX_CHECK(tokens >= witness.done, "tokens that were to stay are gone");
   const Stopwatch watch(result.confidence_seconds);
   LongResult all, piece;
   all.hypothesis = h;
@@ -208,7 +209,7 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
   const Hypothesis& h = own.hypothesis;
   if (auto witness = witnesses_.extract(*section.stream)) {
     testify(witness.mapped(), h, h.tokens.size(), result);
-    own.evidence = std::move(witness.mapped().evidence);
+    if (!own.hypothesis.nan) own.evidence = std::move(witness.mapped().evidence);
   }
   append(own, all_of(h), section.first, result);
   result.hypothesis.score += h.score;
@@ -338,6 +339,7 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.
   append(said_later_, all_of(said_later_.hypothesis), 0, result);
+  if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
   std::vector<size_t> order = all_of(result.hypothesis);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
   LongResult sorted;
