@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -33,20 +32,6 @@ void append(const LongResult& from, const std::vector<size_t>& order, int64_t fr
       to.evidence.confidence.push_back(from.evidence.confidence[i]);
   }
 }
-
-/// Adds the seconds of its life to a number.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  const Clock::time_point begin_ = Clock::now();
-};
 
 std::vector<size_t> all_of(const Hypothesis& h) {
   std::vector<size_t> order(h.tokens.size());
@@ -178,20 +163,29 @@ LongAudio::Encoded LongAudio::encode(const std::vector<Chunk>& chunks) {
   return own;
 }
 
+TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis& piece,
+                                     Confidence::Before& before, LongResult& result) const {
+  TokenEvidence found;
+  RegionTimes times;
+  RegionClock(model_.device).measure(Region::confidence, 1, times, [&] {
+    found = confidence_->of_piece(frames, piece, before);
+  });
+  result.confidence_seconds += times.of(Region::confidence);
+  return found;
+}
+
 /// Evidence of the first `tokens` of `h`, the section's result, which stay.
 void LongAudio::testify(Witness& witness, const Hypothesis& h, size_t tokens,
                         LongResult& result) const {
   if (!witness.frames.defined() || h.nan) return;
   RTFX_CHECK(tokens >= witness.done, "tokens that were to stay are gone");
-  const Stopwatch watch(result.confidence_seconds);
   LongResult all, piece;
   all.hypothesis = h;
   std::vector<size_t> next(tokens - witness.done);
   std::iota(next.begin(), next.end(), witness.done);
   append(all, next, -witness.first, piece);
   for (int32_t& frame : piece.hypothesis.frames) frame = std::max(frame, 0);
-  const TokenEvidence found =
-      confidence_->of_piece(witness.frames, piece.hypothesis, witness.before);
+  const TokenEvidence found = evidence_of(witness.frames, piece.hypothesis, witness.before, result);
   std::ranges::copy(found.runs, std::back_inserter(witness.evidence.runs));
   std::ranges::copy(found.confidence, std::back_inserter(witness.evidence.confidence));
   witness.done = tokens;
@@ -302,9 +296,8 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
     const Hypothesis& h = own.hypothesis;
     if (h.tokens.empty() || h.nan) continue;
     if (confidence_ != nullptr) {
-      const Stopwatch watch(result.confidence_seconds);
       Confidence::Before nothing;
-      own.evidence = confidence_->of_piece(encoded.frames[0], h, nothing);
+      own.evidence = evidence_of(encoded.frames[0], h, nothing, result);
     }
     append(own, all_of(h), part.first, said_later_);
     result.hypothesis.score += h.score;

@@ -72,6 +72,8 @@ class LongAudio {
 
   std::optional<Chunk> next_chunk(Reading& reading) const;
   Encoded encode(const std::vector<Chunk>& chunks);
+  TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
+                            Confidence::Before& before, LongResult& result) const;
   void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
   Hypothesis close(const Section& section, LongResult& result);
   void search(const std::vector<Chunk>& chunks, Section& section, LongResult& result);

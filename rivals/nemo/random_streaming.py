@@ -21,9 +21,8 @@ from pathlib import Path
 import soundfile
 import torch
 import yaml
-from nemo.collections.asr.models import ASRModel
 from nemo.utils import logging
-from omegaconf import open_dict
+from restore import restored
 
 logging.setLevel(logging.ERROR)
 
@@ -107,21 +106,13 @@ def write_large(small, path, layers):
             target.addfile(entry, io.BytesIO(content))
 
 
-def restored(path):
-    config = ASRModel.restore_from(path, return_config=True)
-    with open_dict(config):
-        for name in ("train_ds", "validation_ds", "test_ds"):
-            config.setdefault(name, {})
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return ASRModel.restore_from(path, override_config_path=config, map_location=device).eval()
-
-
 def encoded(model, files):
     """Frames [B, D, T] and lengths [B] of the recordings, one after the other through the encoder."""
     frames = []
     for file in files:
         samples = torch.from_numpy(soundfile.read(file, dtype="float32")[0])[None].to(model.device)
-        features, length = model.preprocessor(input_signal=samples, length=torch.tensor([samples.shape[1]]).to(model.device))
+        length = torch.tensor([samples.shape[1]], device=model.device)
+        features, length = model.preprocessor(input_signal=samples, length=length)
         frames.append(model.encoder(audio_signal=features, length=length)[0][0].T)
     lengths = torch.tensor([len(one) for one in frames], device=model.device)
     return torch.nn.utils.rnn.pad_sequence(frames, batch_first=True).transpose(1, 2), lengths
@@ -160,7 +151,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "silent.nemo")
         write_large(arguments.small, path, arguments.layers)
-        model = restored(path)
+        model = restored(path, "cuda" if torch.cuda.is_available() else "cpu", "float32")
         with torch.inference_mode():
             frames, lengths = encoded(model, arguments.audio)
             found = speak(model, frames, lengths, arguments.rate)

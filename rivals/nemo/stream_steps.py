@@ -21,7 +21,7 @@ import soundfile
 import torch
 from nemo.utils import logging
 from omegaconf import open_dict
-from transcribe import restored
+from restore import restored
 
 logging.setLevel(logging.ERROR)
 

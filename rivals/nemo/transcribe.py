@@ -18,24 +18,13 @@ import time
 from pathlib import Path
 
 import torch
-from nemo.collections.asr.models import ASRModel
 from nemo.utils import logging
-from omegaconf import open_dict
 
 import rtfx
 import rtfx.nemo
+from restore import restored
 
 logging.setLevel(logging.ERROR)
-
-
-def restored(path, device, dtype):
-    """A configuration without the keys for training gets them, empty, as NeMo asks for them."""
-    config = ASRModel.restore_from(path, return_config=True)
-    with open_dict(config):
-        for name in ("train_ds", "validation_ds", "test_ds"):
-            config.setdefault(name, {})
-    model = ASRModel.restore_from(path, override_config_path=config, map_location=device)
-    return model.to(getattr(torch, dtype)).eval()
 
 
 def transcribed(model, files, batch):

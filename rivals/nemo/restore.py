@@ -1,0 +1,15 @@
+"""NeMo's models from files that lack what only training needs."""
+
+import torch
+from nemo.collections.asr.models import ASRModel
+from omegaconf import open_dict
+
+
+def restored(path, device, dtype):
+    """A configuration without the keys for training gets them, empty, as NeMo asks for them."""
+    config = ASRModel.restore_from(path, return_config=True)
+    with open_dict(config):
+        for name in ("train_ds", "validation_ds", "test_ds"):
+            config.setdefault(name, {})
+    model = ASRModel.restore_from(path, override_config_path=config, map_location=device)
+    return model.to(getattr(torch, dtype)).eval()
