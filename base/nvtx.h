@@ -35,6 +35,12 @@ enum class RangeName : uint8_t {
   // A pass over a dataset, and a batch.
   round,  // its number, from 0
   batch,  // rows, and encoder frames of the longest
+  // Parts of "encoder", as far as the host launches them, of which profiles keep no figures.
+  encoder_subsampling,
+  encoder_norm,
+  encoder_feed_forward,
+  encoder_attention,
+  encoder_convolution,
   // Phases of a decoder, one after the other within "decode": rows.
   decode_project,
   decode_loop,
@@ -63,7 +69,7 @@ struct RangeWord {
   RangeKind kind;
 };
 
-inline constexpr std::array<RangeWord, 28> kVocabulary = {{
+inline constexpr std::array<RangeWord, 33> kVocabulary = {{
     {"pad", RangeKind::region},
     {"h2d", RangeKind::region},
     {"features", RangeKind::region},
@@ -78,6 +84,11 @@ inline constexpr std::array<RangeWord, 28> kVocabulary = {{
     {"warm_up", RangeKind::run},
     {"round", RangeKind::run},
     {"batch", RangeKind::batch},
+    {"encoder.subsampling", RangeKind::segment},
+    {"encoder.norm", RangeKind::segment},
+    {"encoder.feed_forward", RangeKind::segment},
+    {"encoder.attention", RangeKind::segment},
+    {"encoder.convolution", RangeKind::segment},
     {"decode.project", RangeKind::phase},
     {"decode.loop", RangeKind::phase},
     {"decode.objects", RangeKind::phase},

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
+#include "base/nvtx.h"
 #include "harness/profile/find_program.h"
 #include "harness/profile/profile_figures.h"
 
@@ -90,6 +92,21 @@ class Row {
   const std::map<std::string, size_t>& columns_;
   const std::vector<std::string>& fields_;
 };
+
+/// The innermost phase or segment of `stack`, the cell of ncu's column of ranges: the outer ones
+/// stand before the inner, each as "domain:name:...".
+std::string part_of(const std::string& stack) {
+  std::string part;
+  size_t last = 0;
+  for (const RangeWord& word : kVocabulary) {
+    if (word.kind != RangeKind::phase && word.kind != RangeKind::segment) continue;
+    const size_t place = stack.rfind(fmt::format(":{}:", word.name));
+    if (place == std::string::npos || place < last) continue;
+    last = place;
+    part = word.name;
+  }
+  return part;
+}
 
 CountedKernel counted(const Row& row) {
   CountedKernel kernel;
@@ -180,8 +197,12 @@ std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file) {
   if (!columns.contains("Kernel Name") || !columns.contains(kKernelTime))
     throw UserError(file.string(), "holds no counters of kernels", kCsvRemedy);
   const size_t width = fields.size();
-  read_fields(in, fields);  // units
-  std::map<std::string, CountedKernel> by_name;
+  const auto ranges = std::ranges::find_if(fields, [](const std::string& column) {
+    return column.find("Push/Pop_Range") != std::string::npos;
+  });
+  const auto of_ranges = static_cast<size_t>(ranges - fields.begin());  // width: there is none
+  read_fields(in, fields);                                              // units
+  std::map<std::pair<std::string, std::string>, CountedKernel> by_name;
   while (read_fields(in, fields)) {
     if (fields.size() != width) {
       throw UserError(
@@ -190,11 +211,12 @@ std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file) {
           kCsvRemedy);
     }
     const Row row(columns, fields);
-    add_launch(by_name[short_kernel_name(row.text("Kernel Name"))], counted(row));
+    const std::string part = of_ranges < width ? part_of(fields[of_ranges]) : "";
+    add_launch(by_name[{part, short_kernel_name(row.text("Kernel Name"))}], counted(row));
   }
   std::vector<CountedKernel> kernels;
   for (auto& [name, kernel] : by_name) {
-    kernel.name = name;
+    std::tie(kernel.part, kernel.name) = name;
     kernels.push_back(std::move(kernel));
   }
   std::ranges::stable_sort(kernels, std::greater<>(), &CountedKernel::total_seconds);

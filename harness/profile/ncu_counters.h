@@ -11,6 +11,7 @@ namespace rtfx {
 /// Means over the launches of a kernel that were counted. Shares: of the most that the GPU can
 /// sustain at the clocks at which it was counted, which ncu sets to the base ones.
 struct CountedKernel {
+  std::string part;  // the phase or segment (base/nvtx.h) in which it was launched; may be empty
   std::string name;  // as short_kernel_name()
   int64_t count = 0;
   double seconds = 0;
@@ -32,8 +33,8 @@ std::filesystem::path find_ncu();
 std::vector<std::string> ncu_arguments(const std::string& region, int64_t launches, int major,
                                        const std::filesystem::path& file);
 
-/// Kernels of ncu's CSV (page "raw"), those that take longest in all first. Counters that this GPU
-/// lacks count as 0. Throws UserError where the file is none.
+/// Kernels of each part in ncu's CSV (page "raw"), those that take longest in all first. Counters
+/// that this GPU lacks count as 0. Throws UserError where the file is none.
 std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file);
 
 }  // namespace rtfx

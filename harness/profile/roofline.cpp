@@ -27,7 +27,8 @@ using nlohmann::json;
 json counted_json(const std::vector<CountedKernel>& kernels) {
   json list = json::array();
   for (const CountedKernel& kernel : kernels) {
-    list.push_back({{"name", kernel.name},
+    list.push_back({{"part", kernel.part},
+                    {"name", kernel.name},
                     {"count", kernel.count},
                     {"seconds", kernel.seconds},
                     {"bytes", kernel.bytes},
@@ -68,16 +69,16 @@ double intensity(const json& one) {
 }
 
 void print_counted(const json& record, size_t top) {
-  fmt::print("  {:<40} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", "kernel", "count", "us each",
-             "kB", "MFLOP", "FLOP/B", "limit %", "bound by");
+  fmt::print("  {:<40} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {:<12}  {}\n", "kernel", "count",
+             "us each", "kB", "MFLOP", "FLOP/B", "limit %", "bound by", "part");
   const json& kernels = record["kernels"];
   for (size_t i = 0; i < std::min(top, kernels.size()); ++i) {
     const json& k = kernels[i];
-    fmt::print("  {:<40} {:>6} {:>9.2f} {:>9.1f} {:>9.3f} {:>8.2f} {:>8.1f}  {}\n",
+    fmt::print("  {:<40} {:>6} {:>9.2f} {:>9.1f} {:>9.3f} {:>8.2f} {:>8.1f}  {:<12}  {}\n",
                k["name"].get<std::string>().substr(0, 40), k["count"].get<int64_t>(),
                k["seconds"].get<double>() * 1e6, k["bytes"].get<double>() * 1e-3,
                k["flop"].get<double>() * 1e-6, intensity(k), k["share"].get<double>() * 100,
-               k["bound"].get<std::string>());
+               k["bound"].get<std::string>(), k["part"].get<std::string>());
   }
 }
 

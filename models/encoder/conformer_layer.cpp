@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/nvtx.h"
 #include "models/encoder/depthwise.h"
 #include "models/encoder/make_attention.h"
 
@@ -11,6 +12,7 @@ LayerNorm::LayerNorm(const WeightReader& layer, const std::string& name)
     : weight(layer.get(name + ".weight")), bias(layer.get(name + ".bias")) {}
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
+  const ScopedRange range(RangeName::encoder_norm);
   return at::layer_norm(x, weight.sizes(), weight, bias, kNormEpsilon);
 }
 
@@ -21,6 +23,7 @@ FeedForward::FeedForward(const WeightReader& reader)
       bias2(reader.optional("linear2.bias")) {}
 
 at::Tensor FeedForward::operator()(const at::Tensor& x) const {
+  const ScopedRange range(RangeName::encoder_feed_forward);
   return at::linear(at::silu(at::linear(x, weight1, bias1)), weight2, bias2);
 }
 
@@ -75,8 +78,16 @@ template <typename Attend, typename Convolve>
 at::Tensor ConformerLayer::through(at::Tensor x, const Attend& attend,
                                    const Convolve& convolve) const {
   x = at::add(x, feed_forward1(norm_feed_forward1(x)), 0.5);
-  x = x + attend(norm_attention(x));
-  x = x + convolve(norm_convolution(x));
+  at::Tensor normed = norm_attention(x);
+  {
+    const ScopedRange range(RangeName::encoder_attention);
+    x = x + attend(normed);
+  }
+  normed = norm_convolution(x);
+  {
+    const ScopedRange range(RangeName::encoder_convolution);
+    x = x + convolve(normed);
+  }
   x = at::add(x, feed_forward2(norm_feed_forward2(x)), 0.5);
   return norm_out(x);
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/nvtx.h"
+
 namespace rtfx {
 
 ReferenceEncoder::ReferenceEncoder(const EncoderConfig& config, int64_t mel_bins,
@@ -23,6 +25,7 @@ ReferenceEncoder::ReferenceEncoder(const EncoderConfig& config, int64_t mel_bins
 }
 
 Encoded ReferenceEncoder::subsample(const Features& features) const {
+  const ScopedRange range(RangeName::encoder_subsampling);
   Features input = features;
   if (silence_ > 0) input.values = at::constant_pad_nd(input.values, {0, silence_});
   auto [frames, lengths] = std::visit([&](const auto& f) { return f(input); }, front_end_);

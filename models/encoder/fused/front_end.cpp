@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/nvtx.h"
 #include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
@@ -55,6 +56,7 @@ FusedFrontEnd::FusedFrontEnd(const EncoderConfig& config, int64_t mel_bins,
 }
 
 FusedFrontEnd::Output FusedFrontEnd::operator()(const Features& features, int64_t rows) const {
+  const ScopedRange range(RangeName::encoder_subsampling);
   return reference_ ? reference(features, rows) : convolve(features, rows);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "base/nvtx.h"
 #include "models/encoder/attention.h"
 #include "models/encoder/depthwise.h"
 #include "models/encoder/fused/precision_of_dtype.h"
@@ -125,12 +126,14 @@ void FusedLayer::operator()(const at::Tensor& frames, LayerMemory& memory, const
 }
 
 void FusedLayer::end(const at::Tensor& frames, LayerMemory& memory, const FusedLayer& next) const {
+  const ScopedRange range(RangeName::encoder_norm);
   layer_norms(precision_, frames.mutable_data_ptr(), frames.size(0), narrowed(config_.width),
               norm_out_.weights(), next.norm_feed_forward1_.weights(), pointers(memory.normed),
               stream_of(frames));
 }
 
 at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) const {
+  const ScopedRange range(RangeName::encoder_norm);
   at::Tensor padded =
       at::empty({batch.utterances(), batch.frames, config_.width}, frames.options());
   layer_norm_padded(precision_, frames.const_data_ptr(), narrowed(config_.width),
@@ -140,12 +143,14 @@ at::Tensor FusedLayer::end(const at::Tensor& frames, const BatchRows& batch) con
 }
 
 void FusedLayer::norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const {
+  const ScopedRange range(RangeName::encoder_norm);
   layer_norm(precision_, frames.const_data_ptr(), frames.size(0), narrowed(config_.width),
              norm.weights(), pointers(memory.normed), stream_of(frames));
 }
 
 void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
                               LayerMemory& memory) const {
+  const ScopedRange range(RangeName::encoder_feed_forward);
   const at::Tensor wide = part(memory.wide, map.first.width());
   map.first(memory.normed, wide);
   const LinearInput activated = map.second.eight_bits() ? memory.activated : LinearInput{wide, {}};
@@ -156,6 +161,7 @@ void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
 
 void FusedLayer::attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
                            const at::Tensor& positions) const {
+  const ScopedRange range(RangeName::encoder_attention);
   const at::Tensor qkv = part(memory.wide, 3 * config_.width);
   qkv_(memory.normed, qkv);
   const at::Tensor table =
@@ -171,6 +177,7 @@ void FusedLayer::attention(const at::Tensor& frames, LayerMemory& memory, const 
 
 void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory,
                              const BatchRows& batch) const {
+  const ScopedRange range(RangeName::encoder_convolution);
   const at::Tensor gates = part(memory.wide, 2 * config_.width);
   pointwise1_(memory.normed, gates);
   NormWeights norm{};

@@ -157,6 +157,30 @@ TEST(NcuCounters, MeansOfAKernelsLaunches) {
   EXPECT_DOUBLE_EQ(gemm.matrix_share, 0.3);
 }
 
+// The column of ranges as ncu writes it: the thread, then the open ranges from the outermost on.
+TEST(NcuCounters, PartsAreTheInnermostPhaseOrSegment) {
+  constexpr const char* kHead =
+      R"csv("ID","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",)csv"
+      R"csv("Kernel Name","gpu__time_duration.sum")csv"
+      "\n"
+      R"csv("","","","nsecond")csv"
+      "\n";
+  const auto row = [](const char* ranges, const char* kernel) {
+    return fmt::format("\"0\",\"7{}\",\"{}(int)\",\"1000\"\n", ranges, kernel);
+  };
+  constexpr const char* kRegion = R"(  ""rtfx:encoder:int64:4:argb:1:REG:""  )";
+  constexpr const char* kNorm = R"(  ""rtfx:encoder.norm:none:none:argb:2:REG:""  )";
+  constexpr const char* kOther = R"(  ""theirs:attention:none:none:argb:2:REG:""  )";
+  const NcuFile file(kHead + row(fmt::format("{}{}", kRegion, kNorm).c_str(), "norm") +
+                     row(fmt::format("{}{}{}", kRegion, kNorm, kOther).c_str(), "norm") +
+                     row(kRegion, "norm"));
+  const std::vector<CountedKernel> kernels = read_ncu_csv(file.path());
+  ASSERT_EQ(kernels.size(), 2U);
+  EXPECT_EQ(kernels[0].part, "encoder.norm");
+  EXPECT_EQ(kernels[0].count, 2);
+  EXPECT_EQ(kernels[1].part, "");
+}
+
 // Of ncu 2025.3.1 on an H200, without the columns that nobody reads: `rtfx profile
 // configs/profile.json
 // --roofline --only fused_host`.
