@@ -1,11 +1,11 @@
-"""Makes tests/golden/data/boosting.json with NeMo (2.7.3, CPU, fp32): boosting trees and what they do.
+"""Makes tests/golden/data/boosting.json with NeMo (3.0.0, CPU, fp32): boosting trees and what they do.
 
   trees        phrases of tokens with NeMo's score and next state of every token in every state
   hypotheses   by checkpoint and search: tokens of the utterances of datasets/quickstart with PHRASES
                boosted, one utterance at a time
   fscore       pairs of texts, and precision, recall and F-score of phrases by NeMo's compute_fscore
 
-Needs a Python environment with `pip install "nemo_toolkit[asr]==2.7.3"`:
+Needs a Python environment with `pip install "nemo_toolkit[asr]==3.0.0"`:
   python tests/golden/make_boosting.py
 """
 
@@ -33,6 +33,14 @@ MODELS = ROOT / "models/quickstart"
 # Long words of the transcripts, words that were not said, and phrases that begin with one another.
 PHRASES = ["knit two together twice", "knit two", "knit", "together", "marmalade", "forty three", "elephant"]
 ALPHA, CONTEXT_SCORE = 1.5, 1.0
+MALSD = {
+    "beam_size": 4,
+    "max_symbols": 10,
+    "allow_cuda_graphs": False,
+    "score_norm": True,
+    "pruning_mode": "late",
+    "return_best_hypothesis": False,
+}
 
 
 def tree(phrases, vocabulary, context_score, depth_scaling, unk_score):
@@ -93,19 +101,8 @@ def hypotheses(path, utterances):
     }
     searches = {
         "label_looping": ("greedy_batch", "greedy", {"use_cuda_graph_decoder": False, "max_symbols": 10}),
-        "alsd_pp": (
-            "malsd_batch",
-            "beam",
-            {
-                "beam_size": 4,
-                "max_symbols": 10,
-                "allow_cuda_graphs": False,
-                "score_norm": True,
-                "pruning_mode": "late",
-                "blank_lm_score_mode": "no_score",
-                "return_best_hypothesis": False,
-            },
-        ),
+        "alsd_pp": ("malsd_batch", "beam", MALSD | {"blank_lm_score_mode": "no_score"}),
+        "alsd_pp_weighted": ("malsd_batch", "beam", MALSD | {"blank_lm_score_mode": "lm_weighted_full"}),
         "ctc_greedy": ("greedy_batch", "greedy", {"allow_cuda_graphs": False}),
     }
     encoded = {}

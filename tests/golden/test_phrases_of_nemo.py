@@ -16,20 +16,25 @@ BOOST = {
         "rules": "nemo",
     }
 }
+WEIGHTED = {"boost": BOOST["boost"] | {"blank_scoring": "lm_weighted_full"}}
 SEARCHES = searches(
     label_looping=("label_looping", BOOST),
     alsd_pp=("alsd_pp", BOOST | {"max_symbols": 10}),
     fused=("alsd_pp", BOOST | {"max_symbols": 10, "kernels": "fused"}),
+    alsd_pp_weighted=("alsd_pp", WEIGHTED | {"max_symbols": 10}),
+    fused_weighted=("alsd_pp", WEIGHTED | {"max_symbols": 10, "kernels": "fused"}),
     ctc_greedy=("ctc_greedy", BOOST),
     plain=("label_looping", {}),
 )
 
 
-@pytest.mark.parametrize("search", ["label_looping", "alsd_pp", "fused", "ctc_greedy"])
+@pytest.mark.parametrize(
+    "search", ["label_looping", "alsd_pp", "fused", "alsd_pp_weighted", "fused_weighted", "ctc_greedy"]
+)
 @pytest.mark.parametrize("model", REFERENCE["hypotheses"])
 def test_tokens_are_nemos(program, model, search):
     found = transcripts(MODELS / f"{model}.nemo", SEARCHES, FILES)[search]
-    of = "alsd_pp" if search == "fused" else search
+    of = search.replace("fused", "alsd_pp")
     expected = {f"{name}.flac": ids for name, ids in REFERENCE["hypotheses"][model][of].items()}
     assert_same({name: found[name]["tokens"] for name in expected}, expected)
 

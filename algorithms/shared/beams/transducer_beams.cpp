@@ -40,7 +40,11 @@ at::Tensor TransducerBeams::fused(const LogProbs& next) const {
   if (lm_.model != nullptr)
     fused = fuse(fused, of_slots(lm_.model->scores(lm_states)), *lm_.options);
   if (!bias.has_models()) return fused;
-  return fused + at::constant_pad_nd(of_slots(bias.scores(bias_states)), {0, 1});
+  fused = fused + at::constant_pad_nd(of_slots(bias.scores(bias_states)), {0, 1});
+  if (!bias.blank_weights.defined()) return fused;
+  return rescale_blank(fused, next.labels,
+                       bias.blank_weights.view({hypotheses.batch, hypotheses.beam}),
+                       lm_.model != nullptr ? lm_.options->blank_eps : kBlankEps);
 }
 
 Expansions TransducerBeams::expand(const LogProbs& next, const at::Tensor& fused,

@@ -124,6 +124,7 @@ bool BiasTables::reserve_rows(int64_t rows) {
   if (roots_.defined() && roots_.size(0) >= rows) return false;
   const auto ints = at::TensorOptions(at::kInt).device(device_);
   roots_ = at::zeros({rows}, ints);
+  if (blank_weights_.defined()) blank_weights_ = at::zeros({rows}, ints.dtype(at::kFloat));
   if (forbidden_.defined()) forbidden_ = at::zeros({rows, vocabulary_}, ints.dtype(at::kBool));
   loaded_.clear();
   return true;
@@ -132,6 +133,12 @@ bool BiasTables::reserve_rows(int64_t rows) {
 bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows) {
   const auto count = static_cast<int64_t>(rows.size());
   bool moved = reserve_rows(count);
+  const auto weighs_blank = [](const auto& bias) { return bias && bias->blank_weight != 0; };
+  if (!blank_weights_.defined() && std::ranges::any_of(rows, weighs_blank)) {
+    blank_weights_ = at::zeros({roots_.size(0)}, roots_.options().dtype(at::kFloat));
+    moved = true;
+    loaded_.clear();
+  }
   const auto is_masked = [](const auto& bias) { return bias && bias->forbidden.defined(); };
   if (!forbidden_.defined() && std::ranges::any_of(rows, is_masked)) {
     forbidden_ = at::zeros({roots_.size(0), vocabulary_}, roots_.options().dtype(at::kBool));
@@ -145,6 +152,11 @@ bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows)
   std::vector<int32_t> roots;
   for (const auto& bias : rows) roots.push_back(has_tree(bias) ? places_.at(bias.get()).root : 0);
   put(roots_, 0, roots);
+  if (blank_weights_.defined()) {
+    std::vector<float> weights;
+    for (const auto& bias : rows) weights.push_back(bias ? bias->blank_weight : 0);
+    put(blank_weights_, 0, weights);
+  }
   if (forbidden_.defined()) {
     at::Tensor masks = at::zeros({count, vocabulary_},
                                  at::TensorOptions(at::kBool).pinned_memory(device_.is_cuda()));
@@ -160,8 +172,10 @@ bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows)
 
 RowBias BiasTables::rows(int64_t count) const {
   if (!models_ && !forbidden_.defined()) return {};
-  return {models_, roots_.narrow(0, 0, count),
-          forbidden_.defined() ? forbidden_.narrow(0, 0, count) : at::Tensor()};
+  const auto of_rows = [count](const at::Tensor& all) {
+    return all.defined() ? all.narrow(0, 0, count) : all;
+  };
+  return {models_, of_rows(roots_), of_rows(blank_weights_), of_rows(forbidden_)};
 }
 
 }  // namespace rtfx

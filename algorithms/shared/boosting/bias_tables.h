@@ -44,8 +44,9 @@ class BiasTables {
   std::shared_ptr<const NgramLm> models_;
   int64_t states_ = 0, arcs_ = 0;  // that are taken; state 0 is nobody's
   std::map<const TokenBias*, Place> places_;
-  at::Tensor roots_;      // [most rows] int32
-  at::Tensor forbidden_;  // [most rows, V] bool; undefined until a row has a mask
+  at::Tensor roots_;          // [most rows] int32
+  at::Tensor blank_weights_;  // [most rows] float32; undefined until a row has one
+  at::Tensor forbidden_;      // [most rows, V] bool; undefined until a row has a mask
   std::vector<std::shared_ptr<const TokenBias>> loaded_;
 };
 

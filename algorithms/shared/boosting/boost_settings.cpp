@@ -49,4 +49,16 @@ const OptionTable<Boosting>& boosting_options() {
   return table;
 }
 
+const OptionTable<Boosting>& beam_boosting_options() {
+  static const OptionTable<Boosting> table = [] {
+    OptionTable<Boosting> all = boosting_options();
+    all.fields.push_back(option("blank_scoring", &Boosting::blank_scoring,
+                                "whether blank is rescaled along with the tokens, as by a language "
+                                "model of weight `scale`",
+                                {"no_score", "lm_weighted_full"}));
+    return all;
+  }();
+  return table;
+}
+
 }  // namespace rtfx

@@ -55,6 +55,8 @@ std::shared_ptr<const TokenBias> compile_bias(const Boosting& boost,
         spelled(boost, phrases, tokenizer),
         {boost.depth_scaling, boost.unk_score, boost.scale, boost.rules == "nemo"});
     if (boost.scale != 0) bias->tree = std::move(tree);
+    if (boost.blank_scoring == "lm_weighted_full")
+      bias->blank_weight = static_cast<float>(boost.scale);
   }
   if (!allowed.empty()) {
     const std::vector<bool> may = allowed_tokens(tokenizer, vocabulary, allowed, where);

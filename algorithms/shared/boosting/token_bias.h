@@ -18,6 +18,7 @@ class Tokenizer;
 /// Immutable; on the host.
 struct TokenBias {
   std::optional<PhraseTree> tree;    // none: nothing is boosted
+  float blank_weight = 0;            // of the tree, see RowBias
   at::Tensor forbidden;              // [V] bool; undefined: all tokens may come
   std::vector<std::string> phrases;  // verbatim, at a scale of 0 too
 };

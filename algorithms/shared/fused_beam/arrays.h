@@ -72,10 +72,14 @@ struct Fusion {
   bool early;            // labels are taken by acoustic scores
   bool acoustic_forced_blank;
   NgramView models;
-  const int32_t* roots;  // [R]
-  int32_t* own_states;   // [R], from the row's root on
+  const int32_t* roots;        // [R]
+  int32_t* own_states;         // [R], from the row's root on
+  const float* blank_weights;  // [R], by which a row's own model rescales blank; null: none does
 
   RTFX_HOST_DEVICE bool any() const { return states != nullptr || roots != nullptr; }
+  RTFX_DEVICE float own_blank_weight(int32_t row) const {
+    return blank_weights != nullptr ? blank_weights[row] : 0.0f;
+  }
   /// What a row's own model adds to a token, and its state behind a label.
   RTFX_DEVICE float own_score(int32_t row, int32_t own_state, int32_t token) const {
     return roots != nullptr ? look_up(models, roots[row] + own_state, token).score : 0.0f;

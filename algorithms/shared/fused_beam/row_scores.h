@@ -156,8 +156,10 @@ class RowScores {
         scoring_(logits.scoring()),
         softmax_(softmax),
         blank_(label(scoring_.blank)),
-        rest_(scoring_.fusion.full ? fmaxf(logf(-expm1f(blank_)), scoring_.fusion.least_log_rest)
-                                   : 0) {}
+        own_weight_(scoring_.fusion.own_blank_weight(logits.row())),
+        rest_(scoring_.fusion.full || own_weight_ != 0
+                  ? fmaxf(logf(-expm1f(blank_)), scoring_.fusion.least_log_rest)
+                  : 0) {}
 
   RTFX_DEVICE float label(int32_t i) const {
     return (logits_(i) - softmax_.labels.greatest) - softmax_.labels.log_sum;
@@ -173,12 +175,14 @@ class RowScores {
   RTFX_DEVICE float fused(int32_t token, float acoustic, float lm) const {
     const Fusion& f = scoring_.fusion;
     if (f.states != nullptr) acoustic = fused_with_lm(acoustic, lm);
-    return f.roots != nullptr ? acoustic + f.own_score(row(), f.own_states[row()], token)
-                              : acoustic;
+    if (f.roots == nullptr) return acoustic;
+    acoustic += f.own_score(row(), f.own_states[row()], token);
+    return own_weight_ != 0 ? acoustic + product(own_weight_, rest_) : acoustic;
   }
   RTFX_DEVICE float fused_blank() const {
     const Fusion& f = scoring_.fusion;
-    return f.states != nullptr && f.full ? blank_ * f.blank_scale : blank_;
+    const float with_lm = f.states != nullptr && f.full ? product(blank_, f.blank_scale) : blank_;
+    return own_weight_ != 0 ? with_lm + product(own_weight_, blank_) : with_lm;
   }
   /// The same for one label of this score.
   RTFX_DEVICE float fused_label(int32_t label, float acoustic) const {
@@ -221,7 +225,8 @@ class RowScores {
   const Logits logits_;
   const Scoring& scoring_;
   const RowSoftmax softmax_;
-  const float blank_, rest_;  // rest_: ln(1 - p(blank)), for blank that is rescaled
+  const float blank_;
+  const float own_weight_, rest_;  // rest_: ln(1 - p(blank)), for blank that is rescaled
 };
 
 /// Labels that may follow a row, in memory that the block shares: `ranks` is what they were chosen

@@ -45,13 +45,16 @@ Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& 
     fusion.beta = static_cast<float>(options->beta);
     fusion.full = options->blank_scoring == "lm_weighted_full";
     fusion.blank_scale = static_cast<float>(1 + options->alpha);
-    fusion.least_log_rest = static_cast<float>(std::log(options->blank_eps));
   }
+  fusion.least_log_rest =
+      static_cast<float>(std::log(lm != nullptr ? options->blank_eps : kBlankEps));
   fusion.early = lm != nullptr && options->pruning == "early";
   if (bias.has_models()) {
     fusion.models = bias.models->view();
     fusion.roots = bias.roots.const_data_ptr<int32_t>();
     fusion.own_states = data<int32_t>(own_states);
+    if (bias.blank_weights.defined())
+      fusion.blank_weights = bias.blank_weights.const_data_ptr<float>();
   }
   return fusion;
 }

@@ -53,17 +53,19 @@ bool rescales_blank(const LmOptions& options) {
   return options.blank_scoring == "lm_weighted_full";
 }
 
+/// ln(1 - p_b), [..., 1], without cancellation where p_b is near 1.
+at::Tensor log_rest(const at::Tensor& blank_logprob, double blank_eps) {
+  return blank_logprob.expm1().neg().log().clamp_min(std::log(blank_eps));
+}
+
 /// What is added to a token's log-probability. lm [..., N], blank_logprob [..., 1].
 at::Tensor token_bonus(const at::Tensor& lm, const at::Tensor& blank_logprob,
                        const LmOptions& options) {
   // An unknown token may have ln p = -inf, and 0 * -inf is no number.
   at::Tensor bonus = options.alpha == 0 ? at::zeros_like(lm) : lm * options.alpha;
   bonus.add_(options.beta);
-  if (rescales_blank(options)) {
-    // ln(1 - e^x) without cancellation where p_b is near 1.
-    const at::Tensor rest = blank_logprob.expm1().neg().log();
-    bonus.add_(rest.clamp_min(std::log(options.blank_eps)), options.alpha);
-  }
+  if (rescales_blank(options))
+    bonus.add_(log_rest(blank_logprob, options.blank_eps), options.alpha);
   return bonus;
 }
 
@@ -129,6 +131,17 @@ at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOption
   const at::Tensor blank_logprob = acoustic.narrow(-1, blank, 1);
   return at::cat({acoustic.narrow(-1, 0, blank) + token_bonus(lm, blank_logprob, options),
                   fused_blank(blank_logprob, options)},
+                 -1);
+}
+
+at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
+                         const at::Tensor& weights, double blank_eps) {
+  const int64_t blank = logprobs.size(-1) - 1;
+  const at::Tensor blank_logprob = logprobs.narrow(-1, blank, 1).to(at::kFloat);
+  const at::Tensor of_rows = weights.unsqueeze(-1);
+  const at::Tensor of_tokens = of_rows * log_rest(blank_logprob, blank_eps);
+  return at::cat({fused.narrow(-1, 0, blank) + of_tokens,
+                  fused.narrow(-1, blank, 1) + of_rows * blank_logprob},
                  -1);
 }
 

@@ -28,6 +28,8 @@ namespace rtfx {
 
 struct AcousticModel;
 
+inline constexpr double kBlankEps = 1e-2;  // least 1 - p(blank), where nobody says another
+
 /// The value of a decoder's option "lm", an object.
 struct LmOptions {
   std::filesystem::path path;  // ARPA file (plain or gzip) or binary copy
@@ -35,8 +37,8 @@ struct LmOptions {
   double beta = 0;             // bonus of each token
   std::string blank_scoring = "lm_weighted_full";  // or "no_score"
   std::string pruning = "late";                    // or "early"
-  double blank_eps = 1e-2;    // 1 - p_b counts as no less than this in ln(1 - p_b)
-  bool normalize_unk = true;  // see LoadLmOptions, and the two below too
+  double blank_eps = kBlankEps;  // 1 - p_b counts as no less than this in ln(1 - p_b)
+  bool normalize_unk = true;     // see LoadLmOptions, and the two below too
   bool cache = false;
   int64_t memory_limit_mib = 0;
 };
@@ -55,6 +57,12 @@ std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticM
 /// All labels. logprobs [..., V+1] (blank last; natural logarithms), lm [..., V] as
 /// NgramLm::scores() gives them -> [..., V+1] float32.
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options);
+
+/// What lm_weighted_full does to blank and tokens, for a weight of each row in place of `alpha`, on
+/// top of what else was added to them: fused [..., V+1] with w ln(1 - p_b) more for each token and
+/// w lp_b for blank. weights: of the dimensions before V+1, w.
+at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
+                         const at::Tensor& weights, double blank_eps);
 
 /// Chosen labels, for early pruning: fuse(...).gather(-1, labels) but for rounding. logprobs
 /// [..., V+1], labels [..., K] int64, lm [..., K] as NgramLm::lookup() gives them (what it holds

@@ -30,7 +30,8 @@ at::Tensor RowBias::next_states(const at::Tensor& states, const at::Tensor& labe
 }
 
 RowBias RowBias::repeated(int64_t times) const {
-  return {models, repeated_rows(roots, times), repeated_rows(forbidden, times)};
+  return {models, repeated_rows(roots, times), repeated_rows(blank_weights, times),
+          repeated_rows(forbidden, times)};
 }
 
 }  // namespace rtfx

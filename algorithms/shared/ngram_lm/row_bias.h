@@ -20,7 +20,10 @@ struct RowBias {
   /// A model's arcs stay among its states, and where they end state 0 follows, which stands for the
   /// row's root. Null: no row has a model.
   std::shared_ptr<const NgramLm> models;
-  at::Tensor roots;      // [R] int32, state of the tables; 0 for a row without a model
+  at::Tensor roots;  // [R] int32, state of the tables; 0 for a row without a model
+  /// [R] float32, of beams of transducers: the weight w of a row's model by which blank is rescaled
+  /// along with the tokens (rescale_blank() of fusion.h). Undefined: no row has one.
+  at::Tensor blank_weights;
   at::Tensor forbidden;  // [R, V] bool; undefined: every row may have all tokens
 
   bool has_models() const { return models != nullptr; }

@@ -90,7 +90,7 @@ at::Tensor ReplayInputs::bonuses(const at::Tensor& prefix, at::ScalarType dtype)
   if (lm) sum = lm_scores(prefix).mul(alpha_).to(dtype);
   if (bias_.has_models()) {
     const RowBias places = {
-        bias_.models, bias_.roots.index_select(0, prefix.div(prefixes_, "floor")), {}};
+        bias_.models, bias_.roots.index_select(0, prefix.div(prefixes_, "floor")), {}, {}};
     const at::Tensor own = places.scores(bias_states_.index_select(0, prefix)).to(dtype);
     sum = sum.defined() ? sum + own : own;
   }

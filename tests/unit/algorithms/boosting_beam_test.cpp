@@ -11,6 +11,8 @@ namespace {
 
 using namespace test;
 
+const nlohmann::json kWeightedBlank = {{"blank_scoring", "lm_weighted_full"}};
+
 /// Rows with a set of their own, with the decoder's and with an empty one are as if each was alone,
 /// with what it has as the decoder's options; and so they are in the next batch, in another order.
 TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
@@ -24,7 +26,9 @@ TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
       {"label_looping", {{"window", 4}}},
       {"frame_looping", {}},
       {"alsd_pp", {{"beam_size", 2}}},
+      {"alsd_pp", {{"beam_size", 2}, {"boost", kWeightedBlank}}},
       {"alsd_pp", {{"beam_size", 2}, {"kernels", "fused"}}},
+      {"alsd_pp", {{"beam_size", 2}, {"kernels", "fused"}, {"boost", kWeightedBlank}}},
       {"aes_pp", {{"beam_size", 2}, {"expansion_beta", 0}}},
       {"aes_pp", {{"beam_size", 2}, {"expansion_beta", 0}, {"kernels", "fused"}}},
       {"ctc_greedy", {}},
@@ -49,16 +53,19 @@ TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
       PlainBoost both = own;
       both.phrases.insert(both.phrases.end(), extra.phrases.begin(), extra.phrases.end());
 
-      nlohmann::json options = arm.options;
-      options["boost"] = own.option();
+      const auto boosted = [&](const PlainBoost& boost) {
+        nlohmann::json options = arm.options;
+        options["boost"].update(boost.option());
+        return options;
+      };
+      const nlohmann::json options = boosted(own);
       BoostedSearch together(arm.name, options, model, batch_of(rows, columns));
       const auto more = together.decoder->compile_bias({phrases_of(extra), {}, ""});
       const auto masked = together.decoder->compile_bias({{}, only, "row 3"});
       const std::vector<std::shared_ptr<const TokenBias>> sets = {nullptr, more, masked, masked,
                                                                   more};
       const auto alone = [&](size_t row) {
-        nlohmann::json of_row = arm.options;
-        of_row["boost"] = (sets[row] == more ? both : own).option();
+        nlohmann::json of_row = boosted(sets[row] == more ? both : own);
         if (sets[row] == masked) of_row["allowed"] = only;
         return BoostedSearch(arm.name, of_row, model, batch_of({rows[row]}, columns))().front();
       };
@@ -161,6 +168,7 @@ TEST(BoostedBeams, FusedBeamsEqualTheOperators) {
         options["lm"] = {{"path", lm.path()}, {"alpha", trial % 2 == 0 ? 0.6 : 0.0}};
         if (!ctc) options["lm"]["pruning"] = trial % 4 < 2 ? "early" : "late";
       }
+      if (!ctc && trial % 4 > 0) options["boost"].update(kWeightedBlank);
       if (trial % 5 == 0) options["allowed"] = {"U+0061-U+0067"};
       std::vector<Table> rows = c.rows;
       if (ctc)

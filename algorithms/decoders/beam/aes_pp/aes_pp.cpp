@@ -28,7 +28,7 @@ const OptionTable<AesPp::Options> kOptions{{
     option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
     option("boost", &AesPp::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
+           beam_boosting_options()),
     allowed_option(&AesPp::Options::allowed),
     option("kernels", &AesPp::Options::kernels, "a frame as LibTorch operators or as fused kernels",
            {"operators", "fused"})

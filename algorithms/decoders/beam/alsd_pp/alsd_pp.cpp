@@ -24,7 +24,7 @@ const OptionTable<AlsdPp::Options> kOptions{{
     option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
     option("boost", &AlsdPp::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
+           beam_boosting_options()),
     allowed_option(&AlsdPp::Options::allowed),
     option("kernels", &AlsdPp::Options::kernels, "a step as LibTorch operators or as fused kernels",
            {"operators", "fused"})
