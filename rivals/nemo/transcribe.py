@@ -2,10 +2,11 @@
 """NeMo's own transcribe(), by its search and by one of rtfx (rtfx.nemo.accelerate): seconds, and whether the texts,
 tokens and frames are the same.
 
-    transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [-o FILE.jsonl]
+    transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [--whole] [-o FILE.jsonl]
 
-Prints a table; FILE gets a line for each model and batch size. Both take turns, `--rounds` times after one round that
-is not measured. Needs NeMo and rtfx (its wheel) in one environment.
+Prints a table; FILE gets a line for each model and batch size. All take turns, `--rounds` times after one round that
+is not measured. With --whole, rtfx's own transcribe() too, from the same files to texts: reading, features and encoder
+are rtfx's then as well. Needs NeMo and rtfx (its wheel) in one environment.
 """
 
 import argparse
@@ -26,13 +27,15 @@ from restore import restored
 
 logging.setLevel(logging.ERROR)
 
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's names, and rtfx's
 
-def transcribed(model, files, batch):
-    """({"seconds", "cpu_seconds"} of this call, hypotheses). The latter are of all threads: on a machine with other work
+
+def timed(call, device):
+    """({"seconds", "cpu_seconds"} of this call, its result). The latter are of all threads: on a machine with other work
     they are the steadier ones."""
     begin, cpu_begin = time.perf_counter(), time.process_time()
-    found = model.transcribe(files, batch_size=batch, return_hypotheses=True, num_workers=0, verbose=False)
-    if model.device.type == "cuda":
+    found = call()
+    if device.type == "cuda":
         torch.cuda.synchronize()
     return {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu_begin}, found
 
@@ -41,20 +44,29 @@ def as_lists(hypothesis):
     return tuple([int(value) for value in values] for values in (hypothesis.y_sequence, hypothesis.timestamp))
 
 
-def measured(model, accelerated, files, batch, rounds):
-    before, after, equal = [], [], None
-    for round in range(rounds + 1):
-        times, theirs = transcribed(model, files, batch)
+def measured(model, accelerated, whole, files, batch, options):
+    """whole: rtfx.Model, or None."""
+
+    def nemos():
+        return model.transcribe(files, batch_size=batch, return_hypotheses=True, num_workers=options.workers,
+                                verbose=False)  # fmt: skip
+
+    rounds = []
+    for _ in range(options.rounds + 1):
+        before, theirs = timed(nemos, model.device)
         with accelerated:
-            own_times, ours = transcribed(model, files, batch)
-        if round:
-            before.append(times)
-            after.append(own_times)
-        equal = {
-            "texts": sum(a.text == b.text for a, b in zip(theirs, ours, strict=True)),
-            "tokens_and_frames": sum(as_lists(a) == as_lists(b) for a, b in zip(theirs, ours, strict=True)),
-        }
-    return {"before": before, "after": after, "equal": equal}
+            after, ours = timed(nemos, model.device)
+        rounds.append({"before": before, "after": after})
+        if whole:
+            decoder = accelerated.decoder.name
+            rounds[-1]["whole"], alone = timed(lambda: whole.transcribe(files, batch, decoder=decoder), model.device)
+    equal = {
+        "texts": sum(a.text == b.text for a, b in zip(theirs, ours, strict=True)),
+        "tokens_and_frames": sum(as_lists(a) == as_lists(b) for a, b in zip(theirs, ours, strict=True)),
+    }
+    if whole:
+        equal["whole_texts"] = sum(a.text == b.text for a, b in zip(theirs, alone, strict=True))
+    return {when: [each[when] for each in rounds[1:]] for when in rounds[0]} | {"equal": equal}
 
 
 def machine(device):
@@ -70,6 +82,8 @@ def records(options):
 
     lines = Path(options.manifest).read_text(encoding="utf-8").splitlines()[: options.limit]
     utterances = [json.loads(line) for line in lines]
+    if options.longest_first:
+        utterances.sort(key=lambda one: -one["duration"])
     files = [str(Path(options.manifest).parent / one["audio_filepath"]) for one in utterances]
     for path in options.models:
         model = restored(path, options.device, options.dtype)
@@ -78,17 +92,19 @@ def records(options):
         except rtfx.InputError as error:
             print(f"{Path(path).name}: {error}", file=sys.stderr)
             continue
+        whole = options.whole and rtfx.load(path, options.device, DTYPES[options.dtype])
         for batch in options.batch:
             yield {
                 "model": Path(path).stem,
                 "device": machine(options.device),
                 "dtype": options.dtype,
                 "batch": batch,
+                "workers": options.workers,
                 "utterances": len(files),
                 "audio_seconds": round(sum(one["duration"] for one in utterances), 2),
                 "decoder": accelerated.decoder.name,
                 "versions": {"nemo": nemo.__version__, "torch": torch.__version__},
-            } | measured(model, accelerated, files, batch, options.rounds)
+            } | measured(model, accelerated, whole, files, batch, options)
 
 
 def row(record):
@@ -96,8 +112,11 @@ def row(record):
         return statistics.median(times[what] for times in record[when])
 
     cells = [record["model"], record["batch"]]
-    for what in ("seconds", "cpu_seconds"):
-        before, after = median("before", what), median("after", what)
+    for when, what in (("after", "seconds"), ("after", "cpu_seconds"), ("whole", "seconds")):
+        if when not in record:
+            cells.append("")
+            continue
+        before, after = median("before", what), median(when, what)
         cells.append(f"{before:.2f} : {after:.2f} ({before / after:.2f})")
     cells += [f"{record['equal'][key]} of {record['utterances']}" for key in ("texts", "tokens_and_frames")]
     return "| " + " | ".join(map(str, cells)) + " |"
@@ -110,12 +129,16 @@ def main():
     parser.add_argument("--limit", type=int, help="only the first so many utterances")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=0, help="processes that read files for NeMo")
+    parser.add_argument("--longest-first", action="store_true", help="files by length, as rtfx takes them by itself")
+    parser.add_argument("--whole", action="store_true", help="rtfx's own transcribe() too")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    print("| model | batch | seconds, NeMo's : rtfx's | CPU seconds | equal texts | equal tokens and frames |")
-    print("|---|--:|--:|--:|--:|--:|", flush=True)
+    print("| model | batch | seconds, NeMo's : with rtfx's search | CPU seconds | seconds, NeMo's : rtfx's own transcribe() "
+          "| equal texts | equal tokens and frames |")  # fmt: skip
+    print("|---|--:|--:|--:|--:|--:|--:|", flush=True)
     for record in records(options):
         print(row(record), flush=True)
         if options.output:
