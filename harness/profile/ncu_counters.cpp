@@ -24,6 +24,8 @@ constexpr const char* kKernelTime = "gpu__time_duration.sum";
 constexpr const char* kDramBytes = "dram__bytes.sum";
 constexpr const char* kL2Bytes = "lts__t_bytes.sum";
 constexpr const char* kVectorPeak = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum";
+// Of any precision. The peaks of the counters of operations below are those of sparse matrices.
+constexpr const char* kMatrixBusy = "sm__pipe_tensor_cycles_active.avg";
 
 struct Instruction {
   const char* counter;
@@ -114,10 +116,8 @@ CountedKernel counted(const Row& row) {
   kernel.bytes = row.value(kDramBytes);
   kernel.l2_bytes = row.value(kL2Bytes);
   for (const Instruction& one : kInstructions) kernel.flop += one.flop * row.value(one.counter);
-  for (const char* path : kTensorPaths) {
-    kernel.flop += row.value(path);
-    kernel.matrix_share += row.share(path);
-  }
+  for (const char* path : kTensorPaths) kernel.flop += row.value(path);
+  kernel.matrix_share = row.share(kMatrixBusy);
   kernel.memory_share = row.share(kDramBytes);
   kernel.l2_share = row.share(kL2Bytes);
   kernel.vector_share = row.share(kVectorPeak);
@@ -173,8 +173,8 @@ std::vector<std::string> ncu_arguments(const std::string& region, int64_t launch
     const bool earlier = path == "sm__ops_path_tensor_src_fp16_dst_fp32.sum";
     if ((hopper && major < 9) || (earlier && major >= 9)) continue;
     add(path);
-    add(path + kOfPeak);
   }
+  add(std::string(kMatrixBusy) + kOfPeak);
   return {"--csv",
           "--page=raw",
           "--print-units=base",

@@ -123,7 +123,7 @@ constexpr const char* kTable =
     R"csv("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",)csv"
     R"csv("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",)csv"
     R"csv("sm__ops_path_tensor_src_bf16_dst_fp32.sum",)csv"
-    R"csv("sm__ops_path_tensor_src_bf16_dst_fp32.sum.pct_of_peak_sustained_elapsed")csv"
+    R"csv("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed")csv"
     "\n"
     R"csv("","","","nsecond","byte","%","byte","%","%","inst","inst","","%")csv"
     "\n";
