@@ -6,6 +6,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -91,7 +92,8 @@ class Model:
 
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int = 16, timestamps: bool = False,
                    decoder: decoding.Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
-        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order.
+        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order. Up to eight
+        threads read files, all before the first is encoded.
         `decoder`: one of `rtfx.decoder`, or its name; else label_looping, or ctc_greedy. `options`: of a decoder that
         is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
@@ -99,7 +101,7 @@ class Model:
         if batch_size < 1:
             raise library.InputError(f"batch_size: {batch_size}; at least 1")
         decoder = self._decoder(decoder, options)
-        clips = [self._samples(clip) for clip in audio]
+        clips = self._read(audio)
         order = sorted(range(len(clips)), key=lambda i: -len(clips[i]))  # alike in length: little padding
         found: dict[int, Transcription] = {}
         for first in range(0, len(order), batch_size):
@@ -142,6 +144,13 @@ class Model:
                 words.append((piece, frame, end))
         spoken = [(text.strip(), start, end) for text, start, end in words if text.strip()]
         return [Word(text, start * self.frame_seconds, end * self.frame_seconds) for text, start, end in spoken]
+
+    def _read(self, audio: Iterable[Audio]) -> list[torch.Tensor]:
+        readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+        try:
+            return list(readers.map(self._samples, audio))
+        finally:
+            readers.shutdown(cancel_futures=True)  # behind an error nothing more is read
 
     def _samples(self, audio: Any) -> torch.Tensor:
         """[n] float32 on the host, contiguous."""
