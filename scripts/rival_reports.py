@@ -1,7 +1,7 @@
 """Tables of the journals in reports/h200/rivals: one beside each, and those of the pages: rival_reports.py [FOLDER [PAGE...]]
 
 README.md and docs/gpu.md have tables of pairs of ours and theirs between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`;
-`<!-- rivals:JOURNAL theirs=ID -->` takes the pairs with that decoder alone. A journal that is not there is left out.
+`<!-- rivals:JOURNAL ours=ID,... -->` takes the pairs with these decoders alone. A journal that is not there is left out.
 """
 
 import re
@@ -25,6 +25,7 @@ GREEDY = [
     ("CTC greedy", "ctc_greedy", "nemo_ctc_greedy"),
 ]
 BEAM = [
+    ("greedy, fused kernels : label-looping, one CUDA graph", "fused_persistent", "nemo_label_looping_graphs"),
     *((f"ALSD++, beam {n}, fused kernels : one CUDA graph", f"alsd_pp{n}_fused", f"nemo_malsd_batch{n}_graphs") for n in (4, 8)),
     ("ALSD++, beam 4, both one CUDA graph", "alsd_pp4_graph", "nemo_malsd_batch4_graphs"),
     *((f"AES++, beam {n}, fused kernels : launched one by one", f"aes_pp{n}_fused", f"nemo_maes_batch{n}") for n in (4, 8)),
@@ -38,16 +39,17 @@ LM = [
     ("n-gram model, AES++, beam 4, fused kernels : launched one by one", "aes_pp4_fused_lm", "nemo_maes_batch4_lm"),
     ("n-gram model, CTC beam 8, fused kernels : one CUDA graph", "ctc_beam8_fused_lm", "nemo_ctc_beam8_graphs_lm"),
 ]
+RIVA = [(f"beam {n}: `ctc_wfst` : riva, best path made complete", f"ctc_wfst{n}", f"riva_online_end{n}") for n in (17, 10)]
 WFST = [
-    *((f"beam {n}: `ctc_wfst` : riva, best path made complete", f"ctc_wfst{n}", f"riva_online_end{n}") for n in (17, 10)),
     ("beam 17: `ctc_wfst` : riva, n-best", "ctc_wfst17", "riva_nbest17"),
     *((f"beam {n}: `ctc_wfst_cpu` : kaldi-decoder", f"ctc_wfst_cpu{n}", f"kaldi{n}") for n in (17, 10)),
     ("`ctc_lexicon_cpu` : flashlight-text, beam 500", "ctc_lexicon_cpu", "flashlight500"),
 ]  # fmt: skip
 JOURNALS = {
     "nemo3_greedy": ("Greedy searches beside NeMo's", GREEDY),
-    "nemo3_beam": ("Batched beam searches beside NeMo's", BEAM),
+    "nemo3_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
     "nemo3_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
+    "riva_online": ("CTC over a graph with a word 3-gram beside riva-asrlib-decoder's best path", RIVA),
     "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside riva-asrlib-decoder, kaldi-decoder and "
                     "flashlight-text", WFST),
 }  # fmt: skip
@@ -119,10 +121,10 @@ def main():
             continue
         path.with_suffix(".md").write_text(full(path), encoding="utf-8")
         journal = read_journal(path)
-        block = re.compile(rf"(<!-- rivals:{name}(?: theirs=(\w+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
+        block = re.compile(rf"(<!-- rivals:{name}(?: ours=([\w,]+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
 
         def filled(found):
-            wanted = [pair for pair in pairs if found[2] in (None, pair[2])]
+            wanted = [pair for pair in pairs if found[2] is None or pair[1] in found[2].split(",")]
             return "\n".join([found[1], *brief(journal, title, wanted), found[3]])
 
         for page in pages:

@@ -182,12 +182,12 @@ def test_noisy_is_by_what_is_shown(tmp_path):
 def test_the_tables_of_pages(tmp_path):
     (tmp_path / "nemo3_greedy.jsonl").write_bytes((ROOT / "reports/h200/rivals/nemo3_greedy.jsonl").read_bytes())
     page = tmp_path / "page.md"
-    page.write_text("before\n<!-- rivals:nemo3_greedy theirs=nemo_ctc_greedy -->\nstale\n<!-- /rivals -->\nafter\n"
+    page.write_text("before\n<!-- rivals:nemo3_greedy ours=ctc_greedy -->\nstale\n<!-- /rivals -->\nafter\n"
                     "<!-- rivals:nemo3_beam -->\nkept\n<!-- /rivals -->\n")  # fmt: skip
     result = script("scripts/rival_reports.py", tmp_path, page)
     assert result.returncode == 0, result.stderr
     text = page.read_text()
-    assert text.startswith("before\n<!-- rivals:nemo3_greedy theirs=nemo_ctc_greedy -->\n") and "stale" not in text
+    assert text.startswith("before\n<!-- rivals:nemo3_greedy ours=ctc_greedy -->\n") and "stale" not in text
     assert text.count("CTC greedy |") == 2 and "label-looping" not in text and "kept" in text
     assert "nemo 3.0.0" in text and "1214 s of audio" in text
     assert "## standin-tdt" in (tmp_path / "nemo3_greedy.md").read_text()
