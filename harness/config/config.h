@@ -44,6 +44,7 @@ struct DecoderSpec {
   /// As given, with present names (OptionTable); a list of values has been expanded.
   nlohmann::json options = nlohmann::json::object();
   std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
+  std::string baseline;             // id of the decoder it is compared with; empty: of its kind
   std::string where;                // JSON pointer, for errors found later
   std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
 };

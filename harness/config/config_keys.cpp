@@ -148,7 +148,10 @@ const OptionTable<DecoderSpec>& decoder_keys() {
        text_option("name", &DecoderSpec::name, "the decoder (`rtfx list`)").required(), options,
        list_option("models", &DecoderSpec::models,
                    "only for models of these ids or kinds (ctc, rnnt, tdt)", "text", read_text)
-           .by_default("all")},
+           .by_default("all"),
+       text_option("baseline", &DecoderSpec::baseline,
+                   "id of the decoder that this one is compared with: a rival's search with ours")
+           .by_default("the run's, or the first of CTC")},
       kKey};
   return keys;
 }

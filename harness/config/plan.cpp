@@ -71,7 +71,20 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
     decoder.compared_to = head == Head::ctc          ? ctc_reference
                           : head == Head::transducer ? transducer_reference
                                                      : "";
+    const DecoderSpec& spec = config.decoders[decoder.spec];
+    if (spec.baseline.empty()) continue;
+    std::vector<std::string> alike;
+    for (const PlannedDecoder& other : list)
+      if (descriptions[other.spec].head == head) alike.push_back(config.decoders[other.spec].id);
+    if (!contains(alike, spec.baseline)) {
+      errors.add({spec.where + "/baseline",
+                  fmt::format("'{}' is no decoder of the same kind for model '{}'", spec.baseline,
+                              config.models[model].id),
+                  fmt::format("name one of: {}", fmt::join(alike, ", "))});
+    }
+    decoder.compared_to = spec.baseline;
   }
+  errors.throw_any();
   return list;
 }
 

@@ -36,6 +36,29 @@ TEST(Plan, NamesCasesAndReferences) {
   EXPECT_EQ(plan[1].decoders[1].case_name, "a/d/label_looping/s120/fp32");
 }
 
+TEST(Plan, ADecoderMayHaveABaselineOfItsOwn) {
+  json document = valid();
+  document["models"] = {"a.nemo"};
+  document["decoders"] = {"frame_looping", "alsd_pp", "ctc_greedy"};
+  document["decoders"].push_back(
+      {{"id", "other"}, {"name", "alsd_pp"}, {"baseline", "alsd_pp"}});
+  const std::vector<ModelKinds> kinds = {{"rnnt", "ctc"}};
+  const Config config = parse(document);
+  EXPECT_EQ(config.resolved()["decoders"][3]["baseline"], "alsd_pp");
+  EXPECT_FALSE(config.resolved()["decoders"][1].contains("baseline"));
+  std::vector<std::string> references;
+  for (const PlannedDecoder& d : make_plan(config, kinds)[0].decoders)
+    references.push_back(d.compared_to);
+  EXPECT_EQ(references, (std::vector<std::string>{"frame_looping", "frame_looping", "ctc_greedy",
+                                                  "alsd_pp"}));
+  for (const char* wrong : {"ctc_greedy", "nobody"}) {
+    document["decoders"][3]["baseline"] = wrong;
+    const std::string message = user_error([&] { make_plan(parse(document), kinds); });
+    EXPECT_HAS(message, "#/decoders/3/baseline");
+    EXPECT_HAS(message, "name one of: frame_looping, alsd_pp, other");
+  }
+}
+
 TEST(Plan, ADatasetMayBeForSomeBatchSizesAlone) {
   json document = valid();
   document["datasets"].push_back(document["datasets"][0]);
