@@ -190,6 +190,7 @@ class Profiler {
                                 static_cast<size_t>(options_.top)};
     record["regions"] = regions_json(log.ranges(), laps, activity, figures, record["remarks"]);
     if (cupti != nullptr) {
+      record["segments"] = segments_json(log.segments(), activity);
       add_busy(record, collection_.undisturbed);
       if (!collection_.undisturbed_problem.empty())
         record["remarks"].push_back("no busy shares: " + collection_.undisturbed_problem);

@@ -139,6 +139,27 @@ std::string first_template_argument(std::string_view name, const std::string& ke
 
 }  // namespace
 
+std::vector<KernelFigures> kernels_by_range(const Activity& activity,
+                                            const std::vector<NamedSpan>& ranges) {
+  std::vector<CallRun> calls = activity.calls;
+  std::ranges::stable_sort(calls, {}, [](const CallRun& call) { return call.time.begin; });
+  const auto from = [&](int64_t time) {
+    return std::ranges::lower_bound(calls, time, {}, [](const CallRun& c) { return c.time.begin; });
+  };
+  std::map<uint32_t, const std::string*> owners;  // by call; a later range is the inner one
+  for (const NamedSpan& range : ranges) {
+    const auto end = from(range.time.end);
+    for (auto call = from(range.time.begin); call < end; ++call) owners[call->id] = &range.name;
+  }
+  std::map<std::string, KernelFigures> by_name;
+  for (const KernelRun& kernel : activity.kernels) {
+    const auto owner = owners.find(kernel.call);
+    if (owner != owners.end()) add_run(by_name[*owner->second], kernel.time.length());
+  }
+  const size_t all = by_name.size();
+  return longest(std::move(by_name), all);
+}
+
 std::optional<double> RegionFigures::busy_share() const { return ratio(busy, wall); }
 std::optional<double> RegionFigures::busy_copies_share() const { return ratio(busy_copies, wall); }
 std::optional<double> RegionFigures::occupied_share() const { return ratio(occupied, wall); }

@@ -88,6 +88,19 @@ struct RegionFigures {
   bool graphs_unseen() const { return graph_launches > 0 && graph_kernels == 0; }
 };
 
+/// A range of the host by its name, such as a segment.
+struct NamedSpan {
+  std::string name;
+  Span time;
+};
+
+/// For each name among `ranges` (in the order in which they began, on one thread) the kernels that
+/// calls within it launched, whenever they ran: their number and lengths. Of ranges within each
+/// other the innermost has the call. By total time, longest first; names that launched none are
+/// left out.
+std::vector<KernelFigures> kernels_by_range(const Activity& activity,
+                                            const std::vector<NamedSpan>& ranges);
+
 /// Sorted and disjoint spans that cover the same.
 std::vector<Span> merged(std::vector<Span> spans);
 

@@ -111,6 +111,19 @@ void print_wall_rows(const json& regions, double laps) {
   }
 }
 
+/// Means of a lap.
+void print_segments(const json& record, int64_t laps) {
+  const json segments = record.value("segments", json());
+  if (!segments.is_array() || segments.empty()) return;
+  fmt::print("  {:<24} {:>8} {:>8} {:>9}\n", "launched by", "kernels", "us each", "ms");
+  for (const json& one : segments) {
+    fmt::print("  {:<24} {:>8} {:>8} {:>9}\n", one["name"].get<std::string>(),
+               cell(one, "count", 1.0 / static_cast<double>(laps), 0),
+               cell(one, "mean_seconds", 1e6, 2),
+               cell(one, "total_seconds", 1e3 / static_cast<double>(laps), 2));
+  }
+}
+
 /// `list`: "top_kernels" or "top_calls" of the decode region.
 void print_runs(const json& regions, const char* list, const char* title) {
   const json runs = regions.value("decode", json::object()).value(list, json());
@@ -135,6 +148,7 @@ void print_case(const json& record, double excess) {
   const bool with_gpu = record["gpu_figures"].is_string();
   with_gpu ? print_gpu_rows(regions, laps, excess)
            : print_wall_rows(regions, static_cast<double>(laps));
+  print_segments(record, laps);
   print_runs(regions, "top_kernels", "kernels of decode by total time of all laps");
   print_runs(regions, "top_calls", "CUDA calls of decode, likewise");
   for (const json& remark : record["remarks"])
@@ -196,6 +210,13 @@ json regions_json(const std::vector<LoggedRange>& ranges, const std::vector<Span
     }
   }
   return regions;
+}
+
+json segments_json(const std::vector<LoggedRange>& segments, const Activity& activity) {
+  json list = json::array();
+  for (const KernelFigures& one : kernels_by_range(activity, segments))
+    list.push_back(run_json(one));
+  return list;
 }
 
 std::vector<std::string> ordered_regions(const json& regions) {

@@ -26,6 +26,9 @@ nlohmann::json regions_json(const std::vector<LoggedRange>& ranges, const std::v
                             const Activity& activity, const FigureOptions& options,
                             nlohmann::json& remarks);
 
+/// What each segment launched: kernels and their seconds, all laps. Longest first.
+nlohmann::json segments_json(const std::vector<LoggedRange>& segments, const Activity& activity);
+
 /// Names of the regions of a record in the order in which data pass through them, phases behind
 /// their region.
 std::vector<std::string> ordered_regions(const nlohmann::json& regions);

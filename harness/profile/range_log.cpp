@@ -24,6 +24,8 @@ bool is_capturing(at::Device device) {
   return error != 0 || status != 0;
 }
 
+bool is_segment(RangeName name) { return word_of(name).kind == RangeKind::segment; }
+
 }  // namespace
 
 bool is_logged(RangeName name) {
@@ -49,7 +51,10 @@ std::vector<Span> spans_named(const std::vector<LoggedRange>& ranges, std::strin
 }
 
 RangeLog::RangeLog(Clock clock, at::Device device, bool drain)
-    : clock_(std::move(clock)), device_(device), drain_(drain && device.is_cuda()) {
+    : clock_(std::move(clock)),
+      device_(device),
+      drain_(drain && device.is_cuda()),
+      with_segments_(drain) {
   range_listener.store(this, std::memory_order_release);
 }
 
@@ -68,19 +73,30 @@ void RangeLog::end_phase() {
   ended_phase_.reset();
 }
 
+void RangeLog::begin(RangeName name, std::vector<LoggedRange>& ranges, std::vector<size_t>& open) {
+  open.push_back(ranges.size());
+  ranges.push_back({word_of(name).name, {0, 0}});
+  ranges.back().time.begin = clock_();
+}
+
 // A range must not throw: what fails here makes the log incomplete.
 void RangeLog::opened(RangeName name) noexcept try {
-  if (!is_logged(name) || std::this_thread::get_id() != thread_) return;
+  if (std::this_thread::get_id() != thread_) return;
+  if (is_segment(name) && with_segments_) begin(name, segments_, open_segments_);
+  if (!is_logged(name)) return;
   if (name != RangeName::wait) drain();
-  open_.push_back(ranges_.size());
-  ranges_.push_back({word_of(name).name, {0, 0}});
-  ranges_.back().time.begin = clock_();
+  begin(name, ranges_, open_);
 } catch (...) {
   complete_ = false;
 }
 
 void RangeLog::closed(RangeName name) noexcept try {
-  if (!is_logged(name) || std::this_thread::get_id() != thread_ || open_.empty()) return;
+  if (std::this_thread::get_id() != thread_) return;
+  if (is_segment(name) && !open_segments_.empty()) {
+    segments_[open_segments_.back()].time.end = clock_();
+    open_segments_.pop_back();
+  }
+  if (!is_logged(name) || open_.empty()) return;
   name == RangeName::wait ? end_phase() : drain();
   const size_t index = open_.back();
   ranges_[index].time.end = clock_();

@@ -14,10 +14,7 @@
 
 namespace rtfx {
 
-struct LoggedRange {
-  std::string name;
-  Span time;
-};
+using LoggedRange = NamedSpan;
 
 /// Whether profiles keep figures of it: regions, phases and the harness's own waits.
 bool is_logged(RangeName name);
@@ -27,7 +24,7 @@ std::vector<std::string> range_names(const std::vector<LoggedRange>& ranges);
 std::vector<Span> spans_named(const std::vector<LoggedRange>& ranges, std::string_view name);
 
 /// Listens from construction to destruction, on the constructing thread alone, to ranges that
-/// are logged.
+/// are logged, and to segments.
 ///
 /// With `drain` a decoder phase ("decode.loop") lasts until its work on the device is done: until
 /// the harness has waited for it, or until this log has, where anything else comes first. So the
@@ -49,17 +46,23 @@ class RangeLog final : public RangeListener {
   bool complete() const { return complete_; }
   /// In the order in which they began, all closed. "wait" for the harness's own waits too.
   const std::vector<LoggedRange>& ranges() const { return ranges_; }
+  /// With `drain`: segments ("encoder.attention", "decode.joint"), on the host's time line,
+  /// likewise.
+  const std::vector<LoggedRange>& segments() const { return segments_; }
 
  private:
   void drain();
   void end_phase();
+  void begin(RangeName name, std::vector<LoggedRange>& ranges, std::vector<size_t>& open);
 
   Clock clock_;
   at::Device device_;
-  bool drain_, complete_ = true;
+  bool drain_, with_segments_, complete_ = true;
   std::thread::id thread_ = std::this_thread::get_id();
   std::vector<LoggedRange> ranges_;
-  std::vector<size_t> open_;           // indices of ranges_
+  std::vector<size_t> open_;  // indices of ranges_
+  std::vector<LoggedRange> segments_;
+  std::vector<size_t> open_segments_;
   std::optional<size_t> ended_phase_;  // by the host, not yet by the device
 };
 

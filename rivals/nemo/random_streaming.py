@@ -7,7 +7,8 @@ take for live streams can be set side by side; its words mean nothing.
 
 A random encoder's frames hardly differ from each other: a transducer on them is silent, or says one token without end.
 So the joint takes them without their mean and at unit deviation over AUDIO, the prediction network likewise, and the
-bias of blank is sought at which NeMo's greedy search finds --rate tokens in a frame, as a trained model does.
+bias of blank is sought at which NeMo's greedy search finds --rate tokens in a frame, as a trained model does. AUDIO should
+be what it is to run on: fitted to three recordings of one reader, it found 0.5 to 3.6 tokens in a frame of others.
 """
 
 import argparse

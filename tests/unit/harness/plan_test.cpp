@@ -40,8 +40,7 @@ TEST(Plan, ADecoderMayHaveABaselineOfItsOwn) {
   json document = valid();
   document["models"] = {"a.nemo"};
   document["decoders"] = {"frame_looping", "alsd_pp", "ctc_greedy"};
-  document["decoders"].push_back(
-      {{"id", "other"}, {"name", "alsd_pp"}, {"baseline", "alsd_pp"}});
+  document["decoders"].push_back({{"id", "other"}, {"name", "alsd_pp"}, {"baseline", "alsd_pp"}});
   const std::vector<ModelKinds> kinds = {{"rnnt", "ctc"}};
   const Config config = parse(document);
   EXPECT_EQ(config.resolved()["decoders"][3]["baseline"], "alsd_pp");
@@ -49,8 +48,8 @@ TEST(Plan, ADecoderMayHaveABaselineOfItsOwn) {
   std::vector<std::string> references;
   for (const PlannedDecoder& d : make_plan(config, kinds)[0].decoders)
     references.push_back(d.compared_to);
-  EXPECT_EQ(references, (std::vector<std::string>{"frame_looping", "frame_looping", "ctc_greedy",
-                                                  "alsd_pp"}));
+  EXPECT_EQ(references,
+            (std::vector<std::string>{"frame_looping", "frame_looping", "ctc_greedy", "alsd_pp"}));
   for (const char* wrong : {"ctc_greedy", "nobody"}) {
     document["decoders"][3]["baseline"] = wrong;
     const std::string message = user_error([&] { make_plan(parse(document), kinds); });

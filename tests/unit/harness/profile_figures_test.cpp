@@ -56,6 +56,25 @@ TEST(ProfileFigures, AGraphIsUnderWayFromItsFirstKernelToItsLast) {
   EXPECT_DOUBLE_EQ(*figures.occupied_share(), 0.65);
 }
 
+TEST(ProfileFigures, KernelsAreOfTheInnermostRangeThatLaunchedThem) {
+  Activity activity = with_kernels({{50, 60}, {60, 63}, {70, 90}, {95, 96}, {97, 99}});
+  for (uint32_t i = 0; i < 5; ++i) activity.kernels[i].call = i + 1;
+  // Out of order; the last call is of no range.
+  activity.calls = {{{12, 13}, 1, 1, CallKind::launch, 3},
+                    {{1, 2}, 1, 1, CallKind::launch, 1},
+                    {{5, 6}, 1, 1, CallKind::launch, 2},
+                    {{8, 9}, 1, 1, CallKind::launch, 4},
+                    {{20, 21}, 1, 1, CallKind::launch, 5}};
+  const std::vector<KernelFigures> found = kernels_by_range(
+      activity, {{"row", {0, 10}}, {"step", {4, 7}}, {"empty", {10, 11}}, {"row", {12, 20}}});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].name, "row");
+  EXPECT_EQ(found[0].count, 3);
+  EXPECT_EQ(found[0].total, 10 + 20 + 1);
+  EXPECT_EQ(found[1].name, "step");
+  EXPECT_EQ(found[1].total, 3);
+}
+
 TEST(ProfileFigures, EmptyWindowHasNoShare) {
   const RegionFigures figures = region_figures(with_kernels({{0, 1}}), {}, {}, 5);
   EXPECT_FALSE(figures.busy_share().has_value());

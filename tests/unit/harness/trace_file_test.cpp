@@ -114,16 +114,26 @@ TEST(RangeLog, NestedRangesOnACount) {
   for (int i = 0; i < 2; ++i) {
     const ScopedRange region(RangeName::decode);
     const ScopedRange phase(RangeName::decode_loop);
-    const ScopedRange step(RangeName::decode_step, 0);  // of no interest to a profile
+    const ScopedRange step(RangeName::decode_step, 0);
     const ScopedRange wait(RangeName::wait);
   }
   EXPECT_EQ(range_names(log.ranges()), (std::vector<std::string>{"decode", "decode.loop"}));
   const std::vector<Span> spans = spans_named(log.ranges(), "decode");
   ASSERT_EQ(spans.size(), 2U);
   EXPECT_EQ(spans[0].begin, 1);
-  EXPECT_EQ(spans[0].end, 6);
-  EXPECT_EQ(spans_named(log.ranges(), "decode.loop")[1].begin, 8);
+  EXPECT_EQ(spans[0].end, 8);
+  EXPECT_EQ(spans_named(log.ranges(), "decode.loop")[1].begin, 10);
   EXPECT_EQ(spans_named(log.ranges(), "wait").size(), 2U);
+  ASSERT_EQ(log.segments().size(), 2U);
+  EXPECT_EQ(log.segments()[1].name, "decode.step");
+  EXPECT_EQ(log.segments()[1].time.begin, 11);
+  EXPECT_EQ(log.segments()[1].time.end, 14);
+}
+
+TEST(RangeLog, SegmentsAreForProfilesThatCollect) {
+  const RangeLog log([] { return int64_t{0}; }, at::kCPU, false);
+  { const ScopedRange step(RangeName::decode_step, 0); }
+  EXPECT_TRUE(log.segments().empty());
 }
 
 TEST(RangeLog, NobodyListensAfterItsEnd) {
