@@ -1,10 +1,12 @@
 // Boosted phrases: making the tree of 100 or 1,000 phrases (phrases/s), the scores of all tokens
-// and the states behind one token each for rows that share it (rows/s).
+// and the states behind one token each for rows that share it (rows/s); laying out the trees of
+// rows that have one each, other ones each time (rows/s).
 #include "algorithms/shared/boosting/phrase_tree.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <random>
 
 #include "algorithms/shared/boosting/bias_tables.h"
@@ -14,8 +16,8 @@ namespace rtfx::microbench {
 namespace {
 
 /// Of two to six tokens, half of which are among 64.
-std::vector<PhraseTokens> phrases(int64_t count) {
-  std::mt19937 random(8);
+std::vector<PhraseTokens> phrases(int64_t count, uint32_t seed = 8) {
+  std::mt19937 random(seed);
   std::uniform_int_distribution<int32_t> length(2, 6), any(0, kVocabulary - 1), frequent(0, 63);
   std::vector<PhraseTokens> all(static_cast<size_t>(count));
   for (PhraseTokens& phrase : all) {
@@ -52,6 +54,22 @@ void look_up(benchmark::State& state, at::Device device, int64_t count, int64_t 
   rate(state, "rows/s", static_cast<double>(rows));
 }
 
+void load(benchmark::State& state, at::Device device, int64_t count, int64_t rows) {
+  std::array<std::vector<std::shared_ptr<const TokenBias>>, 2> turns;
+  uint32_t seed = 0;
+  for (auto& biases : turns) {
+    for (int64_t row = 0; row < rows; ++row) {
+      auto bias = std::make_shared<TokenBias>();
+      bias->tree = make_phrase_tree(phrases(count, seed++), {});
+      biases.push_back(std::move(bias));
+    }
+  }
+  BiasTables tables(kVocabulary, device);
+  size_t turn = 0;
+  measure(state, device, [&] { tables.load(turns[turn++ % 2]); });
+  rate(state, "rows/s", static_cast<double>(rows));
+}
+
 }  // namespace
 
 void add_phrase_tree() {
@@ -59,6 +77,9 @@ void add_phrase_tree() {
     add(fmt::format("phrase_tree/make/{}phrases", count),
         [count](benchmark::State& s) { make(s, count); });
     for (const Place& place : places()) {
+      add(fmt::format("phrase_tree/load/{}/{}phrases/batch32",
+                      place.device.is_cuda() ? "cuda" : "cpu", count),
+          [=, device = place.device](benchmark::State& s) { load(s, device, count, 32); });
       for (const bool scores : {true, false}) {
         for (const int64_t batch : kBatches) {
           add(fmt::format("phrase_tree/{}/{}/{}phrases/batch{}", scores ? "scores" : "next_states",

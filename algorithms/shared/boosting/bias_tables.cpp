@@ -10,21 +10,39 @@
 namespace rtfx {
 namespace {
 
-/// On the host, so that a copy from there does not wait.
+/// What is to be copied into a table of the device: written where the copy reads it, so that it
+/// does not wait.
 template <class T>
-at::Tensor staged(const std::vector<T>& values, at::ScalarType dtype, at::Device device) {
-  const auto size = static_cast<int64_t>(values.size());
-  at::Tensor tensor =
-      at::empty({size}, at::TensorOptions(dtype).pinned_memory(device.is_cuda() && size > 0));
-  std::ranges::copy(values, tensor.mutable_data_ptr<T>());
-  return tensor;
-}
+class Staged {
+ public:
+  Staged(const at::Tensor& table, int64_t size)
+      : table_(table),
+        values_(at::empty({size}, table.options().device(at::kCPU).pinned_memory(
+                                      table.is_cuda() && size > 0))) {}
+
+  /// Room for the next `count` values.
+  T* next(size_t count) {
+    T* const at = values_.mutable_data_ptr<T>() + written_;
+    written_ += static_cast<int64_t>(count);
+    return at;
+  }
+  void add(const std::vector<T>& values) { std::ranges::copy(values, next(values.size())); }
+  int64_t written() const { return written_; }
+
+  void copy_to(int64_t at) const {
+    if (written_ > 0) table_.narrow(0, at, written_).copy_(values_, /*non_blocking=*/true);
+  }
+
+ private:
+  at::Tensor table_, values_;
+  int64_t written_ = 0;
+};
 
 template <class T>
-void put(const at::Tensor& table, int64_t at, const std::vector<T>& values) {
-  if (values.empty()) return;
-  const at::Tensor from = staged(values, table.scalar_type(), table.device());
-  table.narrow(0, at, from.size(0)).copy_(from, /*non_blocking=*/true);
+void put(const at::Tensor& table, const std::vector<T>& values) {
+  Staged<T> staged(table, std::ssize(values));
+  staged.add(values);
+  staged.copy_to(0);
 }
 
 bool has_tree(const std::shared_ptr<const TokenBias>& bias) { return bias && bias->tree; }
@@ -49,37 +67,45 @@ void BiasTables::allocate(int64_t states, int64_t arcs) {
 
 /// Trees behind those that are there, with one copy for each array.
 void BiasTables::append(std::map<const TokenBias*, Place>& places) {
-  std::vector<int32_t> to, label, bounds, back;
-  std::vector<float> score, weight, end;
-  const auto add = [](auto& values, const auto& more) {
-    values.insert(values.end(), more.begin(), more.end());
-  };
-  for (auto& [key, place] : places) {
-    const PhraseTree& tree = *place.bias->tree;
-    const auto root = static_cast<int32_t>(states_ + std::ssize(end));
-    const auto first = static_cast<int32_t>(arcs_ + std::ssize(to));
-    place.root = root;
-    for (const int32_t state : tree.arc_to) to.push_back(root + state);
-    for (size_t state = 0; state < tree.end.size(); ++state) {
-      bounds.push_back(first + tree.first_arc[state]);
-      bounds.push_back(first + tree.first_arc[state + 1]);
-      back.push_back(state == 0 ? 0 : root);
-    }
-    add(label, tree.arc_token);
-    add(score, tree.arc_score);
-    add(weight, tree.to_root);
-    add(end, tree.end);
+  int64_t states = 0, arcs = 0;
+  for (const auto& [key, place] : places) {
+    states += place.bias->tree->states();
+    arcs += std::ssize(place.bias->tree->arc_to);
   }
   const NgramArrays& arrays = models_->arrays();
-  put(arrays.arc_to, arcs_, to);
-  put(arrays.arc_label, arcs_, label);
-  put(arrays.arc_weight, arcs_, score);
-  put(arrays.state_arcs.view({-1}), 2 * states_, bounds);
-  put(arrays.backoff_to, states_, back);
-  put(arrays.backoff_weight, states_, weight);
-  put(arrays.final_weight, states_, end);
-  states_ += std::ssize(end);
-  arcs_ += std::ssize(to);
+  Staged<int32_t> to(arrays.arc_to, arcs), label(arrays.arc_label, arcs),
+      bounds(arrays.state_arcs.view({-1}), 2 * states), back(arrays.backoff_to, states);
+  Staged<float> score(arrays.arc_weight, arcs), weight(arrays.backoff_weight, states),
+      end(arrays.final_weight, states);
+  for (auto& [key, place] : places) {
+    const PhraseTree& tree = *place.bias->tree;
+    const auto root = static_cast<int32_t>(states_ + end.written());
+    const auto first = static_cast<int32_t>(arcs_ + to.written());
+    place.root = root;
+    std::ranges::transform(tree.arc_to, to.next(tree.arc_to.size()),
+                           [root](int32_t state) { return root + state; });
+    int32_t* const of_states = bounds.next(2 * tree.end.size());
+    for (size_t state = 0; state < tree.end.size(); ++state) {
+      of_states[2 * state] = first + tree.first_arc[state];
+      of_states[2 * state + 1] = first + tree.first_arc[state + 1];
+    }
+    int32_t* const backs = back.next(tree.end.size());
+    std::fill_n(backs, tree.end.size(), root);
+    backs[0] = 0;
+    label.add(tree.arc_token);
+    score.add(tree.arc_score);
+    weight.add(tree.to_root);
+    end.add(tree.end);
+  }
+  to.copy_to(arcs_);
+  label.copy_to(arcs_);
+  score.copy_to(arcs_);
+  bounds.copy_to(2 * states_);
+  back.copy_to(states_);
+  weight.copy_to(states_);
+  end.copy_to(states_);
+  states_ += states;
+  arcs_ += arcs;
   places_.merge(places);
 }
 
@@ -151,11 +177,11 @@ bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows)
   moved = place(rows) || moved;
   std::vector<int32_t> roots;
   for (const auto& bias : rows) roots.push_back(has_tree(bias) ? places_.at(bias.get()).root : 0);
-  put(roots_, 0, roots);
+  put(roots_, roots);
   if (blank_weights_.defined()) {
     std::vector<float> weights;
     for (const auto& bias : rows) weights.push_back(bias ? bias->blank_weight : 0);
-    put(blank_weights_, 0, weights);
+    put(blank_weights_, weights);
   }
   if (forbidden_.defined()) {
     at::Tensor masks = at::zeros({count, vocabulary_},
