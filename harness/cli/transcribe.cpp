@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -83,7 +85,8 @@ class ProgressLine {
 
 struct Clip {
   const TranscribeInput* input = nullptr;
-  Audio audio;
+  Audio audio;           // not yet read where the header says that it is long
+  bool is_long = false;  // to be transcribed block by block
 };
 
 class Transcriber {
@@ -140,6 +143,31 @@ class Transcriber {
   static constexpr size_t kInFlight = 6;
   static constexpr int64_t kChunksAtOnce = 8;  // of long audio
 
+  /// By any thread. Throws what is wrong with the file.
+  Clip read(const TranscribeInput& input) const {
+    // By the header first: reading an hour takes 0.2 GB too.
+    const double seconds = media_seconds(input.audio);
+    if (is_long(seconds)) return {&input, {}, true};
+    require_memory(1, seconds, input.name);
+    Clip clip{&input, read_media(input.audio)};
+    clip.is_long = is_long(clip.audio.seconds());
+    if (!clip.is_long) require_memory(1, clip.audio.seconds(), input.name);
+    return clip;
+  }
+
+  /// files_[taken_], while those behind it are being read: one thread reads 4,000 times as fast as
+  /// the audio lasts, which is less than a GPU takes. On a CPU, the model needs the threads.
+  Clip read_next() {
+    const size_t readers = scope_.device().is_cuda() ? 8 : 2;
+    for (; ahead_.size() < readers && started_ < files_.size(); ++started_) {
+      ahead_.push_back(std::async([this, &input = files_[started_]] { return read(input); }));
+    }
+    std::future<Clip> next = std::move(ahead_.front());
+    ahead_.pop_front();
+    ++taken_;
+    return next.get();
+  }
+
   /// The next files that can be read, as many as make a batch; false: there are none, or a long one
   /// comes first.
   bool read_batch(BatchInFlight& batch) {
@@ -148,27 +176,18 @@ class Transcriber {
            !long_file_) {
       const TranscribeInput& input = files_[taken_];
       say([&] { progress_.show(taken_); });
-      ++taken_;
       try {
-        // By the header first: reading an hour takes 0.2 GB too.
-        const double seconds = media_seconds(input.audio);
-        if (is_long(seconds)) {
-          long_file_ = Clip{&input, {}};
+        Clip clip = read_next();
+        if (clip.is_long) {
+          long_file_ = std::move(clip);
           break;
         }
-        require_memory(1, seconds, input.name);
-        Clip clip{&input, read_media(input.audio)};
         say([&] {
           for (const std::string& notice : clip.audio.notices) {
             progress_.clear();
             fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(input.name), printable(notice));
           }
         });
-        if (is_long(clip.audio.seconds())) {
-          long_file_ = std::move(clip);
-          break;
-        }
-        require_memory(1, clip.audio.seconds(), input.name);
         clips.push_back(std::move(clip));
       } catch (const UserError& e) {
         say([&] {
@@ -340,7 +359,8 @@ class Transcriber {
   std::optional<Confidence> confidence_;  // for words' times or for itself
   int64_t free_ = 0;  // bytes, before the first batch: only one at a time is encoded
   ProgressLine progress_;
-  size_t taken_ = 0;
+  size_t taken_ = 0, started_ = 0;
+  std::deque<std::future<Clip>> ahead_;  // files_[taken_] to files_[started_ - 1]
   std::optional<Clip> long_file_;  // the next, without samples if it can be read block by block
 
   std::mutex mutex_;                         // of what follows, and of what is printed
