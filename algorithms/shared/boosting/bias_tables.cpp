@@ -17,8 +17,8 @@ class Staged {
  public:
   Staged(const at::Tensor& table, int64_t size)
       : table_(table),
-        values_(at::empty({size}, table.options().device(at::kCPU).pinned_memory(
-                                      table.is_cuda() && size > 0))) {}
+        values_(at::empty(
+            {size}, table.options().device(at::kCPU).pinned_memory(table.is_cuda() && size > 0))) {}
 
   /// Room for the next `count` values.
   T* next(size_t count) {
