@@ -113,6 +113,7 @@ class Transcriber {
     const bool with_times = !options.json && options.format != "txt";
     if (with_times || confidence_options_)
       confidence_.emplace(model_, head_of(*decoder_, *model_), confidence_options_);
+    cuts_long_files_ = decoder_->describe().streams;
     free_ = free_memory(scope_.device());
   }
 
@@ -217,9 +218,7 @@ class Transcriber {
     return true;
   }
 
-  bool is_long(double seconds) const {
-    return seconds > options_.long_above && decoder_->describe().streams;
-  }
+  bool is_long(double seconds) const { return seconds > options_.long_above && cuts_long_files_; }
 
   /// Block by block, but for what only ffmpeg reads, which is in memory.
   void transcribe_long() {
@@ -357,6 +356,7 @@ class Transcriber {
   std::optional<RecordedEncoder> encoder_;
   std::optional<OverlappedPipeline> pipeline_;
   std::optional<Confidence> confidence_;  // for words' times or for itself
+  bool cuts_long_files_ = false;
   int64_t free_ = 0;  // bytes, before the first batch: only one at a time is encoded
   ProgressLine progress_;
   size_t taken_ = 0, started_ = 0;
