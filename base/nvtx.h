@@ -35,7 +35,7 @@ enum class RangeName : uint8_t {
   // A pass over a dataset, and a batch.
   round,  // its number, from 0
   batch,  // rows, and encoder frames of the longest
-  // Parts of "encoder", as far as the host launches them, of which profiles keep no figures.
+  // Parts of "encoder", as far as the host launches them.
   encoder_subsampling,
   encoder_norm,
   encoder_feed_forward,
@@ -46,7 +46,7 @@ enum class RangeName : uint8_t {
   decode_loop,
   decode_objects,  // of a decoder in Python: what its users are given
   decode_results,  // and what the program reads
-  // Parts of "decode.loop" that the host runs or launches, of which profiles keep no figures. Their
+  // Parts of "decode.loop" that the host runs or launches: their
   // number within the search, from 0, but for a row: its number in the batch.
   decode_init,
   decode_frame,    // what a frame begins or ends with

@@ -1,11 +1,12 @@
 // The kernels of fused beam searches on a GPU: equal to LibTorch's operators there, for LSTM
-// networks of every dtype, with and without a language model.
+// networks of every dtype, with and without a language model and phrases.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "tests/support/beam_cases.h"
+#include "tests/support/boost_cases.h"
 #include "tests/support/small_lm.h"
 #include "tests/support/small_model.h"
 
@@ -93,6 +94,32 @@ TEST_P(FusedBeamGpu, EqualsTheOperators) {
     }
   }
   EXPECT_LE(ties, entries / 1000);
+}
+
+/// With blanks that are not rescaled for the phrases, and with such that are.
+TEST_P(FusedBeamGpu, EqualsTheOperatorsWithPhrases) {
+  constexpr int64_t kVocabulary = 200;
+  const SmallLm lm(kVocabulary);
+  std::mt19937 random(3);
+  at::manual_seed(3);
+  const ModelConfig c = config(kVocabulary);
+  const auto model = with_letters(random_model(c, 7, device_));
+  const auto batch = random_batch(random, 8, 20, c.encoder.width, device_);
+  int64_t entries = 0, ties = 0;
+  for (int trial = 0; trial < 12 && !HasFailure(); ++trial) {
+    nlohmann::json options = options_of(4, trial % 3 == 0 ? &lm : nullptr, trial % 2 == 0, true);
+    options["boost"] = random_boost(random, kVocabulary, 100, 3).option();
+    if (trial % 4 > 1) options["boost"]["blank_scoring"] = "lm_weighted_full";
+    const auto expected = decode(options, "operators", "host", model, batch);
+    for (const char* loop : {"host", "graph"}) {
+      const auto found = decode(options, "fused", loop, model, batch);
+      for (size_t b = 0; b < expected.size(); ++b) {
+        ties += count_ties(found[b], expected[b], loop + options.dump() + std::to_string(b));
+        entries += static_cast<int64_t>(expected[b].nbest.size());
+      }
+    }
+  }
+  EXPECT_LE(ties, entries / 200);
 }
 
 /// aes_pp compares all candidates of a TDT beam in shared memory, 16 bytes each. Nothing is known
