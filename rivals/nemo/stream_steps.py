@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """NeMo's cache-aware steps over many streams at once: seconds, and how many live streams they allow.
 
-    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--steps 30] [--dtype bf16] [-o FILE.jsonl]
+    stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--steps 30] [--att-context-size 70 6]
+                    [--dtype bf16] [-o FILE.jsonl]
 
 Of each number of streams, all in one batch: features of the next chunk (NeMo's preprocessor), conformer_stream_step()
 with its caches and greedy search (label-looping in CUDA graphs), text of every stream. Streams take the recordings of
@@ -35,6 +36,8 @@ def prepared(options):
         decoding.greedy = {"max_symbols": 10, "loop_labels": True, "use_cuda_graph_decoder": options.graphs}
         decoding.preserve_alignments = False
     model.change_decoding_strategy(decoding)
+    if options.att_context_size:
+        model.encoder.set_default_att_context_size(options.att_context_size)
     model.encoder.setup_streaming_params()
     return model
 
@@ -123,6 +126,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--att-context-size", type=int, nargs=2, help="left and right, of a model with several")
     parser.add_argument("--no-graphs", dest="graphs", action="store_false")
     parser.add_argument("-o", "--output")
     options = parser.parse_args()

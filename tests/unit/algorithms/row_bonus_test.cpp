@@ -22,15 +22,14 @@ class Row {
   explicit Row(int64_t vocabulary)
       : vocabulary_(static_cast<int32_t>(vocabulary)),
         floats_(2 * vocabulary + 1, 7.0f),  // what is not set shows
-        ints_(2 * vocabulary, 7),
-        marks_((vocabulary + fused::kMarks - 1) / fused::kMarks, ~0u) {}
+        ints_(2 * vocabulary + 2, 7) {}
 
   RowBonus view() {
     return {floats_.data(),
             ints_.data(),
-            marks_.data(),
             floats_.data() + vocabulary_,
             ints_.data() + vocabulary_,
+            ints_.data() + 2 * vocabulary_,
             floats_.data() + 2 * vocabulary_};
   }
   void start(const NgramView& trees, int32_t root, int32_t state, const bool* forbidden) {
@@ -39,9 +38,7 @@ class Row {
     });
   }
   void enter(const NgramView& trees, int32_t root, int32_t state) {
-    by_threads([&](const auto& block) {
-      fused::enter_state(block, trees, root, state, vocabulary_, view());
-    });
+    by_threads([&](const auto& block) { fused::enter_state(block, trees, root, state, view()); });
   }
 
  private:
@@ -56,7 +53,6 @@ class Row {
   int32_t vocabulary_;
   std::vector<float> floats_;
   std::vector<int32_t> ints_;
-  std::vector<uint32_t> marks_;
 };
 
 std::shared_ptr<const TokenBias> random_bias(std::mt19937& random, int64_t vocabulary) {
@@ -97,7 +93,8 @@ TEST(RowBonus, FollowsTheTables) {
         for (int32_t token = 0; token < vocabulary; ++token) {
           const bool never = forbidden != nullptr && forbidden[token];
           const Transition expected = look_up(trees, state, token);
-          EXPECT_EQ(row.view()(token), never ? kNever : expected.score) << state << ' ' << token;
+          EXPECT_EQ(row.view().load(token).value(), never ? kNever : expected.score)
+              << state << ' ' << token;
           if (root == 0 || never) continue;
           EXPECT_EQ(row.view().state_after(token, root), std::max(expected.next, root));
         }

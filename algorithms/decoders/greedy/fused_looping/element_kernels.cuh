@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (rows.counts[kFound] == 0) return;
     if (s.model.layers == 0) {
       look_up<T>(s, rows);
-      if constexpr (kBiased) advance_bias(s, rows);
+      if constexpr (kBiased) advance_bias(s, rows, look_up_busy<T>(s, rows));
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
         // A layer's recurrent part needs nothing of the layer below, which other blocks may still
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         barrier.arrive();
       }
       barrier.wait();
-      // Here most blocks wait for project(). Before wait() it would cost registers.
-      if constexpr (kBiased) advance_bias(s, rows);
+      if constexpr (kBiased)
+        advance_bias(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
       project<T>(s, rows, resident.projection, scratch);
     }
     barrier.arrive();
@@ -171,15 +171,16 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) project_kernel(const Search* search) {
   await_previous();
   extern __shared__ uint4 memory[];
-  advance_bias(*search, search->rows);
-  project<T>(*search, search->rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
+  const Rows& rows = search->rows;
+  advance_bias(*search, rows, ProjectShare(search->model.projection).busy(found_columns(rows)));
+  project<T>(*search, rows, Tiles{}, *reinterpret_cast<Scratch*>(memory));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(const Search* search) {
   await_previous();
   look_up<T>(*search, search->rows);
-  advance_bias(*search, search->rows);
+  advance_bias(*search, search->rows, look_up_busy<T>(*search, search->rows));
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const int64_t tokens = biased ? b * s.model.blank : 0;
   const size_t of_root = layout.add<float>(tokens), to = layout.add<int32_t>(tokens);
   const size_t own = layout.add<float>(tokens), own_to = layout.add<int32_t>(tokens);
-  const size_t marks = layout.add<uint32_t>(biased ? b * ceil_div(s.model.blank, kMarks) : 0);
+  const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
   const size_t backoff = layout.add<float>(biased ? b : 0);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // first the old one back
@@ -234,9 +234,9 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.encoded = base + encoded;
   if (biased) {
     s.bias.first = {
-        reinterpret_cast<float*>(base + of_root),  reinterpret_cast<int32_t*>(base + to),
-        reinterpret_cast<uint32_t*>(base + marks), reinterpret_cast<float*>(base + own),
-        reinterpret_cast<int32_t*>(base + own_to), reinterpret_cast<float*>(base + backoff)};
+        reinterpret_cast<float*>(base + of_root),    reinterpret_cast<int32_t*>(base + to),
+        reinterpret_cast<float*>(base + own),        reinterpret_cast<int32_t*>(base + own_to),
+        reinterpret_cast<int32_t*>(base + own_arcs), reinterpret_cast<float*>(base + backoff)};
   }
 
   if (!flags.defined() || flags.size(0) < 2 + b)

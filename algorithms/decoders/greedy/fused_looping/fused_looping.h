@@ -33,9 +33,9 @@ namespace rtfx {
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
 /// start. counters() waits. Scores are logits, with what phrases added. Takes no language model:
-/// label_looping does. With phrases or forbidden tokens a row's working memory has 8 bytes more for
-/// each token of the vocabulary.
-/// Batches share working memory, which grows to that of the largest: decode them on one stream.
+/// label_looping does. With phrases or forbidden tokens a row's working memory has 16 bytes more
+/// for each token of the vocabulary. Batches share working memory, which grows to that of the
+/// largest: decode them on one stream.
 class FusedLooping : public Decoder {
  public:
   struct Options {

@@ -40,9 +40,10 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
-/// What is added to this lane's outputs of a tile for its two frames; see total().
+/// What is added to this lane's outputs of a tile for its two frames, as [column][half]; see
+/// total().
 __device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, int column_tile,
-                                  float (&bonus)[2][2]) {
+                                  TokenBonus (&bonus)[2][2]) {
   const int lane = threadIdx.x % kWarpSize, window = rows.counts[kWindow];
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
@@ -52,7 +53,7 @@ __device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, i
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
-      if (output < s.model.blank) bonus[odd][half] = row(output);
+      if (output < s.model.blank) bonus[odd][half] = row.load(output);
     }
   }
 }
@@ -64,10 +65,10 @@ __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
 }
 
 /// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
-/// where `tile` is none. kBiased: bonus [column][half] counts.
+/// where `tile` is none. kBiased: `bonus` counts.
 template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    const float (&bonus)[2][2], int column_tile, int frames,
+                                    const TokenBonus (&bonus)[2][2], int column_tile, int frames,
                                     MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
   const bool has_durations =
@@ -83,7 +84,7 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
       const int output = tile * kTileRows + lane / 4 + 8 * half;
       const float logit = rounded<T>(logits[odd][half] + bias[half]);
       if (output <= s.model.blank) {
-        const float added = kBiased ? bonus[odd][half] : 0;
+        const float added = kBiased ? bonus[odd][half].value() : 0;
         if (added != kNever) token = max(token, max_key(logit, output));
         if (kBiased && added != kNever && output < s.model.blank)
           sum = max(sum, max_key(logit + added, output));
@@ -135,6 +136,14 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
+  TokenBonus bonus[2][2];
+  const auto load = [&] {
+    if (warp < 2 * kCount && warp % kCount < here)
+      load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance,
+                 bonus);
+  };
+  // On its way while the products are made, but where their sums need the registers.
+  if constexpr (kBiased && kCount == 1) load();
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};
@@ -178,10 +187,7 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
-  // On its way while the warps wait for each other; earlier it would take registers from the sums.
-  float bonus[2][2] = {};
-  if (kBiased && warp < 2 * kCount && warp % kCount < here)
-    load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance, bonus);
+  if constexpr (kBiased && kCount > 1) load();
   __syncthreads();
   const int j = warp / kCount;
   if (j == 0 || (j == 1 && second))

@@ -42,6 +42,11 @@ struct Passes {
   }
 };
 
+/// Batch tiles of the rows that found a token.
+__device__ inline int found_columns(const Rows& rows) {
+  return ceil_div(rows.counts[kFound], kTileColumns);
+}
+
 /// Adds weights x inputs for the pairs of a pass. inputs[p]: this lane's row for pair p, or
 /// nullptr.
 template <class T>
@@ -200,7 +205,7 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
 }
 
 __device__ inline Passes lstm_passes(const Search& s, const Rows& rows, int layer) {
-  return {s.model.recurrent[layer].tiles, ceil_div(rows.counts[kFound], kTileColumns)};
+  return {s.model.recurrent[layer].tiles, found_columns(rows)};
 }
 
 /// One LSTM layer for the rows that found a token. own: recur() of the first pass.
@@ -229,7 +234,19 @@ struct ProjectShare {
       : tile_blocks(min(projection.tiles, static_cast<int>(gridDim.x))),
         row_blocks(gridDim.x / tile_blocks) {}
   __device__ int tile() const { return blockIdx.x % tile_blocks; }
+  /// Batch tiles that a block computes, of `columns`.
+  __device__ int each(int columns) const { return ceil_div(columns, row_blocks); }
+  /// The blocks from this one on have nothing to compute.
+  __device__ int busy(int columns) const {
+    return columns == 0 ? 0 : tile_blocks * ceil_div(columns, each(columns));
+  }
 };
+
+/// Values of g, padded.
+template <class T>
+__device__ inline int joint_width(const Search& s) {
+  return s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
+}
 
 /// g of the rows that found a token.
 template <class T>
@@ -239,10 +256,9 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
   const int row_block = blockIdx.x / share.tile_blocks, found = rows.counts[kFound];
   if (row_block >= share.row_blocks) return;
   const int warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;
-  const int columns = ceil_div(found, kTileColumns);
-  const int each = ceil_div(columns, share.row_blocks);
+  const int columns = found_columns(rows), each = share.each(columns);
   const int end = min(columns, (row_block + 1) * each);
-  const int width = s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
+  const int width = joint_width<T>(s);
   for (int tile = share.tile(); tile < matrix.tiles; tile += share.tile_blocks) {
     const int output = tile * kTileRows + lane / 4;
     for (int first = row_block * each; first < end; first += kOwnColumns) {
@@ -289,10 +305,16 @@ __device__ inline float normalised(const Model& model, const int* labels, float 
   return (sum - mean * ones) / sqrtf(variance + kEpsilon);
 }
 
+/// The blocks from this one on have nothing to do in look_up().
+template <class T>
+__device__ inline int look_up_busy(const Search& s, const Rows& rows) {
+  return ceil_div(rows.counts[kFound] * joint_width<T>(s), kThreads);
+}
+
 /// g of the rows that found a token, for a stateless prediction network.
 template <class T>
 __device__ void look_up(const Search& s, const Rows& rows) {
-  const int width = s.model.output.chunks * kChunkBytes / static_cast<int>(sizeof(T));
+  const int width = joint_width<T>(s);
   const int items = rows.counts[kFound] * width;
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < items; i += gridDim.x * kThreads) {
     const int b = rows.found[i / width], output = i % width;

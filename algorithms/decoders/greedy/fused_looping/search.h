@@ -132,9 +132,8 @@ struct Bias {
   RTFX_HOST_DEVICE bool any() const { return first.of_root != nullptr; }
   RTFX_HOST_DEVICE RowBonus row(int b, int vocabulary) const {
     const int64_t tokens = int64_t{b} * vocabulary;
-    const int64_t marks = int64_t{b} * ceil_div(vocabulary, kMarks);
-    return {first.of_root + tokens, first.to + tokens,     first.marks + marks,
-            first.own + tokens,     first.own_to + tokens, first.backoff + b};
+    return {first.of_root + tokens, first.to + tokens,      first.own + tokens,
+            first.own_to + tokens,  first.own_arcs + 2 * b, first.backoff + b};
   }
 };
 

@@ -38,23 +38,23 @@ __device__ __noinline__ inline void start_bias(const Search& s) {
 /// Row b has found `token`; by one warp.
 __device__ __noinline__ inline void follow_token(const Bias& bias, int vocabulary, int b,
                                                  int token) {
-  const int root = bias.roots[b];
-  if (root == 0) return;  // no tree: what it adds stays
   const RowBonus row = bias.row(b, vocabulary);
-  const int state = row.state_after(token, root);
+  const int root = bias.roots[b], state = row.state_after(token, root);
+  if (root == 0) return;  // no tree: what it adds stays
   const Warp warp;
   warp.sync();  // all have read before one writes
   if (bias.carried != nullptr && warp.thread() == 0) bias.carried[b] = state - root;
-  enter_state(warp, bias.trees, root, state, vocabulary, row);
+  enter_state(warp, bias.trees, root, state, row);
 }
 
-/// The rows that found a token, each by a warp, from the last block on: those have the least to do
-/// for the prediction network.
-__device__ inline void advance_bias(const Search& s, const Rows& rows) {
+/// The rows that found a token, each by a warp of the blocks from `busy` on, which have nothing
+/// else to do; if there are none, of all.
+__device__ inline void advance_bias(const Search& s, const Rows& rows, int busy) {
   if (s.bias.roots == nullptr) return;
-  const int warp = threadIdx.x / kWarpSize, grid = gridDim.x;
-  for (int i = grid - 1 - static_cast<int>(blockIdx.x) + warp * grid; i < rows.counts[kFound];
-       i += kWarps * grid)
+  const int grid = gridDim.x, first = busy < grid ? busy : 0, blocks = grid - first;
+  const int block = static_cast<int>(blockIdx.x) - first, warp = threadIdx.x / kWarpSize;
+  if (block < 0) return;
+  for (int i = block + warp * blocks; i < rows.counts[kFound]; i += kWarps * blocks)
     follow_token(s.bias, s.model.blank, rows.found[i], rows.label[rows.found[i]]);
 }
 
