@@ -21,24 +21,31 @@ class Row {
  public:
   explicit Row(int64_t vocabulary)
       : vocabulary_(static_cast<int32_t>(vocabulary)),
-        floats_(2 * vocabulary + 1, 7.0f),  // what is not set shows
+        floats_(2 * vocabulary, 7.0f),  // what is not set shows
         ints_(2 * vocabulary + 2, 7) {}
 
   RowBonus view() {
     return {floats_.data(),
-            ints_.data(),
             floats_.data() + vocabulary_,
+            ints_.data(),
             ints_.data() + vocabulary_,
             ints_.data() + 2 * vocabulary_,
-            floats_.data() + 2 * vocabulary_};
+            true};
   }
   void start(const NgramView& trees, int32_t root, int32_t state, const bool* forbidden) {
     by_threads([&](const auto& block) {
       fused::start_row(block, trees, root, state, forbidden, vocabulary_, view());
     });
   }
-  void enter(const NgramView& trees, int32_t root, int32_t state) {
-    by_threads([&](const auto& block) { fused::enter_state(block, trees, root, state, view()); });
+  /// After `token`: the new state.
+  int32_t follow(const NgramView& trees, int32_t root, int32_t token) {
+    std::atomic<int32_t> state = -1;
+    by_threads([&](const auto& block) {
+      const RowBonus row = view();
+      state = fused::change_state<2>(block, trees, root, vocabulary_, row,
+                                     [&] { return row.state_after(token, root); });
+    });
+    return state;
   }
 
  private:
@@ -93,8 +100,7 @@ TEST(RowBonus, FollowsTheTables) {
         for (int32_t token = 0; token < vocabulary; ++token) {
           const bool never = forbidden != nullptr && forbidden[token];
           const Transition expected = look_up(trees, state, token);
-          EXPECT_EQ(row.view().load(token).value(), never ? kNever : expected.score)
-              << state << ' ' << token;
+          EXPECT_EQ(row.view()(token), never ? kNever : expected.score) << state << ' ' << token;
           if (root == 0 || never) continue;
           EXPECT_EQ(row.view().state_after(token, root), std::max(expected.next, root));
         }
@@ -106,7 +112,7 @@ TEST(RowBonus, FollowsTheTables) {
           row = Row(vocabulary);  // the next piece
           row.start(trees, root, state, forbidden);
         } else {
-          row.enter(trees, root, state);
+          EXPECT_EQ(row.follow(trees, root, token), state);
         }
       }
     }

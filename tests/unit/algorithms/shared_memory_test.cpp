@@ -34,11 +34,11 @@ TEST(SharedMemory, TooLittleIsAnErrorWithTheLimitAndTheRemedy) {
 
 /// Rows of the persistent kernel of fused_looping.
 TEST(SharedMemory, TheMostRowsFitAndOneMoreDoesNot) {
-  using fused::most_rows, fused::row_ints;
+  using fused::most_rows, fused::row_bytes;
   for (int64_t bytes = 100; bytes < 5000; ++bytes) {
     const auto rows = static_cast<int>(most_rows(bytes));
-    ASSERT_LE(4 * row_ints(rows), bytes);
-    ASSERT_GT(4 * row_ints(rows + 1), bytes);
+    ASSERT_LE(row_bytes(rows), bytes);
+    ASSERT_GT(row_bytes(rows + 1), bytes);
   }
 }
 

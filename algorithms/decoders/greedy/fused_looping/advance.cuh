@@ -9,14 +9,14 @@ namespace rtfx::fused {
 /// A token of row b at `frame`.
 __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey token, int frame,
                             int duration, bool writes) {
-  rows.before[b] = rows.label[b];
-  rows.label[b] = index_of(token);
-  rows.run[b] = rows.last_frame[b] == frame ? rows.run[b] + 1 : 1;
-  rows.last_frame[b] = frame;
-  rows.score[b] += value_of(token);
-  rows.state_buffer[b] ^= 1;
-  rows.emitted[b] = 1;
-  const int count = rows.count[b]++;
+  rows[b].before = rows[b].label;
+  rows[b].label = index_of(token);
+  rows[b].run = rows[b].last_frame == frame ? rows[b].run + 1 : 1;
+  rows[b].last_frame = frame;
+  rows[b].score += value_of(token);
+  rows[b].state_buffer ^= 1;
+  rows[b].emitted = 1;
+  const int count = rows[b].count++;
   if (!writes || count >= s.capacity) return;
   const size_t slot = static_cast<size_t>(b) * s.capacity + count;
   s.tokens[slot] = index_of(token);
@@ -28,11 +28,11 @@ __device__ inline void emit(const Search& s, const Rows& rows, int b, MaxKey tok
 /// tokens, durations: the row's best of each frame.
 __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
                                    const MaxKey* tokens, const MaxKey* durations, bool writes) {
-  const int b = rows.active[slot], window = rows.counts[kWindow];
-  int time = rows.time[b];
-  const int looked = min(window, rows.length[b] - time);
+  const int b = rows[slot].active, window = rows.counts[kWindow];
+  int time = rows[b].time;
+  const int looked = min(window, rows[b].length - time);
   const bool tdt = s.model.durations > 0;
-  rows.emitted[b] = 0;
+  rows[b].emitted = 0;
   for (int i = 0; i < looked;) {
     const MaxKey token = tokens[i];
     const int duration = tdt ? s.model.duration_values[index_of(durations[i])] : 0;
@@ -45,10 +45,10 @@ __device__ inline void advance_row(const Search& s, const Rows& rows, int slot,
     emit(s, rows, b, token, time, duration, writes);
     time += duration;
     // max_symbols tokens at one frame: the search must move on.
-    if (duration == 0 && rows.run[b] >= s.max_symbols) ++time;
+    if (duration == 0 && rows[b].run >= s.max_symbols) ++time;
     break;
   }
-  rows.time[b] = time;
+  rows[b].time = time;
 }
 
 /// Makes the lists of rows for the next phases from the rows in `active`.
@@ -57,17 +57,17 @@ __device__ inline void list_rows(const Search& s, const Rows& rows, int candidat
     int active = 0, found = 0;
     for (int base = 0; base < candidates; base += kWarpSize) {
       const int slot = base + threadIdx.x;
-      const int b = slot < candidates ? rows.active[slot] : 0;
-      const bool stays = slot < candidates && rows.time[b] < rows.length[b];
+      const int b = slot < candidates ? rows[slot].active : 0;
+      const bool stays = slot < candidates && rows[b].time < rows[b].length;
       // A token that ends a piece is what the next piece goes on from.
       const bool goes_on = stays || (s.carried_rows != nullptr && slot < candidates);
-      const bool has_token = goes_on && rows.emitted[b];
+      const bool has_token = goes_on && rows[b].emitted;
       const unsigned stay_mask = __ballot_sync(0xffffffffu, stays);
       const unsigned token_mask = __ballot_sync(0xffffffffu, has_token);
       const unsigned before = (1u << threadIdx.x) - 1;
       __syncwarp();  // every lane has read `active` before one writes to it
-      if (stays) rows.active[active + __popc(stay_mask & before)] = b;
-      if (has_token) rows.found[found + __popc(token_mask & before)] = b;
+      if (stays) rows[active + __popc(stay_mask & before)].active = b;
+      if (has_token) rows[found + __popc(token_mask & before)].found = b;
       active += __popc(stay_mask);
       found += __popc(token_mask);
     }
@@ -100,24 +100,24 @@ __device__ inline void start_states(const Search& s) {
 /// The start: every row that has frames "found" the start symbol, unless its state is known.
 __device__ inline void start_rows(const Search& s, const Rows& rows) {
   for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
-    rows.length[b] = min(max(static_cast<int>(s.lengths[b]), 0), s.frames);
-    rows.time[b] = rows.run[b] = rows.count[b] = 0;
-    rows.label[b] = rows.before[b] = s.model.blank;
-    rows.last_frame[b] = -1;
-    rows.state_buffer[b] = 1;
-    rows.emitted[b] = s.state_after_start == nullptr;
-    rows.score[b] = 0;
-    rows.active[b] = b;
+    rows[b].length = min(max(static_cast<int>(s.lengths[b]), 0), s.frames);
+    rows[b].time = rows[b].run = rows[b].count = 0;
+    rows[b].label = rows[b].before = s.model.blank;
+    rows[b].last_frame = -1;
+    rows[b].state_buffer = 1;
+    rows[b].emitted = s.state_after_start == nullptr;
+    rows[b].score = 0;
+    rows[b].active = b;
     if (s.carried_rows == nullptr) continue;
     const CarriedRow& row = s.carried_rows[b];
-    rows.time[b] = row.time;
-    rows.label[b] = row.label;
-    rows.before[b] = row.before;
-    rows.last_frame[b] = row.last_frame;
-    rows.run[b] = row.run;
-    rows.state_buffer[b] = row.state_buffer;
-    rows.score[b] = row.score;
-    rows.emitted[b] = 0;
+    rows[b].time = row.time;
+    rows[b].label = row.label;
+    rows[b].before = row.before;
+    rows[b].last_frame = row.last_frame;
+    rows[b].run = row.run;
+    rows[b].state_buffer = row.state_buffer;
+    rows[b].score = row.score;
+    rows[b].emitted = 0;
   }
   if (threadIdx.x < kCounts) rows.counts[threadIdx.x] = 0;
   __syncthreads();
@@ -167,15 +167,15 @@ __device__ inline void save_states(const Search& s) {
 /// One block.
 __device__ inline void finish(const Search& s, const Rows& rows) {
   for (int b = threadIdx.x; b < s.batch; b += blockDim.x) {
-    s.token_counts[b] = min(rows.count[b], s.capacity);
-    s.scores[b] = rows.score[b];
-    s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows.score[b] != rows.score[b];
+    s.token_counts[b] = min(rows[b].count, s.capacity);
+    s.scores[b] = rows[b].score;
+    s.nan[b] = __ldcg(s.saw_nan + b) != 0 || rows[b].score != rows[b].score;
     s.saw_nan[b] = 0;  // for the next search
     if (s.carried_rows == nullptr) continue;
-    const int length = rows.length[b];
+    const int length = rows[b].length;
     s.carried_rows[b] = {
-        rows.time[b] - length, rows.label[b],        rows.before[b], rows.last_frame[b] - length,
-        rows.run[b],           rows.state_buffer[b], rows.score[b],  0};
+        rows[b].time - length, rows[b].label,        rows[b].before, rows[b].last_frame - length,
+        rows[b].run,           rows[b].state_buffer, rows[b].score,  0};
   }
   if (threadIdx.x < kCounts) s.totals[threadIdx.x] = rows.counts[threadIdx.x];
 }

@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   barrier.arrive();
   char* bytes = reinterpret_cast<char*>(memory);
   Scratch& scratch = *reinterpret_cast<Scratch*>(bytes);
-  const Rows rows = rows_at(reinterpret_cast<int*>(bytes + sizeof(Scratch)), s.batch);
+  const Rows rows{reinterpret_cast<int*>(bytes + sizeof(Scratch))};
   keep_weights(s.model, resident,
-               reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_ints(s.batch) * 4),
+               reinterpret_cast<uint4*>(bytes + sizeof(Scratch) + row_bytes(s.batch)),
                reinterpret_cast<uint4*>(bytes + shared_bytes));
   start_rows(s, rows);
   barrier.wait();

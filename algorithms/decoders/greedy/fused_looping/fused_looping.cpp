@@ -215,14 +215,13 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   Layout layout;
   const size_t state = layout.add<char>(b * s.state_bytes);
   const size_t keys = layout.add<MaxKey>(int64_t{3} * s.key_kinds * s.key_rows);
-  const size_t rows = layout.add<int>(row_ints(s.batch));
+  const size_t rows = layout.add<char>(row_bytes(s.batch));
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
   const bool biased = s.key_kinds == 3;
   const int64_t tokens = biased ? b * s.model.blank : 0;
-  const size_t of_root = layout.add<float>(tokens), to = layout.add<int32_t>(tokens);
-  const size_t own = layout.add<float>(tokens), own_to = layout.add<int32_t>(tokens);
+  const size_t added = layout.add<float>(tokens), of_root = layout.add<float>(tokens);
+  const size_t to = layout.add<int32_t>(tokens), own_to = layout.add<int32_t>(tokens);
   const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
-  const size_t backoff = layout.add<float>(biased ? b : 0);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
     memory.reset();  // first the old one back
     memory = bytes_on(device, layout.bytes());
@@ -230,13 +229,13 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   auto* base = static_cast<char*>(memory.mutable_data_ptr());
   s.state = base + state;
   s.keys = reinterpret_cast<MaxKey*>(base + keys);
-  s.rows = rows_at(reinterpret_cast<int*>(base + rows), s.batch);
+  s.rows = {reinterpret_cast<int*>(base + rows)};
   s.encoded = base + encoded;
   if (biased) {
     s.bias.first = {
-        reinterpret_cast<float*>(base + of_root),    reinterpret_cast<int32_t*>(base + to),
-        reinterpret_cast<float*>(base + own),        reinterpret_cast<int32_t*>(base + own_to),
-        reinterpret_cast<int32_t*>(base + own_arcs), reinterpret_cast<float*>(base + backoff)};
+        reinterpret_cast<float*>(base + added),      reinterpret_cast<float*>(base + of_root),
+        reinterpret_cast<int32_t*>(base + to),       reinterpret_cast<int32_t*>(base + own_to),
+        reinterpret_cast<int32_t*>(base + own_arcs), false};
   }
 
   if (!flags.defined() || flags.size(0) < 2 + b)

@@ -43,17 +43,17 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
 /// What is added to this lane's outputs of a tile for its two frames, as [column][half]; see
 /// total().
 __device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, int column_tile,
-                                  TokenBonus (&bonus)[2][2]) {
+                                  float (&bonus)[2][2]) {
   const int lane = threadIdx.x % kWarpSize, window = rows.counts[kWindow];
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
     const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
     if (frame >= rows.counts[kActive] * window) continue;
-    const RowBonus row = s.bias.row(rows.active[frame / window], s.model.blank);
+    const RowBonus row = s.bias.row(rows[frame / window].active, s.model.blank);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
-      if (output < s.model.blank) bonus[odd][half] = row.load(output);
+      if (output < s.model.blank) bonus[odd][half] = row(output);
     }
   }
 }
@@ -68,7 +68,7 @@ __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
 /// where `tile` is none. kBiased: `bonus` counts.
 template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
-                                    const TokenBonus (&bonus)[2][2], int column_tile, int frames,
+                                    const float (&bonus)[2][2], int column_tile, int frames,
                                     MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
   const bool has_durations =
@@ -84,7 +84,7 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
       const int output = tile * kTileRows + lane / 4 + 8 * half;
       const float logit = rounded<T>(logits[odd][half] + bias[half]);
       if (output <= s.model.blank) {
-        const float added = kBiased ? bonus[odd][half].value() : 0;
+        const float added = kBiased ? bonus[odd][half] : 0;
         if (added != kNever) token = max(token, max_key(logit, output));
         if (kBiased && added != kNever && output < s.model.blank)
           sum = max(sum, max_key(logit + added, output));
@@ -120,8 +120,8 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   for (int j = 0; j < 2; ++j) {
     const int row = (column_tile + j * distance) * kTileColumns + lane / 4;
     if (row >= frames) continue;
-    const int slot = row / window, b = rows.active[slot];
-    const int frame = min(rows.time[b] + row - slot * window, rows.length[b] - 1);
+    const int slot = row / window, b = rows[slot].active;
+    const int frame = min(rows[b].time + row - slot * window, rows[b].length - 1);
     encoded[j] =
         reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
                                        (b * static_cast<size_t>(s.frames) + frame) * stride) +
@@ -136,14 +136,14 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
-  TokenBonus bonus[2][2];
+  float bonus[2][2] = {};
   const auto load = [&] {
     if (warp < 2 * kCount && warp % kCount < here)
       load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance,
                  bonus);
   };
   // On its way while the products are made, but where their sums need the registers.
-  if constexpr (kBiased && kCount == 1) load();
+  if constexpr (kBiased) load();
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};
@@ -187,7 +187,7 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
 #pragma unroll
     for (int p = 0; p < kCount; ++p) store(scratch.partials, kCount + p, sums[1][p]);
   }
-  if constexpr (kBiased && kCount > 1) load();
+
   __syncthreads();
   const int j = warp / kCount;
   if (j == 0 || (j == 1 && second))

@@ -89,7 +89,7 @@ __device__ inline void accumulate(const Matrix& matrix, const Tiles& tiles, cons
 /// State of row b: h of `layer`, after its last token (`fresh`) or before it.
 template <class T>
 __device__ inline T* state_row(const Search& s, const Rows& rows, int layer, int b, bool fresh) {
-  return hidden_row<T>(s, layer, rows.state_buffer[b] ^ (fresh ? 0 : 1), b);
+  return hidden_row<T>(s, layer, rows[b].state_buffer ^ (fresh ? 0 : 1), b);
 }
 
 /// This lane's state rows for the pairs of a pass, among the first `limit` rows with a token.
@@ -99,7 +99,7 @@ __device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass
 #pragma unroll
   for (int p = 0; p < kPass; ++p) {
     const int slot = pass.column_of(p) * kTileColumns + threadIdx.x % kWarpSize / 4;
-    inputs[p] = pass.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows.found[slot], fresh)
+    inputs[p] = pass.has(p) && slot < limit ? state_row<T>(s, rows, layer, rows[slot].found, fresh)
                                             : nullptr;
   }
 }
@@ -117,10 +117,10 @@ struct Cell {
     const int lane = threadIdx.x % kWarpSize, r = lane / 4;
     const int slot = column_tile * kTileColumns + lane % 4 * 2 + r / 4;
     if (slot >= rows.counts[kFound]) return;
-    b = rows.found[slot];
+    b = rows[slot].found;
     const int outputs = s.model.recurrent[layer].tiles * kTileRows;
     const T* first =
-        static_cast<const T*>(s.model.first_gates) + static_cast<size_t>(rows.label[b]) * outputs;
+        static_cast<const T*>(s.model.first_gates) + static_cast<size_t>(rows[b].label) * outputs;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int output = tile * kTileRows + 4 * k + r % 4;
@@ -284,7 +284,7 @@ __device__ void project(const Search& s, const Rows& rows, const Tiles& tiles, S
         for (int odd = 0; odd < 2; ++odd) {
           const int slot = (first + warp) * kTileColumns + lane % 4 * 2 + odd;
           if (slot >= found || output + 8 * half >= width) continue;
-          joint_row<T>(s, rows.found[slot])[output + 8 * half] =
+          joint_row<T>(s, rows[slot].found)[output + 8 * half] =
               from_float<T>(values[half][odd] + bias[half]);
         }
       }
@@ -317,11 +317,11 @@ __device__ void look_up(const Search& s, const Rows& rows) {
   const int width = joint_width<T>(s);
   const int items = rows.counts[kFound] * width;
   for (int i = blockIdx.x * kThreads + threadIdx.x; i < items; i += gridDim.x * kThreads) {
-    const int b = rows.found[i / width], output = i % width;
+    const int b = rows[i / width].found, output = i % width;
     const bool norm = s.model.norm_width > 0;
     const float bias = s.model.projection_bias[output];
     float sum = norm ? 0 : bias;
-    const int labels[kMaxContext] = {rows.label[b], rows.before[b]};
+    const int labels[kMaxContext] = {rows[b].label, rows[b].before};
     for (int k = 0; k < s.model.context; ++k)
       sum += s.model.label_rows[k][static_cast<size_t>(labels[k]) * width + output];
     if (norm) sum = normalised(s.model, labels, sum, s.model.ones_row[output]) + bias;

@@ -1,6 +1,7 @@
-// What a row of a batch adds to its next token: what the root of its phrase tree has for every
-// token, laid out once, and beside that the few tokens that the state it has come to treats
-// otherwise. A step so writes a handful of numbers. By a block of threads; no LibTorch here.
+// What a row of a batch adds to its next token, laid out for all tokens: so that a search loads one
+// number for each. What the root of its phrase tree has is kept beside it, and the few tokens that
+// the state it has come to treats otherwise are written over that. By a block of threads; no
+// LibTorch here.
 #pragma once
 
 #include <limits>
@@ -11,8 +12,8 @@
 
 namespace rtfx::fused {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();   // of a forbidden token
-constexpr float kNotOwn = std::numeric_limits<float>::quiet_NaN();  // RowBonus::own
+constexpr float kNever = -std::numeric_limits<float>::infinity();  // of a forbidden token
+constexpr int32_t kNotOwn = -1;                                    // RowBonus::own_to
 
 /// *p, which other blocks of this kernel may have written: past the L1 cache.
 template <class T>
@@ -24,72 +25,80 @@ RTFX_DEVICE T load_written(const T* p) {
 #endif
 }
 
-/// What is added to one token, as loaded: so that nothing waits for the loads but value().
-struct TokenBonus {
-  float of_root = 0, own = kNotOwn, backoff = 0;
-
-  RTFX_DEVICE float value() const {
-    if (of_root == kNever) return kNever;
-    return own == own ? own : backoff + of_root;
-  }
-};
-
 /// One row's.
 struct RowBonus {
-  float* of_root;  // [V]; kNever for a forbidden token
+  float* added;    // [V] what is added to a token now; kNever for a forbidden one
+  float* of_root;  // [V] the same in the root
   int32_t* to;     // [V] state after the token, from the root; 0: the root
   // Of the row's state:
-  float* own;         // [V]; kNotOwn for a token that it treats as the root does
-  int32_t* own_to;    // [V], where `own` counts
-  int32_t* own_arcs;  // [2] first and end of the arcs that `own` is of
-  float* backoff;     // [1] what of_root changes by
+  int32_t* own_to;    // [V] state after the token; kNotOwn for one that it treats as the root does
+  int32_t* own_arcs;  // [2] first and end of the arcs that own_to is of; -1 in the root
+  bool masked;        // tokens may be forbidden
 
-  RTFX_DEVICE TokenBonus load(int32_t token) const {
-    return {load_written(of_root + token), load_written(own + token), load_written(backoff)};
-  }
+  /// What is added to `token`.
+  RTFX_DEVICE float operator()(int32_t token) const { return load_written(added + token); }
   /// The state of the trees after `token`.
   RTFX_DEVICE int32_t state_after(int32_t token, int32_t root) const {
     const int32_t from_root = load_written(to + token), from_own = load_written(own_to + token);
-    const float score = load_written(own + token);
-    const int32_t state = score == score ? from_own : from_root;
+    const int32_t state = from_own == kNotOwn ? from_root : from_own;
     return state == 0 ? root : state;
   }
 };
 
-/// The row is in `state` now, of the tree with this root, to which every state of a phrase tree
-/// backs off at once. All threads of a block have read what they need of the row before.
-template <class Block>
-RTFX_DEVICE void enter_state(const Block& block, const NgramView& trees, int32_t root,
-                             int32_t state, const RowBonus& row) {
-  // Every load is under way before the first that is waited for.
+/// Brings the row into the state find_state(), of the tree with this root, to which every state of
+/// a phrase tree backs off at once; returns it. kAtOnce: tokens of a thread that are loaded before
+/// the first is stored.
+template <int kAtOnce = 1, class Block, class FindState>
+RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int32_t root,
+                                 int32_t vocabulary, const RowBonus& row,
+                                 const FindState& find_state) {
+  // As many loads as can be are under way before the first that is waited for.
   const int32_t old_begin = load_written(row.own_arcs), old_end = load_written(row.own_arcs + 1);
-  const int32_t* const arcs = trees.state_arcs + 2 * static_cast<int64_t>(state);
+  float of_root[kAtOnce] = {};
+  const auto load_of_root = [&](int32_t from) {
+    for (int i = 0; i < kAtOnce; ++i)
+      if (const int32_t k = from + i * block.threads(); k < vocabulary)
+        of_root[i] = load_written(row.of_root + k);
+  };
+  load_of_root(block.thread());
+  const int32_t state = find_state();
   const bool at_root = state == root;
-  const int32_t begin = at_root ? 0 : load_constant(arcs);
-  const int32_t end = at_root ? 0 : load_constant(arcs + 1);
+  if (at_root && old_begin < 0) return state;
+  const int32_t* const arcs = trees.state_arcs + 2 * static_cast<int64_t>(state);
+  const int32_t begin = at_root ? -1 : load_constant(arcs);
+  const int32_t end = at_root ? -1 : load_constant(arcs + 1);
   const float backoff = at_root ? 0 : load_constant(trees.backoff_weight + state);
   const int32_t first = begin + block.thread();
   int32_t token = 0, to = 0;
   float score = 0;
-  const auto load = [&](int32_t arc) {
+  const auto load_arc = [&](int32_t arc) {
     token = load_constant(trees.arc_label + arc);
     score = load_constant(trees.arc_weight + arc);
     to = load_constant(trees.arc_to + arc);
   };
-  if (first < end) load(first);
-  for (int32_t arc = old_begin + block.thread(); arc < old_end; arc += block.threads())
-    row.own[load_constant(trees.arc_label + arc)] = kNotOwn;
+  if (first < end) load_arc(first);
+  const int32_t old_first = old_begin + block.thread();
+  const int32_t old_token = old_first < old_end ? load_constant(trees.arc_label + old_first) : 0;
+  block.sync();  // all have read what is written now
+  for (int32_t from = block.thread(); from < vocabulary; from += kAtOnce * block.threads()) {
+    if (from != block.thread()) load_of_root(from);
+    for (int i = 0; i < kAtOnce; ++i)
+      if (const int32_t k = from + i * block.threads(); k < vocabulary)
+        row.added[k] = backoff + of_root[i];
+  }
+  for (int32_t arc = old_first; arc < old_end; arc += block.threads())
+    row.own_to[arc == old_first ? old_token : load_constant(trees.arc_label + arc)] = kNotOwn;
   block.sync();
   if (block.thread() == 0) {
     row.own_arcs[0] = begin;
     row.own_arcs[1] = end;
-    *row.backoff = backoff;
   }
   for (int32_t arc = first; arc < end; arc += block.threads()) {
-    if (arc != first) load(arc);
-    row.own[token] = score;
+    if (arc != first) load_arc(arc);
     row.own_to[token] = to;
+    if (!row.masked || load_written(row.of_root + token) != kNever) row.added[token] = score;
   }
+  return state;
 }
 
 /// The row begins in `state` of the tree with this root; root 0: it has no tree. forbidden: [V] or
@@ -103,12 +112,14 @@ RTFX_DEVICE void start_row(const Block& block, const NgramView& trees, int32_t r
     for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) row.of_root[k] = 0;
     block.sync();
   }
-  for (int32_t k = block.thread(); forbidden != nullptr && k < vocabulary; k += block.threads())
-    if (forbidden[k]) row.of_root[k] = kNever;
-  for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) row.own[k] = kNotOwn;
-  if (block.thread() == 0) row.own_arcs[0] = row.own_arcs[1] = 0;
+  for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) {
+    if (forbidden != nullptr && forbidden[k]) row.of_root[k] = kNever;
+    row.added[k] = row.of_root[k];
+    row.own_to[k] = kNotOwn;
+  }
+  if (block.thread() == 0) row.own_arcs[0] = row.own_arcs[1] = -1;
   block.sync();
-  enter_state(block, trees, root, state, row);
+  change_state(block, trees, root, vocabulary, row, [state] { return state; });
   block.sync();
 }
 

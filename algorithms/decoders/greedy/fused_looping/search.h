@@ -72,43 +72,44 @@ struct Model {
   const float* ones_row;                    // [H padded]: W 1
 };
 
-/// State of the rows (utterances) of a batch. In the persistent kernel every thread block holds its
-/// own copy in shared memory and updates it alike; the kernels of a graph share one.
-struct Rows {
-  int* length;        // [B]
-  int* time;          // [B] frame to look at next
-  int* label;         // [B] last token (blank: start symbol)
-  int* before;        // [B] the token before it
-  int* last_frame;    // [B] frame of the last token, -1 before the first
-  int* run;           // [B] tokens at last_frame
-  int* count;         // [B] tokens so far
-  int* state_buffer;  // [B] which of the two h buffers holds the state after the last token
-  int* emitted;       // [B] whether the last step gave a token
-  float* score;       // [B]
-  int* active;        // [B] rows with frames left, in ascending order
-  int* found;         // [B] active rows that got a token in this step, in ascending order
-  int* counts;        // [kCounts]
-};
 enum Count { kActive, kFound, kWindow, kSteps, kPredictions, kJointRows, kCounts };
 
-/// Rows of a batch in row_ints(batch) ints of memory, a multiple of 16 bytes.
-RTFX_HOST_DEVICE constexpr int row_ints(int batch) {
-  return round_up(12 * batch + int{kCounts}, 4);
-}
-/// The most rows that have room in `bytes` of memory.
-constexpr int64_t most_rows(int64_t bytes) { return (bytes / 16 * 4 - kCounts) / 12; }
-RTFX_HOST_DEVICE inline Rows rows_at(int* memory, int batch) {
-  Rows rows;
-  int** fields[] = {&rows.length,     &rows.time,   &rows.label, &rows.before,
-                    &rows.last_frame, &rows.run,    &rows.count, &rows.state_buffer,
-                    &rows.emitted,    &rows.active, &rows.found};
-  for (int** field : fields) {
-    *field = memory;
-    memory += batch;
+/// State of a row (utterance) of a batch, and one entry of each list of rows.
+struct Row {
+  int length;
+  int time;          // frame to look at next
+  int label;         // last token (blank: start symbol)
+  int before;        // the token before it
+  int last_frame;    // frame of the last token, -1 before the first
+  int run;           // tokens at last_frame
+  int count;         // tokens so far
+  int state_buffer;  // which of the two h buffers holds the state after the last token
+  int emitted;       // whether the last step gave a token
+  float score;
+  int active;  // of the list of rows with frames left, in ascending order
+  int found;   // of the list of active rows that got a token in this step, in ascending order
+};
+
+/// All rows and what is counted over them. In the persistent kernel every thread block holds its
+/// own copy in shared memory and updates it alike; the kernels of a graph share one. One pointer: a
+/// kernel has none to spare for each field.
+struct Rows {
+  int* counts;  // [kCounts], and behind them the rows
+
+  static constexpr int kCountInts = round_up(int{kCounts}, 4);
+  RTFX_HOST_DEVICE Row& operator[](int b) const {
+    return reinterpret_cast<Row*>(counts + kCountInts)[b];
   }
-  rows.score = reinterpret_cast<float*>(memory);
-  rows.counts = memory + batch;
-  return rows;
+};
+
+/// Rows of a batch take row_bytes(batch) of memory, a multiple of 16.
+RTFX_HOST_DEVICE constexpr int row_bytes(int batch) {
+  return Rows::kCountInts * 4 + static_cast<int>(sizeof(Row)) * batch;
+}
+static_assert(sizeof(Row) % 16 == 0);
+/// The most rows that have room in `bytes` of memory.
+constexpr int64_t most_rows(int64_t bytes) {
+  return (bytes - Rows::kCountInts * 4) / static_cast<int64_t>(sizeof(Row));
 }
 
 /// What a row keeps between two pieces of its utterance, beside its state; see Rows. Times are from
@@ -132,8 +133,8 @@ struct Bias {
   RTFX_HOST_DEVICE bool any() const { return first.of_root != nullptr; }
   RTFX_HOST_DEVICE RowBonus row(int b, int vocabulary) const {
     const int64_t tokens = int64_t{b} * vocabulary;
-    return {first.of_root + tokens, first.to + tokens,      first.own + tokens,
-            first.own_to + tokens,  first.own_arcs + 2 * b, first.backoff + b};
+    return {first.added + tokens,  first.of_root + tokens, first.to + tokens,
+            first.own_to + tokens, first.own_arcs + 2 * b, forbidden != nullptr};
   }
 };
 

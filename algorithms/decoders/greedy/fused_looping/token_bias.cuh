@@ -13,11 +13,18 @@ struct WholeBlock {
   __device__ void sync() const { __syncthreads(); }
 };
 
-/// The threads of one warp.
-struct Warp {
-  __device__ int thread() const { return static_cast<int>(threadIdx.x) % kWarpSize; }
-  __device__ int threads() const { return kWarpSize; }
-  __device__ void sync() const { __syncwarp(); }
+/// All threads of a block, or those of each warp.
+struct Group {
+  bool whole;
+  __device__ int threads() const { return whole ? kThreads : kWarpSize; }
+  __device__ int thread() const { return static_cast<int>(threadIdx.x) % threads(); }
+  __device__ void sync() const {
+    if (whole) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  }
 };
 
 /// At the start of utterances or pieces. Not inlined, as it would take registers from the search.
@@ -35,27 +42,29 @@ __device__ __noinline__ inline void start_bias(const Search& s) {
   }
 }
 
-/// Row b has found `token`; by one warp.
-__device__ __noinline__ inline void follow_token(const Bias& bias, int vocabulary, int b,
-                                                 int token) {
-  const RowBonus row = bias.row(b, vocabulary);
-  const int root = bias.roots[b], state = row.state_after(token, root);
+/// Row b has found `token`. Not inlined, as it would take registers from the search.
+__device__ __noinline__ inline void follow_token(const Bias& bias, int vocabulary, int b, int token,
+                                                 bool whole) {
+  const int root = bias.roots[b];
   if (root == 0) return;  // no tree: what it adds stays
-  const Warp warp;
-  warp.sync();  // all have read before one writes
-  if (bias.carried != nullptr && warp.thread() == 0) bias.carried[b] = state - root;
-  enter_state(warp, bias.trees, root, state, row);
+  const RowBonus row = bias.row(b, vocabulary);
+  const Group group{whole};
+  const int state = change_state<8>(group, bias.trees, root, vocabulary, row,
+                                    [&] { return row.state_after(token, root); });
+  if (bias.carried != nullptr && group.thread() == 0) bias.carried[b] = state - root;
 }
 
-/// The rows that found a token, each by a warp of the blocks from `busy` on, which have nothing
-/// else to do; if there are none, of all.
+/// The rows that found a token, by the blocks from `busy` on, which have nothing else to do; if
+/// there are none, by all: a block for each row, or a warp where they are many.
 __device__ inline void advance_bias(const Search& s, const Rows& rows, int busy) {
   if (s.bias.roots == nullptr) return;
   const int grid = gridDim.x, first = busy < grid ? busy : 0, blocks = grid - first;
-  const int block = static_cast<int>(blockIdx.x) - first, warp = threadIdx.x / kWarpSize;
-  if (block < 0) return;
-  for (int i = block + warp * blocks; i < rows.counts[kFound]; i += kWarps * blocks)
-    follow_token(s.bias, s.model.blank, rows.found[i], rows.label[rows.found[i]]);
+  const bool whole = rows.counts[kFound] <= blocks;
+  int i = static_cast<int>(blockIdx.x) - first;
+  if (i < 0) return;
+  if (!whole) i += static_cast<int>(threadIdx.x) / kWarpSize * blocks;
+  for (; i < rows.counts[kFound]; i += kWarps * blocks)
+    follow_token(s.bias, s.model.blank, rows[i].found, rows[rows[i].found].label, whole);
 }
 
 }  // namespace rtfx::fused
