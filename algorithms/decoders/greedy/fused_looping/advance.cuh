@@ -139,7 +139,9 @@ __device__ inline void advance(const Search& s, const Rows& rows, bool writes, S
     for (int i = threadIdx.x; i < here * window; i += blockDim.x) {
       const MaxKey* key = keys + first * window + i;
       const MaxKey best = __ldcg(key), sum = s.bias.any() ? __ldcg(key + 2 * s.key_rows) : best;
-      tokens[i] = index_of(best) == s.model.blank ? best : sum;
+      // sum 0: no token is allowed.
+      const bool blank = index_of(best) == s.model.blank || sum == 0;
+      tokens[i] = blank ? max_key_of_rank(best >> 32, s.model.blank) : sum;
       if (s.model.durations > 0) durations[i] = __ldcg(key + s.key_rows);
     }
     __syncthreads();

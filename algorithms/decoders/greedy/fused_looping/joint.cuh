@@ -41,15 +41,14 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
 }
 
 /// What is added to this lane's outputs of a tile for its two frames, as [column][half]; see
-/// total().
-__device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, int column_tile,
-                                  float (&bonus)[2][2]) {
-  const int lane = threadIdx.x % kWarpSize, window = rows.counts[kWindow];
+/// total(). owner: the row of the frame of column lane / 4, -1: none.
+__device__ inline void load_bonus(const Search& s, int tile, int owner, float (&bonus)[2][2]) {
+  const int lane = threadIdx.x % kWarpSize;
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
-    const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
-    if (frame >= rows.counts[kActive] * window) continue;
-    const RowBonus row = s.bias.row(rows[frame / window].active, s.model.blank);
+    const int b = __shfl_sync(0xffffffffu, owner, (lane % 4 * 2 + odd) * 4);
+    if (b < 0) continue;
+    const RowBonus row = s.bias.row(b, s.model.blank);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;
@@ -58,48 +57,79 @@ __device__ inline void load_bonus(const Search& s, const Rows& rows, int tile, i
   }
 }
 
+/// The greater, or NaN where one is.
+__device__ inline float greater(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 /// The best tokens with what is added to them: where the sums of a tile pair were, which only its
 /// own warp has read.
 __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
   return reinterpret_cast<MaxKey*>(scratch.partials.values[0][pair]);
 }
 
-/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames; 0
-/// where `tile` is none. kBiased: `bonus` counts.
+/// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
+/// kBiased: `bonus` counts; which token the model alone likes best does not matter then, only
+/// whether blank is better, and blank goes by itself. Branches would keep the columns from being
+/// reduced side by side.
 template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
                                     const float (&bonus)[2][2], int column_tile, int frames,
                                     MaxKey* keys, Scratch& scratch) {
   const int pair = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize;  // a warp per pair
-  const bool has_durations =
-      s.model.durations > 0 && tile * kTileRows + kTileRows - 1 > s.model.blank;
+  const int blank = s.model.blank,
+            output[2] = {tile * kTileRows + lane / 4, tile * kTileRows + lane / 4 + 8};
   const float4 sums = total(scratch.partials, pair);
-  if constexpr (kBiased) __syncwarp();                              // best_sums() takes their place
-  const float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}};  // [column][half]
+  if constexpr (kBiased) __syncwarp();  // best_sums() takes their place
+  float logits[2][2] = {{sums.x, sums.z}, {sums.y, sums.w}}, plain[2];  // [column][half]
+  MaxKey token[2];
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
-    MaxKey token = 0, sum = 0, duration = 0;
+    token[odd] = 0;
+    plain[odd] = kNever;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int output = tile * kTileRows + lane / 4 + 8 * half;
-      const float logit = rounded<T>(logits[odd][half] + bias[half]);
-      if (output <= s.model.blank) {
-        const float added = kBiased ? bonus[odd][half] : 0;
-        if (added != kNever) token = max(token, max_key(logit, output));
-        if (kBiased && added != kNever && output < s.model.blank)
-          sum = max(sum, max_key(logit + added, output));
-      } else if (output <= s.model.blank + s.model.durations) {
-        duration = max(duration, max_key(logit, output - s.model.blank - 1));
-      }
+      const float logit = logits[odd][half] = rounded<T>(logits[odd][half] + bias[half]);
+      const float added = kBiased ? bonus[odd][half] : 0;
+      const bool counts = kBiased ? output[half] < blank && added != kNever : output[half] <= blank;
+      if constexpr (kBiased) plain[odd] = greater(plain[odd], counts ? logit : kNever);
+      const MaxKey key = max_key(kBiased ? logit + added : logit, output[half]);
+      token[odd] = max(token[odd], counts ? key : 0);
     }
-    token = tile < s.model.output.tiles ? best_of_column(token) : 0;
-    const int column = lane * 2 + odd, frame = column_tile * kTileColumns + column;
-    if (lane < 4) scratch.best[pair][column] = token;
-    if constexpr (kBiased) {
-      sum = tile < s.model.output.tiles ? best_of_column(sum) : 0;
-      if (lane < 4) best_sums(scratch, pair)[column] = sum;
+  }
+#pragma unroll
+  for (int distance = 4; distance < kWarpSize; distance *= 2) {  // the lanes of a column
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      token[odd] = max(token[odd], __shfl_xor_sync(0xffffffffu, token[odd], distance));
+      if constexpr (kBiased)
+        plain[odd] = greater(plain[odd], __shfl_xor_sync(0xffffffffu, plain[odd], distance));
     }
-    if (!has_durations) continue;
+  }
+  if (lane < 4) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int column = lane * 2 + odd;
+      scratch.best[pair][column] = kBiased ? max_key(plain[odd], 0) : token[odd];
+      if constexpr (kBiased) best_sums(scratch, pair)[column] = token[odd];
+    }
+  }
+  if (tile * kTileRows + kTileRows - 1 < blank) return;  // tokens alone
+#pragma unroll
+  for (int odd = 0; odd < 2; ++odd) {
+    const int frame = column_tile * kTileColumns + lane % 4 * 2 + odd;
+    MaxKey duration = 0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const MaxKey key = max_key(logits[odd][half], max(output[half] - blank - 1, 0));
+      if (kBiased && output[half] == blank && frame < frames)
+        atomicMax(keys + frame, max_key(logits[odd][half], blank));
+      if (output[half] > blank && output[half] <= blank + s.model.durations)
+        duration = max(duration, key);
+    }
+    if (s.model.durations == 0) continue;
     duration = best_of_column(duration);
     if (lane < 4 && duration != 0 && frame < frames) atomicMax(keys + s.key_rows + frame, duration);
   }
@@ -116,11 +146,12 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   const int window = rows.counts[kWindow], frames = rows.counts[kActive] * window;
   const size_t stride = static_cast<size_t>(matrix.chunks) * kChunkBytes;
   const uint4 *encoded[2] = {}, *prediction[2] = {};
+  int owner[2] = {-1, -1};
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const int row = (column_tile + j * distance) * kTileColumns + lane / 4;
     if (row >= frames) continue;
-    const int slot = row / window, b = rows[slot].active;
+    const int slot = row / window, b = owner[j] = rows[slot].active;
     const int frame = min(rows[b].time + row - slot * window, rows[b].length - 1);
     encoded[j] =
         reinterpret_cast<const uint4*>(static_cast<const char*>(s.encoded) +
@@ -136,14 +167,9 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
-  float bonus[2][2] = {};
-  const auto load = [&] {
-    if (warp < 2 * kCount && warp % kCount < here)
-      load_bonus(s, rows, first_tile + warp % kCount, column_tile + warp / kCount * distance,
-                 bonus);
-  };
-  // On its way while the products are made, but where their sums need the registers.
-  if constexpr (kBiased) load();
+  float bonus[2][2] = {};  // on its way while the products are made
+  if (kBiased && warp < 2 * kCount && warp % kCount < here)
+    load_bonus(s, first_tile + warp % kCount, warp < kCount ? owner[0] : owner[1], bonus);
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};

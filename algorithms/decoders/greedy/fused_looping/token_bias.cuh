@@ -27,10 +27,12 @@ struct Group {
   }
 };
 
-/// At the start of utterances or pieces. Not inlined, as it would take registers from the search.
+/// At the start of utterances or pieces, by the last blocks first: those have the least to do for
+/// the frames. Not inlined, as it would take registers from the search.
 __device__ __noinline__ inline void start_bias(const Search& s) {
   const Bias& bias = s.bias;
-  for (int b = blockIdx.x; b < s.batch; b += gridDim.x) {
+  const int last = gridDim.x - 1;
+  for (int b = last - static_cast<int>(blockIdx.x); b < s.batch; b += last + 1) {
     if (s.lengths[b] <= 0) continue;  // in streams with what another left in `carried`
     const int root = bias.roots == nullptr ? 0 : bias.roots[b];
     const int state = root != 0 && bias.carried != nullptr ? root + bias.carried[b] : root;
