@@ -94,6 +94,22 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
   EXPECT_GT(different, 50);
 }
 
+/// Small enough for compute-sanitizer's racecheck.
+TEST_P(FusedBoostingGpu, OneSmallBatch) {
+  std::mt19937 random(5);
+  const Case c = wide_case(random, true, true, 40, 4);
+  const nlohmann::json both = {{"max_symbols", 2},
+                               {"boost", random_boost(random, 8, 12, 4).option()}};
+  const PlainBoost more = random_boost(random, 8, 6, 3);
+  const auto search = [&](const char* name, const nlohmann::json& given) {
+    BoostedSearch s(name, given, build(c.model, device_, at::kBFloat16),
+                    batch_of(c.rows, c.model.columns(), device_, at::kBFloat16));
+    s.batch.biases = sets_of(*s.decoder, more, c.rows.size());
+    return s();
+  };
+  EXPECT_EQ(search("fused_looping", options(both)), search("label_looping", both));
+}
+
 TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnLstmModels) {
   at::manual_seed(4);
   std::mt19937 random(22);
