@@ -19,9 +19,6 @@ struct rtfx_model {
   std::unique_ptr<rtfx::RecordedEncoder> encoder;
   rtfx::ModelConfig config;
   std::vector<std::string> notices;
-  std::string path;  // what it was loaded from, and its attention context
-  std::vector<int64_t> context;
-  std::shared_ptr<const rtfx::AcousticModel> by_caches;  // once streams have asked for it
 };
 
 struct rtfx_decoder {

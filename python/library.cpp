@@ -139,8 +139,6 @@ rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dt
     loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
     loaded->config = checkpoint.config;
     loaded->notices = checkpoint.notices;
-    loaded->path = path;
-    loaded->context.assign(context, context + contexts);
     return loaded.release();
   });
 }

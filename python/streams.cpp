@@ -8,7 +8,6 @@
 #include "algorithms/bias_request.h"
 #include "base/json_file.h"
 #include "harness/stream/speech_streams.h"
-#include "models/load_checkpoint.h"
 #include "models/streaming/step_sizes.h"
 #include "python/handles.h"
 #include "python/library.h"
@@ -32,18 +31,6 @@ struct rtfx_streams {
 
 namespace rtfx {
 namespace {
-
-/// The model with an encoder that keeps caches: that of the handle, or else, since kernels of the
-/// fused one keep none, the same file once more.
-std::shared_ptr<const AcousticModel> by_caches(rtfx_model& loaded) {
-  if (loaded.model->encoder->by_operators() != nullptr) return loaded.model;
-  if (!loaded.by_caches) {
-    loaded.by_caches = AcousticModel::build(
-        load_checkpoint(loaded.path, loaded.context), loaded.model->device,
-        {loaded.model->encoder_dtype, loaded.model->dtype}, EncoderForm::reference);
-  }
-  return loaded.by_caches;
-}
 
 BiasRequest parse_request(const json& request) {
   const JsonView view(request, "open");
@@ -109,8 +96,7 @@ rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, i
           fmt::format("{}: on buffers of {} s, with {} s before and {} s behind them",
                       without_caches, chosen.chunk, chosen.left, chosen.right));
     }
-    made->speech = std::make_unique<SpeechStreams>(
-        options.buffer ? model->model : by_caches(*model), *made->decoder, options);
+    made->speech = std::make_unique<SpeechStreams>(model->model, *made->decoder, options);
     return made.release();
   });
 }

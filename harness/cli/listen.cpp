@@ -78,8 +78,7 @@ class Listener {
                             parse_json(options.decoder_options, "--options", "{}"), "--decoder",
                             checkpoint.config);
     model_ =
-        AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"),
-                             streams.buffer ? EncoderForm::automatic : EncoderForm::reference);
+        AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
     decoder_->prepare(model_, {1, 0});
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams,

@@ -11,7 +11,6 @@
 #include "harness/config/decoder_options.h"
 #include "harness/machine/device.h"
 #include "models/load_checkpoint.h"
-#include "models/streaming/step_sizes.h"
 
 namespace rtfx {
 
@@ -136,13 +135,8 @@ std::shared_ptr<const AcousticModel> Workspace::model(size_t index, at::Device d
   const std::string key = fmt::format("{}/{}/{}", index, device.str(), dtype);
   if (key != current_key_) {
     current_.reset();
-    EncoderForm form = parse_encoder_form(config_.encoder, "encoder");
-    // The fused encoder keeps no caches.
-    if (form == EncoderForm::automatic && config_.stream && config_.stream->scope == "speech" &&
-        why_not_cache_aware(checkpoints_[index].config).empty())
-      form = EncoderForm::reference;
-    current_ =
-        AcousticModel::build(checkpoints_[index], device, parse_dtypes(dtype, "dtypes"), form);
+    current_ = AcousticModel::build(checkpoints_[index], device, parse_dtypes(dtype, "dtypes"),
+                                    parse_encoder_form(config_.encoder, "encoder"));
     current_key_ = key;
   }
   return current_;

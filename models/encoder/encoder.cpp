@@ -76,6 +76,10 @@ const ReferenceEncoder* Encoder::by_operators() const {
   return dynamic_cast<const ReferenceEncoder*>(implementation_.get());
 }
 
+const FusedEncoder* Encoder::by_kernels() const {
+  return dynamic_cast<const FusedEncoder*>(implementation_.get());
+}
+
 int64_t Encoder::rows(int64_t utterances, int64_t feature_frames,
                       const std::vector<int64_t>& host_lengths) const {
   return implementation_->rows(utterances, feature_frames, host_lengths);

@@ -31,6 +31,7 @@ struct EncoderOptions {
 };
 
 class EncoderImplementation;
+class FusedEncoder;
 class ReferenceEncoder;
 
 class Encoder {
@@ -53,6 +54,8 @@ class Encoder {
   bool fused() const { return fused_; }
   /// The encoder by operators; null where it is fused.
   const ReferenceEncoder* by_operators() const;
+  /// The fused encoder; null where it is by operators.
+  const FusedEncoder* by_kernels() const;
 
  private:
   bool fused_;

@@ -6,11 +6,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <vector>
 
 #include "models/acoustic_model.h"
-#include "models/encoder/conformer_layer.h"
-#include "models/encoder/reference_encoder.h"
 #include "models/streaming/step_sizes.h"
 
 namespace rtfx {
@@ -22,7 +19,7 @@ struct CachedStep {
   at::Tensor features;
   /// [4, rows] int64. Of the window of the frames before the chunk (pre_encode_cache_size[1]) and
   /// the chunk: where the stream's first frame is in it, 0 where it is before; the frame behind its
-  /// last one, or 0. Encoder frames in the cache. The stream's slot.
+  /// last one, or 0. Encoder frames that the stream has had. The stream's slot.
   at::Tensor rows;
 };
 
@@ -35,19 +32,16 @@ struct CachedStep {
 ///   - what the convolutions still see (cache_last_time).
 class CachedEncoder {
  public:
-  /// `context`: the encoder's settings with the attention context that is wanted; the model's own
-  /// context is not looked at. Throws UserError where the encoder is fused, or is none for caches.
-  CachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
-                int64_t slots);
+  virtual ~CachedEncoder() = default;
 
   /// Encoder frames [rows, valid_out_len, D] of the rows' chunks, and the caches behind them. A
   /// row's valid frames are valid_frames() of its end. Of fixed shapes, without a wait for the
   /// device or a look at a value, so that a CUDA graph can hold it. The slots of rows must differ,
   /// but for the spare one.
-  at::Tensor operator()(const CachedStep& step);
+  virtual at::Tensor operator()(const CachedStep& step) = 0;
 
   /// Makes a slot that of a new stream.
-  void clear(int64_t slot);
+  virtual void clear(int64_t slot) { mel_.select(0, slot).zero_(); }
 
   const StepSizes& sizes() const { return sizes_; }
   /// The slot of rows without a stream.
@@ -55,15 +49,26 @@ class CachedEncoder {
   /// Encoder frames of a row whose window ends at `end`.
   int64_t valid_frames(int64_t end) const;
 
+ protected:
+  CachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
+                int64_t slots);
+
+  /// [rows, M, pre_encode_cache_size + chunk]: the chunks behind what is before them, which goes
+  /// on.
+  at::Tensor next_window(const CachedStep& step);
+
+  const std::shared_ptr<const AcousticModel> model_;
+  const EncoderConfig config_;
+  const StepSizes sizes_;
+
  private:
-  std::shared_ptr<const AcousticModel> model_;
-  const ReferenceEncoder* encoder_;
-  EncoderConfig config_;
-  StepSizes sizes_;
-  std::vector<at::Tensor> position_keys_;  // of each layer
-  at::Tensor mel_;                         // [slots + 1, M, pre_encode_cache_size]
-  at::Tensor attention_;                   // [slots + 1, layers, 2, H, last_channel, dk]
-  at::Tensor convolution_;                 // [slots + 1, layers, d, last_time]
+  at::Tensor mel_;  // [slots + 1, M, pre_encode_cache_size]
 };
+
+/// By the operators or the kernels of the model's encoder. `context`: the encoder's settings with
+/// the attention context that is wanted; the model's own context is not looked at. Throws UserError
+/// where the encoder is none for caches, or sees too far for its kernels.
+std::unique_ptr<CachedEncoder> make_cached_encoder(std::shared_ptr<const AcousticModel> model,
+                                                   const EncoderConfig& context, int64_t slots);
 
 }  // namespace rtfx

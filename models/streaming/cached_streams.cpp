@@ -25,11 +25,12 @@ CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
       model_(model),
       edges_(options.edges),
       recorder_(model->device.is_cuda() ? options.recorder : nullptr),
-      encoder_(model, with_context(model->config, options.att_context_size), options.streams),
-      features_(model, rows(), encoder_.sizes().chunk_size[1]) {}
+      encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
+                                   options.streams)),
+      features_(model, rows(), encoder_->sizes().chunk_size[1]) {}
 
 int64_t CachedStreams::chunk_samples() const {
-  return encoder_.sizes().chunk_size[1] * model_->config.features.hop;
+  return encoder_->sizes().chunk_size[1] * model_->config.features.hop;
 }
 
 int64_t CachedStreams::look_ahead_samples() const {
@@ -37,7 +38,7 @@ int64_t CachedStreams::look_ahead_samples() const {
 }
 
 int64_t CachedStreams::chunk_end(const Stream& stream) const {
-  return stream.done + encoder_.sizes().chunk_size[stream.steps == 0 ? 0 : 1];
+  return stream.done + encoder_->sizes().chunk_size[stream.steps == 0 ? 0 : 1];
 }
 
 int64_t CachedStreams::frames_of(const Stream& stream) const {
@@ -65,22 +66,22 @@ const at::Tensor& CachedStreams::encoded() {
   }
   // The first step is launched in any case: libraries allocate and choose algorithms then, which a
   // recording does not allow.
-  output_ = encoder_(step_);
+  output_ = (*encoder_)(step_);
   if (recorder_) {
     const at::Tensor first = output_;
-    recorded_ = recorder_([this] { output_ = encoder_(step_); });
+    recorded_ = recorder_([this] { output_ = (*encoder_)(step_); });
     output_.copy_(first);
   }
   return output_;
 }
 
 EncodedPieces CachedStreams::encode(Rows rows) {
-  const StepSizes& sizes = encoder_.sizes();
+  const StepSizes& sizes = encoder_->sizes();
   const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
   const bool pinned = model_->device.is_cuda();
   at::Tensor control =
       at::zeros({4, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
-  control[3].fill_(encoder_.spare_slot());
+  control[3].fill_(encoder_->spare_slot());
   auto of = control.accessor<int64_t, 2>();
   EncodedPieces pieces;
   std::vector<StreamFeatures::Block> blocks;
@@ -98,14 +99,14 @@ EncodedPieces CachedStreams::encode(Rows rows) {
     if (stream->steps == 0 || edges_ == StreamEdges::whole)
       of[0][row] = std::max<int64_t>(0, before - first);
     of[1][row] = end;
-    of[2][row] = std::min(sizes.last_channel_cache_size, stream->steps * sizes.valid_out_len);
+    of[2][row] = stream->steps * sizes.valid_out_len;
     of[3][row] = stream->slot;
 
     stream->done = full;
     ++stream->steps;
     stream->over = finished && !worth(*stream, frames - full);
     pieces.streams.push_back(number);
-    pieces.lengths.push_back(encoder_.valid_frames(end));
+    pieces.lengths.push_back(encoder_->valid_frames(end));
     pieces.last.push_back(stream->over);
   }
   const at::Tensor features = features_(blocks);

@@ -15,7 +15,7 @@ class CachedStreams : public EncoderStreams {
  public:
   CachedStreams(std::shared_ptr<const AcousticModel> model, const StreamOptions& options);
 
-  int64_t most_frames() const override { return encoder_.sizes().valid_out_len; }
+  int64_t most_frames() const override { return encoder_->sizes().valid_out_len; }
   int64_t chunk_samples() const override;
   int64_t look_ahead_samples() const override;
 
@@ -29,7 +29,7 @@ class CachedStreams : public EncoderStreams {
 
   bool ready(const Stream& stream) const override;
   EncodedPieces encode(Rows rows) override;
-  void opened(int64_t slot) override { encoder_.clear(slot); }
+  void opened(int64_t slot) override { encoder_->clear(slot); }
 
   /// Encoder frames of what is in step_, which the next step overwrites.
   const at::Tensor& encoded();
@@ -37,7 +37,7 @@ class CachedStreams : public EncoderStreams {
   std::shared_ptr<const AcousticModel> model_;
   StreamEdges edges_;
   StepRecorder recorder_;
-  CachedEncoder encoder_;
+  std::unique_ptr<CachedEncoder> encoder_;
   StreamFeatures features_;
   CachedStep step_;
   at::Tensor output_;

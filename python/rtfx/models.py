@@ -115,8 +115,7 @@ class Model:
         """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
         `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
         caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
-        2, 10 and 2. `decoder` and `options` as transcribe() takes them. On a GPU, caches may need the model's weights
-        a second time."""
+        2, 10 and 2. `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer)
 
     def _decoder(self, decoder: decoding.Decoder | str | None, options: dict[str, Any]) -> decoding.Decoder:

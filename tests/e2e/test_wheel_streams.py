@@ -113,7 +113,7 @@ def test_by_caches(rtfx_package, device, dtype):  # noqa: F811
     assert said(stream.finish()) == expected and expected[1]
     if device == "cpu":  # elsewhere, random weights have near ties
         assert expected == said(whole)
-    assert model.transcribe(samples, decoder="ctc_greedy") == [whole]  # a fused encoder goes on beside that with caches
+    assert model.transcribe(samples, decoder="ctc_greedy") == [whole]
 
 
 def test_buffers_are_a_notice(rnnt):

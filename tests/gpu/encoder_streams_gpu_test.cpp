@@ -21,10 +21,11 @@ class GpuStreams : public testing::Test {
     torch_guard_.emplace();
   }
 
-  std::shared_ptr<const AcousticModel> model(at::Device device) const {
+  std::shared_ptr<const AcousticModel> model(at::Device device,
+                                             at::ScalarType dtype = at::kFloat) const {
     ModelConfig config = test::small_config();
     test::streaming(config);
-    return test::random_model(config, 7, device);
+    return test::random_model(config, 7, device, dtype);
   }
 
   const at::Device gpu_{at::kCUDA, 0};
@@ -52,31 +53,36 @@ TEST_F(GpuStreams, EqualTheCpus) {
 }
 
 TEST_F(GpuStreams, AStepCanBeRecorded) {
-  const auto model = this->model(gpu_);
   constexpr int64_t kRows = 3;
-  const auto make = [&] { return CachedEncoder(model, model->config.encoder, kRows); };
-  CachedEncoder launched = make(), recorded = make();
-  const StepSizes& sizes = launched.sizes();
-  const int64_t chunk = sizes.chunk_size[1], window = chunk + sizes.pre_encode_cache_size[1];
-  const auto on_gpu = at::TensorOptions(gpu_);
-  CachedStep step{at::zeros({kRows, 80, chunk}, on_gpu),
-                  at::zeros({4, kRows}, on_gpu.dtype(at::kLong))};
-  // At their first call libraries allocate and choose algorithms, which a recording does not allow.
-  recorded(step);
-  at::Tensor output;
-  const Graph graph = Graph::record([&](GraphRecorder&) { output = recorded(step); });
-  for (int64_t slot = 0; slot < kRows; ++slot) recorded.clear(slot);
-  for (int64_t i = 0; i < 5; ++i) {
-    step.features.normal_();
-    const int64_t known = std::min(sizes.last_channel_cache_size, i * sizes.valid_out_len);
-    const int64_t begin = i == 0 ? 16 : 0, spare = launched.spare_slot();
-    // Two streams that change places, and a row without one.
-    step.rows.copy_(at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, known, known,
-                                int64_t{0}, i % 2, 1 - i % 2, spare})
-                        .view({4, kRows}));
-    const at::Tensor expected = launched(step);
-    graph.launch(c10::cuda::getCurrentCUDAStream().stream());
-    EXPECT_LT(test::largest(output.narrow(0, 0, 2), expected.narrow(0, 0, 2)), 1e-5) << i;
+  for (const bool fused : {false, true}) {
+    const auto model = this->model(gpu_, fused ? at::kBFloat16 : at::kFloat);
+    ASSERT_EQ(model->encoder->fused(), fused);
+    const auto make = [&] { return make_cached_encoder(model, model->config.encoder, kRows); };
+    const auto of_launches = make(), of_recording = make();
+    CachedEncoder &launched = *of_launches, &recorded = *of_recording;
+    const StepSizes& sizes = launched.sizes();
+    const int64_t chunk = sizes.chunk_size[1], window = chunk + sizes.pre_encode_cache_size[1];
+    const auto on_gpu = at::TensorOptions(gpu_);
+    CachedStep step{at::zeros({kRows, 80, chunk}, on_gpu),
+                    at::zeros({4, kRows}, on_gpu.dtype(at::kLong))};
+    // At their first call libraries allocate and choose algorithms, which a recording does not
+    // allow.
+    recorded(step);
+    at::Tensor output;
+    const Graph graph = Graph::record([&](GraphRecorder&) { output = recorded(step); });
+    for (int64_t slot = 0; slot < kRows; ++slot) recorded.clear(slot);
+    for (int64_t i = 0; i < 5; ++i) {
+      step.features.normal_();
+      const int64_t encoded = i * sizes.valid_out_len;
+      const int64_t begin = i == 0 ? 16 : 0, spare = launched.spare_slot();
+      // Two streams that change places, and a row without one.
+      step.rows.copy_(at::tensor({begin, begin, int64_t{0}, window, window, int64_t{0}, encoded,
+                                  encoded, int64_t{0}, i % 2, 1 - i % 2, spare})
+                          .view({4, kRows}));
+      const at::Tensor expected = launched(step);
+      graph.launch(c10::cuda::getCurrentCUDAStream().stream());
+      EXPECT_LT(test::largest(output.narrow(0, 0, 2), expected.narrow(0, 0, 2)), 1e-5) << i;
+    }
   }
 }
 

@@ -35,17 +35,21 @@ struct Rows {
   int64_t stride;
   int end;  // rows from 0 to end - 1 exist
   int head_width;
+  int start = 0, ring = 0;  // row r is in place (start + r) % ring; 0: in place r
 
   /// Enqueues copies of `count` rows from `first` to shared rows `slot` and following, zeros for
   /// rows that do not exist.
+  template <bool kRing = false>
   __device__ void copy(T* shared, int slot, int first, int count) const {
     constexpr int kElements = kBytes / sizeof(T);
     const int per_row = (kExact ? kWidth : head_width) / kElements;
     for (int i = threadIdx.x; i < count * per_row; i += kThreads) {
       const int row = i / per_row, column = i % per_row * kElements;
       const bool valid = first + row >= 0 && first + row < end;
+      int place = valid ? first + row : 0;
+      if constexpr (kRing) place = start + place < ring ? start + place : start + place - ring;
       copy_async<kBytes>(shared + (slot + row) * kStride<kWidth> + column,
-                         values + (valid ? first + row : 0) * stride + column, valid);
+                         values + place * stride + column, valid);
     }
   }
 };
@@ -69,9 +73,10 @@ __device__ Window window_of(const RelativeAttentionInput& of, int query, int len
           of.right < 0 ? length : min(length, first + of.chunk + of.right)};
 }
 
-template <class T, int kWidth, bool kExact, int kBytes>
+/// kStreams: keys and values are in `rings`, those of the frames before the utterance's too.
+template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    attend_kernel(const RelativeAttentionInput of, const RowLayout layout) {
+    attend_kernel(const RelativeAttentionInput of, const RowLayout layout, const LayerRings rings) {
   constexpr int kDepth = kWidth / 16;  // tiles of a head's width
   constexpr int kRowStride = kStride<kWidth>;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -89,8 +94,25 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const T* const queries =
       static_cast<const T*>(of.qkv) + layout.offsets[utterance] * stride + head * head_width;
   using Source = Rows<T, kWidth, kExact, kBytes>;
-  const Source all_keys{queries + of.width, stride, length, head_width};
-  const Source all_values{queries + 2 * of.width, stride, length, head_width};
+  // Keys are counted from the first that any query may see: query q is key `past` + q.
+  int past = 0;
+  Window all_see{};
+  Source all_keys{queries + of.width, stride, length, head_width};
+  Source all_values{queries + 2 * of.width, stride, length, head_width};
+  if constexpr (kStreams) {
+    past = rings.attended;
+    const int64_t encoded = rings.encoded[utterance];
+    const int ring = past + rings.frames;
+    all_see = {encoded < past ? past - static_cast<int>(encoded) : 0, past + length};
+    const T* const of_stream = static_cast<const T*>(rings.keys_values) +
+                               rings.slots[utterance] * ring * 2 * of.width + head * head_width;
+    all_keys = {of_stream, 2 * of.width, past + length, head_width};
+    all_keys.ring = ring;
+    all_keys.start = static_cast<int>((encoded + rings.frames) % ring);  // of encoded - past
+    all_values = all_keys;
+    all_values.values += of.width;
+  }
+  const auto seen_by = [&](int query) { return kStreams ? all_see : window_of(of, query, length); };
   const Source table{static_cast<const T*>(of.positions) + head * head_width, of.width,
                      2 * of.reach - 1, head_width};
 
@@ -99,14 +121,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       keys[i] = from_float<T>(0);
     __syncthreads();
   }
-  const int begin = window_of(of, first, length).begin;
-  const int end = window_of(of, min(first + kQueries, length) - 1, length).end;
+  const int begin = seen_by(first).begin;
+  const int end = seen_by(min(first + kQueries, length) - 1).end;
   // The first place is that of the block's last query and the first key.
-  const int first_place = of.reach - kQueries - first + begin;
-  all_keys.copy(keys, 0, begin, kKeys);
+  const int first_place = of.reach - kQueries - past - first + begin;
+  all_keys.template copy<kStreams>(keys, 0, begin, kKeys);
   table.copy(places, 0, first_place, kPlaces);
   commit_copies();
-  all_values.copy(values, 0, begin, kKeys);
+  all_values.template copy<kStreams>(values, 0, begin, kKeys);
   commit_copies();
 
   const int own_query = first + warp * kWarpQueries + lane / 4;
@@ -133,8 +155,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   float context[2 * kDepth][4] = {};
   // Of the two rows that a lane holds parts of: lane / 4 and 8 below.
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-  const Window windows[2] = {window_of(of, own_query, length),
-                             window_of(of, own_query + 8, length)};
+  const Window windows[2] = {seen_by(own_query), seen_by(own_query + 8)};
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
   float* const band = bands + warp * kWarpQueries * kBandStride;
 
@@ -218,7 +239,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     __syncthreads();  // all have read keys and places
     const bool more = key + kKeys < end;
     if (more) {
-      all_keys.copy(keys, 0, key + kKeys, kKeys);
+      all_keys.template copy<kStreams>(keys, 0, key + kKeys, kKeys);
       table.copy(places, ring, first_place + key - begin + kPlaces, kKeys);
       ring = (ring + kKeys) % kPlaces;
     }
@@ -242,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     }
     if (more) {
       __syncthreads();  // all have read the values
-      all_values.copy(values, 0, key + kKeys, kKeys);
+      all_values.template copy<kStreams>(values, 0, key + kKeys, kKeys);
     }
     commit_copies();
   }
@@ -269,12 +290,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 template <class T, int kWidth, bool kExact, int kBytes>
 void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
-  const auto kernel = attend_kernel<T, kWidth, kExact, kBytes>;
+  const auto kernel = of.rings == nullptr ? attend_kernel<T, kWidth, kExact, kBytes, false>
+                                          : attend_kernel<T, kWidth, kExact, kBytes, true>;
   RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(kShared<kWidth>)));
   const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kQueries)),
                   static_cast<unsigned>(of.heads), static_cast<unsigned>(layout.utterances));
-  kernel<<<grid, kThreads, kShared<kWidth>, stream>>>(of, layout);
+  kernel<<<grid, kThreads, kShared<kWidth>, stream>>>(
+      of, layout, of.rings == nullptr ? LayerRings{} : *of.rings);
   RTFX_CUDA(cudaGetLastError());
 }
 

@@ -19,18 +19,22 @@ int64_t row_count(const EncoderConfig& config, int64_t utterances, int64_t featu
 }
 
 BatchRows plan_rows(const at::Tensor& lengths, int32_t strides, bool causal, int64_t rows,
-                    int64_t frames) {
+                    int64_t frames, const at::Tensor& begins) {
   const int64_t utterances = lengths.size(0);
   const at::TensorOptions ints = lengths.options().dtype(at::kInt);
   BatchRows plan{rows,
                  frames,
                  strides,
                  at::empty({strides + 1, utterances}, ints),
+                 begins.defined() ? at::empty({strides + 1, utterances}, ints) : at::Tensor(),
                  at::empty({utterances}, ints),
                  at::empty_like(lengths)};
   const bool padded = rows == utterances * frames;
   plan_layout(
-      {lengths.const_data_ptr<int64_t>(), plan.lengths.mutable_data_ptr<int32_t>(),
+      {lengths.const_data_ptr<int64_t>(),
+       begins.defined() ? begins.const_data_ptr<int64_t>() : nullptr,
+       plan.lengths.mutable_data_ptr<int32_t>(),
+       begins.defined() ? plan.begins.mutable_data_ptr<int32_t>() : nullptr,
        plan.offsets.mutable_data_ptr<int32_t>(), plan.encoded_lengths.mutable_data_ptr<int64_t>(),
        plan.utterances(), strides, causal, padded ? static_cast<int32_t>(frames) : 0},
       c10::cuda::getCurrentCUDAStream(lengths.device().index()).stream());

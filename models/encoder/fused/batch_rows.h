@@ -17,6 +17,7 @@ struct BatchRows {
   int64_t frames;              // T', the most of an utterance
   int32_t strides;             // levels of sub-sampling
   at::Tensor lengths;          // [strides + 1, B] int32: frames of each level
+  at::Tensor begins;           // likewise where parts begin; undefined: all at 0
   at::Tensor offsets;          // [B] int32
   at::Tensor encoded_lengths;  // [B] int64
 
@@ -35,8 +36,9 @@ int64_t row_count(const EncoderConfig& config, int64_t utterances, int64_t featu
                   const std::vector<int64_t>& host_lengths);
 
 /// Enqueues the reckoning of lengths and offsets; does not wait. `lengths` [B] int64: of the
-/// features, or with `strides` = 0 those of the encoder frames.
+/// features, or with `strides` = 0 those of the encoder frames. `begins` [B] int64: of parts of
+/// longer utterances, undefined where all begin at 0.
 BatchRows plan_rows(const at::Tensor& lengths, int32_t strides, bool causal, int64_t rows,
-                    int64_t frames);
+                    int64_t frames, const at::Tensor& begins = {});
 
 }  // namespace rtfx

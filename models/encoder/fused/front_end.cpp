@@ -60,15 +60,34 @@ FusedFrontEnd::Output FusedFrontEnd::operator()(const Features& features, int64_
   return reference_ ? reference(features, rows) : convolve(features, rows);
 }
 
-FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t rows) const {
+Subsampling::Output FusedFrontEnd::part(const at::Tensor& values, const at::Tensor& begin,
+                                        const at::Tensor& end) const {
+  const ScopedRange range(RangeName::encoder_subsampling);
+  if (reference_) {
+    const auto& convolutions = std::get<Subsampling>(*reference_);
+    return {convolutions.part(values, begin, end), convolutions.subsampled(end)};
+  }
+  const int64_t frames = config_.subsampled(values.size(2));
+  const Output output = convolve({values, end, {}}, values.size(0) * frames, begin);
+  return {output.frames.view({values.size(0), frames, -1}), output.batch.encoded_lengths};
+}
+
+FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t rows,
+                                              const at::Tensor& begins) const {
   const at::Tensor& mel = features.values;
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(mel.device().index()).stream();
   const Precision precision = precision_of_dtype(dtype_);
   const auto strides = static_cast<int32_t>(stages_.size());
   const int64_t channels = config_.subsampling_channels;
   const int64_t frames = std::max<int64_t>(1, config_.subsampled(mel.size(2)));
-  BatchRows batch = plan_rows(features.lengths, strides, config_.causal_downsampling, rows, frames);
+  BatchRows batch =
+      plan_rows(features.lengths, strides, config_.causal_downsampling, rows, frames, begins);
   const auto* const lengths = batch.lengths.const_data_ptr<int32_t>();
+  const auto begins_of = [&](int level) -> const int32_t* {
+    if (!batch.begins.defined()) return nullptr;
+    return batch.begins.const_data_ptr<int32_t>() +
+           static_cast<int64_t>(level) * batch.utterances();
+  };
   const auto* const offsets = batch.offsets.const_data_ptr<int32_t>();
   const int32_t utterances = batch.utterances(), before = config_.causal_downsampling ? 2 : 1;
   const at::TensorOptions options = mel.options().dtype(dtype_);
@@ -84,7 +103,7 @@ FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t 
   const auto data = [](const at::Tensor& t) { return t.const_data_ptr<float>(); };
   first_convolutions(
       precision,
-      {data(mel), lengths, offsets, data(stages_[0].weight), data(stages_[1].weight),
+      {data(mel), lengths, begins_of(0), offsets, data(stages_[0].weight), data(stages_[1].weight),
        data(stages_[0].bias), data(stages_[1].bias), image.mutable_data_ptr(), utterances,
        static_cast<int32_t>(mel.size(1)), static_cast<int32_t>(mel.size(2)),
        static_cast<int32_t>(channels), before, padded_frames(2), scale},
@@ -101,13 +120,13 @@ FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t 
     --scale;
     const int64_t halved = config_.halved(bins);
     image = at::empty({rows << scale, halved, channels}, options);
-    depthwise_stride(
-        precision,
-        {mixed.const_data_ptr(), lengths + static_cast<int64_t>(level) * utterances, offsets,
-         data(stages_[level].weight), data(stages_[level].bias), image.mutable_data_ptr(),
-         utterances, static_cast<int32_t>(bins), static_cast<int32_t>(halved),
-         static_cast<int32_t>(channels), before, padded_frames(level + 1), scale},
-        stream);
+    depthwise_stride(precision,
+                     {mixed.const_data_ptr(), lengths + static_cast<int64_t>(level) * utterances,
+                      begins_of(level), offsets, data(stages_[level].weight),
+                      data(stages_[level].bias), image.mutable_data_ptr(), utterances,
+                      static_cast<int32_t>(bins), static_cast<int32_t>(halved),
+                      static_cast<int32_t>(channels), before, padded_frames(level + 1), scale},
+                     stream);
     bins = halved;
   }
 }

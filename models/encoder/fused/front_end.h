@@ -21,6 +21,10 @@ class FusedFrontEnd {
     BatchRows batch;
   };
   Output operator()(const Features& features, int64_t rows) const;
+  /// As Subsampling::part(): [B, M, T] -> [B, T', d] and the frames up to each row's end [B] int64.
+  /// Of a front end by convolutions.
+  Subsampling::Output part(const at::Tensor& values, const at::Tensor& begin,
+                           const at::Tensor& end) const;
 
  private:
   /// A strided convolution of each channel, and ReLU(pointwise) behind it.
@@ -29,7 +33,8 @@ class FusedFrontEnd {
     std::optional<Linear> pointwise;
   };
 
-  Output convolve(const Features& features, int64_t rows) const;
+  /// `begins`: of parts of longer utterances, undefined where all begin at 0.
+  Output convolve(const Features& features, int64_t rows, const at::Tensor& begins = {}) const;
   Output reference(const Features& features, int64_t rows) const;
 
   EncoderConfig config_;

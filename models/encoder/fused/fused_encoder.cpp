@@ -25,14 +25,16 @@ std::string FusedEncoder::missing(const EncoderConfig& config) {
 
 FusedEncoder::FusedEncoder(const EncoderConfig& config, int64_t mel_bins,
                            const WeightReader& reader, bool eight_bits)
-    : config_(config), front_end_(config, mel_bins, reader) {
+    : config_(config),
+      front_end_(config, mel_bins, reader),
+      dtype_(reader.dtype()),
+      eight_bits_(eight_bits) {
   for (int64_t i = 0; i < config.layers; ++i)
     layers_.emplace_back(config, reader.below(fmt::format("layers.{}", i)), eight_bits);
   if (reader.optional("out_proj.weight").defined()) {
     out_.emplace(reader.raw("out_proj.weight"), reader.raw("out_proj.bias"), reader.device(),
                  reader.dtype(), false);
   }
-  eight_bits_ = eight_bits;
 }
 
 int64_t FusedEncoder::rows(int64_t utterances, int64_t feature_frames,
@@ -43,13 +45,30 @@ int64_t FusedEncoder::rows(int64_t utterances, int64_t feature_frames,
 Encoded FusedEncoder::operator()(const Features& features) const {
   const auto [frames, batch] = front_end_(
       features, rows(features.values.size(0), features.values.size(2), features.host_lengths));
+  return {through_layers(frames, batch, nullptr, nullptr), batch.encoded_lengths};
+}
+
+at::Tensor FusedEncoder::continued(const Chunks& chunks, const StreamRings& rings) const {
+  const auto [frames, lengths] = front_end_.part(chunks.features, chunks.begin, chunks.end);
+  const at::Tensor wanted =
+      frames.narrow(1, chunks.dropped, rings.frames).contiguous().flatten(0, 1);
+  const BatchRows batch =
+      plan_rows((lengths - chunks.dropped).clamp_min_(0), 0, false, wanted.size(0), rings.frames);
+  return through_layers(wanted, batch, &chunks, &rings);
+}
+
+at::Tensor FusedEncoder::through_layers(const at::Tensor& frames, const BatchRows& batch,
+                                        const Chunks* chunks, const StreamRings* rings) const {
   LayerMemory memory(config_, frames, eight_bits_);
   at::Tensor positions;
   if (batch.frames > kReadyPositions)
     positions = positions_for(config_, batch.frames, frames.options());
   layers_.front().begin(frames, memory);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i](frames, memory, batch, positions);
+    LayerRings of_layer{};
+    if (rings != nullptr)
+      of_layer = rings->layer(static_cast<int64_t>(i), chunks->slots, chunks->encoded);
+    layers_[i](frames, memory, batch, positions, rings != nullptr ? &of_layer : nullptr);
     if (i + 1 < layers_.size()) layers_[i].end(frames, memory, layers_[i + 1]);
   }
   at::Tensor padded = layers_.back().end(frames, batch);
@@ -59,7 +78,7 @@ Encoded FusedEncoder::operator()(const Features& features) const {
     (*out_)({padded.flatten(0, 1), {}}, mapped.flatten(0, 1));
     padded = mapped;
   }
-  return {padded, batch.encoded_lengths};
+  return padded;
 }
 
 }  // namespace rtfx

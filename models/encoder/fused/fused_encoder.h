@@ -13,6 +13,7 @@
 #include "models/encoder/encoder_implementation.h"
 #include "models/encoder/fused/front_end.h"
 #include "models/encoder/fused/fused_layer.h"
+#include "models/encoder/fused/stream_rings.h"
 
 namespace rtfx {
 
@@ -33,11 +34,34 @@ class FusedEncoder : public EncoderImplementation {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
+  /// Of frames: bfloat16 or float16.
+  at::ScalarType dtype() const { return dtype_; }
+
+  /// The next chunks of streams.
+  struct Chunks {
+    at::Tensor features;    // [B, M, T] float32, what Subsampling::part() wants
+    at::Tensor begin, end;  // [B] int64, likewise
+    int64_t dropped;        // first encoder frames of these that are not wanted
+    at::Tensor slots;       // [B] int64: the streams' places in the rings
+    at::Tensor encoded;     // [B] int64: frames that they have had before
+  };
+  /// -> [B, rings.frames, D]; a row's frames beyond its end are anything. For encoders that can be
+  /// streamed by caches (models/streaming/step_sizes.h). Enqueues; does not wait.
+  at::Tensor continued(const Chunks& chunks, const StreamRings& rings) const;
+  /// Frames that attention can see at the most, with those of the step, in continued().
+  static constexpr int64_t kMostAttended = kReadyPositions;
+
  private:
+  /// From the first layer on: frames [rows, d] -> [B, T', D]. `chunks`, `rings`: of streams, or
+  /// null.
+  at::Tensor through_layers(const at::Tensor& frames, const BatchRows& batch, const Chunks* chunks,
+                            const StreamRings* rings) const;
+
   EncoderConfig config_;
   FusedFrontEnd front_end_;
   std::vector<FusedLayer> layers_;
   std::optional<Linear> out_;  // behind the last layer
+  at::ScalarType dtype_;
   bool eight_bits_;
 };
 

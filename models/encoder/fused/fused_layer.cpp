@@ -115,12 +115,12 @@ void FusedLayer::begin(const at::Tensor& frames, LayerMemory& memory) const {
 }
 
 void FusedLayer::operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
-                            const at::Tensor& positions) const {
+                            const at::Tensor& positions, const LayerRings* rings) const {
   feed_forward(frames, feed_forward1_, memory);
   norm(frames, norm_attention_, memory);
-  attention(frames, memory, batch, positions);
+  attention(frames, memory, batch, positions, rings);
   norm(frames, norm_convolution_, memory);
-  convolution(frames, memory, batch);
+  convolution(frames, memory, batch, rings);
   norm(frames, norm_feed_forward2_, memory);
   feed_forward(frames, feed_forward2_, memory);
 }
@@ -160,23 +160,28 @@ void FusedLayer::feed_forward(const at::Tensor& frames, const FeedForward& map,
 }
 
 void FusedLayer::attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
-                           const at::Tensor& positions) const {
+                           const at::Tensor& positions, const LayerRings* rings) const {
   const ScopedRange range(RangeName::encoder_attention);
   const at::Tensor qkv = part(memory.wide, 3 * config_.width);
   qkv_(memory.normed, qkv);
+  if (rings != nullptr) {
+    keep_keys(qkv.const_data_ptr(), narrowed(config_.width), *rings, batch.layout(),
+              stream_of(frames));
+  }
   const at::Tensor table =
       positions.defined() ? at::linear(positions, position_weight_) : ready_positions_;
-  attend(precision_,
-         {qkv.const_data_ptr(), table.const_data_ptr(), bias_u_.const_data_ptr(),
-          bias_v_.const_data_ptr(), memory.mixed.mutable_data_ptr(), narrowed(config_.width),
-          narrowed(config_.heads), narrowed((table.size(0) + 1) / 2),
-          narrowed(config_.left_context), narrowed(config_.right_context), narrowed(config_.chunk)},
-         batch.layout(), stream_of(frames));
+  attend(
+      precision_,
+      {qkv.const_data_ptr(), table.const_data_ptr(), bias_u_.const_data_ptr(),
+       bias_v_.const_data_ptr(), memory.mixed.mutable_data_ptr(), narrowed(config_.width),
+       narrowed(config_.heads), narrowed((table.size(0) + 1) / 2), narrowed(config_.left_context),
+       narrowed(config_.right_context), narrowed(config_.chunk), rings},
+      batch.layout(), stream_of(frames));
   attention_out_({memory.mixed, {}}, frames, Linear::Result::add);
 }
 
-void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory,
-                             const BatchRows& batch) const {
+void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
+                             const LayerRings* rings) const {
   const ScopedRange range(RangeName::encoder_convolution);
   const at::Tensor gates = part(memory.wide, 2 * config_.width);
   pointwise1_(memory.normed, gates);
@@ -186,7 +191,7 @@ void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory,
   convolve_time(precision_,
                 {gates.const_data_ptr(), depthwise_.const_data_ptr<float>(),
                  depthwise_bias_.const_data_ptr<float>(), norm, memory.mixed.mutable_data_ptr(),
-                 narrowed(config_.width), narrowed(config_.conv_kernel), narrowed(left_)},
+                 narrowed(config_.width), narrowed(config_.conv_kernel), narrowed(left_), rings},
                 batch.layout(), stream_of(frames));
   pointwise2_({memory.mixed, {}}, frames, Linear::Result::add);
 }

@@ -33,9 +33,9 @@ class FusedLayer {
   void begin(const at::Tensor& frames, LayerMemory& memory) const;
   /// The layer but for its last norm, added to `frames`; memory.normed is as begin() leaves it.
   /// `positions`: relative_positions() or local_positions() of the batch's frames where these are
-  /// more than kReadyPositions.
+  /// more than kReadyPositions. `rings`: of a step of streams, null for whole utterances.
   void operator()(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
-                  const at::Tensor& positions) const;
+                  const at::Tensor& positions, const LayerRings* rings) const;
   /// The last norm, and the first of the next layer.
   void end(const at::Tensor& frames, LayerMemory& memory, const FusedLayer& next) const;
   /// The last norm of the last layer, into padded [B, T', d].
@@ -55,8 +55,9 @@ class FusedLayer {
   void norm(const at::Tensor& frames, const Norm& norm, LayerMemory& memory) const;
   void feed_forward(const at::Tensor& frames, const FeedForward& map, LayerMemory& memory) const;
   void attention(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
-                 const at::Tensor& positions) const;
-  void convolution(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch) const;
+                 const at::Tensor& positions, const LayerRings* rings) const;
+  void convolution(const at::Tensor& frames, LayerMemory& memory, const BatchRows& batch,
+                   const LayerRings* rings) const;
 
   EncoderConfig config_;
   Precision precision_;

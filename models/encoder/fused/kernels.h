@@ -35,10 +35,13 @@ struct NormWeights {
   const void* bias;
 };
 
-/// Lengths of each level of sub-sampling and where the rows of each utterance begin.
+/// Lengths of each level of sub-sampling and where the rows of each utterance begin. Of parts of
+/// longer utterances also where these begin in them, at each level.
 struct LayoutPlan {
   const int64_t* feature_lengths;  // [utterances] in
+  const int64_t* feature_begins;   // [utterances] in, or null: all begin at 0
   int32_t* lengths;                // [strides + 1, utterances] out, the features' own first
+  int32_t* begins;                 // likewise; null as feature_begins is
   int32_t* offsets;                // [utterances] out
   int64_t* encoded_lengths;        // [utterances] out
   int32_t utterances;
@@ -49,10 +52,11 @@ struct LayoutPlan {
 void plan_layout(const LayoutPlan& plan, cudaStream_t stream);
 
 /// The first two strided convolutions: 3 x 3 from one channel, ReLU, 3 x 3 of each channel. Frames
-/// beyond a length count as zeros before each.
+/// beyond a length, or before a begin, count as zeros before each.
 struct FirstConvolutions {
   const float* features;           // [utterances, mel_bins, mel_frames]
   const int32_t* lengths;          // [3, utterances], levels 0 to 2
+  const int32_t* begins;           // [3, utterances], or null
   const int32_t* offsets;          // [utterances], of the last level
   const float *weight1, *weight2;  // [9, channels]
   const float *bias1, *bias2;      // [channels]
@@ -68,6 +72,7 @@ void first_convolutions(Precision precision, const FirstConvolutions& of, cudaSt
 struct DepthwiseStride {
   const void* input;           // [rows << (scale + 1), bins, channels]
   const int32_t* lengths;      // [2, utterances]: of the input and of the output
+  const int32_t* begins;       // [2, utterances], or null
   const int32_t* offsets;      // [utterances], of the last level
   const float *weight, *bias;  // [9, channels], [channels]
   void* output;                // [rows << scale, halved(bins), channels]
@@ -96,6 +101,23 @@ constexpr int32_t kWidestNorm = 2048;
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
           cudaStream_t stream);
 
+/// What a layer keeps of streams (models/encoder/fused/stream_rings.h): for each, a ring of the
+/// frames that its next step still sees and of those of a step. Frame f of a stream is in row
+/// f % (rows of the ring); a step is as many frames for all utterances.
+struct LayerRings {
+  void* keys_values;       // [streams, attended + frames, 2 width]
+  void* gated;             // [streams, convolved + frames, width]: what the gated unit gives
+  const int64_t* slots;    // [utterances]: which of the streams
+  const int64_t* encoded;  // [utterances]: frames of the stream before the step
+  int32_t attended;        // frames that attention sees before the step
+  int32_t convolved;       // frames that the convolution sees before the step
+  int32_t frames;          // of a step
+};
+/// Keys and values of a step's frames, qkv [rows, 3 width], into the rings. Slots of utterances
+/// with frames differ.
+void keep_keys(const void* qkv, int32_t width, const LayerRings& rings, const RowLayout& layout,
+               cudaStream_t stream);
+
 /// Gated unit, convolution over time, norm of each frame (where there is one), SiLU.
 struct TimeConvolution {
   const void* gates;            // [rows, 2 width]: values, then what gates them
@@ -104,6 +126,9 @@ struct TimeConvolution {
   NormWeights norm;             // null = none
   void* output;                 // [rows, width]
   int32_t width, kernel, left;  // left: frames that the kernel reaches back
+  /// Of streams: what is before the step's frames, and takes what the gated unit gives for them.
+  /// The kernel only reaches back.
+  const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestConvolution = 4096;
 void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
@@ -119,6 +144,9 @@ struct RelativeAttentionInput {
   int32_t width, heads;
   int32_t reach;               // distances of the table are less than that
   int32_t left, right, chunk;  // EncoderConfig
+  /// Of streams: all of a step's frames see each other and those that the rings have. Keys and
+  /// values are in the rings, of the step's frames too; left, right and chunk are not looked at.
+  const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestHead = 128;
 void attend(Precision precision, const RelativeAttentionInput& of, const RowLayout& layout,

@@ -241,6 +241,19 @@ __global__ void __launch_bounds__(kThreads)
     *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
 }
 
+/// A block a frame. Elements have two bytes, whatever they are.
+__global__ void __launch_bounds__(kThreads)
+    keep_keys_kernel(const uint16_t* qkv, int32_t width, LayerRings rings, RowLayout layout) {
+  const int frame = blockIdx.x, utterance = blockIdx.y, rows = rings.attended + rings.frames;
+  if (frame >= layout.lengths[utterance]) return;
+  const int64_t row = rings.slots[utterance] * rows + (rings.encoded[utterance] + frame) % rows;
+  const uint16_t* const from =
+      qkv + static_cast<int64_t>(layout.offsets[utterance] + frame) * 3 * width + width;
+  uint16_t* const to = static_cast<uint16_t*>(rings.keys_values) + row * 2 * width;
+  for (int i = threadIdx.x * 8; i < 2 * width; i += kThreads * 8)
+    *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from + i);
+}
+
 constexpr int kPlanThreads = 1024;
 
 /// One block; utterances beyond its threads in further turns.
@@ -252,8 +265,12 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan pla
     const int utterance = base + static_cast<int>(threadIdx.x);
     const bool valid = utterance < plan.utterances;
     int32_t length = valid ? static_cast<int32_t>(plan.feature_lengths[utterance]) : 0;
+    int32_t begin =
+        valid && plan.begins != nullptr ? static_cast<int32_t>(plan.feature_begins[utterance]) : 0;
     for (int level = 0; valid; ++level) {
       plan.lengths[level * plan.utterances + utterance] = length;
+      if (plan.begins != nullptr) plan.begins[level * plan.utterances + utterance] = begin;
+      begin /= 2;
       if (level == plan.strides) break;
       length = length == 0 ? 0 : plan.causal ? length / 2 + 1 : (length + 1) / 2;
     }
@@ -315,6 +332,14 @@ void pack_rows(Precision /*both have two bytes*/, const void* padded, int32_t fr
   const dim3 grid(static_cast<unsigned>(layout.longest), static_cast<unsigned>(layout.utterances));
   pack_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const __half*>(padded), frames, width,
                                              layout, static_cast<__half*>(packed));
+  RTFX_CUDA(cudaGetLastError());
+}
+
+void keep_keys(const void* qkv, int32_t width, const LayerRings& rings, const RowLayout& layout,
+               cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(layout.longest), static_cast<unsigned>(layout.utterances));
+  keep_keys_kernel<<<grid, kThreads, 0, stream>>>(static_cast<const uint16_t*>(qkv), width, rings,
+                                                  layout);
   RTFX_CUDA(cudaGetLastError());
 }
 

@@ -21,6 +21,8 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
   const int length1 = of.lengths[of.utterances + utterance];
   const int length2 = of.lengths[2 * of.utterances + utterance];
   if (first >= length2) return;
+  const int mel_begin = of.begins == nullptr ? 0 : of.begins[utterance];
+  const int begin1 = of.begins == nullptr ? 0 : of.begins[of.utterances + utterance];
   const int before = of.before, bins = of.mel_bins + 4;
   const auto halved = [&](int extent) { return before == 2 ? extent / 2 + 1 : (extent + 1) / 2; };
   const int bins1 = halved(of.mel_bins), bins2 = halved(bins1);
@@ -30,7 +32,7 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
       of.features + static_cast<int64_t>(utterance) * of.mel_bins * of.mel_frames;
   for (int i = threadIdx.x; i < kMelFrames * bins; i += blockDim.x) {
     const int bin = i / kMelFrames - before, frame = first_mel + i % kMelFrames;
-    const bool valid = bin >= 0 && bin < of.mel_bins && frame >= 0 && frame < mel_length;
+    const bool valid = bin >= 0 && bin < of.mel_bins && frame >= mel_begin && frame < mel_length;
     mel[i % kMelFrames * bins + i / kMelFrames] =
         valid ? features[static_cast<int64_t>(bin) * of.mel_frames + frame] : 0;
   }
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
 #pragma unroll
       for (int a = 0; a < 3; ++a) {
         const int row = 2 * frame + a - before;
-        if (row < 0 || row >= length1) continue;
+        if (row < begin1 || row >= length1) continue;
         float2 sum = bias1;
 #pragma unroll
         for (int p = 0; p < 3; ++p) {
@@ -109,6 +111,7 @@ __global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride 
   const int utterance = blockIdx.z, frame = blockIdx.x;
   const int in_length = of.lengths[utterance], length = of.lengths[of.utterances + utterance];
   if (frame >= length) return;
+  const int in_begin = of.begins == nullptr ? 0 : of.begins[utterance];
   const int item = blockIdx.y * kThreads + static_cast<int>(threadIdx.x), vectors = of.channels / 8;
   const int bin = item / vectors, channel = item % vectors * 8;
   if (bin >= of.halved_bins) return;
@@ -121,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride 
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const int row = 2 * frame + a - of.before;
-    if (row < 0 || row >= in_length) continue;
+    if (row < in_begin || row >= in_length) continue;
 #pragma unroll
     for (int q = 0; q < 3; ++q) {
       const int column = 2 * bin + q - of.before;

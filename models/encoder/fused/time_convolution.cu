@@ -33,10 +33,11 @@ __device__ void block_sums(float (&values)[kFrames]) {
   }
 }
 
-/// kKernel: taps, or 0 for of.kernel.
-template <class T, int kKernel, int kBlock>
+/// kKernel: taps, or 0 for of.kernel. kStreams: `rings` have what the gated unit gave for the
+/// frames before the utterance's.
+template <class T, int kKernel, int kBlock, bool kStreams>
 __global__ void __launch_bounds__(kBlock)
-    convolve_kernel(const TimeConvolution of, const RowLayout layout) {
+    convolve_kernel(const TimeConvolution of, const RowLayout layout, const LayerRings rings) {
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int length = layout.lengths[utterance];
   if (first >= length) return;
@@ -54,8 +55,27 @@ __global__ void __launch_bounds__(kBlock)
   const auto row_of = [&](int s) {
     return gates + min(max(first - of.left + s, 0), length - 1) * stride;
   };
+  const int ring = rings.convolved + rings.frames;
+  T* of_stream = nullptr;
+  int64_t encoded = 0;
+  if constexpr (kStreams) {
+    encoded = rings.encoded[utterance];
+    of_stream = static_cast<T*>(rings.gated) + rings.slots[utterance] * ring * of.width + channel;
+  }
+  // Of a frame of the stream, the step's first one being 0.
+  const auto ring_row = [&](int frame) {
+    return of_stream + static_cast<int>((encoded + ring + frame) % ring) * of.width;
+  };
   const auto gated = [&](int s, uint2 value_bits, uint2 gate_bits, float(&value)[kChannels]) {
     const int frame = first - of.left + s;
+    if constexpr (kStreams) {
+      if (frame < 0) {
+        unpack_vector<T>(value, *reinterpret_cast<const uint2*>(ring_row(frame)));
+#pragma unroll
+        for (float& x : value) x = encoded + frame >= 0 ? x : 0;
+        return;
+      }
+    }
     const bool inside = frame >= 0 && frame < length;
     float gate[kChannels];
     unpack_vector<T>(value, value_bits);
@@ -63,6 +83,10 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
     for (int c = 0; c < kChannels; ++c)
       value[c] = inside ? rounded<T>(value[c] * sigmoid_of(gate[c])) : 0;
+    if constexpr (kStreams) {
+      // A block's own frames; no other block reads their places.
+      if (frame >= first && inside) store_vector(ring_row(frame), value);
+    }
   };
 
   float sums[kFrames][kChannels] = {};
@@ -150,19 +174,20 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-template <class T, int kKernel>
+template <class T, int kKernel, bool kStreams>
 void launch(const TimeConvolution& of, const RowLayout& layout, cudaStream_t stream) {
+  const LayerRings rings = kStreams ? *of.rings : LayerRings{};
   constexpr int kPart = 64;  // threads of a block that need not see whole frames
   const int threads = round_up(ceil_div(of.width, kChannels), 32);
   dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kFrames)),
             static_cast<unsigned>(layout.utterances));
   if (of.norm.weight == nullptr) {
     grid.z = static_cast<unsigned>(ceil_div(threads, kPart));
-    convolve_kernel<T, kKernel, kPart><<<grid, kPart, 0, stream>>>(of, layout);
+    convolve_kernel<T, kKernel, kPart, kStreams><<<grid, kPart, 0, stream>>>(of, layout, rings);
   } else if (threads <= 256) {
-    convolve_kernel<T, kKernel, 256><<<grid, threads, 0, stream>>>(of, layout);
+    convolve_kernel<T, kKernel, 256, kStreams><<<grid, threads, 0, stream>>>(of, layout, rings);
   } else {
-    convolve_kernel<T, 0, kMostThreads><<<grid, threads, 0, stream>>>(of, layout);
+    convolve_kernel<T, 0, kMostThreads, kStreams><<<grid, threads, 0, stream>>>(of, layout, rings);
   }
   RTFX_CUDA(cudaGetLastError());
 }
@@ -172,7 +197,12 @@ void launch(const TimeConvolution& of, const RowLayout& layout, cudaStream_t str
 void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
                    cudaStream_t stream) {
   const auto with = [&]<class T>(T) {
-    of.kernel == 9 ? launch<T, 9>(of, layout, stream) : launch<T, 0>(of, layout, stream);
+    const bool streams = of.rings != nullptr;
+    if (of.kernel == 9) {
+      streams ? launch<T, 9, true>(of, layout, stream) : launch<T, 9, false>(of, layout, stream);
+    } else {
+      streams ? launch<T, 0, true>(of, layout, stream) : launch<T, 0, false>(of, layout, stream);
+    }
   };
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
 }
