@@ -114,12 +114,14 @@ TEST_P(FusedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {
   const auto model = fused(streaming_config({6, 2}));
   const auto streams = make_encoder_streams(model, {});
   Samples loud = test::noise(40000, 1);
-  for (float& sample : loud) sample *= 1e30F;  // features beyond all floats
+  for (float& sample : loud) sample *= 1000;
   const Samples audio = test::noise(20000, 2);
-  const at::Tensor fresh = test::stream(*streams, {audio}, 1, 1000, 3)[0].frames;
-  const at::Tensor broken = test::stream(*streams, {loud}, 1, 1000, 3)[0].frames;
-  EXPECT_FALSE(broken.isfinite().all().item<bool>());
-  EXPECT_TRUE(fresh.equal(test::stream(*streams, {audio}, 1, 1000, 3)[0].frames));
+  const auto run = [&](const Samples& one) {
+    return test::stream(*streams, {one}, 1, 1000, 3)[0].frames;
+  };
+  const at::Tensor fresh = run(audio);
+  EXPECT_GT(test::largest(run(loud).narrow(0, 0, fresh.size(0)), fresh), 0.1);
+  EXPECT_TRUE(fresh.equal(run(audio)));
 }
 
 TEST_P(FusedStreams, EightBits) {
