@@ -12,6 +12,7 @@
 #include "base/json_file.h"
 #include "datasets/audio.h"
 #include "harness/machine/device.h"
+#include "harness/run/default_decoder.h"
 #include "harness/run/encoder_memory_check.h"
 #include "harness/run/hypothesis_json.h"
 #include "harness/run/pipeline.h"
@@ -150,13 +151,13 @@ void rtfx_model_free(rtfx_model* model) { delete model; }
 
 rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const char* options) {
   return guarded<rtfx_decoder*>(nullptr, [&] {
-    const std::string fallback = model->config.has_transducer ? "label_looping" : "ctc_greedy";
     const json given = parse_json(options, "options", R"(for example {"window": 8})");
     auto made = std::make_unique<rtfx_decoder>();
     made->model = model->model;
-    made->decoder = make_decoder(name == nullptr || *name == '\0' ? fallback : name, given,
-                                 "options", model->config);
     const at::DeviceGuard guard = on_device_of(*made->model);
+    const bool named = name != nullptr && *name != '\0';
+    made->decoder = make_decoder(named ? name : default_decoder(made->model, given), given,
+                                 "options", model->config);
     made->decoder->prepare(made->model, {});
     return made.release();
   });

@@ -43,8 +43,8 @@ RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const
 RTFX_API const char* rtfx_model_json(const rtfx_model* model);
 RTFX_API void rtfx_model_free(rtfx_model* model);
 
-/* `options`: a JSON object. Without `name` label_looping, or ctc_greedy for a model with that head
- * alone. */
+/* `options`: a JSON object. Without `name` the fastest exact greedy search
+ * (harness/run/default_decoder.h). */
 RTFX_API rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name,
                                         const char* options);
 /* {"name", "options", "score_kind", "counters"}, the counters of the last call. */

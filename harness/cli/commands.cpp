@@ -135,8 +135,10 @@ struct Program {
     command->add_option("--device", transcription.device, "auto, cpu, cuda or cuda:N");
     command->add_option("--dtype", transcription.dtype,
                         "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
-    command->add_option("--batch-size", transcription.batch_size, "files decoded together")
-        ->check(CLI::PositiveNumber);
+    command
+        ->add_option("--batch-size", transcription.batch_size,
+                     "files decoded together; 0: one on a CPU, up to 32 on a GPU")
+        ->check(CLI::NonNegativeNumber);
     command
         ->add_option("--plugins", transcription.plugins,
                      "shared libraries with further decoders, with commas between them")

@@ -18,6 +18,8 @@
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 #include "harness/profile/find_program.h"
+#include "harness/results/journal.h"
+#include "harness/run/default_decoder.h"
 #include "harness/stream/speech_streams.h"
 #include "models/load_checkpoint.h"
 #include "models/streaming/step_sizes.h"
@@ -73,12 +75,13 @@ class Listener {
                  without_caches.empty() ? "--buffer" : without_caches, streams.buffer->chunk,
                  streams.buffer->left, streams.buffer->right);
     }
-    const std::string fallback = checkpoint.config.has_transducer ? "label_looping" : "ctc_greedy";
-    decoder_ = make_decoder(options.decoder.empty() ? fallback : options.decoder,
-                            parse_json(options.decoder_options, "--options", "{}"), "--decoder",
-                            checkpoint.config);
+    const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
+    if (!options.decoder.empty())
+      decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
+    if (!decoder_)
+      decoder_ = make_decoder(default_decoder(model_, asked), asked, "--decoder", model_->config);
     decoder_->prepare(model_, {1, 0});
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams,

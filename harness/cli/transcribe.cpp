@@ -6,14 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
-#include <future>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "algorithms/registry.h"
 #include "base/error.h"
@@ -21,7 +21,7 @@
 #include "base/json_file.h"
 #include "base/printable.h"
 #include "datasets/media.h"
-#include "harness/cli/transcribe_inputs.h"
+#include "harness/cli/clip_reader.h"
 #include "harness/cli/transcribing_decoder.h"
 #include "harness/cli/transcript_writer.h"
 #include "harness/long_audio/long_audio.h"
@@ -83,29 +83,31 @@ class ProgressLine {
   bool shown_;
 };
 
-struct Clip {
-  const TranscribeInput* input = nullptr;
-  Audio audio;           // not yet read where the header says that it is long
-  bool is_long = false;  // to be transcribed block by block
-};
-
 class Transcriber {
  public:
   Transcriber(const TranscribeOptions& options, const std::vector<TranscribeInput>& files)
       : options_(options),
         confidence_options_(parse_confidence(options)),
-        files_(files),
-        writer_(transcript_format(options.format, "--format"), options.output, files_.size() > 1),
+        writer_(transcript_format(options.format, "--format"), options.output, files.size() > 1),
         scope_(options.threads, options.device, "--device"),
-        progress_(files_.size()) {
+        progress_(files.size()),
+        clips_(files, scope_.device().is_cuda() ? 8 : 2,  // on a CPU, the model needs the threads
+               [this](const TranscribeInput& input) { return read(input); }) {
     const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
     for (const std::string& notice : checkpoint.notices) {
       fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(options.model.string()),
                  printable(notice));
     }
-    decoder_ = transcribing_decoder(options, checkpoint.config);
+    check_transcribing_decoder(options, checkpoint.config);
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
+    decoder_ = transcribing_decoder(options, model_);
+    if (options.batch_size > 0) {
+      batch_size_ = options.batch_size;
+    } else if (scope_.device().is_cuda()) {
+      batch_size_ = kGpuBatch;
+      batch_seconds_ = kGpuBatchSeconds;
+    }
     encoder_.emplace(model_, /*graphs=*/false);  // every batch is new, none worth recording
     // Batches overlap on a GPU; on a CPU they would take each other's threads.
     pipeline_.emplace(model_, *encoder_, scope_.device().is_cuda() ? kInFlight : 1);
@@ -121,7 +123,7 @@ class Transcriber {
   /// said on standard error. Returns the number of files that failed.
   size_t run() {
     const auto begin = std::chrono::steady_clock::now();
-    while (taken_ < files_.size()) {
+    while (clips_.more()) {
       pipeline_->run(
           *decoder_, [this](size_t, BatchInFlight& batch) { return read_batch(batch); },
           [this](size_t, BatchInFlight& batch) { print_batch(batch); }, {},
@@ -134,7 +136,7 @@ class Transcriber {
     fmt::print(
         stderr,
         "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",
-        taken_ - failed_, taken_, audio_seconds_, seconds, audio_seconds_ / seconds,
+        clips_.taken() - failed_, clips_.taken(), audio_seconds_, seconds, audio_seconds_ / seconds,
         confidence_options_ ? fmt::format("; {:.2f} s of it for confidence", confidence_seconds_)
                             : "");
     return failed_;
@@ -143,6 +145,9 @@ class Transcriber {
  private:
   static constexpr size_t kInFlight = 6;
   static constexpr int64_t kChunksAtOnce = 8;  // of long audio
+  /// What makes a GPU busy, and bounds the memory of files of many minutes.
+  static constexpr int64_t kGpuBatch = 32;
+  static constexpr double kGpuBatchSeconds = 1200;  // with the padding
 
   /// By any thread. Throws what is wrong with the file.
   Clip read(const TranscribeInput& input) const {
@@ -156,31 +161,23 @@ class Transcriber {
     return clip;
   }
 
-  /// files_[taken_], while those behind it are being read: one thread reads 4,000 times as fast as
-  /// the audio lasts, which is less than a GPU takes. On a CPU, the model needs the threads.
-  Clip read_next() {
-    const size_t readers = scope_.device().is_cuda() ? 8 : 2;
-    for (; ahead_.size() < readers && started_ < files_.size(); ++started_) {
-      ahead_.push_back(std::async([this, &input = files_[started_]] { return read(input); }));
-    }
-    std::future<Clip> next = std::move(ahead_.front());
-    ahead_.pop_front();
-    ++taken_;
-    return next.get();
-  }
-
   /// The next files that can be read, as many as make a batch; false: there are none, or a long one
   /// comes first.
   bool read_batch(BatchInFlight& batch) {
     std::vector<Clip> clips;
-    while (taken_ < files_.size() && static_cast<int64_t>(clips.size()) < options_.batch_size &&
-           !long_file_) {
-      const TranscribeInput& input = files_[taken_];
-      say([&] { progress_.show(taken_); });
+    double longest = 0;
+    while (clips_.more() && static_cast<int64_t>(clips.size()) < batch_size_ && !long_file_) {
+      const TranscribeInput& input = clips_.file();
+      say([&] { progress_.show(clips_.taken()); });
       try {
-        Clip clip = read_next();
+        Clip clip = clips_.next();
         if (clip.is_long) {
           long_file_ = std::move(clip);
+          break;
+        }
+        const double seconds = std::max(longest, clip.audio.seconds());
+        if (!clips.empty() && seconds * static_cast<double>(clips.size() + 1) > batch_seconds_) {
+          clips_.put_back(std::move(clip));
           break;
         }
         say([&] {
@@ -189,6 +186,7 @@ class Transcriber {
             fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(input.name), printable(notice));
           }
         });
+        longest = seconds;
         clips.push_back(std::move(clip));
       } catch (const UserError& e) {
         say([&] {
@@ -207,13 +205,9 @@ class Transcriber {
     if (clips.empty()) return false;
     set_under_way(fmt::format("rtfx transcribe, {}{}", clips.front().input->name,
                               clips.size() == 1 ? "" : " and those of its batch"));
-    double longest = 0;
     const std::lock_guard lock(mutex_);
     const std::vector<Clip>& kept = on_the_way_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) {
-      batch.clips.push_back(&clip.audio.samples);
-      longest = std::max(longest, clip.audio.seconds());
-    }
+    for (const Clip& clip : kept) batch.clips.push_back(&clip.audio.samples);
     require_memory(static_cast<int64_t>(kept.size()), longest, "--batch-size");
     return true;
   }
@@ -229,7 +223,7 @@ class Transcriber {
       LongAudioOptions cuts;
       cuts.chunk_seconds = options_.chunk;
       cuts.context_seconds = options_.context;
-      cuts.batch = std::max<int64_t>(options_.batch_size, kChunksAtOnce);
+      cuts.batch = std::max<int64_t>(batch_size_, kChunksAtOnce);
       LongAudio audio(cuts, *model_, *encoder_, *decoder_, confidence_ ? &*confidence_ : nullptr);
       std::optional<AudioReader> reader;
       if (clip.audio.samples.empty()) {
@@ -348,7 +342,6 @@ class Transcriber {
 
   const TranscribeOptions& options_;
   const std::optional<ConfidenceOptions> confidence_options_;
-  const std::vector<TranscribeInput>& files_;
   TranscriptWriter writer_;
   DeviceScope scope_;
   std::unique_ptr<Decoder> decoder_;
@@ -359,8 +352,9 @@ class Transcriber {
   bool cuts_long_files_ = false;
   int64_t free_ = 0;  // bytes, before the first batch: only one at a time is encoded
   ProgressLine progress_;
-  size_t taken_ = 0, started_ = 0;
-  std::deque<std::future<Clip>> ahead_;  // files_[taken_] to files_[started_ - 1]
+  ClipReader clips_;
+  int64_t batch_size_ = 1;
+  double batch_seconds_ = std::numeric_limits<double>::infinity();  // with the padding
   std::optional<Clip> long_file_;  // the next, without samples if it can be read block by block
 
   std::mutex mutex_;                         // of what follows, and of what is printed

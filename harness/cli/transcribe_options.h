@@ -12,7 +12,7 @@ struct TranscribeOptions {
   std::filesystem::path model;
   std::vector<int64_t> att_context_size;     // of a cache-aware encoder; empty: the model's default
   std::vector<std::filesystem::path> files;  // as transcribe_inputs.h takes them
-  std::string decoder;                       // empty: label_looping, or ctc_greedy for a CTC model
+  std::string decoder;                       // empty: what goes with model and device
   std::string decoder_options = "{}";        // JSON object
   std::filesystem::path boost;               // file of phrases; empty: none
   std::vector<std::string> boost_phrases;
@@ -20,7 +20,7 @@ struct TranscribeOptions {
   std::vector<std::string> plugins;  // shared libraries that register further decoders
   std::string device = "auto";
   std::string dtype = "fp32";
-  int64_t batch_size = 1;
+  int64_t batch_size = 0;  // 0: 1 on a CPU, on a GPU what makes it busy
   int64_t threads = 0;
   bool json = false;             // lines of hypothesis_json.h instead of a format
   std::string format = "txt";    // harness/transcript/formats.h

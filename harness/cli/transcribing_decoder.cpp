@@ -9,6 +9,7 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/json_file.h"
+#include "harness/run/default_decoder.h"
 
 namespace rtfx {
 namespace {
@@ -54,19 +55,29 @@ json with_list(json options, const std::string& decoder, int64_t entries) {
   return options;
 }
 
-std::string default_decoder(const ModelConfig& model, bool with_list) {
-  if (model.has_transducer) return with_list ? "alsd_pp" : "label_looping";
-  return with_list ? "ctc_beam" : "ctc_greedy";
+std::unique_ptr<Decoder> named(const std::string& name, const TranscribeOptions& options,
+                               const ModelConfig& model) {
+  return make_decoder(name, with_list(decoder_options(options), name, options.nbest), "--decoder",
+                      model);
 }
 
 }  // namespace
 
 std::unique_ptr<Decoder> transcribing_decoder(const TranscribeOptions& options,
-                                              const ModelConfig& model) {
-  const std::string name =
-      options.decoder.empty() ? default_decoder(model, options.nbest > 1) : options.decoder;
-  return make_decoder(name, with_list(decoder_options(options), name, options.nbest), "--decoder",
-                      model);
+                                              const std::shared_ptr<const AcousticModel>& model) {
+  std::string name = options.decoder;
+  if (name.empty() && options.nbest > 1)
+    name = model->config.has_transducer ? "alsd_pp" : "ctc_beam";
+  if (name.empty()) name = default_decoder(model, decoder_options(options));
+  return named(name, options, model->config);
+}
+
+void check_transcribing_decoder(const TranscribeOptions& options, const ModelConfig& model) {
+  if (options.decoder.empty()) {
+    decoder_options(options);
+  } else {
+    named(options.decoder, options, model);
+  }
 }
 
 }  // namespace rtfx

@@ -4,10 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "models/streaming/fused_cached_encoder.h"
-#include "models/streaming/reference_cached_encoder.h"
-
 namespace rtfx {
 
 CachedEncoder::CachedEncoder(std::shared_ptr<const AcousticModel> model,
@@ -27,19 +23,6 @@ at::Tensor CachedEncoder::next_window(const CachedStep& step) {
   const at::Tensor window = at::cat({mel_.index_select(0, slots), step.features}, 2);
   mel_.index_copy_(0, slots, window.narrow(2, step.features.size(2), mel_.size(2)));
   return window;
-}
-
-std::unique_ptr<CachedEncoder> make_cached_encoder(std::shared_ptr<const AcousticModel> model,
-                                                   const EncoderConfig& context, int64_t slots) {
-  ModelConfig config = model->config;
-  config.encoder = context;
-  const std::string reason = why_not_cache_aware(config);
-  if (!reason.empty())
-    throw UserError("cache-aware streams", "the model cannot be streamed by caches: " + reason,
-                    "use buffered streams, or a cache-aware model (chunked_limited)");
-  if (model->encoder->fused())
-    return std::make_unique<FusedCachedEncoder>(std::move(model), context, slots);
-  return std::make_unique<ReferenceCachedEncoder>(std::move(model), context, slots);
 }
 
 }  // namespace rtfx

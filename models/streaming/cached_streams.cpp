@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/settings/contexts.h"
+#include "models/streaming/make_cached_encoder.h"
 
 namespace rtfx {
 namespace {

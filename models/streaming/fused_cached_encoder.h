@@ -10,7 +10,7 @@ namespace rtfx {
 /// convolutions see are kept as rings, so that a step moves no frame of an earlier one.
 class FusedCachedEncoder : public CachedEncoder {
  public:
-  /// As make_cached_encoder(), of a model whose encoder is fused.
+  /// As make_cached_encoder() (make_cached_encoder.h), of a model whose encoder is fused.
   FusedCachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                      int64_t slots);
 

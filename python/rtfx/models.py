@@ -94,8 +94,8 @@ class Model:
                    decoder: decoding.Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
         """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order. Up to eight
         threads read files, all before the first is encoded.
-        `decoder`: one of `rtfx.decoder`, or its name; else label_looping, or ctc_greedy. `options`: of a decoder that
-        is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
+        `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
+        label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
             audio = [audio]
         if batch_size < 1:

@@ -4,9 +4,11 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 
+import pytest
 from conftest import AUDIO, runs_of, strict_records
 
 CLIP = AUDIO / "qs10.flac"
@@ -99,3 +101,12 @@ def test_files_are_not_written_over_devices(rtfx, run_config, tmp_path):
     result = rtfx("export", tmp_path / "run", "--to", "csv", "--output", pipe)
     assert result.returncode == 2 and "is a device or pipe" in result.stderr
     assert pipe.is_fifo()
+
+
+def test_a_gpu_takes_its_own_search_and_batches(transcribe):
+    if not shutil.which("nvidia-smi") or subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode:
+        pytest.skip("needs a GPU")
+    said = ["--device", "cuda", "--json", *sorted(AUDIO.glob("*.flac"))]
+    plain = transcribe("--decoder", "label_looping", "--batch-size", 1, *said)
+    tokens = [[json.loads(line)["tokens"] for line in run.stdout.splitlines()] for run in (plain, transcribe(*said))]
+    assert len(tokens[0]) == 24 and tokens[0] == tokens[1]

@@ -140,7 +140,7 @@ TEST_P(FusedStreams, EightBits) {
 
 TEST_P(FusedStreams, RefuseToSeeFurtherThanTheirPositions) {
   const auto model = fused(streaming_config({6, 2}));
-  EXPECT_THROW(make_encoder_streams(model, {.att_context_size = {1022, 2}}), UserError);
+  EXPECT_THROW(make_encoder_streams(model, {.att_context_size = {1023, 2}}), UserError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, FusedStreams, testing::Values(at::kBFloat16, at::kHalf),
