@@ -77,7 +77,7 @@ def draw_latency(axes, own, i, handles, name):
     for case in own:
         if "OVERLOADED" in case.marks:
             axes.annotate("overloaded", (streams(case), case.metric("stream.total_ms")[0]),
-                          fontsize=7, ha="right", va="bottom")  # fmt: skip
+                          (-8, 0), textcoords="offset points", fontsize=7, ha="right", va="center")  # fmt: skip
 
 
 if __name__ == "__main__":

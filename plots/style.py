@@ -110,11 +110,20 @@ def log_scale(cell, axis, low=None, high=None):
 
 def size_axis(cell, sizes):
     """A horizontal axis over the sizes of batches, beams and the like: a tick for each, by powers
-    of two."""
+    of two. Where two stand too close, only the larger has its label."""
     sizes = sorted(set(sizes))
+    labels = [f"{value:g}" for value in sizes]
     if len(sizes) > 1:
         cell.set_xscale("log", base=2)
-    cell.set_xticks(sizes, [f"{value:g}" for value in sizes])
+        characters = 40 / math.log(sizes[-1] / sizes[0])  # some 40 digits fit beside each other
+        right = len(sizes) - 1
+        for i in range(len(sizes) - 2, -1, -1):
+            between = characters * math.log(sizes[right] / sizes[i])
+            if between < (len(labels[i]) + len(labels[right])) / 2 + 1:
+                labels[i] = ""
+            else:
+                right = i
+    cell.set_xticks(sizes, labels)
     cell.xaxis.set_minor_locator(NullLocator())
 
 
