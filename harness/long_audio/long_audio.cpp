@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <iterator>
 #include <numeric>
 
@@ -53,9 +54,10 @@ struct LongAudio::Chunk {
 struct LongAudio::Reading {
   const Read& read;
   std::vector<float> buffer;
-  size_t at = 0;       // in the buffer: where the next chunk begins
-  int64_t first = 0;   // its frame
-  bool ended = false;  // the source is
+  size_t at = 0;        // in the buffer: where the next chunk begins
+  int64_t first = 0;    // its frame
+  int64_t samples = 0;  // so far
+  bool ended = false;   // the source is
   bool after_pause = true;
 };
 
@@ -108,6 +110,7 @@ std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
     const std::vector<float> more =
         reading.read(reading.at + most * block_ + context - buffer.size());
     reading.ended = more.empty();
+    reading.samples += static_cast<int64_t>(more.size());
     buffer.insert(buffer.end(), more.begin(), more.end());
   }
   if (buffer.size() == reading.at) return std::nullopt;
@@ -137,6 +140,16 @@ std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
   reading.first += chunk.frames;
   reading.at = last ? buffer.size() : reading.at + cut.block * block_;
   return chunk;
+}
+
+std::vector<LongAudio::Chunk> LongAudio::next_chunks(Reading& reading) const {
+  std::vector<Chunk> chunks;
+  while (static_cast<int64_t>(chunks.size()) < options_.batch) {
+    std::optional<Chunk> chunk = next_chunk(reading);
+    if (!chunk) break;
+    chunks.push_back(std::move(*chunk));
+  }
+  return chunks;
 }
 
 LongAudio::Encoded LongAudio::encode(const std::vector<Chunk>& chunks) {
@@ -312,23 +325,19 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   LongResult result;
   said_later_ = {};
   witnesses_.clear();
-  const Read counted = [&](size_t count) {
-    std::vector<float> samples = read(count);
-    result.samples += static_cast<int64_t>(samples.size());
-    return samples;
-  };
-  Reading reading{counted, {}};
+  Reading reading{read, {}};
   Section section;
-  std::vector<Chunk> chunks;
-  for (bool more = true; more;) {
-    std::optional<Chunk> chunk = next_chunk(reading);
-    more = chunk.has_value();
-    if (more) chunks.push_back(std::move(*chunk));
-    if (chunks.empty() || (more && static_cast<int64_t>(chunks.size()) < options_.batch)) continue;
+  const auto ahead = [&] {
+    return std::async(std::launch::async, [&] { return next_chunks(reading); });
+  };
+  for (std::future<std::vector<Chunk>> next = ahead();;) {
+    const std::vector<Chunk> chunks = next.get();
+    if (chunks.empty()) break;
+    next = ahead();
     search(chunks, section, result);
     if (progress) progress(seconds(chunks.back().first + chunks.back().frames));
-    chunks.clear();
   }
+  result.samples = reading.samples;
   if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.
   append(said_later_, all_of(said_later_.hypothesis), 0, result);

@@ -52,8 +52,9 @@ class LongAudio {
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr);
 
-  /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
-  /// a time.
+  /// `read` is called by another thread, while the chunks before are searched. `progress` hears of
+  /// the seconds that are done. The host holds twice options().batch chunks at a time, the device
+  /// once.
   LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
 
  private:
@@ -71,6 +72,7 @@ class LongAudio {
   };
 
   std::optional<Chunk> next_chunk(Reading& reading) const;
+  std::vector<Chunk> next_chunks(Reading& reading) const;  // as many as are encoded together
   Encoded encode(const std::vector<Chunk>& chunks);
   TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
                             Confidence::Before& before, LongResult& result) const;
