@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <future>
 #include <iterator>
 #include <numeric>
 
@@ -13,12 +12,18 @@
 #include "harness/long_audio/cuts.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/regions.h"
+#include "harness/run/stages.h"
+#include "harness/run/thread_settings.h"
 
 namespace rtfx {
 namespace {
 
 /// Frames that may still get tokens of a beam, although its best hypothesis is further.
 constexpr int64_t kKeptFrames = 25;
+
+/// Batches of chunks that have begun, on a GPU: one is read and one encoded while one is searched.
+/// On a CPU they would take each other's threads.
+constexpr size_t kInFlight = 3;
 
 /// Tokens `order` of `from`, moved by `frames`, behind those of `to`.
 void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
@@ -65,6 +70,12 @@ struct LongAudio::Reading {
 struct LongAudio::Section {
   std::optional<int64_t> stream;
   int64_t first = 0;  // frame
+};
+
+/// Chunks that are encoded together, and their frames with the contexts'.
+struct LongAudio::Batch {
+  std::vector<Chunk> chunks;
+  EncodedBatch frames;
 };
 
 /// Of each chunk its own frames.
@@ -152,12 +163,15 @@ std::vector<LongAudio::Chunk> LongAudio::next_chunks(Reading& reading) const {
   return chunks;
 }
 
-LongAudio::Encoded LongAudio::encode(const std::vector<Chunk>& chunks) {
+EncodedBatch LongAudio::encode(const std::vector<Chunk>& chunks) const {
   Clips clips;
   for (const Chunk& chunk : chunks) clips.push_back(&chunk.samples);
   RegionTimes times;
-  const EncodedBatch whole =
-      encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
+  return encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
+}
+
+LongAudio::Encoded LongAudio::own_frames(const std::vector<Chunk>& chunks,
+                                         const EncodedBatch& whole) const {
   Encoded own;
   for (const Chunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
   const int64_t most = std::max<int64_t>(1, own.projected.longest());
@@ -224,8 +238,9 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
   return h;
 }
 
-void LongAudio::search(const std::vector<Chunk>& chunks, Section& section, LongResult& result) {
-  const Encoded encoded = encode(chunks);
+void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
+  const std::vector<Chunk>& chunks = batch.chunks;
+  const Encoded encoded = own_frames(chunks, batch.frames);
   // Chunks of one section come one after the other, those of several together.
   struct Turn {
     int64_t stream, section;  // the section's first frame
@@ -286,7 +301,8 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
       static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
   for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
     // The chunk's samples from the run on, with what is left of the contexts.
-    Chunk part;
+    std::vector<Chunk> parts(1);
+    Chunk& part = parts.front();
     part.first = chunk.first + static_cast<int64_t>(run.begin);
     const auto context =
         static_cast<size_t>(std::lround(options_.context_seconds / model_.config.frame_seconds()));
@@ -302,7 +318,7 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
         model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
     if (part.frames <= 0) continue;
     const int64_t stream = streams_->open();
-    const Encoded encoded = encode({part});
+    const Encoded encoded = own_frames(parts, encode(parts));
     streams_->push({&stream, 1}, encoded.projected);
     LongResult own;
     own.hypothesis = streams_->finish(stream);
@@ -327,16 +343,23 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   witnesses_.clear();
   Reading reading{read, {}};
   Section section;
-  const auto ahead = [&] {
-    return std::async(std::launch::async, [&] { return next_chunks(reading); });
-  };
-  for (std::future<std::vector<Chunk>> next = ahead();;) {
-    const std::vector<Chunk> chunks = next.get();
-    if (chunks.empty()) break;
-    next = ahead();
-    search(chunks, section, result);
-    if (progress) progress(seconds(chunks.back().first + chunks.back().frames));
-  }
+  std::vector<Batch> batches(model_.device.is_cuda() ? kInFlight : 1);
+  const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };
+  run_stages(
+      {{"rtfx load", [](size_t) {}},
+       {"rtfx encoder", [&](size_t i) { batch(i).frames = encode(batch(i).chunks); }},
+       {"rtfx search",
+        [&](size_t i) {
+          search(batch(i), section, result);
+          const Chunk& last = batch(i).chunks.back();
+          if (progress) progress(seconds(last.first + last.frames));
+        }}},
+      batches.size(),
+      [&](size_t i) {
+        batch(i).chunks = next_chunks(reading);
+        return !batch(i).chunks.empty();
+      },
+      [&] { return std::make_shared<ThreadSettings>(model_.device); });
   result.samples = reading.samples;
   if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.

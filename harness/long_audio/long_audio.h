@@ -52,15 +52,16 @@ class LongAudio {
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr);
 
-  /// `read` is called by another thread, while the chunks before are searched. `progress` hears of
-  /// the seconds that are done. The host holds twice options().batch chunks at a time, the device
-  /// once.
+  /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
+  /// a time. On a GPU three times as many: some are read and some encoded, by threads of their own,
+  /// while some are searched; `read` and `progress` are called by these.
   LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
 
  private:
   struct Chunk;
   struct Reading;
   struct Section;
+  struct Batch;
   struct Encoded;
   /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
   struct Witness {
@@ -73,12 +74,13 @@ class LongAudio {
 
   std::optional<Chunk> next_chunk(Reading& reading) const;
   std::vector<Chunk> next_chunks(Reading& reading) const;  // as many as are encoded together
-  Encoded encode(const std::vector<Chunk>& chunks);
+  EncodedBatch encode(const std::vector<Chunk>& chunks) const;
+  Encoded own_frames(const std::vector<Chunk>& chunks, const EncodedBatch& whole) const;
   TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
                             Confidence::Before& before, LongResult& result) const;
   void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
   Hypothesis close(const Section& section, LongResult& result);
-  void search(const std::vector<Chunk>& chunks, Section& section, LongResult& result);
+  void search(const Batch& batch, Section& section, LongResult& result);
   void decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result);
   double seconds(int64_t frame) const;
 

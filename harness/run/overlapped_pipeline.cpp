@@ -1,9 +1,6 @@
 #include "harness/run/overlapped_pipeline.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -15,6 +12,7 @@
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
 #include "harness/run/stages.h"
+#include "harness/run/thread_settings.h"
 
 namespace rtfx {
 namespace {
@@ -24,13 +22,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-/// What a thread of LibTorch has of its own and a new one lacks.
-struct ThreadSettings {
-  explicit ThreadSettings(at::Device device) : guard(device) { at::init_num_threads(); }
-  c10::InferenceMode inference;
-  c10::OptionalDeviceGuard guard;
-};
 
 /// What `work` throws is the failure of the batch, for which nothing more is done.
 template <class Work>
