@@ -156,7 +156,7 @@ rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const 
     made->model = model->model;
     const at::DeviceGuard guard = on_device_of(*made->model);
     const bool named = name != nullptr && *name != '\0';
-    made->decoder = make_decoder(named ? name : default_decoder(made->model, given), given,
+    made->decoder = make_decoder(named ? name : default_greedy(made->model, given).name, given,
                                  "options", model->config);
     made->decoder->prepare(made->model, {});
     return made.release();

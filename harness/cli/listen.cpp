@@ -81,7 +81,8 @@ class Listener {
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
     if (!decoder_)
-      decoder_ = make_decoder(default_decoder(model_, asked), asked, "--decoder", model_->config);
+      decoder_ =
+          make_decoder(default_greedy(model_, asked).name, asked, "--decoder", model_->config);
     decoder_->prepare(model_, {1, 0});
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams,

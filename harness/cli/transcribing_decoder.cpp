@@ -65,11 +65,12 @@ std::unique_ptr<Decoder> named(const std::string& name, const TranscribeOptions&
 
 std::unique_ptr<Decoder> transcribing_decoder(const TranscribeOptions& options,
                                               const std::shared_ptr<const AcousticModel>& model) {
-  std::string name = options.decoder;
-  if (name.empty() && options.nbest > 1)
-    name = model->config.has_transducer ? "alsd_pp" : "ctc_beam";
-  if (name.empty()) name = default_decoder(model, decoder_options(options));
-  return named(name, options, model->config);
+  if (!options.decoder.empty()) return named(options.decoder, options, model->config);
+  const json asked = decoder_options(options);
+  const DefaultDecoder chosen =
+      options.nbest > 1 ? default_beam(model, asked) : default_greedy(model, asked);
+  return make_decoder(chosen.name, with_list(chosen.options, chosen.name, options.nbest),
+                      "--decoder", model->config);
 }
 
 void check_transcribing_decoder(const TranscribeOptions& options, const ModelConfig& model) {

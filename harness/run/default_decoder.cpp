@@ -4,20 +4,34 @@
 #include "base/error.h"
 
 namespace rtfx {
+namespace {
 
-std::string default_decoder(const std::shared_ptr<const AcousticModel>& model,
-                            const nlohmann::json& options) {
-  if (!model->config.has_transducer) return "ctc_greedy";
-  if (model->device.is_cuda()) {
-    try {
-      make_decoder("fused_looping", options, "options", model->config)->prepare(model, {});
-      return "fused_looping";
-    } catch (const UserError&) {
-      // Another model, GPU or option than it knows; what label_looping does not know either, it
-      // says.
-    }
+/// Whether it is a GPU, and the decoder can be prepared there.
+bool runs_on_gpu(const DefaultDecoder& decoder, const std::shared_ptr<const AcousticModel>& model) {
+  if (!model->device.is_cuda()) return false;
+  try {
+    make_decoder(decoder.name, decoder.options, "options", model->config)->prepare(model, {});
+    return true;
+  } catch (const UserError&) {
+    return false;
   }
-  return "label_looping";
+}
+
+}  // namespace
+
+DefaultDecoder default_greedy(const std::shared_ptr<const AcousticModel>& model,
+                              const nlohmann::json& options) {
+  if (!model->config.has_transducer) return {"ctc_greedy", options};
+  const DefaultDecoder fused{"fused_looping", options};
+  return runs_on_gpu(fused, model) ? fused : DefaultDecoder{"label_looping", options};
+}
+
+DefaultDecoder default_beam(const std::shared_ptr<const AcousticModel>& model,
+                            const nlohmann::json& options) {
+  const DefaultDecoder plain{model->config.has_transducer ? "alsd_pp" : "ctc_beam", options};
+  DefaultDecoder fused = plain;
+  fused.options.emplace("kernels", "fused");  // unless they say something else
+  return runs_on_gpu(fused, model) ? fused : plain;
 }
 
 }  // namespace rtfx
