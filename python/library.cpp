@@ -155,10 +155,13 @@ rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const 
     auto made = std::make_unique<rtfx_decoder>();
     made->model = model->model;
     const at::DeviceGuard guard = on_device_of(*made->model);
-    const bool named = name != nullptr && *name != '\0';
-    made->decoder = make_decoder(named ? name : default_greedy(made->model, given).name, given,
-                                 "options", model->config);
-    made->decoder->prepare(made->model, {});
+    const auto prepare = [&](Decoder& decoder) { decoder.prepare(made->model, {}); };
+    if (name == nullptr || *name == '\0') {
+      made->decoder = default_greedy(*made->model, given, "options", prepare);
+    } else {
+      made->decoder = make_decoder(name, given, "options", model->config);
+      prepare(*made->decoder);
+    }
     return made.release();
   });
 }

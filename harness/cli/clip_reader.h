@@ -22,8 +22,8 @@ struct Clip {
 class ClipReader {
  public:
   /// `read`: a file, by any thread; throws what is wrong with it. `readers` of them at a time: one
-  /// thread reads 4,000 times as fast as the audio lasts, which is less than a GPU takes. All must
-  /// outlive this.
+  /// thread reads 4,000 times as fast as the audio lasts, which is less than a GPU takes. `files`
+  /// must outlive this.
   ClipReader(const std::vector<TranscribeInput>& files, size_t readers,
              std::function<Clip(const TranscribeInput&)> read);
 

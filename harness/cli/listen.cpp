@@ -80,10 +80,12 @@ class Listener {
       decoder_ = make_decoder(options.decoder, asked, "--decoder", checkpoint.config);
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
-    if (!decoder_)
-      decoder_ =
-          make_decoder(default_greedy(model_, asked).name, asked, "--decoder", model_->config);
-    decoder_->prepare(model_, {1, 0});
+    const auto prepare = [this](Decoder& decoder) { decoder.prepare(model_, {1, 0}); };
+    if (decoder_) {
+      prepare(*decoder_);
+    } else {
+      decoder_ = default_greedy(*model_, asked, "--decoder", prepare);
+    }
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams,
                     static_cast<int64_t>(std::lround(options.pause / frame_seconds_)));

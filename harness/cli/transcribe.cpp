@@ -98,10 +98,9 @@ class Transcriber {
       fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(options.model.string()),
                  printable(notice));
     }
-    check_transcribing_decoder(options, checkpoint.config);
+    decoder_ = named_decoder(options, checkpoint.config);
     model_ =
         AcousticModel::build(checkpoint, scope_.device(), parse_dtypes(options.dtype, "--dtype"));
-    decoder_ = transcribing_decoder(options, model_);
     if (options.batch_size > 0) {
       batch_size_ = options.batch_size;
     } else if (scope_.device().is_cuda()) {
@@ -111,7 +110,12 @@ class Transcriber {
     encoder_.emplace(model_, /*graphs=*/false);  // every batch is new, none worth recording
     // Batches overlap on a GPU; on a CPU they would take each other's threads.
     pipeline_.emplace(model_, *encoder_, scope_.device().is_cuda() ? kInFlight : 1);
-    pipeline_->prepare(*decoder_, {});
+    const auto prepare = [this](Decoder& decoder) { pipeline_->prepare(decoder, {}); };
+    if (decoder_) {
+      prepare(*decoder_);
+    } else {
+      decoder_ = unnamed_decoder(options, *model_, prepare);
+    }
     const bool with_times = !options.json && options.format != "txt";
     if (with_times || confidence_options_)
       confidence_.emplace(model_, head_of(*decoder_, *model_), confidence_options_);

@@ -9,7 +9,6 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/json_file.h"
-#include "harness/run/default_decoder.h"
 
 namespace rtfx {
 namespace {
@@ -55,30 +54,27 @@ json with_list(json options, const std::string& decoder, int64_t entries) {
   return options;
 }
 
-std::unique_ptr<Decoder> named(const std::string& name, const TranscribeOptions& options,
-                               const ModelConfig& model) {
-  return make_decoder(name, with_list(decoder_options(options), name, options.nbest), "--decoder",
-                      model);
-}
-
 }  // namespace
 
-std::unique_ptr<Decoder> transcribing_decoder(const TranscribeOptions& options,
-                                              const std::shared_ptr<const AcousticModel>& model) {
-  if (!options.decoder.empty()) return named(options.decoder, options, model->config);
+std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model) {
   const json asked = decoder_options(options);
-  const DefaultDecoder chosen =
-      options.nbest > 1 ? default_beam(model, asked) : default_greedy(model, asked);
-  return make_decoder(chosen.name, with_list(chosen.options, chosen.name, options.nbest),
-                      "--decoder", model->config);
+  if (options.decoder.empty()) return nullptr;
+  return make_decoder(options.decoder, with_list(asked, options.decoder, options.nbest),
+                      "--decoder", model);
 }
 
-void check_transcribing_decoder(const TranscribeOptions& options, const ModelConfig& model) {
-  if (options.decoder.empty()) {
-    decoder_options(options);
-  } else {
-    named(options.decoder, options, model);
-  }
+std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
+                                         const AcousticModel& model,
+                                         const PrepareDecoder& prepare) {
+  const json asked = decoder_options(options);
+  if (options.nbest == 1) return default_greedy(model, asked, "--decoder", prepare);
+  const std::string beam = model.config.has_transducer ? "alsd_pp" : "ctc_beam";
+  const DecoderChoice plain{beam, with_list(asked, beam, options.nbest)};
+  DecoderChoice fused = plain;
+  fused.options.emplace("kernels", "fused");  // unless they say something else
+  std::vector<DecoderChoice> choices = {plain};
+  if (model.device.is_cuda()) choices.insert(choices.begin(), fused);
+  return first_prepared(choices, "--decoder", model.config, prepare);
 }
 
 }  // namespace rtfx

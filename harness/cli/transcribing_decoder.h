@@ -5,15 +5,16 @@
 
 #include "algorithms/decoder.h"
 #include "harness/cli/transcribe_options.h"
-#include "models/acoustic_model.h"
+#include "harness/run/default_decoder.h"
 
 namespace rtfx {
 
-/// With the options that --nbest, --boost and --allowed stand for: the one that was named, or what
-/// goes with the model and its device. Not prepared. Throws UserError.
-std::unique_ptr<Decoder> transcribing_decoder(const TranscribeOptions& options,
-                                              const std::shared_ptr<const AcousticModel>& model);
-/// Throws what that would throw for a decoder that was named, before a model is there.
-void check_transcribing_decoder(const TranscribeOptions& options, const ModelConfig& model);
+/// With the options that --nbest, --boost and --allowed stand for. Both throw UserError.
+///
+/// The one that was named, not prepared; null where none was.
+std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model);
+/// What goes with the model and its device where none was named, prepared.
+std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
+                                         const AcousticModel& model, const PrepareDecoder& prepare);
 
 }  // namespace rtfx

@@ -4,34 +4,32 @@
 #include "base/error.h"
 
 namespace rtfx {
-namespace {
 
-/// Whether it is a GPU, and the decoder can be prepared there.
-bool runs_on_gpu(const DefaultDecoder& decoder, const std::shared_ptr<const AcousticModel>& model) {
-  if (!model->device.is_cuda()) return false;
-  try {
-    make_decoder(decoder.name, decoder.options, "options", model->config)->prepare(model, {});
-    return true;
-  } catch (const UserError&) {
-    return false;
+std::unique_ptr<Decoder> first_prepared(const std::vector<DecoderChoice>& choices,
+                                        std::string_view where, const ModelConfig& model,
+                                        const PrepareDecoder& prepare) {
+  for (const DecoderChoice& choice : choices) {
+    try {
+      std::unique_ptr<Decoder> decoder = make_decoder(choice.name, choice.options, where, model);
+      prepare(*decoder);
+      return decoder;
+    } catch (const UserError&) {
+      if (&choice == &choices.back()) throw;
+    }
   }
+  RTFX_CHECK(false, "there is a choice");
 }
 
-}  // namespace
-
-DefaultDecoder default_greedy(const std::shared_ptr<const AcousticModel>& model,
-                              const nlohmann::json& options) {
-  if (!model->config.has_transducer) return {"ctc_greedy", options};
-  const DefaultDecoder fused{"fused_looping", options};
-  return runs_on_gpu(fused, model) ? fused : DefaultDecoder{"label_looping", options};
-}
-
-DefaultDecoder default_beam(const std::shared_ptr<const AcousticModel>& model,
-                            const nlohmann::json& options) {
-  const DefaultDecoder plain{model->config.has_transducer ? "alsd_pp" : "ctc_beam", options};
-  DefaultDecoder fused = plain;
-  fused.options.emplace("kernels", "fused");  // unless they say something else
-  return runs_on_gpu(fused, model) ? fused : plain;
+std::unique_ptr<Decoder> default_greedy(const AcousticModel& model, const nlohmann::json& options,
+                                        std::string_view where, const PrepareDecoder& prepare) {
+  std::vector<DecoderChoice> choices;
+  if (!model.config.has_transducer) {
+    choices = {{"ctc_greedy", options}};
+  } else {
+    if (model.device.is_cuda()) choices.push_back({"fused_looping", options});
+    choices.push_back({"label_looping", options});
+  }
+  return first_prepared(choices, where, model.config, prepare);
 }
 
 }  // namespace rtfx

@@ -1,30 +1,37 @@
 // The decoder where nobody has named one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 
-/// As make_decoder() takes them.
-struct DefaultDecoder {
+/// A decoder as make_decoder() makes it of these.
+struct DecoderChoice {
   std::string name;
   nlohmann::json options;
 };
 
-/// The fastest for a model on its device, with these options (an object). On a GPU it is tried,
-/// which takes its memory for that moment: where it does not know the model, the GPU or an option,
-/// it is what a CPU would have, and that says what is wrong.
-///
-/// Of the exact greedy searches: fused_looping on a GPU, else label_looping; ctc_greedy for a model
-/// without a transducer.
-DefaultDecoder default_greedy(const std::shared_ptr<const AcousticModel>& model,
-                              const nlohmann::json& options);
-/// Of the beam searches with a list of results: alsd_pp, or ctc_beam; on a GPU by fused kernels.
-DefaultDecoder default_beam(const std::shared_ptr<const AcousticModel>& model,
-                            const nlohmann::json& options);
+/// Calls Decoder::prepare() as the caller needs it.
+using PrepareDecoder = std::function<void(Decoder&)>;
+
+/// The first of `choices` that can be made and prepared, prepared. Of those before the last a
+/// UserError (another model, GPU or option than they know) is passed over; the last one's is
+/// thrown. `where` names them in errors.
+std::unique_ptr<Decoder> first_prepared(const std::vector<DecoderChoice>& choices,
+                                        std::string_view where, const ModelConfig& model,
+                                        const PrepareDecoder& prepare);
+
+/// The fastest exact greedy search for a model on its device that takes these options: on a GPU
+/// fused_looping, else label_looping; ctc_greedy for a model without a transducer.
+std::unique_ptr<Decoder> default_greedy(const AcousticModel& model, const nlohmann::json& options,
+                                        std::string_view where, const PrepareDecoder& prepare);
 
 }  // namespace rtfx

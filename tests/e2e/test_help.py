@@ -51,7 +51,7 @@ def test_help_shows_defaults(rtfx):
     text = " ".join(rtfx("profile", "--help").stdout.split())
     assert "--laps INT:POSITIVE=3 " in text and "--graph-trace TEXT:{node,graph}=node" in text
     text = " ".join(rtfx("transcribe", "--help").stdout.split())
-    assert "=fp32" in text and "--chunk FLOAT" in text
+    assert "=fp32" in text and "--batch-size INT:NONNEGATIVE=0" in text
     for command in COMMANDS:
         assert not re.search(r"=(\s|\[\]|\"\")", rtfx(command, "--help").stdout.replace("KEY=VALUE", ""))
 

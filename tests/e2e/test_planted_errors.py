@@ -11,12 +11,12 @@ ERRORS = ["none", "token", "frame", "duration", "fp8", "fp8_once"]
 
 @pytest.fixture(scope="module")
 def runs(rtfx, tmp_path_factory):
-    """By model, type and error: 12 utterances with an error in each."""
+    """By model, type and error: 24 utterances with an error in each."""
     folder = tmp_path_factory.mktemp("planted")
     decoders = [{"id": name, "name": "planting", "options": {"error": name}} for name in ERRORS]
     config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
                           models=[str(MODELS / f"quickstart-{kind}.nemo") for kind in ("rnnt", "tdt")],
-                          datasets=[{"id": "qs", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 12}],
+                          datasets=[{"id": "qs", "manifest": str(AUDIO / "manifest.jsonl")}],
                           batch_sizes=[4], dtypes=["fp32", "bf16"], decoders=["frame_looping", *decoders])  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     rtfx("run", folder / "config.json", "--output", folder / "run")
@@ -38,16 +38,17 @@ class TestPlantedErrors:
     @pytest.mark.parametrize("error", ["token", "frame"])
     def test_changed_results_are_refused(self, runs, model, dtype, error):
         refused, planted = found(runs[model, dtype, error])
-        assert planted >= 8 and refused >= 0.9 * planted
+        assert planted >= 16 and refused >= 0.9 * planted
 
     def test_a_changed_duration_is_refused(self, runs, model, dtype):
         refused, planted = found(runs[model, dtype, "duration"])
-        assert planted == (0 if model == "quickstart-rnnt" else 12)
+        assert planted == (0 if model == "quickstart-rnnt" else 24)
         assert refused >= 0.8 * planted
 
     def test_logits_in_fp8_are_refused(self, runs, model, dtype):
         refused, planted = found(runs[model, dtype, "fp8"])
-        # Decisions so close that bf16 may take either are no errors there; which are, is up to the processor.
-        assert planted > 0 and refused >= (planted if dtype == "fp32" else planted / 2)
+        # Decisions so close that bf16 may take either are no errors there. Which these are is up to the processor: of all
+        # results as many are refused as have errors, or up to half as many more, with AVX2, AVX-512 and AMX.
+        assert planted >= 4 and refused >= (1 if dtype == "fp32" else 0.8) * planted
         refused, planted = found(runs[model, dtype, "fp8_once"])
         assert planted > 0 and refused > 0

@@ -97,17 +97,7 @@ TEST_P(FusedStreams, EveryWidthAndKind) {
 }
 
 TEST_P(FusedStreams, DependOnNothingBesideThem) {
-  const auto model = fused(streaming_config({6, 2}));
-  const std::vector<Samples> all = utterances();
-  const auto run = [&](size_t at_a_time, int64_t longest, uint64_t seed) {
-    const auto streams = make_encoder_streams(model, {.streams = 6});
-    return test::stream(*streams, all, at_a_time, longest, seed);
-  };
-  const auto alone = run(1, 100000, 1);
-  for (const auto& other : {run(6, 100000, 2), run(6, 400, 3), run(3, 5000, 4)}) {
-    for (size_t i = 0; i < all.size(); ++i)
-      EXPECT_TRUE(alone[i].frames.equal(other[i].frames)) << all[i].size();
-  }
+  test::expect_independent(fused(streaming_config({6, 2})), utterances());
 }
 
 TEST_P(FusedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {

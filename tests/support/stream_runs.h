@@ -69,6 +69,20 @@ inline std::vector<Streamed> stream(EncoderStreams& streams, const std::vector<S
   return results;
 }
 
+/// That streams depend neither on the sizes of their pieces nor on those beside them: in no bit.
+inline void expect_independent(const std::shared_ptr<const AcousticModel>& model,
+                               const std::vector<Samples>& all) {
+  const auto run = [&](size_t at_a_time, int64_t longest, uint64_t seed) {
+    const auto streams = make_encoder_streams(model, {.streams = 6});
+    return stream(*streams, all, at_a_time, longest, seed);
+  };
+  const auto alone = run(1, 100000, 1);
+  for (const auto& other : {run(6, 100000, 2), run(6, 400, 3), run(3, 5000, 4)}) {
+    for (size_t i = 0; i < all.size(); ++i)
+      EXPECT_TRUE(alone[i].frames.equal(other[i].frames)) << all[i].size();
+  }
+}
+
 /// [T', D] of the utterance by itself, by the model's encoder for whole utterances.
 inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
   const auto samples = static_cast<int64_t>(audio.size());

@@ -45,7 +45,7 @@ int64_t FusedEncoder::rows(int64_t utterances, int64_t feature_frames,
 Encoded FusedEncoder::operator()(const Features& features) const {
   const auto [frames, batch] = front_end_(
       features, rows(features.values.size(0), features.values.size(2), features.host_lengths));
-  return {through_layers(frames, batch, nullptr, nullptr), batch.encoded_lengths};
+  return {through_layers(frames, batch, {}), batch.encoded_lengths};
 }
 
 at::Tensor FusedEncoder::continued(const Chunks& chunks, const StreamRings& rings) const {
@@ -54,21 +54,21 @@ at::Tensor FusedEncoder::continued(const Chunks& chunks, const StreamRings& ring
       frames.narrow(1, chunks.dropped, rings.frames).contiguous().flatten(0, 1);
   const BatchRows batch =
       plan_rows((lengths - chunks.dropped).clamp_min_(0), 0, false, wanted.size(0), rings.frames);
-  return through_layers(wanted, batch, &chunks, &rings);
+  std::vector<LayerRings> of_layers;
+  for (int64_t i = 0; i < config_.layers; ++i)
+    of_layers.push_back(rings.layer(i, chunks.slots, chunks.encoded));
+  return through_layers(wanted, batch, of_layers);
 }
 
 at::Tensor FusedEncoder::through_layers(const at::Tensor& frames, const BatchRows& batch,
-                                        const Chunks* chunks, const StreamRings* rings) const {
+                                        const std::vector<LayerRings>& rings) const {
   LayerMemory memory(config_, frames, eight_bits_);
   at::Tensor positions;
   if (batch.frames > kReadyPositions)
     positions = positions_for(config_, batch.frames, frames.options());
   layers_.front().begin(frames, memory);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    LayerRings of_layer{};
-    if (rings != nullptr)
-      of_layer = rings->layer(static_cast<int64_t>(i), chunks->slots, chunks->encoded);
-    layers_[i](frames, memory, batch, positions, rings != nullptr ? &of_layer : nullptr);
+    layers_[i](frames, memory, batch, positions, rings.empty() ? nullptr : &rings[i]);
     if (i + 1 < layers_.size()) layers_[i].end(frames, memory, layers_[i + 1]);
   }
   at::Tensor padded = layers_.back().end(frames, batch);

@@ -52,10 +52,10 @@ class FusedEncoder : public EncoderImplementation {
   static constexpr int64_t kMostAttended = kReadyPositions;
 
  private:
-  /// From the first layer on: frames [rows, d] -> [B, T', D]. `chunks`, `rings`: of streams, or
-  /// null.
-  at::Tensor through_layers(const at::Tensor& frames, const BatchRows& batch, const Chunks* chunks,
-                            const StreamRings* rings) const;
+  /// From the first layer on: frames [rows, d] -> [B, T', D]. `rings`: of streams, for each layer;
+  /// empty for whole utterances.
+  at::Tensor through_layers(const at::Tensor& frames, const BatchRows& batch,
+                            const std::vector<LayerRings>& rings) const;
 
   EncoderConfig config_;
   FusedFrontEnd front_end_;
