@@ -114,9 +114,10 @@ __global__ void __launch_bounds__(kThreads, 1)
         lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], own, scratch);
         barrier.arrive();
       }
-      barrier.wait();
+      // By the blocks that have nothing to project, which therefore need not wait.
       if constexpr (kBiased)
         advance_bias(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
+      barrier.wait();
       project<T>(s, rows, resident.projection, scratch);
     }
     barrier.arrive();
