@@ -96,6 +96,18 @@ TEST_P(FusedStreams, EveryWidthAndKind) {
   }
 }
 
+/// Every kernel, small enough for compute-sanitizer.
+TEST_P(FusedStreams, EveryKernelOnce) {
+  for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
+    ModelConfig config = streaming_config({6, 2}, width, heads);
+    config.encoder.layers = 1;
+    const auto streams = make_encoder_streams(fused(config), {.streams = 2, .rows = 2});
+    const std::vector<Samples> two = {test::noise(9000, 1), test::noise(5000, 2)};
+    for (const test::Streamed& one : test::stream(*streams, two, 2, 9000, 3))
+      EXPECT_TRUE(one.frames.isfinite().all().item<bool>()) << width;
+  }
+}
+
 TEST_P(FusedStreams, DependOnNothingBesideThem) {
   test::expect_independent(fused(streaming_config({6, 2})), utterances());
 }
