@@ -106,12 +106,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       if constexpr (kBiased) advance_bias(s, rows, look_up_busy<T>(s, rows));
     } else {
       for (int layer = 0; layer < s.model.layers; ++layer) {
-        // A layer's recurrent part needs nothing of the layer below, which other blocks may still
-        // be computing.
-        Accumulator own[kPass] = {};
-        recur<T>(s, rows, layer, resident.recurrent[layer], lstm_passes(s, rows, layer)[0], own);
-        if (layer > 0) barrier.wait();
-        lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], own, scratch);
+        lstm<T>(s, rows, layer, resident.recurrent[layer], resident.input[layer], scratch, [&] {
+          if (layer > 0) barrier.wait();
+        });
         barrier.arrive();
       }
       // By the blocks that have nothing to project, which therefore need not wait.
@@ -163,9 +160,7 @@ __global__ void __launch_bounds__(kThreads) lstm_kernel(const Search* search, in
   await_previous();
   extern __shared__ uint4 memory[];
   const Search& s = *search;
-  Accumulator own[kPass] = {};
-  recur<T>(s, s.rows, layer, Tiles{}, lstm_passes(s, s.rows, layer)[0], own);
-  lstm<T>(s, s.rows, layer, Tiles{}, Tiles{}, own, *reinterpret_cast<Scratch*>(memory));
+  lstm<T>(s, s.rows, layer, Tiles{}, Tiles{}, *reinterpret_cast<Scratch*>(memory), [] {});
 }
 
 template <class T>

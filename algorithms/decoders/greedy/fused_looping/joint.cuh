@@ -7,27 +7,29 @@
 
 namespace rtfx::fused {
 
+/// tanh or sigmoid of 16 bytes of values. Not inlined: the code of a step would no longer fit the
+/// instruction cache, which costs every search, and few joint networks have them.
+template <class T>
+__device__ __noinline__ uint4 squashed(bool is_tanh, uint4 values) {
+  T* const x = reinterpret_cast<T*>(&values);
+  for (int i = 0; i < static_cast<int>(16 / sizeof(T)); ++i)
+    x[i] = from_float<T>(is_tanh ? tanhf(to_float(x[i])) : sigmoid(to_float(x[i])));
+  return values;
+}
+
 /// act(e + g) of 16 bytes of values.
 template <class T>
 __device__ inline uint4 hidden(Activation activation, uint4 e, uint4 g) {
-  constexpr int n = 16 / sizeof(T);
   uint4 result;
   const T *left = reinterpret_cast<const T*>(&e), *right = reinterpret_cast<const T*>(&g);
   T* out = reinterpret_cast<T*>(&result);
-  float x[n];
+  const bool is_relu = activation == Activation::relu;
 #pragma unroll
-  for (int i = 0; i < n; ++i) x[i] = rounded<T>(to_float(left[i]) + to_float(right[i]));
-  if (activation == Activation::relu) {
-#pragma unroll
-    for (int i = 0; i < n; ++i) out[i] = from_float<T>(relu(x[i]));
-  } else {
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      const float y = activation == Activation::tanh ? tanhf(x[i]) : sigmoid(x[i]);
-      out[i] = from_float<T>(y);
-    }
+  for (int i = 0; i < static_cast<int>(16 / sizeof(T)); ++i) {
+    const float x = rounded<T>(to_float(left[i]) + to_float(right[i]));
+    out[i] = from_float<T>(is_relu ? relu(x) : x);
   }
-  return result;
+  return is_relu ? result : squashed<T>(activation == Activation::tanh, result);
 }
 
 /// Best of 16 outputs per column, over the lanes that share it.
@@ -72,8 +74,8 @@ __device__ inline MaxKey* best_sums(Scratch& scratch, int pair) {
 
 /// One warp: best token and duration among the 16 outputs of its tile, for each of 8 frames.
 /// kBiased: `bonus` counts; which token the model alone likes best does not matter then, only
-/// whether blank is better, and blank goes by itself. Branches would keep the columns from being
-/// reduced side by side.
+/// whether blank is better, and blank goes by itself: a tile without tokens has nothing to reduce.
+/// Branches for each column would keep them from being reduced side by side.
 template <class T, bool kBiased>
 __device__ inline void best_of_tile(const Search& s, int tile, const float (&bias)[2],
                                     const float (&bonus)[2][2], int column_tile, int frames,
@@ -99,10 +101,11 @@ __device__ inline void best_of_tile(const Search& s, int tile, const float (&bia
       token[odd] = max(token[odd], counts ? key : 0);
     }
   }
+  const bool reduces = !kBiased || tile * kTileRows < blank;
 #pragma unroll
-  for (int distance = 4; distance < kWarpSize; distance *= 2) {  // the lanes of a column
+  for (int distance = reduces ? 4 : kWarpSize; distance < kWarpSize; distance *= 2) {
 #pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
+    for (int odd = 0; odd < 2; ++odd) {  // over the lanes of a column
       token[odd] = max(token[odd], __shfl_xor_sync(0xffffffffu, token[odd], distance));
       if constexpr (kBiased)
         plain[odd] = greater(plain[odd], __shfl_xor_sync(0xffffffffu, plain[odd], distance));
@@ -223,17 +226,15 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
   const int column = threadIdx.x % kTileColumns, half = threadIdx.x / kTileColumns;
   const int frame = (column_tile + half * distance) * kTileColumns + column;
   if (half < 2 && frame < frames) {
-    MaxKey best = 0;
+    MaxKey best = 0, sum = 0;
 #pragma unroll
-    for (int p = 0; p < kCount; ++p) best = max(best, scratch.best[half * kCount + p][column]);
-    atomicMax(keys + frame, best);
-    if constexpr (kBiased) {
-      best = 0;
-#pragma unroll
-      for (int p = 0; p < kCount; ++p)
-        best = max(best, best_sums(scratch, half * kCount + p)[column]);
-      atomicMax(keys + 2 * s.key_rows + frame, best);
+    for (int p = 0; p < kCount; ++p) {
+      best = max(best, scratch.best[half * kCount + p][column]);
+      if constexpr (kBiased) sum = max(sum, best_sums(scratch, half * kCount + p)[column]);
     }
+    if (kBiased && sum == 0) return;  // no token that may be
+    atomicMax(keys + frame, best);
+    if constexpr (kBiased) atomicMax(keys + 2 * s.key_rows + frame, sum);
   }
 }
 

@@ -204,26 +204,20 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
   if (cell.b >= 0) cell.update<T>(sums, old);
 }
 
-__device__ inline Passes lstm_passes(const Search& s, const Rows& rows, int layer) {
-  return {s.model.recurrent[layer].tiles, found_columns(rows)};
-}
-
-/// One LSTM layer for the rows that found a token. own: recur() of the first pass.
-template <class T>
+/// One LSTM layer for the rows that found a token. below_ready(): returns when the layer below is
+/// there, of which the recurrent part needs nothing. That part is written once: the code of a step
+/// has to fit the instruction cache.
+template <class T, class BelowReady>
 __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& recurrent,
-                     const Tiles& input, Accumulator (&own)[kPass], Scratch& scratch) {
-  const Passes passes = lstm_passes(s, rows, layer);
+                     const Tiles& input, Scratch& scratch, const BelowReady& below_ready) {
+  const Passes passes{s.model.recurrent[layer].tiles, found_columns(rows)};
   Pass pass = passes[0];
-  for (int i = 1; !Passes::empty(pass); ++i) {
-    complete<T>(s, rows, layer, input, pass, own, scratch);
-    pass = passes[i];
-    if (Passes::empty(pass)) break;
-#pragma unroll
-    for (int p = 0; p < kPass; ++p) {
-#pragma unroll
-      for (float& x : own[p]) x = 0;
-    }
+#pragma unroll 1
+  for (int i = 0; i == 0 || !Passes::empty(pass); pass = passes[++i]) {
+    Accumulator own[kPass] = {};
     recur<T>(s, rows, layer, recurrent, pass, own);
+    if (i == 0) below_ready();
+    complete<T>(s, rows, layer, input, pass, own, scratch);
   }
 }
 
