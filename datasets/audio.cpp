@@ -129,13 +129,14 @@ struct AudioReader::File {
   /// Samples of the file, the channels of each averaged; none at its end.
   std::vector<float> mono() {
     const auto channels = static_cast<size_t>(audio.info.channels);
-    std::vector<float> all(static_cast<size_t>(block) * channels), mono;
+    std::vector<float> all(static_cast<size_t>(block) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
-    for (const float* frame = all.data(); frame != all.data() + frames * channels;
-         frame += channels) {
-      mono.push_back(std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels));
+    for (size_t i = 0; i < frames && channels > 1; ++i) {
+      const float* const frame = all.data() + i * channels;
+      all[i] = std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels);
     }
-    return mono;
+    all.resize(frames);
+    return all;
   }
 
   void read_block() {
@@ -152,9 +153,10 @@ struct AudioReader::File {
   }
 
   void require_finite(const std::vector<float>& block) const {
-    const auto bad = std::find_if_not(block.begin(), block.end(),
-                                      [](float value) { return std::isfinite(value); });
-    if (bad == block.end()) return;
+    // All of them, without a branch for each: there is hardly ever one.
+    const auto is_bad = [](float value) { return !std::isfinite(value); };
+    if (std::ranges::count_if(block, is_bad) == 0) return;
+    const auto bad = std::ranges::find_if(block, is_bad);
     throw UserError(
         path.string(),
         fmt::format("sample {} is {}", samples + static_cast<size_t>(bad - block.begin()),

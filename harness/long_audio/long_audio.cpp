@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <iterator>
 #include <numeric>
 
@@ -56,8 +57,30 @@ struct LongAudio::Chunk {
   bool begins_anew = false;    // the search does
 };
 
+/// Reads the next samples while those before are worked on.
+class LongAudio::ReadAhead {
+ public:
+  ReadAhead(const Read& read, size_t count) : read_(read), count_(count) { begin(); }
+
+  /// None at the end.
+  std::vector<float> next() {
+    std::vector<float> samples = ahead_.get();
+    if (!samples.empty()) begin();
+    return samples;
+  }
+
+ private:
+  void begin() {
+    ahead_ = std::async(std::launch::async, [this] { return read_(count_); });
+  }
+
+  const Read& read_;
+  size_t count_;
+  std::future<std::vector<float>> ahead_;
+};
+
 struct LongAudio::Reading {
-  const Read& read;
+  ReadAhead source;
   std::vector<float> buffer;
   size_t at = 0;        // in the buffer: where the next chunk begins
   int64_t first = 0;    // its frame
@@ -105,10 +128,11 @@ double LongAudio::seconds(int64_t frame) const {
   return static_cast<double>(frame) * model_.config.frame_seconds();
 }
 
+size_t LongAudio::blocks(double seconds) const {
+  return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
+}
+
 std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
-  const auto blocks = [&](double seconds) {
-    return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
-  };
   const size_t most = std::max<size_t>(2, blocks(options_.chunk_seconds));
   const size_t context = blocks(options_.context_seconds) * block_;
   std::vector<float>& buffer = reading.buffer;
@@ -118,8 +142,7 @@ std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
     reading.at = context;
   }
   while (!reading.ended && buffer.size() < reading.at + most * block_ + context) {
-    const std::vector<float> more =
-        reading.read(reading.at + most * block_ + context - buffer.size());
+    const std::vector<float> more = reading.source.next();
     reading.ended = more.empty();
     reading.samples += static_cast<int64_t>(more.size());
     buffer.insert(buffer.end(), more.begin(), more.end());
@@ -304,8 +327,7 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
     std::vector<Chunk> parts(1);
     Chunk& part = parts.front();
     part.first = chunk.first + static_cast<int64_t>(run.begin);
-    const auto context =
-        static_cast<size_t>(std::lround(options_.context_seconds / model_.config.frame_seconds()));
+    const size_t context = blocks(options_.context_seconds);
     const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
     const size_t left = std::min(begin, context);
     const size_t end = std::min(chunk.samples.size(),
@@ -341,7 +363,7 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   LongResult result;
   said_later_ = {};
   witnesses_.clear();
-  Reading reading{read, {}};
+  Reading reading{{read, std::max<size_t>(1, blocks(options_.chunk_seconds)) * block_}, {}};
   Section section;
   std::vector<Batch> batches(model_.device.is_cuda() ? kInFlight : 1);
   const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };

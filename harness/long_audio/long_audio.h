@@ -54,11 +54,13 @@ class LongAudio {
 
   /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
   /// a time. On a GPU three times as many: some are read and some encoded, by threads of their own,
-  /// while some are searched; `read` and `progress` are called by these.
+  /// while some are searched. `read` is called by a thread at a time, a chunk's length ahead;
+  /// `progress` by another.
   LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
 
  private:
   struct Chunk;
+  class ReadAhead;
   struct Reading;
   struct Section;
   struct Batch;
@@ -83,6 +85,7 @@ class LongAudio {
   void search(const Batch& batch, Section& section, LongResult& result);
   void decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result);
   double seconds(int64_t frame) const;
+  size_t blocks(double seconds) const;  // encoder frames
 
   LongAudioOptions options_;
   const AcousticModel& model_;
