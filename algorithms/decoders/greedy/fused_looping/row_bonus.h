@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "algorithms/gpu/thread_block.h"
-#include "algorithms/shared/ngram_lm/advance_row.h"
 #include "algorithms/shared/ngram_lm/view.h"
 
 namespace rtfx::fused {
@@ -102,23 +101,32 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
 }
 
 /// The row begins in `state` of the tree with this root; root 0: it has no tree. forbidden: [V] or
-/// nullptr. Ends with a barrier.
+/// nullptr. A root backs off to state 0, where every token has 0 and leads back (RowBias), so that
+/// the arcs of the root are all that is looked up. Ends with a barrier.
 template <class Block>
 RTFX_DEVICE void start_row(const Block& block, const NgramView& trees, int32_t root, int32_t state,
                            const bool* forbidden, int32_t vocabulary, const RowBonus& row) {
-  if (root != 0) {
-    advance_row(block, trees, root, row.of_root, row.to);
-  } else {
-    for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) row.of_root[k] = 0;
-    block.sync();
-  }
+  const int32_t* const arcs = trees.state_arcs + 2 * static_cast<int64_t>(root);
+  const int32_t begin = root != 0 ? load_constant(arcs) : 0;
+  const int32_t end = root != 0 ? load_constant(arcs + 1) : 0;
+  const float backoff = root != 0 ? load_constant(trees.backoff_weight + root) : 0;
+  const auto set = [&](int32_t token, float score, int32_t to) {
+    const bool never = forbidden != nullptr && forbidden[token];
+    row.of_root[token] = row.added[token] = never ? kNever : score;
+    row.to[token] = to;
+  };
   for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) {
-    if (forbidden != nullptr && forbidden[k]) row.of_root[k] = kNever;
-    row.added[k] = row.of_root[k];
+    set(k, backoff, 0);
     row.own_to[k] = kNotOwn;
   }
   if (block.thread() == 0) row.own_arcs[0] = row.own_arcs[1] = -1;
   block.sync();
+  for (int32_t arc = begin + block.thread(); arc < end; arc += block.threads()) {
+    set(load_constant(trees.arc_label + arc), load_constant(trees.arc_weight + arc),
+        load_constant(trees.arc_to + arc));
+  }
+  block.sync();
+  if (state == root) return;
   change_state(block, trees, root, vocabulary, row, [state] { return state; });
   block.sync();
 }
