@@ -170,11 +170,13 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
     bias[0] = __ldg(at);
     bias[1] = __ldg(at + 8);
   }
-  float bonus[2][2] = {};
+  float bonus[2][2] = {};  // on its way while the products are made
+  if (kBiased && warp < 2 * kCount && warp % kCount < here)
+    load_bonus(s, first_tile + warp % kCount, warp < kCount ? owner[0] : owner[1], bonus);
   const uint4* first_weights = tiles.at(matrix, first_tile);
   const int tile_stride = matrix.chunks * kChunkVectors;
   Accumulator sums[2][kCount] = {};
-  for (int first = warp; first == warp || first < matrix.chunks; first += 2 * kWarps) {
+  for (int first = warp; first < matrix.chunks; first += 2 * kWarps) {
     uint4 e[2][2] = {}, g[2][2] = {};  // [chunk][column tile]
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -186,9 +188,6 @@ __device__ void evaluate_tiles(const Search& s, const Rows& rows, const Tiles& t
         g[i][j] = __ldcg(prediction[j] + chunk * 4);
       }
     }
-    // Behind what the products wait for; on its way while they are made.
-    if (kBiased && first == warp && warp < 2 * kCount && warp % kCount < here)
-      load_bonus(s, first_tile + warp % kCount, warp < kCount ? owner[0] : owner[1], bonus);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int chunk = first + i * kWarps;
