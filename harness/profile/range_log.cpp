@@ -82,7 +82,8 @@ void RangeLog::begin(RangeName name, std::vector<LoggedRange>& ranges, std::vect
 // A range must not throw: what fails here makes the log incomplete.
 void RangeLog::opened(RangeName name) noexcept try {
   if (std::this_thread::get_id() != thread_) return;
-  if (is_segment(name) && with_segments_) begin(name, segments_, open_segments_);
+  // Outside regions a stand-in's encoder makes frames that nobody times.
+  if (is_segment(name) && with_segments_ && !open_.empty()) begin(name, segments_, open_segments_);
   if (!is_logged(name)) return;
   if (name != RangeName::wait) drain();
   begin(name, ranges_, open_);

@@ -46,8 +46,8 @@ class RangeLog final : public RangeListener {
   bool complete() const { return complete_; }
   /// In the order in which they began, all closed. "wait" for the harness's own waits too.
   const std::vector<LoggedRange>& ranges() const { return ranges_; }
-  /// With `drain`: segments ("encoder.attention", "decode.joint"), on the host's time line,
-  /// likewise.
+  /// With `drain`: segments ("encoder.attention", "decode.joint") of regions, on the host's time
+  /// line, likewise.
   const std::vector<LoggedRange>& segments() const { return segments_; }
 
  private:

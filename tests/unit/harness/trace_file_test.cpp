@@ -130,8 +130,22 @@ TEST(RangeLog, NestedRangesOnACount) {
   EXPECT_EQ(log.segments()[1].time.end, 14);
 }
 
+TEST(RangeLog, SegmentsAreOfRegions) {
+  int64_t time = 0;
+  RangeLog log([&] { return ++time; }, at::kCPU, true);
+  { const ScopedRange outside(RangeName::encoder_norm); }
+  {
+    const ScopedRange region(RangeName::encoder);
+    const ScopedRange inside(RangeName::encoder_attention);
+  }
+  { const ScopedRange outside(RangeName::encoder_norm); }
+  ASSERT_EQ(log.segments().size(), 1U);
+  EXPECT_EQ(log.segments()[0].name, "encoder.attention");
+}
+
 TEST(RangeLog, SegmentsAreForProfilesThatCollect) {
   const RangeLog log([] { return int64_t{0}; }, at::kCPU, false);
+  const ScopedRange region(RangeName::decode);
   { const ScopedRange step(RangeName::decode_step, 0); }
   EXPECT_TRUE(log.segments().empty());
 }
