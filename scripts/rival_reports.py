@@ -112,6 +112,42 @@ def full(path):
     return "\n".join(texts)
 
 
+def verdict(record):
+    """Utterances whose tokens and frames are ours, of all, those that differ by rounding alone, and where the first is
+    that differs."""
+    found, first = record["exactness"], record["exactness"].get("first_difference")
+    grades = found["grades"]
+    text = f"{grades['bitwise'] + grades['exact']} of {sum(grades.values())}"
+    if grades["rounding"]:
+        text += f", {grades['rounding']} by rounding"
+    return text + (f"; {markdown(first['utterance'])} at {first['seconds']:.2f} s" if first else "")
+
+
+def verdicts(journal):
+    """A table for each model: theirs against ours of the same search."""
+    rows = {}
+    for case in journal.cases:
+        if case.rounds and is_rival(case) and case.rounds[0].get("exactness", {}).get("baseline"):
+            record = case.rounds[0]
+            key = (record["model"]["id"], record["dtype"], record["decoder"]["id"], record["exactness"]["baseline"])
+            rows.setdefault(key, {})[int(record["batch"]["size"])] = verdict(record)
+    if not rows:
+        return ""
+    batches = sorted({batch for cells in rows.values() for batch in cells})
+    lines = [
+        "## Are theirs ours?",
+        "",
+        "Utterances whose tokens and frames are the same, and the first that differs.",
+        "",
+        f"| theirs : ours | {' | '.join(f'batch {batch}' for batch in batches)} |",
+        "|---|" + "---|" * len(batches),
+    ]
+    for (model, dtype, theirs, ours), cells in rows.items():
+        label = f"{markdown(model)}, {markdown(dtype)}: {markdown(theirs)} : {markdown(ours)}"
+        lines.append(f"| {label} | {' | '.join(cells.get(batch, '–') for batch in batches)} |")
+    return "\n".join(["", *lines, ""])
+
+
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "README.md", ROOT / "docs/gpu.md"]
@@ -119,8 +155,8 @@ def main():
         path = folder / f"{name}.jsonl"
         if not path.exists():
             continue
-        path.with_suffix(".md").write_text(full(path), encoding="utf-8")
         journal = read_journal(path)
+        path.with_suffix(".md").write_text(full(path) + verdicts(journal), encoding="utf-8")
         block = re.compile(rf"(<!-- rivals:{name}(?: ours=([\w,]+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
 
         def filled(found):

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <future>
 #include <iterator>
 #include <numeric>
 
 #include "base/error.h"
 #include "harness/long_audio/cuts.h"
+#include "harness/long_audio/read_ahead.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/regions.h"
 #include "harness/run/stages.h"
@@ -57,30 +57,8 @@ struct LongAudio::Chunk {
   bool begins_anew = false;    // the search does
 };
 
-/// Reads the next samples while those before are worked on.
-class LongAudio::ReadAhead {
- public:
-  ReadAhead(const Read& read, size_t count) : read_(read), count_(count) { begin(); }
-
-  /// None at the end.
-  std::vector<float> next() {
-    std::vector<float> samples = ahead_.get();
-    if (!samples.empty()) begin();
-    return samples;
-  }
-
- private:
-  void begin() {
-    ahead_ = std::async(std::launch::async, [this] { return read_(count_); });
-  }
-
-  const Read& read_;
-  size_t count_;
-  std::future<std::vector<float>> ahead_;
-};
-
 struct LongAudio::Reading {
-  ReadAhead source;
+  ReadAhead& source;
   std::vector<float> buffer;
   size_t at = 0;        // in the buffer: where the next chunk begins
   int64_t first = 0;    // its frame
@@ -363,7 +341,8 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   LongResult result;
   said_later_ = {};
   witnesses_.clear();
-  Reading reading{{read, std::max<size_t>(1, blocks(options_.chunk_seconds)) * block_}, {}};
+  ReadAhead source(read, std::max<size_t>(1, blocks(options_.chunk_seconds)) * block_);
+  Reading reading{source, {}};
   Section section;
   std::vector<Batch> batches(model_.device.is_cuda() ? kInFlight : 1);
   const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };

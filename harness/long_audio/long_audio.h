@@ -60,7 +60,6 @@ class LongAudio {
 
  private:
   struct Chunk;
-  class ReadAhead;
   struct Reading;
   struct Section;
   struct Batch;
