@@ -1,0 +1,256 @@
+// Each kernel of the fused encoder by itself, without products of matrices: so that racecheck,
+// which fails at cuBLASLt's, can look at them. The same call has to give the same bits again.
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDAStream.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "models/encoder/fused/feature_kernels.h"
+#include "models/encoder/fused/kernels.h"
+#include "models/encoder/fused/precision_of_dtype.h"
+
+namespace rtfx {
+namespace {
+
+const at::Device kGpu(at::kCUDA, 0);
+constexpr int64_t kRows = 128;
+
+class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    torch_guard_.emplace();
+    at::manual_seed(17);
+    offsets_ = ints({0, 70, 70});
+    lengths_ = ints({70, 0, 33});
+  }
+
+  static at::Tensor ints(std::vector<int32_t> values) { return at::tensor(values).to(kGpu); }
+  static at::Tensor longs(std::vector<int64_t> values) { return at::tensor(values).to(kGpu); }
+  static at::Tensor floats(at::IntArrayRef sizes) { return at::randn(sizes).to(kGpu); }
+  at::Tensor random(at::IntArrayRef sizes) const {
+    return at::randn(sizes).to(GetParam()).to(kGpu);
+  }
+  at::Tensor zeros(at::IntArrayRef sizes) const {
+    return at::zeros(sizes, at::TensorOptions(GetParam())).to(kGpu);
+  }
+  static at::Tensor bytes(at::IntArrayRef sizes) {
+    return at::zeros(sizes, at::TensorOptions(at::kByte)).to(kGpu);
+  }
+  Precision precision() const { return precision_of_dtype(GetParam()); }
+  cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream().stream(); }
+  RowLayout layout() const {
+    return {offsets_.const_data_ptr<int32_t>(), lengths_.const_data_ptr<int32_t>(), 3, 70};
+  }
+
+  /// `run` computes from the same inputs what it returns.
+  static void expect_same(const std::string& what,
+                          const std::function<std::vector<at::Tensor>()>& run) {
+    std::vector<at::Tensor> first, second;
+    for (std::vector<at::Tensor>* all : {&first, &second})
+      for (const at::Tensor& one : run()) all->push_back(one.cpu());
+    for (size_t i = 0; i < first.size(); ++i) {
+      EXPECT_TRUE(first[i].equal(second[i])) << what << ' ' << i;
+      EXPECT_TRUE(!first[i].is_floating_point() || first[i].isfinite().all().item<bool>())
+          << what << ' ' << i;
+    }
+  }
+
+  at::Tensor offsets_, lengths_;
+
+ private:
+  std::optional<c10::InferenceMode> torch_guard_;
+};
+
+TEST_P(EncoderKernels, Attention) {
+  for (const auto& [width, heads] :
+       {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}, std::pair{200, 2}}) {
+    const at::Tensor qkv = random({kRows, 3 * width}), positions = random({255, width}),
+                     u = random({width}), v = random({width});
+    for (const auto& [left, right, chunk] :
+         {std::tuple{-1, -1, 0}, std::tuple{5, 5, 0}, std::tuple{8, 0, 4}}) {
+      expect_same("attend " + std::to_string(width),
+                  [&, left = left, right = right, chunk = chunk, width = width, heads = heads] {
+                    at::Tensor output = zeros({kRows, width});
+                    attend(precision(),
+                           {qkv.const_data_ptr(), positions.const_data_ptr(), u.const_data_ptr(),
+                            v.const_data_ptr(), output.mutable_data_ptr(), width, heads, 128, left,
+                            right, chunk, nullptr},
+                           layout(), stream());
+                    return std::vector<at::Tensor>{output};
+                  });
+    }
+  }
+}
+
+TEST_P(EncoderKernels, Streams) {
+  const at::Tensor offsets = ints({0, 3}), lengths = ints({3, 2});
+  const RowLayout step{offsets.const_data_ptr<int32_t>(), lengths.const_data_ptr<int32_t>(), 2, 3};
+  const at::Tensor slots = longs({2, 0}), encoded = longs({9, 0});
+  for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
+    const at::Tensor qkv = random({6, 3 * width}), positions = random({255, width}),
+                     u = random({width}), v = random({width}), kept = random({4, 9, 2 * width}),
+                     gated = random({4, 11, width}), gates = random({6, 2 * width}),
+                     weight = floats({9, width}), bias = floats({width});
+    expect_same("streams " + std::to_string(width), [&, width = width, heads = heads] {
+      at::Tensor keys = kept.clone(), heard = gated.clone(), seen = zeros({6, width}),
+                 mixed = zeros({6, width});
+      const LayerRings rings{keys.mutable_data_ptr(),
+                             heard.mutable_data_ptr(),
+                             slots.const_data_ptr<int64_t>(),
+                             encoded.const_data_ptr<int64_t>(),
+                             6,
+                             8,
+                             3};
+      keep_keys(qkv.const_data_ptr(), width, rings, step, stream());
+      attend(precision(),
+             {qkv.const_data_ptr(), positions.const_data_ptr(), u.const_data_ptr(),
+              v.const_data_ptr(), seen.mutable_data_ptr(), width, heads, 128, 6, 2, 0, &rings},
+             step, stream());
+      convolve_time(precision(),
+                    {gates.const_data_ptr(),
+                     weight.const_data_ptr<float>(),
+                     bias.const_data_ptr<float>(),
+                     {},
+                     mixed.mutable_data_ptr(),
+                     width,
+                     9,
+                     8,
+                     &rings},
+                    step, stream());
+      return std::vector<at::Tensor>{keys, heard, seen, mixed};
+    });
+  }
+}
+
+TEST_P(EncoderKernels, ConvolutionOverTime) {
+  for (const int width : {176, 1024}) {
+    const at::Tensor gates = random({kRows, 2 * width}), norm = random({width}),
+                     bias = floats({width});
+    for (const auto& [kernel, left] : {std::pair{9, 4}, std::pair{9, 8}, std::pair{31, 15}}) {
+      const at::Tensor weight = floats({kernel, width});
+      for (const bool normed : {false, true}) {
+        expect_same("convolve_time " + std::to_string(width), [&, kernel = kernel, left = left] {
+          at::Tensor output = zeros({kRows, width});
+          NormWeights of{};
+          if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
+          convolve_time(
+              precision(),
+              {gates.const_data_ptr(), weight.const_data_ptr<float>(), bias.const_data_ptr<float>(),
+               of, output.mutable_data_ptr(), width, kernel, left, nullptr},
+              layout(), stream());
+          return std::vector<at::Tensor>{output};
+        });
+      }
+    }
+  }
+}
+
+TEST_P(EncoderKernels, Rows) {
+  for (const int width : {176, 1024}) {
+    const at::Tensor x = random({kRows, width}), weight = random({width}),
+                     padded = random({3, 70, width});
+    const NormWeights norm{weight.const_data_ptr(), weight.const_data_ptr()};
+    for (const bool eight_bits : {false, true}) {
+      expect_same("norms of " + std::to_string(width), [&] {
+        std::vector<at::Tensor> out;
+        const auto product = [&] {
+          at::Tensor values = eight_bits ? bytes({kRows, width}) : zeros({kRows, width});
+          out.push_back(values);
+          at::Tensor scales = at::zeros({kRows}).to(kGpu);
+          out.push_back(scales);
+          return ProductInput{values.mutable_data_ptr(),
+                              eight_bits ? scales.mutable_data_ptr<float>() : nullptr};
+        };
+        layer_norm(precision(), x.const_data_ptr(), kRows, width, norm, product(), stream());
+        at::Tensor frames = x.clone();
+        layer_norms(precision(), frames.mutable_data_ptr(), kRows, width, norm, norm, product(),
+                    stream());
+        silu(precision(), x.const_data_ptr(), kRows, width, product(), stream());
+        at::Tensor all = zeros({3, 70, width}), packed = zeros({kRows, width});
+        layer_norm_padded(precision(), x.const_data_ptr(), width, norm, layout(),
+                          all.mutable_data_ptr(), stream());
+        pack_rows(precision(), padded.const_data_ptr(), 70, width, layout(),
+                  packed.mutable_data_ptr(), stream());
+        out.insert(out.end(), {frames, all, packed});
+        return out;
+      });
+    }
+  }
+}
+
+TEST_P(EncoderKernels, SubSampling) {
+  constexpr int32_t kChannels = 16, kMel = 80, kFrames = 128, kOut = 32;
+  const at::Tensor features = floats({2, kMel, kFrames}), of = longs({128, 51}),
+                   weight = floats({9, kChannels}), bias = floats({kChannels}),
+                   image = random({kOut << 1, kMel / 4, kChannels});
+  for (const bool causal : {false, true}) {
+    expect_same("sub-sampling", [&] {
+      at::Tensor lengths = ints(std::vector<int32_t>(8, 0)), offsets = ints({0, 0}),
+                 encoded = longs({0, 0}), first = zeros({kOut << 1, kMel / 4 + 1, kChannels}),
+                 strided = zeros({kOut, kMel / 8 + 1, kChannels});
+      auto* const levels = lengths.mutable_data_ptr<int32_t>();
+      plan_layout({of.const_data_ptr<int64_t>(), nullptr, levels, nullptr,
+                   offsets.mutable_data_ptr<int32_t>(), encoded.mutable_data_ptr<int64_t>(), 2, 3,
+                   causal, 0},
+                  stream());
+      const auto* const data = weight.const_data_ptr<float>();
+      const int32_t before = causal ? 2 : 1;
+      const auto halved = [&](int32_t extent) {
+        return causal ? extent / 2 + 1 : (extent + 1) / 2;
+      };
+      first_convolutions(
+          precision(),
+          {features.const_data_ptr<float>(), levels, nullptr, offsets.const_data_ptr<int32_t>(),
+           data, data, bias.const_data_ptr<float>(), bias.const_data_ptr<float>(),
+           first.mutable_data_ptr(), 2, kMel, kFrames, kChannels, before, halved(halved(kFrames)),
+           1},
+          stream());
+      const int32_t bins = kMel / 4;
+      depthwise_stride(
+          precision(),
+          {image.const_data_ptr(), levels + 4, nullptr, offsets.const_data_ptr<int32_t>(), data,
+           bias.const_data_ptr<float>(), strided.mutable_data_ptr(), 2, bins, halved(bins),
+           kChannels, before, halved(halved(halved(kFrames))), 0},
+          stream());
+      return std::vector<at::Tensor>{lengths, offsets, encoded, first, strided};
+    });
+  }
+}
+
+TEST_P(EncoderKernels, FeaturesOfAudio) {
+  constexpr int32_t kCount = 101, kFft = 512, kBins = 257, kMel = 80, kHop = 160;
+  const at::Tensor audio = floats({2, 16000}), lengths = longs({16000, 7000}),
+                   window = floats({kFft}), spectra = floats({2, kCount, kBins, 2}),
+                   filters = floats({kMel, kBins}).abs();
+  std::vector<int32_t> bounds;
+  for (int32_t mel = 0; mel < kMel; ++mel) bounds.insert(bounds.end(), {3 * mel, 3 * mel + 7});
+  const at::Tensor ranges = ints(bounds);
+  expect_same("features", [&] {
+    at::Tensor frames = at::zeros({2, kCount, kFft}).to(kGpu),
+               values = at::zeros({2, kMel, kCount}).to(kGpu), counts = longs({0, 0});
+    const auto* const samples = lengths.const_data_ptr<int64_t>();
+    cut_windows({audio.const_data_ptr<float>(), samples, window.const_data_ptr<float>(),
+                 frames.mutable_data_ptr<float>(), 16000, 2, kCount, kFft, kHop, 0.97F},
+                stream());
+    mel_values({static_cast<const float2*>(spectra.const_data_ptr()), samples,
+                filters.const_data_ptr<float>(), ranges.const_data_ptr<int32_t>(),
+                values.mutable_data_ptr<float>(), 2, kCount, kBins, kMel, kHop, 1e-5F, false},
+               stream());
+    normalise_features({values.mutable_data_ptr<float>(), samples,
+                        counts.mutable_data_ptr<int64_t>(), 2, kMel, kCount, kHop},
+                       stream());
+    return std::vector<at::Tensor>{frames, values, counts};
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, EncoderKernels, testing::Values(at::kBFloat16, at::kHalf),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+}  // namespace
+}  // namespace rtfx
