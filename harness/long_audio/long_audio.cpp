@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "harness/long_audio/cuts.h"
-#include "harness/long_audio/read_ahead.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/regions.h"
 #include "harness/run/stages.h"

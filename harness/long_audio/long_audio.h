@@ -21,6 +21,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
+#include "harness/long_audio/read_ahead.h"
 #include "harness/run/recorded_encoder.h"
 #include "models/acoustic_model.h"
 
@@ -44,8 +45,7 @@ struct LongResult {
 
 class LongAudio {
  public:
-  /// The next `count` samples at the model's rate; fewer only at the end.
-  using Read = std::function<std::vector<float>(size_t count)>;
+  using Read = ReadAhead::Read;  // at the model's rate
 
   /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
   /// decoder takes no pieces. All must outlive this.

@@ -10,10 +10,13 @@ namespace rtfx {
 
 class ReadAhead {
  public:
+  /// The next `count` samples; fewer only at the end.
   using Read = std::function<std::vector<float>(size_t count)>;
 
   /// Calls `read` for so many samples at a time, by a thread at a time.
   ReadAhead(Read read, size_t count) : read_(std::move(read)), count_(count) { begin(); }
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
 
   /// The next samples; none at the end. Throws what `read` threw.
   std::vector<float> next() {
