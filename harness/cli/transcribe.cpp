@@ -256,7 +256,7 @@ class Transcriber {
       decoded.hypotheses = {result.hypothesis};
       if (confidence_) decoded.evidence = {{result.evidence}};
       confidence_seconds_ += result.confidence_seconds;
-      print_result(*clip.input, seconds, decoded, 0);
+      print_result(*clip.input, seconds, decoded, 0, result.sections);
     } catch (const UserError& e) {
       complain(*clip.input, e);
       ++failed_;
@@ -298,7 +298,8 @@ class Transcriber {
     require_encoder_memory(*model_, rows, static_cast<int64_t>(seconds * rate), free_, where);
   }
 
-  Transcript transcript(double seconds, const Decoded& decoded, size_t row) const {
+  Transcript transcript(double seconds, const Decoded& decoded, size_t row,
+                        const std::vector<LongSection>& sections) const {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
     const auto evidence = [&](size_t entry) {
       return decoded.evidence.empty() ? TokenEvidence() : decoded.evidence[row][entry];
@@ -313,11 +314,19 @@ class Transcriber {
       best.alternatives.push_back(
           transcript_of(hypothesis.nbest[i], evidence(i + 1), *model_->tokenizer, rules));
     }
+    for (const LongSection& section : sections) {
+      const double start = static_cast<double>(section.first) * rules.frame_seconds;
+      if (!best.sections.empty()) best.sections.back().end = start;
+      best.sections.push_back({start, seconds, {}});
+      for (const Hypothesis& entry : section.nbest)
+        best.sections.back().alternatives.push_back(
+            transcript_of(entry, {}, *model_->tokenizer, rules));
+    }
     return best;
   }
 
   void print_result(const TranscribeInput& input, double seconds, const Decoded& decoded,
-                    size_t row) {
+                    size_t row, const std::vector<LongSection>& sections = {}) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
     if (hypothesis.nan) {
       ++failed_;
@@ -334,7 +343,7 @@ class Transcriber {
     try {
       writer_.put(input, {.file = input.name,
                           .seconds = seconds,
-                          .transcript = transcript(seconds, decoded, row),
+                          .transcript = transcript(seconds, decoded, row, sections),
                           .reference = input.reference.value_or(""),
                           .has_reference = input.reference.has_value(),
                           .with_tokens = options_.tokens});

@@ -233,6 +233,11 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
     if (!own.hypothesis.nan) own.evidence = std::move(witness.mapped().evidence);
   }
   append(own, all_of(h), section.first, result);
+  if (!h.nbest.empty()) {
+    result.sections.push_back({section.first, h.nbest});
+    for (Hypothesis& entry : result.sections.back().nbest)
+      for (int32_t& frame : entry.frames) frame += static_cast<int32_t>(section.first);
+  }
   result.hypothesis.score += h.score;
   result.hypothesis.nan |= h.nan;
   return h;

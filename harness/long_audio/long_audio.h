@@ -35,9 +35,17 @@ struct LongAudioOptions {
   bool begin_anew = true;      // behind pauses
 };
 
+/// What was searched without beginning anew: it ends where the next one begins.
+struct LongSection {
+  int64_t first = 0;              // frame
+  std::vector<Hypothesis> nbest;  // best first, frames from the start of the audio
+};
+
 struct LongResult {
   Hypothesis hypothesis;   // frames from the start of the audio; its score is a sum over sections
   TokenEvidence evidence;  // of its tokens; without `confidence` empty
+  /// In order, of a decoder with a list of hypotheses; without what was decoded again.
+  std::vector<LongSection> sections;
   double confidence_seconds = 0;  // that it took
   int64_t samples = 0;
   std::vector<std::string> notices;  // of parts that were decoded again

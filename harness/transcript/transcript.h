@@ -35,6 +35,8 @@ struct TimedSegment {
   size_t first = 0, count = 0;
 };
 
+struct TranscriptSection;
+
 struct Transcript {
   std::string text;
   std::vector<TimedWord> words;
@@ -43,6 +45,13 @@ struct Transcript {
   double score = 0;
   double confidence = kNoConfidence;     // of the utterance
   std::vector<Transcript> alternatives;  // the n-best list, best first; empty where there is none
+  std::vector<TranscriptSection> sections;  // of long audio, which has lists for each alone
+};
+
+/// A part of long audio that was searched by itself.
+struct TranscriptSection {
+  double start = 0, end = 0;  // seconds
+  std::vector<Transcript> alternatives;
 };
 
 /// What turns encoder frames into seconds, and where segments end.

@@ -64,6 +64,15 @@ void add_transcript(ordered_json& object, const Transcript& transcript, bool wit
   if (with_tokens) object["tokens"] = tokens_json(transcript);
 }
 
+void add_alternatives(ordered_json& object, const std::vector<Transcript>& alternatives,
+                      bool with_tokens) {
+  for (const Transcript& alternative : alternatives) {
+    ordered_json entry;
+    add_transcript(entry, alternative, with_tokens);
+    object["alternatives"].push_back(std::move(entry));
+  }
+}
+
 }  // namespace
 
 std::string transcript_json(const TranscribedFile& file) {
@@ -73,10 +82,11 @@ std::string transcript_json(const TranscribedFile& file) {
   if (file.has_reference) object["reference"] = file.reference;
   add_transcript(object, file.transcript, file.with_tokens);
   object["segments"] = segments_json(file.transcript);
-  for (const Transcript& alternative : file.transcript.alternatives) {
-    ordered_json entry;
-    add_transcript(entry, alternative, file.with_tokens);
-    object["alternatives"].push_back(std::move(entry));
+  add_alternatives(object, file.transcript.alternatives, file.with_tokens);
+  for (const TranscriptSection& section : file.transcript.sections) {
+    ordered_json entry = span_json(section.start, section.end);
+    add_alternatives(entry, section.alternatives, file.with_tokens);
+    object["sections"].push_back(std::move(entry));
   }
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -49,6 +49,24 @@ def test_a_long_file_is_cut(rtfx, joined, tmp_path):
     assert "of it for confidence" in result.stderr and "no confidences" not in result.stderr
 
 
+def test_alternatives_are_of_the_parts_of_a_long_file(rtfx, joined):
+    result = rtfx("transcribe", "--model", MODEL, "--long-above", 5, "--chunk", 8, "--format", "json", "--nbest", 3,
+                  "--threads", 1, joined)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    sections = found["sections"]
+    assert "alternatives" not in found and len(sections) > 2
+    assert sections[0]["start"] == 0 and sections[-1]["end"] == found["seconds"]
+    assert all(a["end"] == b["start"] for a, b in zip(sections, sections[1:]))
+    for section in sections:
+        assert 1 <= len(section["alternatives"]) <= 3
+        for entry in section["alternatives"]:
+            assert all(section["start"] <= word["start"] for word in entry["words"])
+    if "decoded again" not in result.stderr:
+        best = " ".join(section["alternatives"][0]["text"] for section in sections)
+        assert words(best) == words(found["text"])
+
+
 def test_whole_and_cut_say_about_the_same(rtfx, joined):
     texts = []
     for above in (1000, 5):

@@ -81,8 +81,9 @@ class LongAudioTest : public testing::Test {
 
   static LongResult transcribe(const std::vector<float>& samples, const LongAudioOptions& options,
                                const char* name = "label_looping",
-                               const Confidence* confidence = nullptr) {
-    const auto decoder = make_decoder(name, {}, "");
+                               const Confidence* confidence = nullptr,
+                               const nlohmann::json& decoder_options = nlohmann::json::object()) {
+    const auto decoder = make_decoder(name, decoder_options, "");
     decoder->prepare(model_, {});
     RecordedEncoder encoder(model_, /*graphs=*/false);
     LongAudio audio(options, *model_, encoder, *decoder, confidence);
@@ -215,6 +216,34 @@ TEST_F(LongAudioTest, SizesOfBatchesChangeNothing) {
     EXPECT_EQ(result.hypothesis.tokens, first) << batch;
   }
   EXPECT_FALSE(first.empty());
+}
+
+/// Their best ones are the result, and each begins where the search did.
+TEST_F(LongAudioTest, EverySectionHasItsList) {
+  LongAudioOptions options;
+  options.chunk_seconds = 3;
+  options.batch = 4;
+  options.silent_seconds = 1000;
+  const LongResult result =
+      transcribe(joined(3, 16000), options, "alsd_pp", nullptr, {{"beam_size", 3}, {"nbest", 3}});
+  ASSERT_GT(result.sections.size(), 2U);
+  std::vector<int32_t> tokens, frames;
+  size_t others = 0;
+  for (const LongSection& section : result.sections) {
+    ASSERT_FALSE(section.nbest.empty());
+    others += section.nbest.size() - 1;
+    const Hypothesis& best = section.nbest.front();
+    tokens.insert(tokens.end(), best.tokens.begin(), best.tokens.end());
+    frames.insert(frames.end(), best.frames.begin(), best.frames.end());
+    for (const Hypothesis& h : section.nbest) {
+      EXPECT_TRUE(std::ranges::is_sorted(h.frames));
+      EXPECT_TRUE(h.frames.empty() || h.frames.front() >= section.first);
+    }
+  }
+  EXPECT_EQ(tokens, result.hypothesis.tokens);
+  EXPECT_EQ(frames, result.hypothesis.frames);
+  EXPECT_GT(others, result.sections.size());
+  EXPECT_TRUE(transcribe(joined(3, 16000), options).sections.empty());
 }
 
 TEST_F(LongAudioTest, NoSamplesAndFew) {
