@@ -1,8 +1,8 @@
 #include "harness/long_audio/cuts.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace rtfx {
@@ -17,25 +17,16 @@ float loud_level(std::span<const float> levels) {
   return *at;
 }
 
-/// Sum of squares. In several sums side by side: one would wait for each addition.
-double energy(std::span<const float> samples) {
-  std::array<double, 8> sums{};
-  const size_t whole = samples.size() / sums.size() * sums.size();
-  for (size_t begin = 0; begin < whole; begin += sums.size())
-    for (size_t i = 0; i < sums.size(); ++i)
-      sums[i] += static_cast<double>(samples[begin + i]) * samples[begin + i];
-  for (size_t i = whole; i < samples.size(); ++i)
-    sums[0] += static_cast<double>(samples[i]) * samples[i];
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
-
 }  // namespace
 
 std::vector<float> block_levels(std::span<const float> samples, size_t block) {
   std::vector<float> levels;
   for (size_t begin = 0; begin < samples.size(); begin += block) {
     const auto part = samples.subspan(begin, std::min(block, samples.size() - begin));
-    const double mean = energy(part) / static_cast<double>(part.size());
+    // Not a loop over one sum, whose every addition waits for the one before.
+    const double energy = std::transform_reduce(part.begin(), part.end(), 0.0, std::plus<>(),
+                                                [](float x) { return static_cast<double>(x) * x; });
+    const double mean = energy / static_cast<double>(part.size());
     levels.push_back(mean > 0 ? std::max(kSilence, static_cast<float>(10 * std::log10(mean)))
                               : kSilence);
   }

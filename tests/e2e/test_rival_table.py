@@ -190,4 +190,18 @@ def test_the_tables_of_pages(tmp_path):
     assert text.startswith("before\n<!-- rivals:nemo3_greedy ours=ctc_greedy -->\n") and "stale" not in text
     assert text.count("CTC greedy |") == 2 and "label-looping" not in text and "kept" in text
     assert "nemo 3.0.0" in text and "1214 s of audio" in text
-    assert "## standin-tdt" in (tmp_path / "nemo3_greedy.md").read_text()
+    beside = (tmp_path / "nemo3_greedy.md").read_text()
+    assert "## standin-tdt" in beside
+    verdicts = beside[beside.index("## Are theirs ours?") :]
+    # As the journal's grades say: equal by bits or exact, then by rounding, then where the first is that differs.
+    grades = {}
+    for line in (tmp_path / "nemo3_greedy.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "run" and record["round"] == 0 and record["decoder"]["id"] == "nemo_ctc_greedy":
+            grades[record["model"]["id"], int(record["batch"]["size"])] = record["exactness"]
+    found = cells(verdicts, "standin-tdt, bf16: nemo_ctc_greedy : ctc_greedy")
+    for cell, batch in zip(found[1:], (1, 8, 32, 128), strict=True):
+        exactness = grades["standin-tdt", batch]
+        counts, first = exactness["grades"], exactness["first_difference"]
+        assert cell.startswith(f"{counts['bitwise'] + counts['exact']} of {sum(counts.values())}")
+        assert cell.endswith(f" at {first['seconds']:.2f} s") if first else " at " not in cell

@@ -1,5 +1,6 @@
-// Each kernel of the fused encoder by itself, without products of matrices: so that racecheck,
-// which fails at cuBLASLt's, can look at them. The same call has to give the same bits again.
+// Each kernel of the fused encoder by itself, for racecheck, which fails at the whole encoder
+// whichever of these it looks at: without the products of matrices between them. The same call has
+// to give the same bits again; that they are the right ones is for fused_encoder_gpu_test.cpp.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/InferenceMode.h>
