@@ -47,9 +47,12 @@ bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device)
 }  // namespace
 
 int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits) {
-  int64_t good = 0, bad = most + 1;
-  for (int64_t size = 1; good < most && bad > most; size = std::min(2 * size, most))
-    (fits(size) ? good : bad) = size;
+  // From above: a round of large batches is a short one.
+  int64_t good = most, bad = most + 1;
+  while (good > 0 && !fits(good)) {
+    bad = good;
+    good /= 2;
+  }
   while (bad - good > std::max<int64_t>(1, good / kPrecision)) {
     const int64_t middle = good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;

@@ -11,9 +11,9 @@
 
 namespace rtfx {
 
-/// The largest of 1 to `most` for which `fits` is true, within 1/32; 0 where not even 1 is. Doubles
-/// until something does not fit, then halves the distance. What is larger than something that does
-/// not fit is not asked for.
+/// The largest of 1 to `most` for which `fits` is true, within 1/32; 0 where not even 1 is. Halves
+/// `most` until something fits, then the distance to what did not. What is larger than something
+/// that does not fit is not asked for.
 int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits);
 
 /// Utterances in a batch of the group, at most those of its dataset and at least 1. On a GPU a size

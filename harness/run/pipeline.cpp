@@ -1,6 +1,7 @@
 #include "harness/run/pipeline.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 
@@ -14,11 +15,15 @@ namespace {
 at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
   const auto options = at::TensorOptions(at::kFloat).pinned_memory(pinned);
   at::Tensor rows = at::empty({static_cast<int64_t>(clips.size()), longest}, options);
-  float* row = rows.mutable_data_ptr<float>();
-  for (const auto* clip : clips) {
-    std::fill(std::copy(clip->begin(), clip->end(), row), row + longest, 0.0F);
-    row += longest;
-  }
+  float* const first = rows.mutable_data_ptr<float>();
+  // By several threads: the device waits for the first batch of a pass.
+  at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto& clip = *clips[static_cast<size_t>(i)];
+      float* const row = first + i * longest;
+      std::fill(std::copy(clip.begin(), clip.end(), row), row + longest, 0.0F);
+    }
+  });
   return rows;
 }
 

@@ -56,7 +56,8 @@ const void* pointer(void (*kernel)(Arguments...)) {
 
 }  // namespace
 
-PersistentKernel::PersistentKernel(Precision precision) : blocks_(multiprocessors()) {
+PersistentKernel::PersistentKernel(Precision precision, int blocks) : blocks_(multiprocessors()) {
+  if (blocks > 0) blocks_ = std::min(blocks, blocks_);
   const ElementKernels all = kernels_of(precision);
   kernels_[0] = pointer(all.search[0]);
   kernels_[1] = pointer(all.search[1]);
