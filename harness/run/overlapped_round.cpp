@@ -1,6 +1,5 @@
 // The rounds of protocol.mode "throughput".
-#include <ATen/Parallel.h>
-
+#include "algorithms/gpu/parallel.h"
 #include "datasets/dataset.h"
 #include "harness/machine/device.h"
 #include "harness/machine/interrupt.h"
@@ -29,7 +28,7 @@ bool CaseGroupRunner::fill(size_t number, BatchInFlight& batch) const {
     return true;
   }
   batch.audio.resize(utterances.size());
-  at::parallel_for(0, static_cast<int64_t>(utterances.size()), 1, [&](int64_t begin, int64_t end) {
+  parallel_ranges(std::ssize(utterances), [&](int64_t begin, int64_t end) {
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
       batch.audio[row] = read_utterance(dataset_.dataset.utterances[utterances[row]]).samples;
   });

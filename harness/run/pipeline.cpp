@@ -1,10 +1,10 @@
 #include "harness/run/pipeline.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 
+#include "algorithms/gpu/parallel.h"
 #include "algorithms/gpu/sync_debug.h"
 #include "harness/machine/device.h"
 
@@ -17,7 +17,7 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
   at::Tensor rows = at::empty({static_cast<int64_t>(clips.size()), longest}, options);
   float* const first = rows.mutable_data_ptr<float>();
   // By several threads: the device waits for the first batch of a pass.
-  at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
+  parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto& clip = *clips[static_cast<size_t>(i)];
       float* const row = first + i * longest;

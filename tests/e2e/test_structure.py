@@ -129,5 +129,11 @@ def test_no_file_is_over_400_lines():
     assert not long
 
 
+def test_one_file_calls_libtorch_s_threads():
+    """Its templates divide nothing where a file is compiled without OpenMP, and this is the one that is with it."""
+    calling = [path for path in SOURCES if re.search(r"at::parallel_(for|reduce)", path.read_text(encoding="utf-8"))]
+    assert [path.relative_to(ROOT).as_posix() for path in calling] == ["algorithms/gpu/parallel.cpp"]
+
+
 def test_headers_are_guarded():
     assert not [p for p in SOURCES if p.suffix == ".h" and "#pragma once" not in p.read_text()]

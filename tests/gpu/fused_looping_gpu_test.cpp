@@ -176,30 +176,6 @@ TEST_P(FusedLoopingGpu, RefusesABatchThatItsSharedMemoryCannotHold) {
   }
 }
 
-/// How tiles are dealt out to blocks changes no sum.
-TEST(FusedLoopingBlocks, FewerChangeNoBit) {
-  if (!at::cuda::is_available()) GTEST_SKIP() << "no GPU";
-  ModelConfig config = small_config();
-  config.prediction.layers = 2;
-  config.prediction.width = 640;
-  config.joint_width = 320;
-  config.vocabulary = 1024;
-  const auto model = random_model(config, 3, {at::kCUDA, 0});
-  std::mt19937 random(5);
-  const auto batch =
-      random_batch(random, 70, 40, config.encoder.width, model->device, model->dtype);
-  const auto of_blocks = [&](int blocks) {
-    const auto decoder = make_decoder("fused_looping", {{"blocks", blocks}}, "");
-    decoder->prepare(model, {});
-    return decoder->decode(batch).to_host();
-  };
-  const auto expected = of_blocks(0);
-  int64_t tokens = 0;
-  for (const Hypothesis& one : expected) tokens += std::ssize(one.tokens);
-  EXPECT_GT(tokens, 100);
-  for (const int blocks : {1, 7, 40, 80, 1000}) EXPECT_EQ(of_blocks(blocks), expected) << blocks;
-}
-
 INSTANTIATE_TEST_SUITE_P(Forms, FusedLoopingGpu, testing::Values("persistent", "graph", "host"),
                          [](const auto& form) { return std::string(form.param); });
 

@@ -53,7 +53,8 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
       search(thread, order[i]);
     }
   };
-  // at::parallel_for() would need OpenMP in this project's own sources.
+  // One after the other from a common list, as they differ in length: parallel_ranges() divides
+  // before.
   std::vector<std::future<void>> others;
   for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
     others.push_back(std::async(std::launch::async, work, thread));

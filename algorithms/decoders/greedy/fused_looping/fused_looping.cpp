@@ -26,10 +26,6 @@ const OptionTable<FusedLooping::Options> kOptions{{
            "who drives the loop: one kernel, a CUDA graph, the host",
            {"persistent", "graph", "host"})
         .formerly("form", {{"conditional", "graph"}}),
-    option("blocks", &FusedLooping::Options::blocks,
-           "thread blocks of \"persistent\", each with a multiprocessor to itself; 0: one for each "
-           "that there is",
-           0, 1024),
     option("window", &FusedLooping::Options::window, "most frames of a row that a step looks at", 1,
            64),
     option("frames_per_step", &FusedLooping::Options::frames_per_step,
@@ -129,7 +125,7 @@ struct FusedLooping::Prepared {
         frame(at::zeros({1, 1, model.joint->encoder().weight.size(1)},
                         at::TensorOptions(model.dtype).device(device))),
         weights(model),
-        persistent(weights.view().precision, static_cast<int>(options.blocks)),
+        persistent(weights.view().precision),
         kernels(weights.view().precision, weights.view().layers),
         search(bytes_on(device, sizeof(fused::Search))),
         totals(at::zeros({fused::kCounts}, at::TensorOptions(at::kInt).device(device))) {

@@ -40,7 +40,6 @@ class FusedLooping : public Decoder {
  public:
   struct Options {
     std::string loop = "persistent";   // "persistent" (one kernel), "graph" (a CUDA graph), "host"
-    int64_t blocks = 0;                // of "persistent"; 0: one for each multiprocessor
     int64_t window = 8;                // most frames per row and step
     int64_t frames_per_step = 160;     // over all rows, at least 3 (or `window`) per row
     int64_t max_symbols = 10;          // tokens per frame

@@ -56,8 +56,7 @@ const void* pointer(void (*kernel)(Arguments...)) {
 
 }  // namespace
 
-PersistentKernel::PersistentKernel(Precision precision, int blocks) : blocks_(multiprocessors()) {
-  if (blocks > 0) blocks_ = std::min(blocks, blocks_);
+PersistentKernel::PersistentKernel(Precision precision) : blocks_(multiprocessors()) {
   const ElementKernels all = kernels_of(precision);
   kernels_[0] = pointer(all.search[0]);
   kernels_[1] = pointer(all.search[1]);

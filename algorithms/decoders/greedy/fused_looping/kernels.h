@@ -12,8 +12,7 @@ namespace rtfx::fused {
 /// far as they fit, grid barriers between the phases.
 class PersistentKernel {
  public:
-  /// blocks: at most so many; 0: one for each multiprocessor.
-  PersistentKernel(Precision precision, int blocks);
+  explicit PersistentKernel(Precision precision);
   /// Rows of a batch that the shared memory of a block has room for.
   int64_t max_rows() const;
   void launch(const Search& search, cudaStream_t stream) const;
