@@ -27,8 +27,10 @@ from nemo.collections.asr.parts.submodules.rnnt_greedy_decoding import (
 )
 from nemo.collections.asr.parts.submodules.tdt_beam_decoding import BeamBatchedTDTInfer
 from nemo.utils import logging
+from nvrtc_log import keep_out_of_constants
 
 logging.setLevel(logging.ERROR)
+keep_out_of_constants()
 
 # The searches of a run share what was read of a file: NeMo takes 10 s for an ARPA file of 20 MB.
 NGramGPULanguageModel.from_file = functools.cache(NGramGPULanguageModel.from_file)

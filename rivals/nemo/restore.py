@@ -2,7 +2,10 @@
 
 import torch
 from nemo.collections.asr.models import ASRModel
+from nvrtc_log import keep_out_of_constants
 from omegaconf import open_dict
+
+keep_out_of_constants()
 
 
 def restored(path, device, dtype):

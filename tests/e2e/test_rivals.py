@@ -146,6 +146,26 @@ def test_nemos_transcribe_with_our_search(tmp_path, model):
     assert f"| {model} | 2 |" in result.stdout
 
 
+def test_an_empty_log_of_the_compiler_takes_no_byte_of_pythons():
+    """The process's b" " is whole behind NeMo's own compilation, which needs no GPU up to the loading of its result."""
+    program = """
+import restore
+from nemo.core.utils import cuda_python_utils
+if not hasattr(cuda_python_utils, "nvrtc"): raise SystemExit(77)
+# Compiled from source, as the first process that imports it does: constants out of a cache are objects of their own.
+exec(compile(open(cuda_python_utils.__file__).read(), "nemo", "exec"), vars(cuda_python_utils))
+cuda_python_utils.assert_drv = lambda err: None  # asks for the driver
+try: cuda_python_utils.run_nvrtc('extern "C" __global__ void k() {}', b"k", b"k.cu")
+except Exception: pass  # without a GPU nothing loads
+assert list(" ".encode()) == [32]
+"""
+    result = subprocess.run([environment("nemo"), "-c", program], cwd=ROOT / "rivals/nemo",
+                            env=os.environ | {"PYTHONPATH": "."}, capture_output=True, text=True)  # fmt: skip
+    if result.returncode == 77:
+        pytest.skip("NeMo's environment has no cuda-python")
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
 def test_words_lie_along_the_labels(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(ROOT / "rivals/wfst")
