@@ -4,7 +4,7 @@
 ...     nemo_model.transcribe(["a.wav"], timestamps=True)
 
 NeMo's own `transcribe()` runs, with its encoder, its text and its time stamps; what searches the encoder frames for
-tokens is a decoder of rtfx. Tried with NeMo 2.7.3 and 3.0.0 on a CPU.
+tokens is a decoder of rtfx. Tried with NeMo 2.7.3 and 3.0.0 on a CPU, 3.0.0 on a GPU.
 """
 
 from __future__ import annotations
