@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "harness/long_audio/chunk_reader.h"
 #include "harness/long_audio/cuts.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/regions.h"
@@ -47,25 +48,6 @@ std::vector<size_t> all_of(const Hypothesis& h) {
 
 }  // namespace
 
-/// Frames [first, first + frames) of the audio.
-struct LongAudio::Chunk {
-  int64_t first = 0, frames = 0;
-  std::vector<float> samples;  // with the contexts
-  int64_t left = 0;            // frames of the left context
-  std::vector<float> levels;   // of its own frames, block_levels()
-  bool begins_anew = false;    // the search does
-};
-
-struct LongAudio::Reading {
-  ReadAhead& source;
-  std::vector<float> buffer;
-  size_t at = 0;        // in the buffer: where the next chunk begins
-  int64_t first = 0;    // its frame
-  int64_t samples = 0;  // so far
-  bool ended = false;   // the source is
-  bool after_pause = true;
-};
-
 /// What is searched without beginning anew.
 struct LongAudio::Section {
   std::optional<int64_t> stream;
@@ -74,7 +56,7 @@ struct LongAudio::Section {
 
 /// Chunks that are encoded together, and their frames with the contexts'.
 struct LongAudio::Batch {
-  std::vector<Chunk> chunks;
+  std::vector<AudioChunk> chunks;
   EncodedBatch frames;
 };
 
@@ -109,71 +91,17 @@ size_t LongAudio::blocks(double seconds) const {
   return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
 }
 
-std::optional<LongAudio::Chunk> LongAudio::next_chunk(Reading& reading) const {
-  const size_t most = std::max<size_t>(2, blocks(options_.chunk_seconds));
-  const size_t context = blocks(options_.context_seconds) * block_;
-  std::vector<float>& buffer = reading.buffer;
-  if (reading.at > context) {
-    const size_t done = reading.at - context;
-    buffer.erase(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(done));
-    reading.at = context;
-  }
-  while (!reading.ended && buffer.size() < reading.at + most * block_ + context) {
-    const std::vector<float> more = reading.source.next();
-    reading.ended = more.empty();
-    reading.samples += static_cast<int64_t>(more.size());
-    buffer.insert(buffer.end(), more.begin(), more.end());
-  }
-  if (buffer.size() == reading.at) return std::nullopt;
-
-  Chunk chunk;
-  chunk.first = reading.first;
-  chunk.begins_anew = reading.after_pause && options_.begin_anew;
-  const std::span<const float> rest = std::span(buffer).subspan(reading.at);
-  Cut cut{(rest.size() + block_ - 1) / block_, false};
-  const bool last = cut.block <= most;
-  chunk.levels = block_levels(rest.first(std::min(rest.size(), most * block_)), block_);
-  if (!last) {
-    cut = best_cut(chunk.levels, most / 2, most - 1);
-    chunk.levels.resize(cut.block);
-  }
-  const size_t begin = reading.at - std::min(reading.at, context);
-  const size_t end = std::min(buffer.size(), reading.at + cut.block * block_ + context);
-  chunk.samples.assign(buffer.begin() + static_cast<ptrdiff_t>(begin),
-                       buffer.begin() + static_cast<ptrdiff_t>(end));
-  chunk.left = static_cast<int64_t>((reading.at - begin) / block_);
-  chunk.frames = static_cast<int64_t>(cut.block);
-  if (last) {
-    chunk.frames = std::max<int64_t>(
-        0, model_.config.encoded_frames(static_cast<int64_t>(chunk.samples.size())) - chunk.left);
-  }
-  reading.after_pause = cut.pause;
-  reading.first += chunk.frames;
-  reading.at = last ? buffer.size() : reading.at + cut.block * block_;
-  return chunk;
-}
-
-std::vector<LongAudio::Chunk> LongAudio::next_chunks(Reading& reading) const {
-  std::vector<Chunk> chunks;
-  while (static_cast<int64_t>(chunks.size()) < options_.batch) {
-    std::optional<Chunk> chunk = next_chunk(reading);
-    if (!chunk) break;
-    chunks.push_back(std::move(*chunk));
-  }
-  return chunks;
-}
-
-EncodedBatch LongAudio::encode(const std::vector<Chunk>& chunks) const {
+EncodedBatch LongAudio::encode(const std::vector<AudioChunk>& chunks) const {
   Clips clips;
-  for (const Chunk& chunk : chunks) clips.push_back(&chunk.samples);
+  for (const AudioChunk& chunk : chunks) clips.push_back(&chunk.samples);
   RegionTimes times;
   return encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
 }
 
-LongAudio::Encoded LongAudio::own_frames(const std::vector<Chunk>& chunks,
+LongAudio::Encoded LongAudio::own_frames(const std::vector<AudioChunk>& chunks,
                                          const EncodedBatch& whole) const {
   Encoded own;
-  for (const Chunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
+  for (const AudioChunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
   const int64_t most = std::max<int64_t>(1, own.projected.longest());
   const auto without_contexts = [&](const at::Tensor& all) {
     at::Tensor result = at::zeros({all.size(0), most, all.size(2)}, all.options());
@@ -244,7 +172,7 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
 }
 
 void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
-  const std::vector<Chunk>& chunks = batch.chunks;
+  const std::vector<AudioChunk>& chunks = batch.chunks;
   const Encoded encoded = own_frames(chunks, batch.frames);
   // Chunks of one section come one after the other, those of several together.
   struct Turn {
@@ -255,8 +183,8 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
   size_t waves = 0;
   std::optional<Section> before;
   if (section.stream) before = section;
-  for (const Chunk& chunk : chunks) {
-    if (chunk.begins_anew || !section.stream) {
+  for (const AudioChunk& chunk : chunks) {
+    if ((chunk.behind_pause && options_.begin_anew) || !section.stream) {
       section = {streams_->open(), chunk.first};
       turns.push_back({*section.stream, section.first, 0});
     } else {
@@ -298,7 +226,7 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
 }
 
 /// `said`: tokens of the section so far, frames counted from the chunk's first.
-void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result) {
+void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result) {
   std::vector<size_t> token_blocks;
   for (const int32_t frame : said.frames)
     if (frame >= 0 && frame < chunk.frames) token_blocks.push_back(static_cast<size_t>(frame));
@@ -306,8 +234,8 @@ void LongAudio::decode_again(const Chunk& chunk, const Hypothesis& said, LongRes
       static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
   for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
     // The chunk's samples from the run on, with what is left of the contexts.
-    std::vector<Chunk> parts(1);
-    Chunk& part = parts.front();
+    std::vector<AudioChunk> parts(1);
+    AudioChunk& part = parts.front();
     part.first = chunk.first + static_cast<int64_t>(run.begin);
     const size_t context = blocks(options_.context_seconds);
     const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
@@ -345,8 +273,10 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
   LongResult result;
   said_later_ = {};
   witnesses_.clear();
-  ReadAhead source(read, std::max<size_t>(1, blocks(options_.chunk_seconds)) * block_);
-  Reading reading{source, {}};
+  ChunkReader chunks(read, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
+                            blocks(options_.context_seconds), [&](int64_t samples) {
+                              return model_.config.encoded_frames(samples);
+                            }});
   Section section;
   std::vector<Batch> batches(model_.device.is_cuda() ? kInFlight : 1);
   const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };
@@ -356,16 +286,16 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
        {"rtfx search",
         [&](size_t i) {
           search(batch(i), section, result);
-          const Chunk& last = batch(i).chunks.back();
+          const AudioChunk& last = batch(i).chunks.back();
           if (progress) progress(seconds(last.first + last.frames));
         }}},
       batches.size(),
       [&](size_t i) {
-        batch(i).chunks = next_chunks(reading);
+        batch(i).chunks = chunks.next(static_cast<size_t>(options_.batch));
         return !batch(i).chunks.empty();
       },
       [&] { return std::make_shared<ThreadSettings>(model_.device); });
-  result.samples = reading.samples;
+  result.samples = chunks.samples();
   if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.
   append(said_later_, all_of(said_later_.hypothesis), 0, result);

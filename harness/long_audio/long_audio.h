@@ -21,7 +21,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
-#include "harness/long_audio/read_ahead.h"
+#include "harness/long_audio/chunk_reader.h"
 #include "harness/run/recorded_encoder.h"
 #include "models/acoustic_model.h"
 
@@ -53,7 +53,7 @@ struct LongResult {
 
 class LongAudio {
  public:
-  using Read = ReadAhead::Read;  // at the model's rate
+  using Read = ChunkReader::Read;  // at the model's rate
 
   /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
   /// decoder takes no pieces. All must outlive this.
@@ -67,8 +67,6 @@ class LongAudio {
   LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
 
  private:
-  struct Chunk;
-  struct Reading;
   struct Section;
   struct Batch;
   struct Encoded;
@@ -81,16 +79,14 @@ class LongAudio {
     TokenEvidence evidence;
   };
 
-  std::optional<Chunk> next_chunk(Reading& reading) const;
-  std::vector<Chunk> next_chunks(Reading& reading) const;  // as many as are encoded together
-  EncodedBatch encode(const std::vector<Chunk>& chunks) const;
-  Encoded own_frames(const std::vector<Chunk>& chunks, const EncodedBatch& whole) const;
+  EncodedBatch encode(const std::vector<AudioChunk>& chunks) const;
+  Encoded own_frames(const std::vector<AudioChunk>& chunks, const EncodedBatch& whole) const;
   TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
                             Confidence::Before& before, LongResult& result) const;
   void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
   Hypothesis close(const Section& section, LongResult& result);
   void search(const Batch& batch, Section& section, LongResult& result);
-  void decode_again(const Chunk& chunk, const Hypothesis& said, LongResult& result);
+  void decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result);
   double seconds(int64_t frame) const;
   size_t blocks(double seconds) const;  // encoder frames
 
