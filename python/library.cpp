@@ -17,6 +17,7 @@
 #include "harness/run/hypothesis_json.h"
 #include "harness/run/pipeline.h"
 #include "harness/run/provenance.h"
+#include "harness/transcript/transcript.h"
 #include "models/load_checkpoint.h"
 #include "python/handles.h"
 
@@ -148,6 +149,28 @@ const char* rtfx_model_json(const rtfx_model* model) {
   return guarded<const char*>(nullptr, [&] { return keep(describe(*model).dump()); });
 }
 void rtfx_model_free(rtfx_model* model) { delete model; }
+
+const char* rtfx_words(const rtfx_model* loaded, const int64_t* tokens, const int64_t* frames,
+                       const int64_t* durations, int64_t count) {
+  return guarded<const char*>(nullptr, [&] {
+    const Tokenizer& tokenizer = *loaded->model->tokenizer;
+    Hypothesis hypothesis;
+    hypothesis.tokens.assign(tokens, tokens + count);
+    hypothesis.frames.assign(frames, frames + count);
+    if (durations != nullptr) hypothesis.durations.assign(durations, durations + count);
+    for (const int32_t token : hypothesis.tokens) {
+      if (token < 0 || token >= tokenizer.size())
+        throw UserError("tokens", fmt::format("{}, of {} pieces", token, tokenizer.size()),
+                        "give those of a hypothesis of this model");
+    }
+    TranscriptRules rules;
+    rules.frame_seconds = loaded->config.frame_seconds();
+    json words = json::array();
+    for (const TimedWord& word : transcript_of(hypothesis, {}, tokenizer, rules).words)
+      words.push_back({word.text, word.start, word.end});
+    return keep(words.dump());
+  });
+}
 
 rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const char* options) {
   return guarded<rtfx_decoder*>(nullptr, [&] {

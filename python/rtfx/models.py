@@ -19,8 +19,8 @@ Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy arr
 
 @dataclass(frozen=True)
 class Word:
-    """A word and when it is said, in seconds: from the frame of its first token to the end of its last token's
-    (for TDT of its duration)."""
+    """A word and when it is said, in seconds: from the frame of its first token to the end of its last one's that is
+    not punctuation (for TDT of its duration), or to the next word."""
 
     text: str
     start: float
@@ -129,20 +129,15 @@ class Model:
         return Transcription(hypothesis.text, hypothesis, self.words(hypothesis) if timestamps else [])
 
     def words(self, hypothesis: decoding.Hypothesis) -> list[Word]:
-        """Words with their times. A word begins at a piece with the mark of SentencePiece (U+2581) or a space, and
-        wherever the piece before is one of white space; "##" of WordPiece goes on with one."""
-        words: list[tuple[str, int, int]] = []
-        spans = hypothesis.durations or [1] * len(hypothesis.tokens)
-        for token, frame, span in zip(hypothesis.tokens, hypothesis.frames, spans, strict=True):
-            piece = self.pieces[token].replace("\u2581", " ")
-            end = frame + max(1, span)
-            if words and not piece.startswith(" "):
-                text, start, _ = words[-1]
-                words[-1] = (text + piece.removeprefix("##"), start, end)
-            else:
-                words.append((piece, frame, end))
-        spoken = [(text.strip(), start, end) for text, start, end in words if text.strip()]
-        return [Word(text, start * self.frame_seconds, end * self.frame_seconds) for text, start, end in spoken]
+        """Words with their times, as `rtfx transcribe` has them, but without a CTC token's run of frames: each lasts
+        one. Raises InputError for lists of different lengths and tokens that the model does not have."""
+        tokens, frames, durations = hypothesis.tokens, hypothesis.frames, hypothesis.durations
+        if len(frames) != len(tokens) or len(durations) not in (0, len(tokens)):
+            raise library.InputError(f"hypothesis: {len(tokens)} tokens, {len(frames)} frames, {len(durations)} durations")
+        words = library.call_json(
+            "words", self._handle, library.integers(tokens), library.integers(frames),
+            library.integers(durations) if durations else None, len(tokens))  # fmt: skip
+        return [Word(*word) for word in words]
 
     def _read(self, audio: Iterable[Audio]) -> list[torch.Tensor]:
         readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1))

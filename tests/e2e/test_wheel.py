@@ -87,14 +87,24 @@ def test_arrays_and_tensors_are_clips_too(tdt):
     assert by_file.text == by_tensor.text == by_array.text
 
 
-def test_words_have_times(tdt):
-    (found,) = tdt.transcribe(CLIPS[0], timestamps=True)
-    assert " ".join(word.text for word in found.words) == found.text.strip()
-    ends = [0.0]
-    for word in found.words:
-        assert word.start >= ends[-1] - 0.5 and word.end > word.start
-        ends.append(word.end)
-    assert ends[-1] <= len(tdt.read_audio(CLIPS[0])) / tdt.sample_rate + 0.5
+@pytest.mark.parametrize("kind", ["rnnt", "tdt"])
+def test_words_and_times_are_the_programs(rtfx_package, program, kind):  # noqa: F811
+    path = MODELS / f"quickstart-{kind}.nemo"
+    command = [program, "transcribe", "--model", path, "--format", "json", "--device", "cpu", *CLIPS]
+    shown = [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
+    model = rtfx_package.load(path, device="cpu")
+    for found, row in zip(model.transcribe(CLIPS, timestamps=True, batch_size=1), shown, strict=True):
+        words = [{"text": word.text, "start": round(word.start, 3), "end": round(word.end, 3)} for word in found.words]
+        assert words == row["words"] != []
+        assert " ".join(word.text for word in found.words) == found.text.strip()
+
+
+def test_words_want_a_hypothesis_of_the_model(rtfx_package, tdt):
+    with pytest.raises(rtfx_package.InputError, match="2 tokens, 1 frames"):
+        tdt.words(rtfx_package.Hypothesis("", [1, 2], [0], 0.0))
+    with pytest.raises(rtfx_package.InputError, match="tokens: 100000, of "):
+        tdt.words(rtfx_package.Hypothesis("", [100000], [0], 0.0))
+    assert tdt.words(rtfx_package.Hypothesis("", [], [], 0.0)) == []
 
 
 @pytest.mark.parametrize("name", ["frame_looping", "label_looping", "fused_looping", "alsd_pp", "ctc_greedy"])
