@@ -37,8 +37,8 @@ class ChunkReader {
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
 
-  /// The next `count` chunks, one behind the other; fewer only at the end. Holds their samples
-  /// twice meanwhile. Throws what `read` throws.
+  /// The next `count` chunks, one behind the other; fewer only at the end. Throws what `read`
+  /// throws.
   std::vector<AudioChunk> next(size_t count);
   /// Read so far.
   int64_t samples() const { return samples_; }

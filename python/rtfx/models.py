@@ -129,8 +129,8 @@ class Model:
         return Transcription(hypothesis.text, hypothesis, self.words(hypothesis) if timestamps else [])
 
     def words(self, hypothesis: decoding.Hypothesis) -> list[Word]:
-        """Words with their times, as `rtfx transcribe` has them, but without a CTC token's run of frames: each lasts
-        one. Raises InputError for lists of different lengths and tokens that the model does not have."""
+        """Words with their times, as `rtfx transcribe` has them, but for a CTC token's run of frames, of which each has
+        one here, and for the last one's end, which may lie behind the audio's. Raises InputError for lists of different lengths and tokens that the model does not have."""
         tokens, frames, durations = hypothesis.tokens, hypothesis.frames, hypothesis.durations
         if len(frames) != len(tokens) or len(durations) not in (0, len(tokens)):
             raise library.InputError(f"hypothesis: {len(tokens)} tokens, {len(frames)} frames, {len(durations)} durations")

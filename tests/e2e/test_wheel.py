@@ -88,7 +88,7 @@ def test_arrays_and_tensors_are_clips_too(tdt):
 
 
 @pytest.mark.parametrize("kind", ["rnnt", "tdt"])
-def test_words_and_times_are_the_programs(rtfx_package, program, kind):  # noqa: F811
+def test_words_and_times_are_the_programs(rtfx_package, program, kind):
     path = MODELS / f"quickstart-{kind}.nemo"
     command = [program, "transcribe", "--model", path, "--format", "json", "--device", "cpu", *CLIPS]
     shown = [json.loads(line) for line in subprocess.run(command, capture_output=True, check=True).stdout.splitlines()]
@@ -97,6 +97,15 @@ def test_words_and_times_are_the_programs(rtfx_package, program, kind):  # noqa:
         words = [{"text": word.text, "start": round(word.start, 3), "end": round(word.end, 3)} for word in found.words]
         assert words == row["words"] != []
         assert " ".join(word.text for word in found.words) == found.text.strip()
+
+
+def test_words_of_word_pieces_are_told_apart(rtfx_package):
+    """Of a checkpoint that NeMo saved; pieces that go on with a word begin with ##."""
+    model = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_wpe.nemo", device="cpu")
+    assert any(piece.startswith("##") for piece in model.pieces)
+    for found in model.transcribe(CLIPS, timestamps=True):
+        assert [word.text for word in found.words] == found.text.split()
+        assert 1 < len(found.words) < len(found.hypothesis.tokens)
 
 
 def test_words_want_a_hypothesis_of_the_model(rtfx_package, tdt):

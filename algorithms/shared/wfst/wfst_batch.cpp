@@ -53,8 +53,8 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
       search(thread, order[i]);
     }
   };
-  // One after the other from a common list, as they differ in length: parallel_ranges() divides
-  // before.
+  // Each thread takes the next one when it is done: they differ in length, and parallel_ranges()
+  // deals out beforehand.
   std::vector<std::future<void>> others;
   for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
     others.push_back(std::async(std::launch::async, work, thread));

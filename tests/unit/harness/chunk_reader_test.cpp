@@ -14,7 +14,7 @@ namespace rtfx {
 namespace {
 
 /// Chunks lie one behind the other, with their own levels and the samples around them, however many
-/// are asked for at a time and however the samples come.
+/// are asked for at a time.
 TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   constexpr size_t kBlock = 10, kMost = 9, kContext = 3;
   std::mt19937 random(2);
