@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "harness/long_audio/chunk_reader.h"
 #include "harness/long_audio/cuts.h"
+#include "harness/machine/device.h"
 #include "harness/run/pipeline.h"
-#include "harness/run/regions.h"
+#include "harness/run/pipeline_streams.h"
 #include "harness/run/stages.h"
 #include "harness/run/thread_settings.h"
 
@@ -22,9 +23,9 @@ namespace {
 /// Frames that may still get tokens of a beam, although its best hypothesis is further.
 constexpr int64_t kKeptFrames = 25;
 
-/// Batches of chunks that have begun, on a GPU: one is read and one encoded while one is searched.
-/// On a CPU they would take each other's threads.
-constexpr size_t kInFlight = 3;
+/// Batches of chunks that have begun, on a GPU: one is read, one copied to the device and one
+/// encoded while one is searched. On a CPU they would take each other's threads.
+constexpr size_t kInFlight = 4;
 
 /// Tokens `order` of `from`, moved by `frames`, behind those of `to`.
 void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
@@ -56,12 +57,16 @@ struct LongAudio::Section {
 
 /// Chunks that are encoded together, and their frames with the contexts'.
 struct LongAudio::Batch {
+  explicit Batch(const PipelineStreams* streams) : on_device(streams), done(streams) {}
+
   std::vector<AudioChunk> chunks;
+  CopiedBatch copied;
   EncodedBatch frames;
+  EndOfWork on_device, done;  // of its copying, and of its encoding
 };
 
 /// Of each chunk its own frames.
-struct LongAudio::Encoded {
+struct LongAudio::OwnFrames {
   EncodedBatch projected;  // [chunks, most frames, X]
   at::Tensor frames;  // [chunks, most frames, D] of the encoder; undefined without `confidence`
 };
@@ -71,17 +76,22 @@ LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model
     : options_(options),
       model_(model),
       encoder_(encoder),
+      clock_(model.device, RegionClock::Mode::overlapped),
       confidence_(confidence),
+      pipeline_(PipelineStreams::of(model.device)),
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
       static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
-  streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
+  on_stream(pipeline_, &PipelineStreams::decode, [&] {
+    streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
+  });
   if (streams_ == nullptr) {
     throw UserError(decoder.describe().name,
                     "takes no utterances in pieces, which long audio needs",
                     "choose another decoder, for example label_looping or ctc_greedy");
   }
 }
+LongAudio::~LongAudio() = default;
 
 double LongAudio::seconds(int64_t frame) const {
   return static_cast<double>(frame) * model_.config.frame_seconds();
@@ -91,16 +101,34 @@ size_t LongAudio::blocks(double seconds) const {
   return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
 }
 
-EncodedBatch LongAudio::encode(const std::vector<AudioChunk>& chunks) const {
+void LongAudio::copy(Batch& batch) const {
   Clips clips;
-  for (const AudioChunk& chunk : chunks) clips.push_back(&chunk.samples);
+  for (const AudioChunk& chunk : batch.chunks) clips.push_back(&chunk.samples);
   RegionTimes times;
-  return encode_batch(model_, encoder_, clips, RegionClock(model_.device), times);
+  on_stream(pipeline_, &PipelineStreams::copy, [&] {
+    batch.copied = copy_batch(model_, clips, clock_, times);
+    batch.on_device.record(&PipelineStreams::copy);
+  });
 }
 
-LongAudio::Encoded LongAudio::own_frames(const std::vector<AudioChunk>& chunks,
-                                         const EncodedBatch& whole) const {
-  Encoded own;
+void LongAudio::encode(Batch& batch) {
+  const std::lock_guard lock(encoding_);
+  RegionTimes times;
+  on_stream(pipeline_, &PipelineStreams::encode, [&] {
+    batch.on_device.block(&PipelineStreams::encode);
+    const CopiedBatch& copied = batch.copied;
+    const Encoded encoded = model_.frames_for_decoder(
+        encode_copied(model_, encoder_, copied, clock_, times), copied.audio, copied.lengths);
+    batch.frames = {encoded.frames, encoded.lengths, copied.lengths_host};
+    batch.done.record(&PipelineStreams::encode);
+  });
+}
+
+/// Waits until the batch is encoded.
+LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch) const {
+  batch.done.wait();
+  const std::vector<AudioChunk>& chunks = batch.chunks;
+  OwnFrames own;
   for (const AudioChunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
   const int64_t most = std::max<int64_t>(1, own.projected.longest());
   const auto without_contexts = [&](const at::Tensor& all) {
@@ -113,8 +141,8 @@ LongAudio::Encoded LongAudio::own_frames(const std::vector<AudioChunk>& chunks,
     }
     return result;
   };
-  own.projected.frames = without_contexts(streams_->project(whole.frames));
-  if (confidence_ != nullptr) own.frames = without_contexts(whole.frames);
+  own.projected.frames = without_contexts(streams_->project(batch.frames.frames));
+  if (confidence_ != nullptr) own.frames = without_contexts(batch.frames.frames);
   return own;
 }
 
@@ -122,9 +150,8 @@ TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis&
                                      Confidence::Before& before, LongResult& result) const {
   TokenEvidence found;
   RegionTimes times;
-  RegionClock(model_.device).measure(Region::confidence, 1, times, [&] {
-    found = confidence_->of_piece(frames, piece, before);
-  });
+  clock_.measure(Region::confidence, 1, times,
+                 [&] { found = confidence_->of_piece(frames, piece, before); });
   result.confidence_seconds += times.of(Region::confidence);
   return found;
 }
@@ -173,7 +200,7 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
 
 void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
   const std::vector<AudioChunk>& chunks = batch.chunks;
-  const Encoded encoded = own_frames(chunks, batch.frames);
+  const OwnFrames encoded = own_frames(batch);
   // Chunks of one section come one after the other, those of several together.
   struct Turn {
     int64_t stream, section;  // the section's first frame
@@ -234,8 +261,8 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
       static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
   for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
     // The chunk's samples from the run on, with what is left of the contexts.
-    std::vector<AudioChunk> parts(1);
-    AudioChunk& part = parts.front();
+    Batch alone(pipeline_);
+    AudioChunk& part = alone.chunks.emplace_back();
     part.first = chunk.first + static_cast<int64_t>(run.begin);
     const size_t context = blocks(options_.context_seconds);
     const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
@@ -249,8 +276,10 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
         static_cast<int64_t>(run.end - run.begin),
         model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
     if (part.frames <= 0) continue;
+    copy(alone);
+    encode(alone);
+    const OwnFrames encoded = own_frames(alone);
     const int64_t stream = streams_->open();
-    const Encoded encoded = own_frames(parts, encode(parts));
     streams_->push({&stream, 1}, encoded.projected);
     LongResult own;
     own.hypothesis = streams_->finish(stream);
@@ -278,25 +307,39 @@ LongResult LongAudio::transcribe(const Read& read, const std::function<void(doub
                               return model_.config.encoded_frames(samples);
                             }});
   Section section;
-  std::vector<Batch> batches(model_.device.is_cuda() ? kInFlight : 1);
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < (pipeline_ == nullptr ? 1 : kInFlight); ++i)
+    batches.emplace_back(pipeline_);
   const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };
-  run_stages(
-      {{"rtfx load", [](size_t) {}},
-       {"rtfx encoder", [&](size_t i) { batch(i).frames = encode(batch(i).chunks); }},
-       {"rtfx search",
+  const auto searching = [&](const auto& work) {
+    on_stream(pipeline_, &PipelineStreams::decode, work);
+  };
+  synchronize(model_.device);  // weights and streams come from others
+  try {
+    run_stages(
+        {{"rtfx load", [](size_t) {}},
+         {"rtfx copy", [&](size_t i) { copy(batch(i)); }},
+         {"rtfx encoder", [&](size_t i) { encode(batch(i)); }},
+         {"rtfx search",
+          [&](size_t i) {
+            searching([&] { search(batch(i), section, result); });
+            const AudioChunk& last = batch(i).chunks.back();
+            if (progress) progress(seconds(last.first + last.frames));
+          }}},
+        batches.size(),
         [&](size_t i) {
-          search(batch(i), section, result);
-          const AudioChunk& last = batch(i).chunks.back();
-          if (progress) progress(seconds(last.first + last.frames));
-        }}},
-      batches.size(),
-      [&](size_t i) {
-        batch(i).chunks = chunks.next(static_cast<size_t>(options_.batch));
-        return !batch(i).chunks.empty();
-      },
-      [&] { return std::make_shared<ThreadSettings>(model_.device); });
+          batch(i).chunks = chunks.next(static_cast<size_t>(options_.batch));
+          return !batch(i).chunks.empty();
+        },
+        [&] { return std::make_shared<ThreadSettings>(model_.device); });
+    searching([&] {
+      if (section.stream) close(section, result);
+    });
+  } catch (...) {
+    synchronize(model_.device);  // what was enqueued uses the batches
+    throw;
+  }
   result.samples = chunks.samples();
-  if (section.stream) close(section, result);
   // What was said later is from where nothing had been said.
   append(said_later_, all_of(said_later_.hypothesis), 0, result);
   if (result.hypothesis.nan) result.evidence = {};  // not of all tokens

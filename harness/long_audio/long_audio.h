@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,9 +24,12 @@
 #include "algorithms/shared/confidence/confidence.h"
 #include "harness/long_audio/chunk_reader.h"
 #include "harness/run/recorded_encoder.h"
+#include "harness/run/regions.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
+
+struct PipelineStreams;  // harness/run/pipeline_streams.h
 
 struct LongAudioOptions {
   double chunk_seconds = 20;   // at most; at least half of it
@@ -59,17 +63,18 @@ class LongAudio {
   /// decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr);
+  ~LongAudio();
 
   /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
-  /// a time. On a GPU three times as many: some are read and some encoded, by threads of their own,
-  /// while some are searched. `read` is called by a thread at a time, a chunk's length ahead;
-  /// `progress` by another.
+  /// a time. On a GPU four times as many: some are read, some copied to the device and some
+  /// encoded, by threads and on streams of their own, while some are searched. `read` is called by
+  /// a thread at a time, a chunk's length ahead; `progress` by another. Waits for the device.
   LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
 
  private:
   struct Section;
   struct Batch;
-  struct Encoded;
+  struct OwnFrames;
   /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
   struct Witness {
     int64_t first = 0;  // frame of the section that `frames` begin with
@@ -79,8 +84,9 @@ class LongAudio {
     TokenEvidence evidence;
   };
 
-  EncodedBatch encode(const std::vector<AudioChunk>& chunks) const;
-  Encoded own_frames(const std::vector<AudioChunk>& chunks, const EncodedBatch& whole) const;
+  void copy(Batch& batch) const;
+  void encode(Batch& batch);
+  OwnFrames own_frames(const Batch& batch) const;
   TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
                             Confidence::Before& before, LongResult& result) const;
   void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
@@ -93,7 +99,10 @@ class LongAudio {
   LongAudioOptions options_;
   const AcousticModel& model_;
   RecordedEncoder& encoder_;
+  RegionClock clock_;
+  std::mutex encoding_;  // what a search is stuck at is encoded again by its thread
   const Confidence* confidence_;
+  const PipelineStreams* pipeline_;  // null on the CPU
   std::unique_ptr<Streams> streams_;
   std::map<int64_t, Witness> witnesses_;  // of open streams
   size_t block_;                          // samples of an encoder frame

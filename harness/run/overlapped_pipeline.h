@@ -32,6 +32,8 @@ struct BatchInFlight {
   const char* failed_in = "";                        // in "load", "encoder" or "decode"
 };
 
+struct PipelineStreams;  // harness/run/pipeline_streams.h
+
 class OverlappedPipeline {
  public:
   /// Fills `clips` of batch `number`; false: there is none. What it throws fails the batch, but
@@ -63,12 +65,11 @@ class OverlappedPipeline {
 
  private:
   struct Slot;
-  struct Streams;
 
   std::shared_ptr<const AcousticModel> model_;
   RecordedEncoder& encoder_;
+  const PipelineStreams* streams_;  // null on the CPU, and with one batch in flight
   std::vector<Slot> slots_;
-  const Streams* streams_ = nullptr;  // null on the CPU, and with one batch in flight
 };
 
 }  // namespace rtfx

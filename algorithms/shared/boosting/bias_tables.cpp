@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "algorithms/gpu/parallel.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -20,28 +21,21 @@ class Staged {
         values_(at::empty(
             {size}, table.options().device(at::kCPU).pinned_memory(table.is_cuda() && size > 0))) {}
 
-  /// Room for the next `count` values.
-  T* next(size_t count) {
-    T* const at = values_.mutable_data_ptr<T>() + written_;
-    written_ += static_cast<int64_t>(count);
-    return at;
-  }
-  void add(const std::vector<T>& values) { std::ranges::copy(values, next(values.size())); }
-  int64_t written() const { return written_; }
+  T* at(int64_t index) { return values_.mutable_data_ptr<T>() + index; }
 
   void copy_to(int64_t at) const {
-    if (written_ > 0) table_.narrow(0, at, written_).copy_(values_, /*non_blocking=*/true);
+    if (values_.size(0) > 0)
+      table_.narrow(0, at, values_.size(0)).copy_(values_, /*non_blocking=*/true);
   }
 
  private:
   at::Tensor table_, values_;
-  int64_t written_ = 0;
 };
 
 template <class T>
 void put(const at::Tensor& table, const std::vector<T>& values) {
   Staged<T> staged(table, std::ssize(values));
-  staged.add(values);
+  std::ranges::copy(values, staged.at(0));
   staged.copy_to(0);
 }
 
@@ -65,38 +59,46 @@ void BiasTables::allocate(int64_t states, int64_t arcs) {
   models_ = std::make_shared<const NgramLm>(std::move(arrays), vocabulary_, kSteps);
 }
 
-/// Trees behind those that are there, with one copy for each array.
+/// Trees behind those that are there, laid out by several threads, with one copy for each array.
 void BiasTables::append(std::map<const TokenBias*, Place>& places) {
+  struct Share {
+    const PhraseTree& tree;
+    int64_t state, arc;  // its first among the new ones
+  };
+  std::vector<Share> shares;
   int64_t states = 0, arcs = 0;
-  for (const auto& [key, place] : places) {
-    states += place.bias->tree->states();
-    arcs += std::ssize(place.bias->tree->arc_to);
+  for (auto& [key, place] : places) {
+    const PhraseTree& tree = *place.bias->tree;
+    place.root = static_cast<int32_t>(states_ + states);
+    shares.push_back({tree, states, arcs});
+    states += tree.states();
+    arcs += std::ssize(tree.arc_to);
   }
   const NgramArrays& arrays = models_->arrays();
   Staged<int32_t> to(arrays.arc_to, arcs), label(arrays.arc_label, arcs),
       bounds(arrays.state_arcs.view({-1}), 2 * states), back(arrays.backoff_to, states);
   Staged<float> score(arrays.arc_weight, arcs), weight(arrays.backoff_weight, states),
       end(arrays.final_weight, states);
-  for (auto& [key, place] : places) {
-    const PhraseTree& tree = *place.bias->tree;
-    const auto root = static_cast<int32_t>(states_ + end.written());
-    const auto first = static_cast<int32_t>(arcs_ + to.written());
-    place.root = root;
-    std::ranges::transform(tree.arc_to, to.next(tree.arc_to.size()),
-                           [root](int32_t state) { return root + state; });
-    int32_t* const of_states = bounds.next(2 * tree.end.size());
-    for (size_t state = 0; state < tree.end.size(); ++state) {
-      of_states[2 * state] = first + tree.first_arc[state];
-      of_states[2 * state + 1] = first + tree.first_arc[state + 1];
+  const auto lay_out = [&](const Share& share) {
+    const auto& [tree, state, arc] = share;
+    const auto root = static_cast<int32_t>(states_ + state);
+    const auto first = static_cast<int32_t>(arcs_ + arc);
+    std::ranges::transform(tree.arc_to, to.at(arc), [root](int32_t next) { return root + next; });
+    std::ranges::copy(tree.arc_token, label.at(arc));
+    std::ranges::copy(tree.arc_score, score.at(arc));
+    int32_t* const of_states = bounds.at(2 * state);
+    for (size_t i = 0; i < tree.end.size(); ++i) {
+      of_states[2 * i] = first + tree.first_arc[i];
+      of_states[2 * i + 1] = first + tree.first_arc[i + 1];
     }
-    int32_t* const backs = back.next(tree.end.size());
-    std::fill_n(backs, tree.end.size(), root);
-    backs[0] = 0;
-    label.add(tree.arc_token);
-    score.add(tree.arc_score);
-    weight.add(tree.to_root);
-    end.add(tree.end);
-  }
+    std::fill_n(back.at(state), tree.end.size(), root);
+    *back.at(state) = 0;  // of the root
+    std::ranges::copy(tree.to_root, weight.at(state));
+    std::ranges::copy(tree.end, end.at(state));
+  };
+  parallel_ranges(std::ssize(shares), [&](int64_t begin, int64_t end_of_range) {
+    for (int64_t i = begin; i < end_of_range; ++i) lay_out(shares[static_cast<size_t>(i)]);
+  });
   to.copy_to(arcs_);
   label.copy_to(arcs_);
   score.copy_to(arcs_);

@@ -17,6 +17,7 @@
 #include "harness/scoring/wer.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/tokenizer.h"
+#include "tests/support/long_audio_cases.h"
 
 namespace rtfx {
 namespace {
@@ -59,10 +60,7 @@ class LongAudioTest : public testing::Test {
   static void SetUpTestSuite() {
     const Checkpoint checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
     model_ = AcousticModel::build(checkpoint, at::kCPU, at::kFloat);
-    const std::filesystem::path manifest = "datasets/quickstart/manifest.jsonl";
-    std::ostringstream contents;
-    contents << std::ifstream(manifest).rdbuf();
-    for (const Utterance& u : parse_manifest(manifest, contents.str())) {
+    for (const Utterance& u : test::quickstart_utterances()) {
       texts_.push_back(*u.text);
       utterances_.push_back(read_audio(u.audio).samples);
     }
@@ -87,15 +85,7 @@ class LongAudioTest : public testing::Test {
     decoder->prepare(model_, {});
     RecordedEncoder encoder(model_, /*graphs=*/false);
     LongAudio audio(options, *model_, encoder, *decoder, confidence);
-    size_t at = 0;
-    return audio.transcribe([&](size_t count) {
-      // A source may give less than it is asked for only at its end.
-      const size_t end = std::min(samples.size(), at + count);
-      std::vector<float> block(samples.begin() + static_cast<ptrdiff_t>(at),
-                               samples.begin() + static_cast<ptrdiff_t>(end));
-      at = end;
-      return block;
-    });
+    return audio.transcribe(test::source_of(samples));
   }
 
   static std::vector<Hypothesis> whole(const std::vector<std::vector<float>>& utterances,
@@ -255,65 +245,13 @@ TEST_F(LongAudioTest, ADecoderWithoutStreamsIsRefused) {
   EXPECT_THROW(transcribe({}, {}, "null"), UserError);
 }
 
-/// A decoder that says nothing from its third second on, until it is begun anew.
-class Stuck : public Decoder {
- public:
-  explicit Stuck(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decoder)) {}
-  Description describe() const override { return decoder_->describe(); }
-  nlohmann::json options() const override { return decoder_->options(); }
-  void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
-    decoder_->prepare(std::move(model), limits);
-  }
-  Hypotheses decode(const EncodedBatch& batch) override { return decoder_->decode(batch); }
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
-
- private:
-  std::unique_ptr<Decoder> decoder_;
-};
-
-class StuckStreams : public Streams {
- public:
-  explicit StuckStreams(std::unique_ptr<Streams> streams) : streams_(std::move(streams)) {}
-  at::Tensor project(const at::Tensor& frames) override { return streams_->project(frames); }
-  int64_t open() override { return streams_->open(); }
-  void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override {
-    streams_->push(streams, pieces);
-  }
-  PartialResult partial(int64_t stream) override {
-    PartialResult result = streams_->partial(stream);
-    stop(result.best);
-    return result;
-  }
-  Hypothesis finish(int64_t stream) override {
-    Hypothesis result = streams_->finish(stream);
-    stop(result);
-    return result;
-  }
-  void close(int64_t stream) override { streams_->close(stream); }
-
- private:
-  static void stop(Hypothesis& h) {
-    size_t n = 0;
-    while (n < h.frames.size() && h.frames[n] < 37) ++n;
-    h.tokens.resize(n);
-    h.frames.resize(n);
-  }
-  std::unique_ptr<Streams> streams_;
-};
-
-std::unique_ptr<Streams> Stuck::streams(const StreamLimits& limits) {
-  return std::make_unique<StuckStreams>(decoder_->streams(limits));
-}
-
 TEST_F(LongAudioTest, WhatASearchThatIsStuckLeavesOutIsDecodedAgain) {
-  Stuck decoder(make_decoder("label_looping", {}, ""));
+  test::Stuck decoder(make_decoder("label_looping", {}, ""));
   decoder.prepare(model_, {});
   RecordedEncoder encoder(model_, /*graphs=*/false);
   const std::vector<float>& samples = utterances_[0];  // 8.7 s
   LongAudio audio({}, *model_, encoder, decoder);
-  bool given = false;
-  const LongResult result = audio.transcribe(
-      [&](size_t) { return std::exchange(given, true) ? std::vector<float>() : samples; });
+  const LongResult result = audio.transcribe(test::source_of(samples));
   ASSERT_EQ(result.notices.size(), 1U);
   EXPECT_NE(result.notices[0].find("decoded again"), std::string::npos);
   const auto after =
