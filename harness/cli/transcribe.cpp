@@ -309,6 +309,11 @@ class Transcriber {
         .audio_seconds = seconds,
         .pause = options_.pause,
         .aggregation = confidence_options_ ? confidence_options_->aggregation : "min"};
+    if (options_.format == "txt") {
+      Transcript text;
+      text.text = model_->tokenizer->text(hypothesis.tokens);
+      return text;
+    }
     Transcript best = transcript_of(hypothesis, evidence(0), *model_->tokenizer, rules);
     for (size_t i = 0; i < hypothesis.nbest.size(); ++i) {
       best.alternatives.push_back(

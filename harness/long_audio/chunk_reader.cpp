@@ -6,6 +6,11 @@
 #include "harness/long_audio/cuts.h"
 
 namespace rtfx {
+namespace {
+
+constexpr size_t kChunksAhead = 2;  // that are read at once
+
+}  // namespace
 
 ChunkReader::ChunkReader(Read read, ChunkRule rule)
     : read_(std::move(read)), rule_(std::move(rule)) {
@@ -15,7 +20,7 @@ ChunkReader::ChunkReader(Read read, ChunkRule rule)
 void ChunkReader::read_ahead() {
   ahead_ = std::async(std::launch::async, [this] {
     Piece piece;
-    piece.samples = read_(rule_.most * rule_.block);
+    piece.samples = read_(kChunksAhead * rule_.most * rule_.block);
     piece.levels = block_levels(piece.samples, rule_.block);
     return piece;
   });
@@ -34,9 +39,10 @@ void ChunkReader::fill(size_t samples) {
 
 std::optional<AudioChunk> ChunkReader::next() {
   const size_t context = rule_.context * rule_.block;
-  const size_t done = at_ - std::min(at_, context);
-  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(done));
-  at_ -= done;
+  if (const size_t done = at_ - std::min(at_, context); done > buffer_.size() / 2) {
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(done));
+    at_ -= done;
+  }
   fill(at_ + rule_.most * rule_.block + context + 1);  // one more: the end is seen
   if (levels_.empty()) return std::nullopt;
 

@@ -32,7 +32,7 @@ class ChunkReader {
   /// The next `count` samples; fewer only at the end.
   using Read = std::function<std::vector<float>(size_t count)>;
 
-  /// `read` is called by a thread at a time, a chunk's length ahead.
+  /// `read` is called by a thread at a time, for two chunks at once and as many ahead.
   ChunkReader(Read read, ChunkRule rule);
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
