@@ -156,7 +156,8 @@ struct AudioReader::File {
   std::optional<Resampler> resampler;
   std::vector<float> ready;  // resampled, not given yet from `given` on
   size_t given = 0;
-  size_t samples = 0;  // read of the file
+  size_t samples = 0;  // read of the file, with those before the place that it was led to
+  size_t taken = 0;    // of what comes out, likewise
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
@@ -254,7 +255,38 @@ std::vector<float> AudioReader::read(size_t count) {
   std::vector<float> samples(f.ready.begin() + static_cast<ptrdiff_t>(f.given),
                              f.ready.begin() + static_cast<ptrdiff_t>(end));
   f.given = end;
+  f.taken += samples.size();
   return samples;
+}
+
+size_t AudioReader::position() const { return file_->taken; }
+
+bool AudioReader::any_order() const {
+  const SF_INFO& info = file_->audio.info;
+  const int type = info.format & SF_FORMAT_TYPEMASK, coding = info.format & SF_FORMAT_SUBMASK;
+  constexpr std::array kTypes = {SF_FORMAT_WAV,  SF_FORMAT_WAVEX, SF_FORMAT_RF64, SF_FORMAT_W64,
+                                 SF_FORMAT_AIFF, SF_FORMAT_AU,    SF_FORMAT_CAF,  SF_FORMAT_FLAC};
+  constexpr std::array kCodings = {SF_FORMAT_PCM_S8, SF_FORMAT_PCM_U8, SF_FORMAT_PCM_16,
+                                   SF_FORMAT_PCM_24, SF_FORMAT_PCM_32, SF_FORMAT_FLOAT,
+                                   SF_FORMAT_DOUBLE, SF_FORMAT_ULAW,   SF_FORMAT_ALAW};
+  return !file_->pipe && !file_->resampler && info.seekable != 0 && file_->audio.length_known() &&
+         std::ranges::find(kTypes, type) != kTypes.end() &&
+         std::ranges::find(kCodings, coding) != kCodings.end();
+}
+
+void AudioReader::go_to(size_t sample) {
+  RTFX_CHECK(any_order(), "a file that is read in order");
+  File& f = *file_;
+  f.ready.clear();
+  f.given = 0;
+  f.taken = f.samples = sample;
+  // At the end itself there is something to read: that it is the end.
+  f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
+  if (f.ended) return;
+  if (sf_seek(f.audio.handle.get(), static_cast<sf_count_t>(sample), SEEK_SET) < 0) {
+    throw UserError(f.path.string(), fmt::format("not readable from sample {} on", sample),
+                    "copy or convert the file again");
+  }
 }
 
 Audio read_audio(const std::filesystem::path& path, int sample_rate) {

@@ -38,6 +38,14 @@ class AudioReader {
   /// read_audio() would for what was read so far, and at the end for the whole file.
   std::vector<float> read(size_t count);
 
+  /// Samples before those that the next read() gives.
+  size_t position() const;
+  /// Whether go_to() leads to the samples that reading up to there leads to: uncompressed or
+  /// lossless, of known length, at its own sample rate, and no pipe.
+  bool any_order() const;
+  /// Of the file's samples or behind them, where any_order().
+  void go_to(size_t sample);
+
   /// As Audio::notices.
   const std::vector<std::string>& notices() const { return notices_; }
   int sample_rate() const { return sample_rate_; }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "base/json_file.h"
 #include "base/printable.h"
 #include "datasets/media.h"
+#include "datasets/parallel_audio.h"
 #include "harness/cli/clip_reader.h"
 #include "harness/cli/transcribing_decoder.h"
 #include "harness/cli/transcript_writer.h"
@@ -91,7 +93,7 @@ class Transcriber {
         writer_(transcript_format(options.format, "--format"), options.output, files.size() > 1),
         scope_(options.threads, options.device, "--device"),
         progress_(files.size()),
-        clips_(files, scope_.device().is_cuda() ? 8 : 2,  // on a CPU, the model needs the threads
+        clips_(files, reading_threads(),
                [this](const TranscribeInput& input) { return read(input); }) {
     const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
     for (const std::string& notice : checkpoint.notices) {
@@ -152,6 +154,9 @@ class Transcriber {
   /// What makes a GPU busy, and bounds the memory of files of many minutes.
   static constexpr int64_t kGpuBatch = 32;
   static constexpr double kGpuBatchSeconds = 1200;  // with the padding
+
+  /// On a CPU, the model needs the threads.
+  size_t reading_threads() const { return scope_.device().is_cuda() ? 8 : 2; }
 
   /// By any thread. Throws what is wrong with the file.
   Clip read(const TranscribeInput& input) const {
@@ -229,20 +234,22 @@ class Transcriber {
       cuts.context_seconds = options_.context;
       cuts.batch = std::max<int64_t>(batch_size_, kChunksAtOnce);
       LongAudio audio(cuts, *model_, *encoder_, *decoder_, confidence_ ? &*confidence_ : nullptr);
-      std::optional<AudioReader> reader;
+      std::optional<ParallelAudio> file;
+      ChunkSource source;
       if (clip.audio.samples.empty()) {
-        reader.emplace(clip.input->audio, static_cast<int>(model_->config.features.sample_rate));
-        clip.audio.notices = reader->notices();
+        file.emplace(clip.input->audio, static_cast<int>(model_->config.features.sample_rate),
+                     reading_threads());
+        clip.audio.notices = file->notices();
+        source = {[&](size_t first, size_t count) { return file->read(first, count); },
+                  file->threads()};
+      } else {
+        source.read = [&](size_t first, size_t count) {
+          const auto left = std::span(clip.audio.samples).subspan(first);
+          const auto part = left.first(std::min(count, left.size()));
+          return std::vector<float>(part.begin(), part.end());
+        };
       }
-      size_t given = 0;
-      const LongAudio::Read memory = [&](size_t count) {
-        const auto begin = clip.audio.samples.begin() + static_cast<ptrdiff_t>(given);
-        given = std::min(clip.audio.samples.size(), given + count);
-        return std::vector<float>(begin,
-                                  clip.audio.samples.begin() + static_cast<ptrdiff_t>(given));
-      };
-      const LongAudio::Read file = [&](size_t count) { return reader->read(count); };
-      const LongResult result = audio.transcribe(reader ? file : memory, [this](double seconds) {
+      const LongResult result = audio.transcribe(source, [this](double seconds) {
         if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:.0f} s\033[K", seconds);
       });
       progress_.clear();

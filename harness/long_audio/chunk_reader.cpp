@@ -1,49 +1,45 @@
 #include "harness/long_audio/chunk_reader.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "algorithms/gpu/parallel.h"
 #include "harness/long_audio/cuts.h"
 
 namespace rtfx {
-namespace {
 
-constexpr size_t kChunksAhead = 2;  // that are read at once
-
-}  // namespace
-
-ChunkReader::ChunkReader(Read read, ChunkRule rule)
-    : read_(std::move(read)), rule_(std::move(rule)) {
+ChunkReader::ChunkReader(ChunkSource source, ChunkRule rule)
+    : source_(std::move(source)), rule_(std::move(rule)), piece_(2 * rule_.most * rule_.block) {
   read_ahead();
 }
 
 void ChunkReader::read_ahead() {
-  ahead_ = std::async(std::launch::async, [this] {
-    Piece piece;
-    piece.samples = read_(kChunksAhead * rule_.most * rule_.block);
-    piece.levels = block_levels(piece.samples, rule_.block);
-    return piece;
-  });
-}
-
-void ChunkReader::fill(size_t samples) {
-  while (!ended_ && buffer_.size() < samples) {
-    const Piece piece = ahead_.get();
-    ended_ = piece.samples.empty();
-    if (!ended_) read_ahead();
-    samples_ += std::ssize(piece.samples);
-    buffer_.insert(buffer_.end(), piece.samples.begin(), piece.samples.end());
-    levels_.insert(levels_.end(), piece.levels.begin(), piece.levels.end());
+  while (ahead_.size() < source_.threads) {
+    ahead_.push_back(std::async(std::launch::async, [this, first = piece_ * asked_++] {
+      Piece piece;
+      piece.samples = source_.read(first, piece_);
+      piece.levels = block_levels(piece.samples, rule_.block);
+      return piece;
+    }));
   }
 }
 
-std::optional<AudioChunk> ChunkReader::next() {
+void ChunkReader::take() {
+  Piece piece = ahead_.front().get();
+  ahead_.pop_front();
+  ended_ = piece.samples.size() < piece_;
+  if (!ended_) read_ahead();
+  end_ += piece.samples.size();
+  levels_.insert(levels_.end(), piece.levels.begin(), piece.levels.end());
+  pieces_.push_back(std::move(piece));
+}
+
+/// The next chunk without its samples, which are those of `range`.
+std::optional<AudioChunk> ChunkReader::cut(Range& range) {
   const size_t context = rule_.context * rule_.block;
-  if (const size_t done = at_ - std::min(at_, context); done > buffer_.size() / 2) {
-    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(done));
-    at_ -= done;
-  }
-  fill(at_ + rule_.most * rule_.block + context + 1);  // one more: the end is seen
+  const size_t needed = at_ + rule_.most * rule_.block + context + 1;  // one more: the end is seen
+  while (!ended_ && end_ < needed) take();
   if (levels_.empty()) return std::nullopt;
 
   AudioChunk chunk;
@@ -56,15 +52,13 @@ std::optional<AudioChunk> ChunkReader::next() {
   chunk.levels.assign(levels_.begin(), own);
   levels_.erase(levels_.begin(), own);
 
-  const size_t begin = at_ - std::min(at_, context);
-  chunk.left = static_cast<int64_t>((at_ - begin) / rule_.block);
-  at_ = std::min(buffer_.size(), at_ + cut.block * rule_.block);
-  const size_t end = std::min(buffer_.size(), at_ + context);
-  chunk.samples.assign(buffer_.begin() + static_cast<ptrdiff_t>(begin),
-                       buffer_.begin() + static_cast<ptrdiff_t>(end));
+  range.begin = at_ - std::min(at_, context);
+  chunk.left = static_cast<int64_t>((at_ - range.begin) / rule_.block);
+  at_ = std::min(end_, at_ + cut.block * rule_.block);
+  range.end = std::min(end_, at_ + context);
   chunk.frames = static_cast<int64_t>(cut.block);
   if (last) {
-    const int64_t encoded = rule_.encoded_frames(std::ssize(chunk.samples));
+    const int64_t encoded = rule_.encoded_frames(static_cast<int64_t>(range.end - range.begin));
     chunk.frames = std::max<int64_t>(0, encoded - chunk.left);
   }
   after_pause_ = cut.pause;
@@ -72,12 +66,34 @@ std::optional<AudioChunk> ChunkReader::next() {
   return chunk;
 }
 
+void ChunkReader::copy(const Range& range, std::vector<float>& to) const {
+  to.reserve(range.end - range.begin);
+  for (size_t at = range.begin; at < range.end; at = range.begin + to.size()) {
+    const std::vector<float>& piece = pieces_[(at - begin_) / piece_].samples;
+    const auto from = std::span(piece).subspan((at - begin_) % piece_);
+    const auto part = from.first(std::min(from.size(), range.end - at));
+    to.insert(to.end(), part.begin(), part.end());
+  }
+}
+
 std::vector<AudioChunk> ChunkReader::next(size_t count) {
   std::vector<AudioChunk> chunks;
+  std::vector<Range> ranges;
   while (chunks.size() < count) {
-    std::optional<AudioChunk> chunk = next();
+    Range range{};
+    std::optional<AudioChunk> chunk = cut(range);
     if (!chunk) break;
     chunks.push_back(std::move(*chunk));
+    ranges.push_back(range);
+  }
+  parallel_ranges(std::ssize(chunks), [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      copy(ranges[i], chunks[i].samples);
+  });
+  const size_t context = rule_.context * rule_.block;
+  while (!pieces_.empty() && begin_ + piece_ + context <= at_) {
+    pieces_.pop_front();
+    begin_ += piece_;
   }
   return chunks;
 }

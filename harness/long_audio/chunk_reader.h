@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <future>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace rtfx {
@@ -27,13 +27,17 @@ struct ChunkRule {
   std::function<int64_t(int64_t samples)> encoded_frames;  // of the last chunk with its context
 };
 
+/// Where samples come from.
+struct ChunkSource {
+  /// Samples [first, first + count); fewer only at the end.
+  std::function<std::vector<float>(size_t first, size_t count)> read;
+  size_t threads = 1;  // that may call it at a time; one calls it in order
+};
+
 class ChunkReader {
  public:
-  /// The next `count` samples; fewer only at the end.
-  using Read = std::function<std::vector<float>(size_t count)>;
-
-  /// `read` is called by a thread at a time, for two chunks at once and as many ahead.
-  ChunkReader(Read read, ChunkRule rule);
+  /// For each of source.threads the samples of two chunks are read ahead.
+  ChunkReader(ChunkSource source, ChunkRule rule);
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
 
@@ -41,27 +45,33 @@ class ChunkReader {
   /// throws.
   std::vector<AudioChunk> next(size_t count);
   /// Read so far.
-  int64_t samples() const { return samples_; }
+  int64_t samples() const { return static_cast<int64_t>(end_); }
 
  private:
   struct Piece {
-    std::vector<float> samples, levels;  // all but the last: of whole blocks
+    std::vector<float> samples, levels;  // all but the last: of piece_ samples
+  };
+  struct Range {
+    size_t begin, end;  // samples
   };
 
   void read_ahead();
-  void fill(size_t samples);  // the buffer, as far as there are any
-  std::optional<AudioChunk> next();
+  void take();  // the next piece
+  std::optional<AudioChunk> cut(Range& range);
+  void copy(const Range& range, std::vector<float>& to) const;
 
-  Read read_;
+  ChunkSource source_;
   ChunkRule rule_;
-  std::vector<float> buffer_;
-  size_t at_ = 0;              // in it: where the next chunk begins
-  std::vector<float> levels_;  // of the blocks from there on
-  int64_t first_ = 0;          // the next chunk's first frame
-  int64_t samples_ = 0;
-  bool ended_ = false;  // the source is
+  size_t piece_;                // samples that are read at once
+  std::deque<Piece> pieces_;    // that chunks are still cut from
+  size_t begin_ = 0, end_ = 0;  // their samples: [begin_, end_)
+  size_t at_ = 0;               // sample: where the next chunk begins
+  std::vector<float> levels_;   // of the blocks from there to end_
+  int64_t first_ = 0;           // the next chunk's first frame
+  bool ended_ = false;          // the source is
   bool after_pause_ = true;
-  std::future<Piece> ahead_;  // the last member: it uses others
+  size_t asked_ = 0;                      // pieces
+  std::deque<std::future<Piece>> ahead_;  // the last member: they use others
 };
 
 }  // namespace rtfx

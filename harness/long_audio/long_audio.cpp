@@ -298,14 +298,15 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
   }
 }
 
-LongResult LongAudio::transcribe(const Read& read, const std::function<void(double)>& progress) {
+LongResult LongAudio::transcribe(const ChunkSource& source,
+                                 const std::function<void(double)>& progress) {
   LongResult result;
   said_later_ = {};
   witnesses_.clear();
-  ChunkReader chunks(read, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
-                            blocks(options_.context_seconds), [&](int64_t samples) {
-                              return model_.config.encoded_frames(samples);
-                            }});
+  ChunkReader chunks(source, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
+                              blocks(options_.context_seconds), [&](int64_t samples) {
+                                return model_.config.encoded_frames(samples);
+                              }});
   Section section;
   std::vector<Batch> batches;
   for (size_t i = 0; i < (pipeline_ == nullptr ? 1 : kInFlight); ++i)

@@ -57,8 +57,6 @@ struct LongResult {
 
 class LongAudio {
  public:
-  using Read = ChunkReader::Read;  // at the model's rate
-
   /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
   /// decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
@@ -69,7 +67,8 @@ class LongAudio {
   /// a time. On a GPU four times as many: some are read, some copied to the device and some
   /// encoded, by threads and on streams of their own, while some are searched. `read` is called by
   /// a thread at a time, a chunk's length ahead; `progress` by another. Waits for the device.
-  LongResult transcribe(const Read& read, const std::function<void(double)>& progress = {});
+  LongResult transcribe(const ChunkSource& source,
+                        const std::function<void(double)>& progress = {});
 
  private:
   struct Section;

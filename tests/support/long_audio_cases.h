@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -22,16 +23,14 @@ inline std::vector<Utterance> quickstart_utterances() {
   return parse_manifest(manifest, contents.str());
 }
 
-/// Gives `samples`, which must outlive it. A source may give less than it is asked for only at its
-/// end.
-inline LongAudio::Read source_of(const std::vector<float>& samples) {
-  return [&samples, at = size_t{0}](size_t count) mutable {
-    const size_t end = std::min(samples.size(), at + count);
-    std::vector<float> block(samples.begin() + static_cast<ptrdiff_t>(at),
-                             samples.begin() + static_cast<ptrdiff_t>(end));
-    at = end;
-    return block;
-  };
+/// Of `samples`, which must outlive it.
+inline ChunkSource source_of(const std::vector<float>& samples, size_t threads = 1) {
+  return {[&samples](size_t first, size_t count) {
+            const auto left = std::span(samples).subspan(std::min(first, samples.size()));
+            const auto part = left.first(std::min(count, left.size()));
+            return std::vector<float>(part.begin(), part.end());
+          },
+          threads};
 }
 
 /// A decoder that says nothing from its third second on, until it is begun anew.

@@ -1,7 +1,10 @@
 #include "datasets/audio.h"
 
+#include <algorithm>
+#include <future>
 #include <limits>
 
+#include "datasets/parallel_audio.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -104,6 +107,69 @@ TEST_F(AudioTest, BlocksOfAnySizeAreTheWhole) {
       EXPECT_EQ(joined, whole) << rate << " " << size;
     }
   }
+}
+
+/// From any place on the samples are those of the whole.
+TEST_F(AudioTest, PlacesInAnyOrder) {
+  const auto wave = sine(440, 16000, 40000);
+  for (const auto& file : {write_audio("a.wav", wave), write_audio("a.flac", wave, kFlac),
+                           write_audio("stereo.wav", wave, kFloatWav, 16000, 2)}) {
+    const std::vector<float> whole = read_audio(file).samples;
+    AudioReader reader(file);
+    ASSERT_TRUE(reader.any_order()) << file;
+    for (const size_t place : {30000U, 7U, 0U, 20000U, 39999U}) {
+      if (place >= whole.size()) continue;
+      reader.go_to(place);
+      const size_t count = std::min<size_t>(9000, whole.size() - place);
+      const std::vector<float> samples = reader.read(9000);
+      EXPECT_EQ(reader.position(), place + count);
+      ASSERT_EQ(samples.size(), count) << file << place;
+      EXPECT_TRUE(
+          std::equal(samples.begin(), samples.end(), whole.begin() + static_cast<ptrdiff_t>(place)))
+          << file << place;
+    }
+    for (const size_t behind : {whole.size(), whole.size() + 1}) {
+      reader.go_to(behind);
+      EXPECT_TRUE(reader.read(10).empty());
+    }
+  }
+  EXPECT_FALSE(AudioReader(write_audio("a.ogg", wave, kVorbis)).any_order());
+  EXPECT_FALSE(AudioReader(write_audio("b.wav", wave), 8000).any_order());
+}
+
+TEST_F(AudioTest, ManyThreadsReadWhatOneReads) {
+  const auto wave = sine(440, 16000, 40000);
+  for (const auto& file : {write_audio("a.wav", wave), write_audio("a.ogg", wave, kVorbis)}) {
+    const std::vector<float> whole = read_audio(file).samples;
+    ParallelAudio audio(file, 16000, 3);
+    EXPECT_EQ(audio.threads(), file.extension() == ".wav" ? 3U : 1U);
+    constexpr size_t kPiece = 1700;
+    std::vector<float> all;
+    for (size_t first = 0; all.size() == first;) {  // all before were whole
+      std::vector<std::future<std::vector<float>>> pieces;
+      for (size_t i = 0; i < audio.threads(); ++i, first += kPiece)
+        pieces.push_back(
+            std::async(std::launch::async, [&, first] { return audio.read(first, kPiece); }));
+      for (auto& piece : pieces) {
+        const std::vector<float> samples = piece.get();
+        all.insert(all.end(), samples.begin(), samples.end());
+      }
+    }
+    EXPECT_EQ(all, whole) << file;
+  }
+}
+
+/// By the thread that comes to it.
+TEST_F(AudioTest, ThreadsSeeWhatIsWrong) {
+  const auto wave = sine(440, 16000, 40000);
+  ParallelAudio half(half_of(write_audio("a.wav", wave)), 16000, 2);
+  EXPECT_EQ(half.read(0, 10000).size(), 10000U);
+  EXPECT_HAS(user_error([&] { half.read(10000, 20000); }), "its header promises more");
+  auto spoilt = wave;
+  spoilt[30000] = std::numeric_limits<float>::quiet_NaN();
+  ParallelAudio with_nan(write_audio("nan.wav", spoilt, kFloatWav), 16000, 2);
+  EXPECT_EQ(with_nan.read(0, 10000).size(), 10000U);
+  EXPECT_HAS(user_error([&] { with_nan.read(25000, 10000); }), "sample 30000 is NaN");
 }
 
 TEST_F(AudioTest, OneSampleIsAudio) {

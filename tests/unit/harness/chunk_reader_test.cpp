@@ -6,15 +6,16 @@
 #include <cmath>
 #include <iterator>
 #include <random>
-#include <utility>
+#include <stdexcept>
 
 #include "harness/long_audio/cuts.h"
+#include "tests/support/long_audio_cases.h"
 
 namespace rtfx {
 namespace {
 
 /// Chunks lie one behind the other, with their own levels and the samples around them, however many
-/// are asked for at a time.
+/// are asked for at a time, and by how many threads the source is read.
 TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   constexpr size_t kBlock = 10, kMost = 9, kContext = 3;
   std::mt19937 random(2);
@@ -24,13 +25,8 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
       audio[i] = std::sin(static_cast<float>(i / 70)) * static_cast<float>(random() % 100);
     std::vector<AudioChunk> first;
     for (const size_t at_a_time : {1, 2, 7, 100}) {
-      size_t given = 0;
       ChunkReader reader(
-          [&](size_t most) {
-            const size_t begin = std::exchange(given, std::min(count, given + most));
-            return std::vector<float>(audio.begin() + static_cast<ptrdiff_t>(begin),
-                                      audio.begin() + static_cast<ptrdiff_t>(given));
-          },
+          test::source_of(audio, at_a_time == 2 ? 3 : 1),
           {kBlock, kMost, kContext, [](int64_t samples) { return (samples + 9) / 10; }});
       std::vector<AudioChunk> all;
       for (auto some = reader.next(at_a_time); !some.empty(); some = reader.next(at_a_time)) {
@@ -62,6 +58,20 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
       }
     }
   }
+}
+
+/// What a thread fails at comes in its turn: chunks before it are whole.
+TEST(ChunkReader, ThrowsWhatReadingThrows) {
+  const std::vector<float> audio(1000, 0.5F);
+  const ChunkSource whole = test::source_of(audio, 4);
+  ChunkReader reader({[&](size_t first, size_t count) {
+                        if (first >= 360) throw std::runtime_error("a bad sector");
+                        return whole.read(first, count);
+                      },
+                      4},
+                     {10, 9, 3, [](int64_t samples) { return samples / 10; }});
+  EXPECT_EQ(reader.next(2).size(), 2U);
+  EXPECT_THROW(reader.next(100), std::runtime_error);
 }
 
 }  // namespace
