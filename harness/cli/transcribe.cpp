@@ -12,7 +12,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -235,19 +234,13 @@ class Transcriber {
       cuts.batch = std::max<int64_t>(batch_size_, kChunksAtOnce);
       LongAudio audio(cuts, *model_, *encoder_, *decoder_, confidence_ ? &*confidence_ : nullptr);
       std::optional<ParallelAudio> file;
-      ChunkSource source;
+      ChunkSource source = source_of(clip.audio.samples);
       if (clip.audio.samples.empty()) {
         file.emplace(clip.input->audio, static_cast<int>(model_->config.features.sample_rate),
                      reading_threads());
         clip.audio.notices = file->notices();
         source = {[&](size_t first, size_t count) { return file->read(first, count); },
                   file->threads()};
-      } else {
-        source.read = [&](size_t first, size_t count) {
-          const auto left = std::span(clip.audio.samples).subspan(first);
-          const auto part = left.first(std::min(count, left.size()));
-          return std::vector<float>(part.begin(), part.end());
-        };
       }
       const LongResult result = audio.transcribe(source, [this](double seconds) {
         if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{:.0f} s\033[K", seconds);

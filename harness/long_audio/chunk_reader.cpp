@@ -9,6 +9,15 @@
 
 namespace rtfx {
 
+ChunkSource source_of(const std::vector<float>& samples, size_t threads) {
+  return {[&samples](size_t first, size_t count) {
+            const auto left = std::span(samples).subspan(std::min(first, samples.size()));
+            const auto part = left.first(std::min(count, left.size()));
+            return std::vector<float>(part.begin(), part.end());
+          },
+          threads};
+}
+
 ChunkReader::ChunkReader(ChunkSource source, ChunkRule rule)
     : source_(std::move(source)), rule_(std::move(rule)), piece_(2 * rule_.most * rule_.block) {
   read_ahead();

@@ -34,6 +34,9 @@ struct ChunkSource {
   size_t threads = 1;  // that may call it at a time; one calls it in order
 };
 
+/// Of `samples`, which must outlive it.
+ChunkSource source_of(const std::vector<float>& samples, size_t threads = 1);
+
 class ChunkReader {
  public:
   /// For each of source.threads the samples of two chunks are read ahead.

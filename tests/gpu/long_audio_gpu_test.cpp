@@ -44,8 +44,7 @@ class LongAudioGpu : public testing::Test {
       if (with_confidence) confidence.emplace(model, Head::transducer, ConfidenceOptions());
       RecordedEncoder encoder(model, /*graphs=*/true);
       LongAudio audio(options, *model, encoder, *decoder, confidence ? &*confidence : nullptr);
-      results.push_back(
-          audio.transcribe(test::source_of(samples_, model->device.is_cuda() ? 4 : 1)));
+      results.push_back(audio.transcribe(source_of(samples_, model->device.is_cuda() ? 4 : 1)));
     }
     return results;
   }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <span>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -21,16 +20,6 @@ inline std::vector<Utterance> quickstart_utterances() {
   std::ostringstream contents;
   contents << std::ifstream(manifest).rdbuf();
   return parse_manifest(manifest, contents.str());
-}
-
-/// Of `samples`, which must outlive it.
-inline ChunkSource source_of(const std::vector<float>& samples, size_t threads = 1) {
-  return {[&samples](size_t first, size_t count) {
-            const auto left = std::span(samples).subspan(std::min(first, samples.size()));
-            const auto part = left.first(std::min(count, left.size()));
-            return std::vector<float>(part.begin(), part.end());
-          },
-          threads};
 }
 
 /// A decoder that says nothing from its third second on, until it is begun anew.

@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "harness/long_audio/cuts.h"
-#include "tests/support/long_audio_cases.h"
 
 namespace rtfx {
 namespace {
@@ -26,7 +25,7 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
     std::vector<AudioChunk> first;
     for (const size_t at_a_time : {1, 2, 7, 100}) {
       ChunkReader reader(
-          test::source_of(audio, at_a_time == 2 ? 3 : 1),
+          source_of(audio, at_a_time == 2 ? 3 : 1),
           {kBlock, kMost, kContext, [](int64_t samples) { return (samples + 9) / 10; }});
       std::vector<AudioChunk> all;
       for (auto some = reader.next(at_a_time); !some.empty(); some = reader.next(at_a_time)) {
@@ -63,7 +62,7 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
 /// What a thread fails at comes in its turn: chunks before it are whole.
 TEST(ChunkReader, ThrowsWhatReadingThrows) {
   const std::vector<float> audio(1000, 0.5F);
-  const ChunkSource whole = test::source_of(audio, 4);
+  const ChunkSource whole = source_of(audio, 4);
   ChunkReader reader({[&](size_t first, size_t count) {
                         if (first >= 360) throw std::runtime_error("a bad sector");
                         return whole.read(first, count);

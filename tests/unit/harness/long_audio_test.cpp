@@ -85,7 +85,7 @@ class LongAudioTest : public testing::Test {
     decoder->prepare(model_, {});
     RecordedEncoder encoder(model_, /*graphs=*/false);
     LongAudio audio(options, *model_, encoder, *decoder, confidence);
-    return audio.transcribe(test::source_of(samples));
+    return audio.transcribe(source_of(samples));
   }
 
   static std::vector<Hypothesis> whole(const std::vector<std::vector<float>>& utterances,
@@ -251,7 +251,7 @@ TEST_F(LongAudioTest, WhatASearchThatIsStuckLeavesOutIsDecodedAgain) {
   RecordedEncoder encoder(model_, /*graphs=*/false);
   const std::vector<float>& samples = utterances_[0];  // 8.7 s
   LongAudio audio({}, *model_, encoder, decoder);
-  const LongResult result = audio.transcribe(test::source_of(samples));
+  const LongResult result = audio.transcribe(source_of(samples));
   ASSERT_EQ(result.notices.size(), 1U);
   EXPECT_NE(result.notices[0].find("decoded again"), std::string::npos);
   const auto after =
