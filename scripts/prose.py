@@ -139,7 +139,7 @@ def main():
             findings += check_source(file)
     print("\n".join(findings), end="\n" if findings else "")
     readable = [f for f in files if f.suffix in CPP | SCRIPTS | {".py", ".md", ".j2", ".json"} and f.stat().st_size < 300_000]
-    spelling = subprocess.run(["codespell", *map(str, readable)], check=False) if readable else None
+    spelling = subprocess.run([sys.executable, "-m", "codespell_lib", *map(str, readable)], check=False) if readable else None
     return 1 if findings or (spelling and spelling.returncode) else 0
 
 
