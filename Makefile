@@ -1,12 +1,12 @@
 # Every target sets up what it needs, on a bare Debian 12 or Ubuntu 24.04 too. `make help` lists them.
 #
-#   LIBTORCH=DIR   use the LibTorch in DIR (with include/ and lib/) instead of installing torch
-#   CONFIG=FILE    what `make bench` runs
-#   CHECKPOINT=FILE  what `make microbench` loads; empty: nothing
-#   JSON=DIR       where `make microbench` writes its results as JSON
-#   ARGS=...       options of Google Benchmark for it, such as --benchmark_filter=top_k
-#   PREFIX=DIR     where `make install` puts the program
-#   SECONDS=N      how long `make fuzz` runs each target
+#   LIBTORCH=DIR      Use the LibTorch in DIR (with include/ and lib/) instead of installing torch.
+#   CONFIG=FILE       `make bench` runs this configuration.
+#   CHECKPOINT=FILE   `make microbench` loads this checkpoint; if empty, it loads none.
+#   JSON=DIR          `make microbench` writes its results here as JSON.
+#   ARGS=...          `make microbench` passes these on to Google Benchmark (--benchmark_filter=top_k).
+#   PREFIX=DIR        `make install` installs the program here.
+#   SECONDS=N         `make fuzz` runs each target for N seconds.
 CONFIG ?= configs/quickstart.json
 CHECKPOINT ?= data/shape_0.6b.nemo
 PREFIX ?= /usr/local

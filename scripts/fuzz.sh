@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets (tests/fuzz) with clang and runs each for SECONDS (60), from the files in tests/data on.
-# What breaks one lies in build/fuzz/found/<target>/ and is run again by `build/fuzz/tests/fuzz/<target>_fuzz FILE`.
+# An input that breaks a target is kept in build/fuzz/found/<target>/; `build/fuzz/tests/fuzz/<target>_fuzz FILE` repeats it.
 # fuzz.sh [SECONDS [TARGET...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."

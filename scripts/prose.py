@@ -60,22 +60,24 @@ def comment_lines(path):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
                 first = node.body[0].value.lineno
-                for number, line in enumerate(ast.get_docstring(node, clean=False).splitlines()):
-                    yield first + number, line.strip()
+                for number, line in enumerate(ast.get_docstring(node).splitlines()):
+                    yield first + number, line
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
+            if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
                 yield token.start[0], token.string.lstrip("# ")
         return
     mark = r"^\s*///?\s?(.*)" if path.suffix in CPP else r"^\s*#(?!!)\s?(.*)"
     for number, line in enumerate(text.splitlines(), 1):
         if match := re.match(mark, line):
-            yield number, match[1].strip()
+            yield number, match[1]
 
 
 def blocks(lines):
-    """Comment lines that follow each other, as (first line number, text); a blank line ends a block."""
+    """Comment lines that follow each other, as (first line number, text). A blank or an indented line, which
+    belongs to a list, a formula or a command, ends a block."""
     first, last, text = 0, 0, []
     for number, line in sorted(lines):
+        line = "" if line.startswith("  ") else line.strip()
         if (number != last + 1 or not line) and text:
             yield first, " ".join(text)
             text = []
@@ -102,8 +104,8 @@ def check_page(path):
 def check_source(path):
     lines = list(comment_lines(path))
     for number, line in lines:
-        if match := FRAGMENT.match(line):
-            yield f"{path}:{number}: opens with the fragment '{match[1]}': {line[:80]}"
+        if match := FRAGMENT.match(line.strip()):
+            yield f"{path}:{number}: opens with the fragment '{match[1]}': {line.strip()[:80]}"
     for number, text in blocks(lines):
         if len(text.split()) <= MOST_WORDS:
             continue

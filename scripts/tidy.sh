@@ -8,7 +8,7 @@ folder=build/tidy
 
 targets=(rtfx_base rtfx_datasets)
 [[ ${1:-} == all ]] && targets=(all)
-# What is compiled beside it is thrown away: quickly, then.
+# The objects of this build are thrown away, so they are compiled without optimisation.
 options=(-DRTFX_TIDY=ON -DCLANG_TIDY="$PWD/.venv/bin/clang-tidy" -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
 [[ -n ${LIBTORCH:-} ]] && options+=(-DRTFX_LIBTORCH="$(realpath "$LIBTORCH")")
 

@@ -1,4 +1,4 @@
-"""What the Python tests share: the program (RTFX_BIN, else the release build) and small inputs."""
+"""Fixtures that all Python tests share: the program (RTFX_BIN, else the release build) and small inputs."""
 
 import json
 import os
@@ -16,10 +16,10 @@ PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx"))
 AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
 
-# As in the Makefile: spinning threads make tests that share the machine ten times as slow.
+# Spinning threads make tests that share the machine ten times as slow; the Makefile sets this too.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# Of what an encoder frees, glibc gives large blocks back at once, and asks for them anew: without this a third of
-# the processor's time is the kernel's, for clearing pages.
+# glibc returns large freed blocks to the system at once and asks for them again. An encoder frees many, and
+# without these settings the kernel clears pages for a third of the processor's time.
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(1 << 30))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 31))
 

@@ -116,7 +116,7 @@ def test_files_that_once_broke_it(complaint, path):
 
 
 class Command:
-    """What a pickle may do to whoever loads it."""
+    """A pickle may run any code in the process that loads it."""
 
     def __init__(self, path):
         self.path = path

@@ -29,7 +29,7 @@ exec "$CHECK_JSONSCHEMA" --schemafile "$BMF_SCHEMA" "$2"
 
 
 def checkout(folder, program):
-    """What there is of the project after `make program`, with a configuration that takes seconds."""
+    """Makes the project's folder after `make program`, with a configuration that takes seconds."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("datasets", "models", "plots", "reports", "scripts"):
         (folder / name).symlink_to(ROOT / name)
@@ -71,7 +71,7 @@ def runner(tmp_path, program):
                 continue
             script = re.sub(r"\$\{\{.*?\}\}", "filled-in", step["run"])
             env = environment | step.get("env", {})
-            # As GitHub runs it: bash -e, and a pipe fails with its parts.
+            # GitHub runs a step with bash -e, and a pipe fails with its parts.
             step["done"] = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=work, env=env,
                                           capture_output=True, text=True, timeout=600)  # fmt: skip
             codes = (0, (also or {}).get(step.get("name")))
@@ -83,7 +83,7 @@ def runner(tmp_path, program):
 
 
 def test_gate(runner):
-    # The same program twice, beside other tests: its results are the same, its times what the machine makes of them.
+    # One program runs twice beside other tests: its results are equal, and its times depend on the machine.
     steps = runner("gate.yml", "gate", also={"Gate": 10})
     assert runner.calls.read_text().splitlines() == ["-C base program", "-C change program"]
     lines = steps["Gate"]["done"].stdout.rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""What rtfx writes, read by the programs that it is written for (scripts/consumers.sh)."""
+"""Exports of rtfx, read by the programs that they are meant for (scripts/consumers.sh)."""
 
 import json
 import subprocess
@@ -126,7 +126,7 @@ def test_bmf_passes_bencher_s_schema(export):
 
 
 def test_promtool_finds_no_fault_in_the_prometheus_text(rtfx, tmp_path):
-    """Of any metric's name, nor of what stands beside it."""
+    """promtool complains neither about a metric's name nor about the text beside it."""
     folder = synthetic.complete(tmp_path)
     assert rtfx("export", folder, "--to", "prometheus", "-o", tmp_path / "all.prom").returncode == 0
     result = consumers.promtool(tmp_path / "all.prom")

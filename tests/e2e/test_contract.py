@@ -1,5 +1,5 @@
-"""What a plug-in may do to the program: it costs one case, and the program never says that all is
-well. In child processes: test_isolation.py."""
+"""A misbehaving plug-in costs one case, and the program never reports success. test_isolation.py does the same
+in child processes."""
 
 import json
 

@@ -1,6 +1,5 @@
-"""What stands beside the speeds wherever results are shown: how many rounds the machine disturbed and what
-that means, time that no region counts, time of a batch, memory and energy. Journals of earlier releases
-lack most of it, and then it is nowhere."""
+"""Speeds are shown with their marks and costs: disturbed rounds, time outside all regions, time of a batch,
+memory and energy. A journal that lacks these fields shows none of them."""
 
 import csv
 import io

@@ -181,7 +181,7 @@ def test_change_points_are_rarely_false():
 
 
 def test_change_points_find_changes():
-    """Of 5 % where runs differ by 1 %: all, and nine of ten at the very run, from ten runs a side on."""
+    """With ten runs on each side that differ by 1 %, every change of 5 % is found, nine of ten at the exact run."""
     hits = exact = 0
     for seed in range(60):
         generator = np.random.default_rng(seed)

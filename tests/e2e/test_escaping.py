@@ -120,7 +120,7 @@ def assert_error(result, text):
 
 
 def test_a_run_with_odd_names(rtfx, config, tmp_path):
-    """As the program itself writes it: ids, and folders of models and data."""
+    """Control characters in ids and in the folders of models and data are escaped in the program's own output."""
     small = small_config()
     model = tmp_path / "m\x1b[31m.nemo"
     shutil.copy(small["models"][0], model)

@@ -1,4 +1,4 @@
-"""What holds for every figure: ticks, error bars, legends, shapes; and its script's complaints."""
+"""Rules for every figure: ticks, error bars, legends and shapes; and the errors of its script."""
 
 
 import batch_speed

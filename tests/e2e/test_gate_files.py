@@ -1,4 +1,4 @@
-"""What gate and compare write for other programs: JSON, JUnit XML, Markdown."""
+"""Files that gate and compare write for other programs: JSON, JUnit XML and Markdown."""
 
 import json
 import xml.etree.ElementTree as ElementTree

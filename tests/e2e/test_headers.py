@@ -1,6 +1,6 @@
-"""Every header includes what it needs. libclang reads them in chains, where each includes the one before,
-which therefore helps it to nothing that it does not include itself; what takes longest (HEAVY) is read once, and given
-to those chains only whose headers include it, or something that does. Those of kernels (.cuh) need nvcc: not here."""
+"""Every header includes what it needs. libclang reads the headers in chains, in which each includes the one before.
+A header is parsed before its chain, so it cannot profit from that. The slowest headers (HEAVY) are precompiled once,
+and only chains whose headers include them get them. Headers of kernels (.cuh) need nvcc and are left out."""
 
 import functools
 import importlib.util
@@ -52,19 +52,19 @@ class Reader:
 
     @functools.cache
     def precompiled(self, heavy):
-        """As flags for a text that includes it anyway."""
+        """Compiler flags that include the precompiled `heavy` headers."""
         file = self.folder / f"{len(list(self.folder.iterdir()))}.pch"
         self.unit(heavy).save(str(file))
         return ["-include-pch", str(file)]
 
     @functools.cache
     def brings(self, name):
-        """What else of HEAVY one of it includes."""
+        """The other headers of HEAVY that the header `name` of HEAVY includes."""
         files = {str(entry.include.name) for entry in self.unit((name,)).get_includes()}
         return {other for other in HEAVY if any(file.endswith(f"/{other}") for file in files)} - {name}
 
     def heavy(self, name):
-        """What of HEAVY a header includes, but for what the rest of it brings."""
+        """The headers of HEAVY that a header includes, without those that the others of them include."""
         found = [large for large in HEAVY if large in includes(ROOT / name)]
         return tuple(large for large in found if not any(large in self.brings(other) for other in found))
 

@@ -1,4 +1,4 @@
-"""What the program says of its own command line: help, completion, the manual page, mistyped words."""
+"""The command line describes itself: help, completion, the manual page and mistyped words."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is left of a run that ended early: Ctrl-C, a crash, a full disk."""
+"""A run that ends early keeps its earlier results: Ctrl-C, a crash, a full disk."""
 
 import json
 import random

@@ -95,7 +95,7 @@ def test_an_interrupt_reaches_the_child(program, config, tmp_path):
 
 
 def results(journal):
-    """What a run's records say, apart from times."""
+    """The contents of a run's records, apart from times."""
     return sorted(
         (r["case"], r["round"], r["result_key"], r["hypotheses_sha256"], r["exactness"]["grade"])
         for r in runs_of(strict_records(journal))
@@ -108,7 +108,7 @@ def provenances(journal):
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_killed_at_five_random_moments(program, config, rtfx, tmp_path, isolate):
-    """The same records as an undisturbed run has, each once."""
+    """An interrupted and resumed run has the records of an undisturbed one, each once."""
     path = config(isolate=isolate, protocol=PROTOCOL | {"measured_rounds": 30})
     begin = time.monotonic()
     subprocess.run([program, "run", path, "--output", tmp_path / "whole"], check=True, stdout=subprocess.DEVNULL)

@@ -39,7 +39,7 @@ def test_every_subject_is_measured(results):
 
 
 def test_streams_find_tokens_at_some_frames(results):
-    """As speech does: what the model was given its bias for."""
+    """The random model emits as many tokens a frame as speech does, which its blank bias was chosen for."""
     entries = [e for e in json.loads(results.read_text())["benchmarks"] if e["name"].startswith("streams/")]
     assert entries
     assert all(0 < entry["tokens_per_frame"] < 1 for entry in entries), entries

@@ -91,7 +91,7 @@ def test_a_context_that_cannot_be(rtfx, context):
 
 
 def test_a_context_of_a_model_that_has_none(rtfx):
-    """As in NeMo, any encoder can be limited."""
+    """The attention context of any encoder can be limited, which NeMo allows too."""
     arguments = ["--att-context-size", "8,4", AUDIO / "qs10.flac"]
     assert rtfx("transcribe", "--model", CHECKPOINTS / "tiny_tdt.nemo", *arguments).returncode == 0
 

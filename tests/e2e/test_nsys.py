@@ -40,7 +40,7 @@ def profiles(folder):
 
 
 def check_profile(folder, laps):
-    """Of the small configuration: two decoders, with the fields of a profile of our own."""
+    """The small configuration has two decoders, and their records have the fields of our own profiler."""
     records = strict_records(folder / "profile.jsonl")
     assert records[0]["kind"] == "provenance" and all(record["profiled"] for record in records)
     assert records[0]["rtfx"]["version"]
@@ -103,7 +103,7 @@ def test_without_nsys_there_is_the_command_for_another_machine(session):
 
 
 def test_import_by_names_alone(session, rtfx, tmp_path):
-    """As on a machine that has the exported file and nothing else."""
+    """The exported file alone is enough for `profile import`, on any machine."""
     assert session("--laps", 2).returncode == 0
     with_fields = profiles(tmp_path / "run")
     result = rtfx("profile", "import", tmp_path / "run/nsys.sqlite", "--output", tmp_path / "imported")

@@ -1,5 +1,5 @@
-"""What CUPTI recorded of a pass on an H200 (reports/h200/walk), written as an export of Nsight Systems: imported,
-it gives the figures that rtfx's own collector gave of that pass."""
+"""CUPTI recorded a pass on an H200 (reports/h200/walk). Written as an export of Nsight Systems and imported again,
+it gives the figures that rtfx's own collector gave for that pass."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What a profiler is told: the NVTX ranges of every decoder, as an injected library writes them down."""
+"""The NVTX ranges that a profiler sees for every decoder, written down by an injected library."""
 
 import json
 import os

@@ -11,7 +11,7 @@ ERRORS = ["none", "token", "frame", "duration", "fp8", "fp8_once"]
 
 @pytest.fixture(scope="module")
 def runs(rtfx, tmp_path_factory):
-    """By model, type and error: 24 utterances with an error in each."""
+    """Results by model, type and error; each of the 24 utterances has one planted error."""
     folder = tmp_path_factory.mktemp("planted")
     decoders = [{"id": name, "name": "planting", "options": {"error": name}} for name in ERRORS]
     config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",

@@ -266,7 +266,7 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
 
 
 def test_the_split_of_test_other(monkeypatch):
-    """Of the transcripts that speak_test_other.py has spoken: a fair share, and nothing in both."""
+    """speak_test_other.py splits its transcripts into parts of a fair size that share no transcript."""
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))
     from speak_test_other import RATE as HZ
     from speak_test_other import read_transcripts

@@ -151,7 +151,7 @@ def test_figure_of_idle_shares(tmp_path, ending, magic):
 
 
 def test_figure_of_kernels():
-    """Of a profile of an H200: which kernel a fused step is bound by."""
+    """A committed profile of an H200 names the kernel that bounds a fused step."""
     laps = {case.decoder: case for case in gpu_idle.read_profile(BUSY).cases}
     name, share, _ = top_kernels.parts(laps["fused_graph"].last["regions"]["decode"])[0]
     assert name == "lstm_kernel" and 0.4 < share < 0.5

@@ -1,4 +1,4 @@
-"""What the page shows beside the journal's figures: words that differ, changes, history."""
+"""Sections of the page beside the journal's figures: words that differ, changes and history."""
 
 import os
 import re

@@ -96,7 +96,7 @@ def test_records_say_what_was_timed(finished):
 
 
 def test_words_are_those_of_the_stand_in(finished, run_config, tmp_path):
-    """The same decoder on the same frames, with the encoder that was trained for it."""
+    """One decoder reads the same frames once more, with the encoder that was trained for it."""
     datasets = [{"id": "d", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 4}]
     assert run_config(datasets=datasets, batch_sizes=[4]).returncode == 0
 

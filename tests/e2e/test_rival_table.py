@@ -92,7 +92,7 @@ BEAM_PAIRS = [
     )
     for beam in beams
 ]
-# The same searches by operators on both sides, launched alike.
+# Both sides run these searches with operators and launch them alike.
 for beam in (4, 8):
     BEAM_PAIRS += [
         f"alsd_pp{beam}_graph=malsd_batch_graphs_b{beam}_nolm",
@@ -193,7 +193,7 @@ def test_the_tables_of_pages(tmp_path):
     beside = (tmp_path / "nemo3_greedy.md").read_text()
     assert "## standin-tdt" in beside
     verdicts = beside[beside.index("## Are theirs ours?") :]
-    # As the journal's grades say: equal by bits or exact, then by rounding, then where the first is that differs.
+    # The journal's grades in order: bitwise or exact, rounding, and the place of the first difference.
     grades = {}
     for line in (tmp_path / "nemo3_greedy.jsonl").read_text().splitlines():
         record = json.loads(line)

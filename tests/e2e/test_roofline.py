@@ -39,7 +39,7 @@ def test_what_decoding_moves_and_computes(roofline, tmp_path):
 
 
 def test_twice_the_laps_are_the_same_operators(roofline, tmp_path):
-    """What is reckoned is of one lap, so that it does not depend on how many are timed."""
+    """The roofline counts the work of one lap, so it does not depend on the number of timed laps."""
     assert roofline().returncode == 0 and roofline("--laps", 2).returncode == 0
     first, second = (strict_records(tmp_path / "run" / name) for name in ("roofline.jsonl.1", "roofline.jsonl"))
     for one, other in zip(first[1:], second[1:]):

@@ -102,7 +102,7 @@ def test_three_shards_are_the_whole(start, whole, rtfx, tmp_path):
     assert [code for _, _, code in results] == [0, 0, 0], results
     check_whole(tmp_path / "run", 3, whole)
     assert "RTFx total" in results[0][0] and not results[1][0]
-    # What reads journals reads this one.
+    # Every command that reads journals reads the merged one.
     assert rtfx("export", tmp_path / "run", "--to", "bmf").returncode == 0
     assert rtfx("compare", whole, tmp_path / "run").returncode == 0
     gate = rtfx("gate", "--baseline", whole, tmp_path / "run")

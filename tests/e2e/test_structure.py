@@ -68,7 +68,7 @@ def test_every_source_belongs_to_a_folder_of_the_list():
         assert not [path for path in SOURCES if path.parent == ROOT / folder]
 
 
-# What implements members of a class in files of their own counts as part of that class.
+# A file that implements members of another file's class counts as part of that file.
 PARTS = {
     "algorithms/host_lists": "algorithms/hypotheses",
     "algorithms/shared/beams/backtrace": "algorithms/shared/beams/beam_hypotheses",

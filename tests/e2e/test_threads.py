@@ -16,7 +16,7 @@ def environment(**given):
 
 
 def runtime_settings(rtfx, **given):
-    """What the OpenMP run-time says that it has read."""
+    """The settings that the OpenMP run-time reports to have read."""
     result = rtfx("--version", env=environment(OMP_DISPLAY_ENV="verbose", **given))
     assert result.returncode == 0 and result.stdout.startswith("rtfx ")
     return result.stderr

@@ -98,7 +98,7 @@ def test_formats_say_the_same(written, clip):
 
 
 def test_other_people_s_readers_take_them(written):
-    """Of those that are installed: pip install srt webvtt-py pysubs2."""
+    """The installed ones of srt, webvtt-py and pysubs2 read our subtitles."""
     text = written["txt"]["qs10"].strip()
     for name, spoken in (
         ("srt", lambda m: [c.content for c in m.parse(written["srt"]["qs10"])]),

@@ -100,7 +100,7 @@ def test_words_and_times_are_the_programs(rtfx_package, program, kind):
 
 
 def test_words_of_word_pieces_are_told_apart(rtfx_package):
-    """Of a checkpoint that NeMo saved; pieces that go on with a word begin with ##."""
+    """NeMo saved this checkpoint; its pieces that continue a word begin with ##."""
     model = rtfx_package.load(ROOT / "tests/data/checkpoints/tiny_wpe.nemo", device="cpu")
     assert any(piece.startswith("##") for piece in model.pieces)
     for found in model.transcribe(CLIPS, timestamps=True):

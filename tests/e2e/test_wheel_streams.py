@@ -266,7 +266,7 @@ def test_bad_frames(rtfx_package, rnnt, piece, text):  # noqa: F811
 
 
 def test_the_page(rtfx_package, monkeypatch):  # noqa: F811
-    """What docs/python.md does to models, tensors and streams."""
+    """Runs the examples of docs/python.md on models, tensors and streams."""
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
     blocks = {section.partition("\n")[0]: re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)

@@ -1,5 +1,5 @@
-// What every fuzz target does with its bytes: they are read, or refused by a UserError. Anything
-// else that a reader throws ends the program, which libFuzzer reports.
+// Every fuzz target reads its bytes, or refuses them by a UserError. Any other exception ends the
+// program, which libFuzzer reports.
 #pragma once
 
 #include <cstddef>

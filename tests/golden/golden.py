@@ -1,5 +1,5 @@
-"""What the golden tests share: where reference results are, and the program's results, which one run
-of the program gives for all decoders of a model."""
+"""Shared by the golden tests: where reference results are, and the program's own results. One run of the program
+gives them for all decoders of a model."""
 
 import functools
 import json

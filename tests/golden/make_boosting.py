@@ -153,7 +153,7 @@ def fscores():
             chance = draw.random()
             heard += [] if chance < 0.1 else [draw.choice(words)] if chance < 0.25 else [word]
             heard += draw.choice(phrases).split() if draw.random() < 0.05 else []
-        # Of several best alignments another program may take another one.
+        # There may be several best alignments, and another program may choose another one.
         if align(said, heard, "-") == align(said[::-1], heard[::-1], "-")[::-1]:
             lines.append({"text": " ".join(said), "pred_text": " ".join(heard)})
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:

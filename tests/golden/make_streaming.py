@@ -72,7 +72,7 @@ def about(clip):
 
 
 def heads(model):
-    """What to call results, and the name of the head in a hybrid."""
+    """Pairs of a prefix for the results and the name of the head in a hybrid model."""
     if hasattr(model, "ctc_decoder"):
         return [("", "rnnt"), ("ctc_", "ctc")]
     return [("", None)] if hasattr(model, "joint") else [("ctc_", None)]

@@ -1,7 +1,9 @@
-// rtfx_score_tokens MODEL.arpa VOCABULARY [--all]: reads a JSON list of token ids per line and
-// prints {"scores", "end"} for each: ln p of each token after <s> and the tokens before it, and of
-// </s> after all of them; with --all, of every token of the vocabulary in place of the one that
-// follows. Unknown tokens have p(<unk>) each, as in KenLM.
+// Scores token sequences with a language model:
+//   rtfx_score_tokens MODEL.arpa VOCABULARY [--all]
+// The program reads a JSON list of token ids per line and prints {"scores", "end"} for each.
+// "scores" holds ln p of each token after <s> and the tokens before it. "end" is ln p of </s> after
+// all of them. With --all, "scores" holds every token of the vocabulary instead of the one that
+// follows. Unknown tokens have p(<unk>) each, which KenLM does too.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 

@@ -1,10 +1,10 @@
 """Model files that other programs wrote (NeMo's save_to, transformers' save_pretrained) give those
 programs' tokens and text. Small ones are in tests/data/checkpoints, more in the shared folder.
 
-NAME.json beside NAME.nemo, or beside the folder NAME: for each recording of the quickstart set
-`tokens` and `text` of the transducer head, `ctc_tokens` and `ctc_text` of the CTC head (a key is
-there where the model has the head, or the reference states it), fp32, one utterance at a time.
-NAME@70_1.json: the same with the attention context [70, 1].
+NAME.json stands beside NAME.nemo or the folder NAME. It has an entry for each recording of the quickstart set,
+in fp32, one utterance at a time. `tokens` and `text` are of the transducer head, `ctc_tokens` and `ctc_text` of
+the CTC head. A key is there where the model has the head, or the reference states it. NAME@70_1.json holds the
+results with the attention context [70, 1].
 """
 
 import json

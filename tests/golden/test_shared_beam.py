@@ -69,7 +69,7 @@ def reference(arrays, name, tdt):
 
 
 def difference(found, expected):
-    """What is wrong with the list, or None."""
+    """Describes the first difference of the lists, or returns None."""
     if len(found) != len(expected):
         return f"{len(found)} texts instead of {len(expected)}"
 

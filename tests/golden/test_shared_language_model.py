@@ -37,7 +37,7 @@ def test_kenlm(score, capsys):
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert len(rows) == 245
-    # What the reference covers: all orders, back-off down to single tokens included.
+    # The reference covers all orders, with back-off down to single tokens.
     orders = {o for row in rows for o in row["matched_order_per_token_and_end"].split()}
     assert orders == set("123456")
     sequences = [[int(i) for i in row["token_ids"].split()] for row in rows]

@@ -172,7 +172,7 @@ TEST_F(CtcWfstGpu, PhasesAsKernelsWaitForEachFrame) {
     decoder->decode(batch);  // has the workspaces for three rows, and their graph, from here on
     Hypotheses result;
     forbid_undeclared_syncs([&] { result = decoder->decode(batch); });
-    // What lies before the first frame is a step too. Marks of the rows, and their ends.
+    // The arcs before the first frame are a step too. Two more reads are of row marks and row ends.
     EXPECT_EQ(decoder->counters().at("host_reads"), 2 + (form.double_buffer ? 7 + 1 : 7 * 2));
     const auto rows = result.to_host();
     ASSERT_EQ(rows.size(), expected.size());

@@ -1,4 +1,4 @@
-// What the harness says of a GPU's memory and energy.
+// The harness reports a GPU's memory and energy.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -43,7 +43,7 @@ Case wide_case(std::mt19937& random, bool tdt, bool two_labels, int64_t vocabula
 
 using Sets = std::vector<std::shared_ptr<const TokenBias>>;
 
-/// For each row: the decoder's own phrases, more of them, a mask, or both.
+/// Gives each row the decoder's own phrases, more of them, a mask, or both.
 Sets sets_of(const Decoder& decoder, const PlainBoost& more, size_t rows) {
   const std::vector<std::string> only = {"U+0062-U+9FFF"};  // all but the first token
   const Sets kinds = {nullptr, decoder.compile_bias({phrases_of(more), {}, ""}),

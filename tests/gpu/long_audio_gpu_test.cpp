@@ -29,7 +29,7 @@ class LongAudioGpu : public testing::Test {
     }
   }
 
-  /// Of the CPU, and of the GPU by `on_gpu`.
+  /// Results of `name` on the CPU, then of `on_gpu` on the GPU.
   std::vector<LongResult> transcribe(const char* name, const char* on_gpu,
                                      const LongAudioOptions& options, bool with_confidence,
                                      bool stuck = false) const {

@@ -1,7 +1,7 @@
-// What every test here does: a reader gets damaged copies of a file, and each is read or refused by
-// a UserError; any other exception, a crash, a hang, or more memory or time than a bound is a
-// failure. Half of the copies that a test asks for are tried, RTFX_MUTATIONS=10 in the environment
-// tries ten times as many as it asks for.
+// Every test here gives damaged copies of a file to a reader, which reads them or refuses them by a
+// UserError. Any other exception, a crash, a hang, or more memory or time than a bound is a
+// failure. By default half of the copies that a test asks for are tried. RTFX_MUTATIONS=10 in the
+// environment tries ten times as many as it asks for.
 #pragma once
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ Counts mutate(const std::string& bytes, const std::vector<std::pair<size_t, size
     current = i;
     std::string damaged = mutator(bytes);
     repair(damaged);
-    // Of a crash, the copy that did it.
+    // Keeps the copy that is being read, for the case that it crashes the reader.
     if (const char* const keep = std::getenv("RTFX_KEEP_MUTATION"))
       std::ofstream(keep, std::ios::binary) << damaged;
     const double begin = cpu_seconds();

@@ -140,7 +140,7 @@ inline std::vector<Text> all_texts(int64_t tokens, size_t longest) {
   return texts;
 }
 
-/// What an n-best list gives for a text in total; -inf if it is not there.
+/// The total score of a text in an n-best list; -inf if it is not there.
 inline double listed_score(const Hypothesis& hypothesis, const Text& text) {
   double score = -std::numeric_limits<double>::infinity();
   for (const Hypothesis& entry : hypothesis.nbest)

@@ -85,7 +85,7 @@ struct PlainBoost {
     return part(text, begin, text.size());
   }
 
-  /// What `token` is given after `text`.
+  /// The bonus of `token` after `text`.
   double score(const Tokens& text, int32_t token) const {
     const Tokens from = state(text);
     for (Tokens at = from;; at = state(at, 1)) {

@@ -52,7 +52,7 @@ print(json.dumps([result.to_publishable_dict() for result in results]))
 
 
 def conbench(path):
-    """What Conbench's adapter of Google Benchmark would send to its server."""
+    """The results that Conbench's adapter of Google Benchmark would send to its server."""
     commit = {"CONBENCH_PROJECT_REPOSITORY": "o/r", "CONBENCH_PROJECT_COMMIT": "0" * 40}
     result = call(python(), "-c", CONBENCH, path, env=os.environ | commit)
     assert result.returncode == 0, result.stderr
@@ -90,7 +90,7 @@ class GithubActionBenchmark:
         return call(self.node, self.main, env=environment, cwd=self.folder)
 
     def series(self):
-        """What it keeps: {name: [values by commit]}."""
+        """The values that the action keeps, as {name: [values by commit]}."""
         suite = json.loads((self.folder / "data.json").read_text())["entries"]["rtfx"]
         names = {bench["name"] for commit in suite for bench in commit["benches"]}
         return {n: [b["value"] for c in suite for b in c["benches"] if b["name"] == n] for n in names}

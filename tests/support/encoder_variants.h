@@ -64,7 +64,7 @@ inline Change reduction(EncoderConfig::Reduction kind, int64_t factor, int64_t p
   };
 }
 
-/// As cache-aware models are.
+/// Makes the configuration that of a cache-aware model.
 inline void streaming(ModelConfig& config) {
   front_end(true, true, 8)(config);
   norm(EncoderConfig::ConvolutionNorm::layer)(config);

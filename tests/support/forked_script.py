@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(path, arguments):
-    """What `python path arguments...` does; ends this process."""
+    """Runs the script like `python path arguments...`, and ends this process."""
     code = 1
     try:
         sys.argv = [str(path), *map(str, arguments)]

@@ -79,8 +79,8 @@ class HostWorkspaces {
     return static_cast<int64_t>(counted.traces_used);
   }
 
-  /// The same with a kernel for each phase. `history` gets the traces as search_steps() collects
-  /// them.
+  /// Runs the search with a kernel for each phase. `history` receives the traces that
+  /// search_steps() collects.
   int64_t run_phases(PassingBatch batch, const std::vector<PassingRow>& rows,
                      std::vector<PassingEnd>& ends, bool double_buffer,
                      std::vector<PassingTrace>& history, unsigned long long* links_used = nullptr) {

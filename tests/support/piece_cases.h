@@ -1,4 +1,4 @@
-// What the Streams of every decoder must do, on any device.
+// Requirements on the Streams of every decoder, on any device.
 #pragma once
 
 #include <fmt/format.h>

@@ -70,7 +70,7 @@ class PlantingDecoder : public Decoder {
     return !values.empty() && test::change_a_duration(result, random_, values.back());
   }
 
-  /// Of a search in which the logits of one decision, which it changes, are rounded to fp8.
+  /// The result of a search that rounds the logits of one decision to fp8 and so changes it.
   Hypothesis rounded_once(const EncodedBatch& batch, int64_t row) {
     std::vector<int64_t> places;
     int64_t place = 0;

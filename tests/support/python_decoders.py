@@ -12,7 +12,7 @@ def two_tokens(rows):
 
 
 class CtcGreedy:
-    """As ctc_greedy. form: "lists", or "tensors" on the model's device."""
+    """Does what ctc_greedy does. `form` is "lists", or "tensors" on the model's device."""
 
     def __init__(self, model, form="lists"):
         self.model, self.form = model, form

@@ -17,7 +17,7 @@ namespace rtfx::test {
 
 constexpr double kBlankBias = 0.3;
 
-/// Of each row, with its score; of a beam's row, all entries of its list together.
+/// Replays each row with its score; the row of a beam is replayed with all entries of its list.
 inline std::vector<Replayed> replay(const std::shared_ptr<const AcousticModel>& model,
                                     const Decoder& decoder, const EncodedBatch& batch,
                                     const std::vector<Hypothesis>& found) {

@@ -25,7 +25,7 @@ class Resident:
         other.close()
 
     def run(self, arguments, timeout, cwd=None):
-        """As subprocess.run(capture_output=True, text=True) of the program."""
+        """Runs a command like subprocess.run(capture_output=True, text=True) of the program."""
         if self.process is None:
             self.start()
         request = {

@@ -1,4 +1,4 @@
-// What every StreamSearch must do, on any device.
+// Requirements on every StreamSearch, on any device.
 #pragma once
 
 #include <ATen/ATen.h>

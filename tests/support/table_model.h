@@ -120,7 +120,7 @@ inline size_t first_argmax(const std::vector<double>& values, size_t begin, size
   return best;
 }
 
-/// What a language model adds to the score of `token` after `tokens`.
+/// The amount that a language model adds to the score of `token` after `tokens`.
 using Bonus = std::function<double(const std::vector<int32_t>& tokens, int32_t token)>;
 
 /// Greedy search of one utterance straight from its definition, with no state to get wrong.

@@ -94,7 +94,8 @@ TEST_P(BeamOracle, AlsdPpSumsOverAllAlignments) {
   expect_exact("alsd_pp", fused_step, GetParam());
 }
 
-/// As many steps for the same reason; prefix search of any length; nothing likely is left out.
+/// Allows as many steps for the same reason, and a prefix search of any length. Nothing likely is
+/// left out.
 nlohmann::json aes_options(const Size& size) {
   return {{"num_steps", size.longest + 1},
           {"prefix_alpha", 100},

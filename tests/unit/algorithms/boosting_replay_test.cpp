@@ -53,7 +53,7 @@ TEST(BoostingReplay, AcceptsGreedySearches) {
   EXPECT_GT(decisions, 1000);
 }
 
-/// What the search without phrases, or with another set for a row, finds is beyond rounding.
+/// Replay with phrases refuses the result of a search without them, or with another set for a row.
 TEST(BoostingReplay, RefusesWhatOtherPhrasesGive) {
   int different = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {

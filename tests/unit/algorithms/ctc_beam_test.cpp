@@ -69,7 +69,7 @@ Sums enumerate(const Table& row, int32_t tokens) {
   }
 }
 
-/// What fusion adds to the score of a whole text.
+/// The amount that fusion adds to the score of a whole text.
 double lm_score(const SmallLm& lm, const Text& text, double alpha, double beta) {
   double total = alpha * lm.end(text);
   for (size_t u = 0; u < text.size(); ++u) {
@@ -80,8 +80,8 @@ double lm_score(const SmallLm& lm, const Text& text, double alpha, double beta) 
 }
 
 TEST(CtcBeam, ScoresAreSumsOverAllLabelSequences) {
-  // As many hypotheses as a search of all label sequences has before it merges those of the last
-  // frame. No more: its time goes with the cube of the beam.
+  // The beam holds as many hypotheses as a search of all label sequences has before it merges those
+  // of the last frame. It holds no more, since time grows with the cube of the beam.
   struct Size {
     int64_t beam, tokens, frames;
   };

@@ -71,7 +71,7 @@ TEST_F(CtcWfstCpuTest, RowsDoNotDependOnOneAnother) {
   for (size_t b = 0; b < kRows; ++b) {
     EncodedBatch alone;
     const auto row = static_cast<int64_t>(b);
-    // What lies behind the end of a row changes nothing.
+    // Frames behind the end of a row change nothing.
     alone.frames = all.frames.narrow(0, row, 1).clone();
     alone.frames.slice(1, lengths[b]).fill_(std::nan(""));
     alone.lengths = all.lengths.narrow(0, row, 1);

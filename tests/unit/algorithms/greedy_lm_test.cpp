@@ -95,7 +95,7 @@ TEST_F(GreedyLanguageModel, WeightZeroIsNoLanguageModel) {
     lm.option["alpha"] = 0;
     for (const char* name : {"frame_looping", "label_looping"})
       EXPECT_EQ(run(name, {{"lm", lm.option}}, c), run(name, {}, c));
-    // What does not change results has to be exact.
+    // A language model of weight 0 changes no result, so the decoder stays exact.
     EXPECT_EQ(make_decoder("label_looping", {{"lm", lm.option}}, "")->describe().exactness,
               Description::Exactness::exact);
   }

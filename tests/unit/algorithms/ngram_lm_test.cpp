@@ -149,7 +149,7 @@ TEST_F(NgramFiles, ABinaryCopyIsTheSameModel) {
   write_binary_lm(other, copy, sha256_file(file));
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, {.normalize_unk = false, .cache = true}), other));
 
-  // Of a file that has changed, it is made again.
+  // When the file has changed, the cached copy is made again.
   write("lm.arpa", text());
   EXPECT_TRUE(same_arrays(load_ngram_lm(file, 9, cached), load_ngram_lm(file, 9, {})));
   EXPECT_TRUE(same_arrays(load_ngram_lm(copy, 9, {}), load_ngram_lm(file, 9, {})));

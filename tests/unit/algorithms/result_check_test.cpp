@@ -27,7 +27,7 @@ EncodedBatch batch_of(const std::vector<int64_t>& lengths) {
   return {at::zeros({rows, 6, 1}), at::tensor(lengths, at::kLong), lengths};
 }
 
-/// What is wrong with a row of five frames.
+/// The problem that the check finds in a row of five frames.
 std::string problem_of(const Hypothesis& row, Head head = Head::transducer) {
   try {
     check_values({row}, batch_of({5}), ResultRules(decoder_of(head), tdt_model()));

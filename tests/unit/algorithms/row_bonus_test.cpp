@@ -1,5 +1,6 @@
-// What the fused kernels keep of each row's phrases, by threads of the CPU: equal to the tables'
-// own scores and states along random texts, for one tree and several, with masks and in the middle.
+// The phrase scores and states that fused kernels keep for each row, computed by threads of the
+// CPU. They equal those of the tables along random texts, for one tree and several, with and
+// without masks.
 #include "algorithms/decoders/greedy/fused_looping/row_bonus.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// What blocks of threads share: the bytes that kernels ask for, and the error where a GPU has
+// Shared memory of thread blocks: the bytes that kernels ask for, and the error where a GPU has
 // fewer.
 #include "algorithms/gpu/shared_memory.h"
 
@@ -50,7 +50,7 @@ TEST(SharedMemory, OfAFrameOfAesGrowsWithTheBeamAndItsLabels) {
     phase.candidates.count = labels;
     return phase.shared_bytes();
   };
-  // For TDT hash and frame of each candidate, 8 bytes each.
+  // TDT also keeps hash and frame of each candidate, 8 bytes each.
   EXPECT_EQ(bytes(10, 12, 5) - bytes(10, 12, 0), 10 * 12 * 16);
   EXPECT_LE(bytes(100, 102, 5), kH200);
   EXPECT_GT(bytes(120, 122, 5), kH200);

@@ -54,7 +54,7 @@ TEST(Streams, RandomPiecesWithPhrasesOfTheirOwn) {
     test::random_pieces({"ctc_greedy", boost, model, false, biases}, seed);
 }
 
-/// What a stream has said stays; from then on others are boosted.
+/// New phrases count from the next piece on; tokens that a stream has returned stay.
 TEST(Streams, PhrasesThatChangeWhileAStreamRuns) {
   const auto model = test::random_model(test::small_config(), 9);
   const auto decoder = make_decoder("label_looping", {{"boost", nlohmann::json::object()}}, "");

@@ -50,7 +50,7 @@ Case random_case(uint32_t seed) {
   for (int b = 0; b < 5; ++b)
     c.lengths.push_back(std::uniform_int_distribution<int64_t>(0, kFrames)(random));
   c.lp = test::random_emissions(5 * kFrames, 3, seed);
-  // What lies behind a row's end is not read, and an impossible frame ends one utterance alone.
+  // Frames behind a row's end are not read, and an impossible frame ends one utterance alone.
   for (size_t b = 0; b < 5; ++b)
     for (auto i = static_cast<size_t>(3 * c.lengths[b]); i < 3 * kFrames; ++i)
       c.lp[b * 3 * kFrames + i] = std::nanf("");

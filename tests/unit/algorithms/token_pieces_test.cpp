@@ -15,7 +15,7 @@ namespace {
 constexpr float kBeam = 3;
 constexpr int64_t kActive = 40;
 
-/// What GpuStreams does, with memory of the host.
+/// Does the work of GpuStreams in the host's memory.
 class HostStreams {
  public:
   struct Piece {

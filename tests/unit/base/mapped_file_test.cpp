@@ -1,4 +1,4 @@
-// What can be mapped and what cannot.
+// Files that can be mapped and files that cannot.
 #include "base/mapped_file.h"
 
 #include <gtest/gtest.h>

@@ -159,7 +159,7 @@ TEST_F(AudioTest, ManyThreadsReadWhatOneReads) {
   }
 }
 
-/// By the thread that comes to it.
+/// The reading thread that meets the damage throws the error.
 TEST_F(AudioTest, ThreadsSeeWhatIsWrong) {
   const auto wave = sine(440, 16000, 40000);
   ParallelAudio half(half_of(write_audio("a.wav", wave)), 16000, 2);

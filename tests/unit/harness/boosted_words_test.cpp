@@ -114,7 +114,7 @@ TEST(BoostedWordsTest, PhrasesAsNemoCountsThem) {
   EXPECT_NEAR(*f_score(total), golden.at("f_score").get<double>(), 1e-7);
 }
 
-/// What one of two shards has of a case; `boosted`: null for a journal that lacks it.
+/// One of two shards of a case. `boosted` is null for a journal that lacks it.
 ResultSet shard_with(const json& boosted) {
   json record = {{"kind", "run"},
                  {"case", "m/d/x/b1/fp32"},

@@ -59,7 +59,7 @@ TEST(ChunkReader, ChunksAreTheAudioCutOnce) {
   }
 }
 
-/// What a thread fails at comes in its turn: chunks before it are whole.
+/// A thread's error comes in its turn: the chunks before it are whole.
 TEST(ChunkReader, ThrowsWhatReadingThrows) {
   const std::vector<float> audio(1000, 0.5F);
   const ChunkSource whole = source_of(audio, 4);

@@ -9,7 +9,7 @@
 namespace rtfx {
 namespace {
 
-/// What a counter that goes on every 100 ms says of `watts(t)`, read every 5 ms for some seconds.
+/// Readings of a counter that is updated every 100 ms from `watts(t)` and read every 5 ms.
 template <class Watts>
 std::vector<EnergySample> samples(double seconds, const Watts& watts, double period = 0.1) {
   std::vector<EnergySample> list;

@@ -179,7 +179,7 @@ TEST(Summaries, SuspectRoundsSayWhyAndWhatItMeans) {
   EXPECT_EQ(summaries_json(records)["mark_meanings"]["suspect"], meanings[0].second);
 }
 
-/// What the cases of a record of dataset "d" say of a stand-in, with this provenance of it.
+/// The stand-in that cases of dataset "d" name, with these fields of record and provenance.
 std::string stand_in(const json& of_record, const json& of_provenance) {
   json record = run_record("c", 0, 10, "rounding");
   record["provenance_id"] = "p";

@@ -170,7 +170,7 @@ TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
   }
 }
 
-/// Of known utterances with pauses between them about the words come that come of each alone.
+/// Known utterances, joined with pauses between them, give nearly the words that each gives alone.
 TEST_F(LongAudioTest, JoinedUtterancesGiveTheirWords) {
   const auto samples = joined(utterances_.size(), 8000);
   LongAudioOptions options;

@@ -1,4 +1,4 @@
-// What `rtfx noise` calls visible: simulated comparisons of runs that differ by so much.
+// Simulated comparisons of two runs show the smallest change that `rtfx noise` calls visible.
 #include "harness/results/noise.h"
 
 #include <gtest/gtest.h>

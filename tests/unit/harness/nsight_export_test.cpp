@@ -118,7 +118,7 @@ struct Laps {
       activity.calls.push_back({span(2750, 2790), 5, 4711, CallKind::other, call + 2});
       activity.copies.push_back({span(5100, 5200), 2, 7, 640, call + 2});
       activity.calls.push_back({span(2900, 5400), 6, 4711, CallKind::synchronize, call + 3});
-      // As a RangeLog has them: "decode.project" ends when its kernel does.
+      // A RangeLog has these ranges too: "decode.project" ends when its kernel does.
       ranges.push_back({"decode", span(1000, 5600)});
       ranges.push_back({"decode.project", span(1050, 2500)});
       ranges.push_back({"decode.loop", span(2500, 5500)});

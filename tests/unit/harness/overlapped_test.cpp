@@ -207,7 +207,7 @@ TEST_F(OverlappedTest, AnInterruptEndsThePassAndKeepsWhatWasMeasured) {
   EXPECT_TRUE(records("run", "failure").empty());
 }
 
-/// As `transcribe` has it: a batch that fails costs its files, and the texts keep their order.
+/// A batch that fails costs its own files, and the other texts keep their order.
 TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
   json config = document({"test_second_throw"});
   config["output"] = path("run").string();

@@ -76,8 +76,8 @@ TEST(OperatorLog, CountsOperatorsThatCallNoOthersWithinTheRegion) {
 }
 
 TEST(DeviceLimits, OfKnownGpus) {
-  // As cudaDeviceGetAttribute() gives them: an A100 of 40 GB (1,555 GB/s, 19.5 and 312 TFLOP/s) and
-  // an H100 SXM at its highest clock (3,352 GB/s, 66.9 and 1,071 TFLOP/s).
+  // cudaDeviceGetAttribute() gives these values for an A100 of 40 GB (1,555 GB/s, 19.5 and 312
+  // TFLOP/s) and an H100 SXM at its highest clock (3,352 GB/s, 66.9 and 1,071 TFLOP/s).
   const DeviceLimits a100 = limits_of(1215e3, 5120, 108, 1410e3, 8, 0);
   EXPECT_NEAR(a100.bytes, 1555e9, 1e9);
   EXPECT_NEAR(a100.vector, 19.5e12, 0.1e12);
@@ -181,9 +181,8 @@ TEST(NcuCounters, PartsAreTheInnermostPhaseOrSegment) {
   EXPECT_EQ(kernels[1].part, "");
 }
 
-// Of ncu 2025.3.1 on an H200, without the columns that nobody reads: `rtfx profile
-// configs/profile.json
-// --roofline --only fused_host`.
+// Output of ncu 2025.3.1 on an H200, without the columns that nobody reads, of
+// `rtfx profile configs/profile.json --roofline --only fused_host`.
 TEST(NcuCounters, OfTheFusedKernelsOnAnH200) {
   const std::vector<CountedKernel> kernels = read_ncu_csv("tests/data/ncu_h200.csv");
   ASSERT_EQ(kernels.size(), 7U);

@@ -104,7 +104,7 @@ TEST_F(RunTest, EverythingFromSamplesToTextIsInsideTheClock) {
   }
 }
 
-/// What passes between a region's end and the next one's begin is wall time.
+/// Time between a region's end and the next one's begin counts as wall time.
 TEST(WallClock, CountsWhatLiesBetweenRegions) {
   using namespace std::chrono_literals;
   const RegionClock clock(at::kCPU);

@@ -52,7 +52,7 @@ TEST(Statistics, SpeedUpOfPairedRounds) {
   EXPECT_NEAR(ratio.high, 2.505, 5e-4);
 }
 
-/// What both share in a round (a slow machine) cancels in pairs alone.
+/// An effect that both share in a round (a slow machine) cancels only in pairs.
 TEST(Statistics, PairingCancelsWhatRoundsShare) {
   const std::vector<double> a = {1.0, 2.0, 4.0, 8.0}, b = {2.0, 4.0, 8.0, 16.0};
   EXPECT_NEAR(paired_ratio(a, b).low, 2, 1e-12);

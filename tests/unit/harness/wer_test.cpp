@@ -135,7 +135,7 @@ TEST(WerTest, LibrispeechTestOther) {
   EXPECT_EQ(count("none"), published);
   EXPECT_EQ(count("basic_english"), published);
   EXPECT_EQ(published.errors(), 5029);
-  // By the packages whisper-normalizer 0.1.15 and kaldialign.
+  // The packages whisper-normalizer 0.1.15 and kaldialign count as many.
   EXPECT_EQ(count("whisper_english").errors(), 5032);
   EXPECT_EQ(count("whisper_english").reference_words, 52884);
 }

@@ -80,7 +80,7 @@ TEST(StreamFeatures, WaitForNoMoreThanTheWindow) {
   const StreamFeatures features(model, 1, 1);
   EXPECT_EQ(features.samples_for(1), 200);  // half of a window of 400
   EXPECT_EQ(features.samples_for(9), 8 * 160 + 200);
-  // What comes then changes nothing.
+  // Samples that come after the end change nothing.
   const Samples audio = test::noise(2000, 5);
   StreamAudio some, more;
   some.push(std::span(audio).first(8 * 160 + 200));

@@ -1,4 +1,4 @@
-// What a checkpoint's YAML and tensors may say, and what happens where they are wrong.
+// Values that a checkpoint's YAML and tensors may have, and the errors for wrong ones.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What attention contexts mean, and which are none.
+// Valid attention contexts and their meaning, and invalid ones.
 #include "models/settings/contexts.h"
 
 #include <gtest/gtest.h>

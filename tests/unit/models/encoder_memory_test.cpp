@@ -20,8 +20,8 @@ double gigabytes(const EncoderConfig& config, int64_t rows, double minutes, int6
   return static_cast<double>(encoder_bytes(config, 80, rows, mel_frames, element)) / kGB;
 }
 
-// What `rtfx transcribe` took at most beyond the 0.51 GB of a 1 s recording (resident memory, CPU,
-// LibTorch 2.11), with the quickstart model.
+// The largest resident memory of `rtfx transcribe` beyond the 0.51 GB of a 1 s recording, measured
+// on a CPU with LibTorch 2.11 and the quickstart model.
 TEST(EncoderMemory, IsWhatWasMeasured) {
   EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 4), 7.14, 0.1 * 7.14);
   EXPECT_NEAR(gigabytes(quickstart(), 1, 16, 2), 3.66, 0.1 * 3.66);

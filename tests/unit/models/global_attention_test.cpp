@@ -31,8 +31,8 @@ ModelConfig config_of(const Case& c) {
   return config;
 }
 
-/// Of one utterance x [T, d]: scores of the window with positions, scores of the global keys with
-/// neither position nor bias u, one softmax; then the global rows anew.
+/// Attention of one utterance x [T, d], written out. Keys of the window have positions; global keys
+/// have neither positions nor bias u; one softmax covers both. Global rows are then computed anew.
 at::Tensor by_definition(const WeightReader& reader, const at::Tensor& x, const Case& c) {
   const int64_t frames = x.size(0);
   const auto heads = [&](const std::string& name) {
@@ -62,7 +62,7 @@ at::Tensor by_definition(const WeightReader& reader, const at::Tensor& x, const 
   const at::Tensor global = at::matmul(gq, gk.index_select(1, at_global).transpose(1, 2)) * scale;
   const at::Tensor weights = at::cat({global, local}, 2).softmax(2);
   at::Tensor context = at::matmul(weights, at::cat({v.index_select(1, at_global), v}, 1));
-  // As NeMo has it: [1, G, H, dk].transpose(0, 1).reshape(H, G, dk).
+  // NeMo computes [1, G, H, dk].transpose(0, 1).reshape(H, G, dk).
   const at::Tensor asked = gq.index_select(1, at_global)
                                .transpose(0, 1)
                                .contiguous()

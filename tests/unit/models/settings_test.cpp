@@ -1,4 +1,4 @@
-// What a YAML of NeMo's makes of the encoder and of the features, in its own words.
+// Settings of the encoder and of the features that NeMo's YAML gives, in its own words.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 using Norm = EncoderConfig::ConvolutionNorm;
 using Normalization = FeatureConfig::Normalization;
 
-/// Of a CTC model with this encoder and `yaml`.
+/// The configuration of a CTC model with this encoder and `yaml`.
 ModelConfig read(const EncoderConfig& encoder, const std::string& yaml) {
   ModelConfig config = test::small_config();
   config.encoder = encoder;

@@ -1,4 +1,4 @@
-// What makes encoder frames of feature frames, against convolutions written out.
+// Sub-sampling of feature frames to encoder frames, against convolutions written out.
 #include "models/encoder/subsampling.h"
 
 #include <ATen/ATen.h>
