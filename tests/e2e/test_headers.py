@@ -1,6 +1,7 @@
-"""Every header includes what it needs. libclang reads the headers in chains, in which each includes the one before.
-A header is parsed before its chain, so it cannot profit from that. The slowest headers (HEAVY) are precompiled once,
-and only chains whose headers include them get them. Headers of kernels (.cuh) need nvcc and are left out."""
+"""Every header includes what it needs. libclang reads the headers in chains, in which each includes the one before it.
+The text that is read before a header is thus its own include anyway, and hides nothing that is missing. The slowest
+headers (HEAVY) are precompiled once, for the chains whose headers include them. Headers of kernels (.cuh) need nvcc
+and are left out."""
 
 import functools
 import importlib.util

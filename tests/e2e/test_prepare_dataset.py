@@ -266,7 +266,7 @@ def test_a_split_shares_neither_readers_nor_texts(tmp_path):
 
 
 def test_the_split_of_test_other(monkeypatch):
-    """speak_test_other.py splits its transcripts into parts of a fair size that share no transcript."""
+    """The split of the spoken test-other gives a quarter to dev; the parts share no reader and no text."""
     monkeypatch.syspath_prepend(str(ROOT / "datasets"))
     from speak_test_other import RATE as HZ
     from speak_test_other import read_transcripts
