@@ -8,7 +8,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/topology.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "algorithms/registry.h"
-#include "algorithms/shared/wfst/lattice_source.h"
-#include "algorithms/shared/wfst/lattice_text.h"
 #include "algorithms/shared/wfst/minimum_bayes_risk.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
+#include "algorithms/shared/wfst/word_lattice.h"
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/output_file.h"

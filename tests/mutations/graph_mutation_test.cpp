@@ -4,7 +4,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/shared/wfst/graph_builder.h"
-#include "algorithms/shared/wfst/word_boost.h"
+#include "algorithms/shared/wfst/wfst_options.h"
 #include "base/sha256.h"
 #include "models/tokenizers/characters.h"
 #include "tests/mutations/mutate.h"

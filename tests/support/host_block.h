@@ -8,10 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "algorithms/decoders/wfst/ctc_wfst/history_copies.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/decoders/wfst/ctc_wfst/phase_passing.h"
-#include "algorithms/decoders/wfst/ctc_wfst/row_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
+#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "tests/support/threaded_block.h"
 
 namespace rtfx::test {

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "tests/support/wfst_cases.h"
 

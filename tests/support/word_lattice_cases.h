@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "algorithms/shared/wfst/lattice_posteriors.h"
+#include "algorithms/shared/wfst/word_lattice.h"
 
 namespace rtfx::test {
 

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "algorithms/shared/beams/backtrace_walk.h"
+#include "algorithms/shared/beams/backtrace.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 

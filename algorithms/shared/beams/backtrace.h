@@ -1,18 +1,56 @@
-// From the tree of a batch's beams to token sequences: each hypothesis is followed from its last
-// column to its first, by a thread of its own.
+// The walk along one hypothesis, the same on both devices. No LibTorch here: the kernel's source
+// includes it.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <cuda_runtime_api.h>
 
-#include "algorithms/hypotheses.h"
+#include <cstdint>
+
+#include "base/gpu/host_device.h"
 
 namespace rtfx {
 
-struct BeamHypotheses;
+/// Arrays as BeamHypotheses and NBest have them.
+struct BacktraceArrays {
+  const int32_t *labels, *parents;  // [C, B, K]
+  const int32_t* durations;         // [C, B, K], null unless TDT
+  const int64_t* column;            // [1]
+  const int64_t *lengths, *time;    // [B, K]
+  const int64_t* order;             // [B, N]
+  int32_t *tokens, *frames;         // [B, N, capacity]
+  int32_t* token_durations;         // the same, null unless TDT
+  int64_t batch, beam, nbest, capacity;
+  int32_t blank;
+  bool ctc;
+};
 
-/// Writes tokens, frames and (TDT) durations of the hypotheses in slots order[b, n] into `list`
-/// ([B, N, capacity] int32 each, capacity no less than any length). order: [B, N] int64. Does not
-/// wait for the device.
-void backtrace(const BeamHypotheses& beams, const at::Tensor& order, NBest& list);
+/// Fills entry n of utterance b. Durations sum up to the frame at the end, so a label's frame is
+/// known on the way back.
+RTFX_HOST_DEVICE inline void backtrace_walk(const BacktraceArrays& a, int64_t b, int64_t n) {
+  const int64_t row = b * a.nbest + n;
+  int64_t slot = a.order[row];
+  int64_t left = a.lengths[b * a.beam + slot];  // tokens still to be found
+  int64_t time = a.time[b * a.beam + slot];
+  const auto place = [&a, b](int64_t column, int64_t k) {
+    return (column * a.batch + b) * a.beam + k;
+  };
+  for (int64_t c = *a.column - 1; left > 0 && c >= 0; --c) {
+    const int64_t here = place(c, slot);
+    const int32_t label = a.labels[here];
+    slot = a.parents[here];
+    if (label < 0) continue;
+    const int32_t duration = a.durations ? a.durations[here] : a.ctc || label == a.blank ? 1 : 0;
+    time -= duration;
+    if (label == a.blank) continue;
+    if (a.ctc && c > 0 && a.labels[place(c - 1, slot)] == label) continue;
+    --left;
+    a.tokens[row * a.capacity + left] = label;
+    a.frames[row * a.capacity + left] = static_cast<int32_t>(time);
+    if (a.token_durations) a.token_durations[row * a.capacity + left] = duration;
+  }
+}
+
+/// Enqueues one thread for each entry.
+void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream);
 
 }  // namespace rtfx

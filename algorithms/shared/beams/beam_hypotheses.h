@@ -7,9 +7,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
 #include "algorithms/row_state.h"
+#include "algorithms/shared/streams/piece_streams.h"
+#include "models/acoustic_model.h"
 
 namespace rtfx {
 
@@ -85,5 +90,31 @@ struct BeamHypotheses {
   at::Tensor durations;  // TDT: frames; undefined for others
   at::Tensor column;     // [1] int64: columns that are written
 };
+
+// What the options of all beam searches share.
+
+/// The kind of score of a beam search: the logarithm of a text's probability over the alignments
+/// that the beam kept, with blanks and durations, and what a language model adds.
+inline constexpr char kBeamScore[] = "text_logprob";
+
+/// Throws UserError when `beam_size` hypotheses could not differ in their next token.
+void require_beam_fits(const Description& description, int64_t beam_size,
+                       const AcousticModel& model);
+
+// Batched beam searches in pieces (algorithms/shared/streams): what a piece adds to each
+// hypothesis, read off its tree.
+
+/// A beam at the start of a piece.
+struct BeamPiece {
+  explicit BeamPiece(const BeamHypotheses& h) : before(h.state.clone()) {}
+  at::Tensor before;  // [6, B, K], BeamHypotheses::state
+};
+
+/// The tree of `h`, `columns` of which are written since `piece`. consumed [B] int64: frames of the
+/// piece that are done, from which on the hypotheses' frames count now; nan [B] bool. Waits for the
+/// device.
+std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int64_t columns,
+                                  const at::Tensor& consumed, const at::Tensor& nan,
+                                  HostReads& reads);
 
 }  // namespace rtfx

@@ -2,12 +2,11 @@
 
 #include "algorithms/gpu/cuda_block.cuh"
 #include "algorithms/gpu/shared_memory.h"
-#include "algorithms/shared/fused_beam/choose.h"
-#include "algorithms/shared/fused_beam/ctc_frames.h"
-#include "algorithms/shared/fused_beam/expand.h"
-#include "algorithms/shared/fused_beam/frame.h"
-#include "algorithms/shared/fused_beam/kernels.h"
-#include "algorithms/shared/fused_beam/predict.h"
+#include "algorithms/shared/fused_beam/aes_phases.h"
+#include "algorithms/shared/fused_beam/alsd_phases.h"
+#include "algorithms/shared/fused_beam/ctc_phases.h"
+#include "algorithms/shared/fused_beam/hypothesis_step.h"
+#include "algorithms/shared/fused_beam/network_phases.h"
 #include "base/gpu/check.h"
 
 namespace rtfx::fused_beam {

@@ -1,5 +1,5 @@
-// Binary copies of language models, which load in a fraction of the time: a header, then the arrays
-// as they are in memory, little endian. Beside `lm.arpa.gz` it is `lm.arpa.gz.ngpulm`.
+// Whether the arrays of a language model are what searches rely on: they follow its indices without
+// looking.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +8,14 @@
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
 
 namespace rtfx {
+
+/// The first promise of NgramArrays that these arrays break ("state 7 backs off to a context that
+/// is not one token shorter"); empty if they keep all. Arrays on the CPU, of the right sizes and
+/// types; any values.
+std::string unsoundness(const NgramArrays& arrays, int64_t vocabulary, int64_t order);
+
+// Binary copies of language models, which load in a fraction of the time: a header, then the arrays
+// as they are in memory, little endian. Beside `lm.arpa.gz` it is `lm.arpa.gz.ngpulm`.
 
 std::filesystem::path binary_copy_of(const std::filesystem::path& arpa);
 

@@ -1,8 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "algorithms/gpu/cuda_block.cuh"
-#include "algorithms/shared/ngram_lm/advance_row.h"
-#include "algorithms/shared/ngram_lm/kernels.h"
+#include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 

@@ -2,15 +2,332 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <limits>
+#include <numbers>
+#include <vector>
 
+#include "algorithms/shared/ngram_lm/arpa.h"
 #include "algorithms/shared/ngram_lm/binary_lm.h"
-#include "algorithms/shared/ngram_lm/ngram_builder.h"
 #include "base/error.h"
 #include "base/sha256.h"
 
 namespace rtfx {
+
+namespace {
+
+constexpr int32_t kFirstCharacter = 100;
+
+/// The code point of the one UTF-8 character that `word` is, -1 when it is anything else.
+int32_t single_code_point(std::string_view word) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(word[i]); };
+  const size_t length = byte(0) < 0x80   ? 1
+                        : byte(0) < 0xC0 ? 0
+                        : byte(0) < 0xE0 ? 2
+                        : byte(0) < 0xF0 ? 3
+                        : byte(0) < 0xF8 ? 4
+                                         : 0;
+  if (length != word.size()) return -1;
+  int32_t code = length == 1 ? byte(0) : byte(0) & (0xFF >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return -1;
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  return code;
+}
+
+bool is_number(std::string_view word) { return word.front() >= '0' && word.front() <= '9'; }
+
+/// An id, which may be beyond the vocabulary, or one of the constants.
+int32_t parse(std::string_view word) {
+  if (word == "<s>") return LmTokens::kStart;
+  if (word == "</s>") return LmTokens::kEnd;
+  if (word == "<unk>" || word == "<UNK>") return LmTokens::kUnknown;
+  if (is_number(word)) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    return error == std::errc() && end == word.data() + word.size() ? id : LmTokens::kNone;
+  }
+  const int32_t code = single_code_point(word);
+  return code >= kFirstCharacter ? code - kFirstCharacter : LmTokens::kNone;
+}
+
+}  // namespace
+
+int32_t LmTokens::add(std::string_view word, const std::string& where) {
+  const int32_t id = parse(word);
+  if (id == kNone) {
+    throw UserError(where, fmt::format("'{}' is no token", word),
+                    "the model must be trained on token ids: decimal numbers, or single characters "
+                    "with code point id + 100");
+  }
+  if (id < 0) return id;
+  if (id >= vocabulary()) {
+    throw UserError(where,
+                    fmt::format("'{}' is token {}, but the acoustic model has {} tokens", word, id,
+                                vocabulary()),
+                    "use a language model made with this model's tokenizer");
+  }
+  const Form form = is_number(word) ? Form::number : Form::character;
+  if (form_ != Form::undecided && form != form_) {
+    throw UserError(where,
+                    fmt::format("'{}' is a {}, the tokens before it are not", word,
+                                form == Form::number ? "number" : "character"),
+                    "write all tokens in one form");
+  }
+  form_ = form;
+  if (added_[static_cast<size_t>(id)]) {
+    throw UserError(where, fmt::format("'{}' is there twice", word), "make the file again");
+  }
+  added_[static_cast<size_t>(id)] = true;
+  return id;
+}
+
+int32_t LmTokens::find(std::string_view word) const {
+  const int32_t id = parse(word);
+  const bool added = id < 0 || (id < vocabulary() && added_[static_cast<size_t>(id)]);
+  return added ? id : kNone;
+}
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnset = std::numeric_limits<float>::quiet_NaN();
+constexpr int64_t kMaxArcs = std::numeric_limits<int32_t>::max();
+constexpr int32_t kRoot = 0, kStartState = 1;
+
+float natural(float log10) { return static_cast<float>(log10 * std::numbers::ln10); }
+
+template <class T>
+at::Tensor to_tensor(std::vector<T> values, at::ScalarType dtype) {
+  const auto owner = std::make_shared<std::vector<T>>(std::move(values));
+  return at::from_blob(
+      owner->data(), {static_cast<int64_t>(owner->size())}, [owner](void*) {}, dtype);
+}
+
+/// Order by order. While n-grams of one order are read, the arrays hold all shorter ones, which is
+/// how contexts are found: from the root along arcs.
+class Builder {
+ public:
+  Builder(const std::filesystem::path& path, int64_t vocabulary, int64_t memory_limit)
+      : reader_(path), tokens_(vocabulary), vocabulary_(vocabulary) {
+    check_size(path.string(), memory_limit);
+    read_unigrams();
+    for (int64_t n = 2; n <= reader_.order(); ++n) read_ngrams(n);
+    reader_.read_end();
+    resolve_final_weights();
+  }
+
+  NgramLm result() {
+    at::Tensor ranges = to_tensor(std::move(state_arcs_), at::kInt).view({-1, 2});
+    return {NgramArrays{to_tensor(std::move(arc_to_), at::kInt),
+                        to_tensor(std::move(arc_label_), at::kInt),
+                        to_tensor(std::move(arc_weight_), at::kFloat), std::move(ranges),
+                        to_tensor(std::move(backoff_to_), at::kInt),
+                        to_tensor(std::move(backoff_weight_), at::kFloat),
+                        to_tensor(std::move(final_weight_), at::kFloat),
+                        to_tensor(std::move(context_), at::kInt)},
+            vocabulary_, reader_.order()};
+  }
+
+ private:
+  /// An n-gram that is not ended by </s>, as an arc to be.
+  struct Arc {
+    int32_t from, label;
+    float weight, backoff;
+    int64_t line;
+    auto key() const { return std::pair(from, label); }
+  };
+
+  /// By what \data\ announces, before anything is read.
+  void check_size(const std::string& where, int64_t memory_limit) const {
+    const std::vector<int64_t>& counts = reader_.counts();
+    if (reader_.order() < 2 || reader_.order() > NgramLm::kMaxOrder) {
+      throw UserError(where, fmt::format("is a {}-gram model", reader_.order()),
+                      fmt::format("orders 2 to {} are supported", NgramLm::kMaxOrder));
+    }
+    int64_t arcs = vocabulary_, states = 2;
+    for (size_t n = 0; n < counts.size(); ++n) {
+      if (counts[n] > kMaxArcs - arcs) {
+        throw UserError(where, fmt::format("has {} n-grams", fmt::join(counts, " + ")),
+                        fmt::format("at most {} are supported: prune the model", kMaxArcs));
+      }
+      if (n > 0) arcs += counts[n];
+      if (n + 1 < counts.size()) states += counts[n];
+    }
+    check_lm_size(where, arcs, states, memory_limit);
+  }
+
+  int32_t add_state(int32_t backoff_to, float backoff_weight, int64_t context) {
+    state_arcs_.insert(state_arcs_.end(), {0, 0});
+    backoff_to_.push_back(backoff_to);
+    backoff_weight_.push_back(backoff_weight);
+    final_weight_.push_back(kUnset);
+    context_.push_back(static_cast<int32_t>(context));
+    return static_cast<int32_t>(backoff_to_.size()) - 1;
+  }
+
+  void add_arc(int32_t label, float weight, int32_t to) {
+    arc_label_.push_back(label);
+    arc_weight_.push_back(weight);
+    arc_to_.push_back(to);
+  }
+
+  void read_unigrams() {
+    add_state(kRoot, 0, 0);
+    add_state(kRoot, 0, 1);
+    std::vector<std::pair<float, float>> known(static_cast<size_t>(vocabulary_), {kUnset, 0});
+    float unknown = -kInfinity;
+    reader_.read_section(1, [&](const ArpaEntry& entry) {
+      const float weight = natural(entry.log10_probability), backoff = natural(entry.log10_backoff);
+      const int32_t id = tokens_.add(entry.words[0], reader_.where());
+      if (id == LmTokens::kStart) {
+        backoff_weight_[kStartState] = backoff;
+      } else if (id == LmTokens::kEnd) {
+        final_weight_[kRoot] = weight;
+      } else if (id == LmTokens::kUnknown) {
+        if (backoff != 0) refuse_unknown();
+        unknown = weight;
+      } else {
+        known[static_cast<size_t>(id)] = {weight, backoff};
+      }
+    });
+    state_arcs_[1] = static_cast<int32_t>(vocabulary_);
+    for (int32_t id = 0; id < vocabulary_; ++id) {
+      const auto [weight, backoff] = known[static_cast<size_t>(id)];
+      if (std::isnan(weight)) {
+        add_arc(id, unknown, kRoot);
+      } else {
+        add_arc(id, weight, add_state(kRoot, backoff, 1));
+      }
+    }
+  }
+
+  void read_ngrams(int64_t n) {
+    std::vector<Arc> arcs;
+    reader_.read_section(n, [&](const ArpaEntry& entry) {
+      const float weight = natural(entry.log10_probability);
+      const std::array<int32_t, NgramLm::kMaxOrder> ids = read_tokens(entry);
+      const int32_t from = find_context(entry, ids), label = ids[static_cast<size_t>(n - 1)];
+      if (label != LmTokens::kEnd) {
+        arcs.push_back({from, label, weight, natural(entry.log10_backoff), reader_.line_number()});
+        return;
+      }
+      float& final_weight = final_weight_[static_cast<size_t>(from)];
+      if (!std::isnan(final_weight)) refuse_repeated(reader_.line_number());
+      final_weight = weight;
+    });
+    std::sort(arcs.begin(), arcs.end(),
+              [](const Arc& a, const Arc& b) { return a.key() < b.key(); });
+    for (size_t i = 0; i < arcs.size(); ++i) {
+      const Arc& arc = arcs[i];
+      if (i > 0 && arcs[i - 1].key() == arc.key())
+        refuse_repeated(std::max(arcs[i - 1].line, arc.line));
+      add_ngram(arc, n);
+    }
+  }
+
+  std::array<int32_t, NgramLm::kMaxOrder> read_tokens(const ArpaEntry& entry) const {
+    std::array<int32_t, NgramLm::kMaxOrder> ids{};
+    for (size_t i = 0; i < entry.words.size(); ++i) {
+      ids[i] = tokens_.find(entry.words[i]);
+      if (ids[i] >= 0) continue;
+      if (ids[i] == LmTokens::kNone) {
+        throw UserError(reader_.where(),
+                        fmt::format("token '{}' is not among the 1-grams", entry.words[i]),
+                        "make the file again");
+      }
+      if (ids[i] == LmTokens::kUnknown) refuse_unknown();
+      const bool in_place = ids[i] == LmTokens::kStart ? i == 0 : i + 1 == entry.words.size();
+      if (!in_place) {
+        throw UserError(reader_.where(), fmt::format("'{}' inside an n-gram", entry.words[i]),
+                        "<s> can only be its first token, </s> its last");
+      }
+    }
+    return ids;
+  }
+
+  /// The state of all tokens but the last.
+  int32_t find_context(const ArpaEntry& entry,
+                       const std::array<int32_t, NgramLm::kMaxOrder>& ids) const {
+    int32_t state = ids[0] == LmTokens::kStart ? kStartState : arc_to_[static_cast<size_t>(ids[0])];
+    for (size_t i = 1; i + 1 < entry.words.size(); ++i) {
+      const int32_t next = follow(state, ids[i]);
+      if (next < 0) {
+        throw UserError(reader_.where(),
+                        fmt::format("its beginning '{}' is no n-gram of the model",
+                                    fmt::join(entry.words.first(entry.words.size() - 1), " ")),
+                        "make the file again, without pruning single n-grams");
+      }
+      state = next;
+    }
+    return state;
+  }
+
+  /// Where the arc of `state` with `label` leads to; -1 if there is none.
+  int32_t follow(int32_t state, int32_t label) const {
+    const size_t index = 2 * static_cast<size_t>(state);
+    const auto begin = arc_label_.begin() + state_arcs_[index],
+               end = arc_label_.begin() + state_arcs_[index + 1];
+    const auto found = std::lower_bound(begin, end, label);
+    return found == end || *found != label
+               ? -1
+               : arc_to_[static_cast<size_t>(found - arc_label_.begin())];
+  }
+
+  /// Arcs come sorted by state and label.
+  void add_ngram(const Arc& arc, int64_t n) {
+    const auto from = static_cast<size_t>(arc.from);
+    const int32_t suffix = follow(backoff_to_[from], arc.label);
+    if (suffix < 0) {
+      throw UserError(reader_.where(arc.line),
+                      "the n-gram without its first token is no n-gram of the model",
+                      "make the file again, without pruning single n-grams");
+    }
+    const auto index = static_cast<int32_t>(arc_to_.size());
+    if (state_arcs_[2 * from + 1] == 0) state_arcs_[2 * from] = index;
+    state_arcs_[2 * from + 1] = index + 1;
+    const bool longest = n == reader_.order();
+    add_arc(arc.label, arc.weight, longest ? suffix : add_state(suffix, arc.backoff, n));
+  }
+
+  /// Shorter contexts come first.
+  void resolve_final_weights() {
+    if (std::isnan(final_weight_[kRoot])) final_weight_[kRoot] = -kInfinity;
+    for (size_t s = 1; s < final_weight_.size(); ++s) {
+      if (std::isnan(final_weight_[s])) {
+        final_weight_[s] = backoff_weight_[s] + final_weight_[static_cast<size_t>(backoff_to_[s])];
+      }
+    }
+  }
+
+  [[noreturn]] void refuse_unknown() const {
+    throw UserError(reader_.where(), "continues <unk>",
+                    "unknown tokens as a context are not supported: train on known tokens only");
+  }
+  [[noreturn]] void refuse_repeated(int64_t line) const {
+    throw UserError(reader_.where(line), "the n-gram is there twice", "make the file again");
+  }
+
+  ArpaReader reader_;
+  LmTokens tokens_;
+  int64_t vocabulary_;
+  std::vector<int32_t> arc_to_, arc_label_, state_arcs_, backoff_to_, context_;
+  std::vector<float> arc_weight_, backoff_weight_, final_weight_;
+};
+
+}  // namespace
+
+NgramLm build_from_arpa(const std::filesystem::path& path, int64_t vocabulary,
+                        int64_t memory_limit) {
+  return Builder(path, vocabulary, memory_limit).result();
+}
+
 namespace {
 
 void notice(const std::string& text) { fmt::print(stderr, "rtfx: notice: {}\n", text); }

@@ -5,8 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 
-#include "algorithms/shared/ngram_lm/advance_row.h"
-#include "algorithms/shared/ngram_lm/kernels.h"
+#include "algorithms/shared/ngram_lm/view.h"
 #include "base/error.h"
 
 namespace rtfx {

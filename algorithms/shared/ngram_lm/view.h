@@ -1,8 +1,11 @@
 // A language model's arrays as plain pointers, for kernels, and one token of one state.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 
+#include "algorithms/gpu/thread_block.h"
 #include "base/gpu/host_device.h"
 
 namespace rtfx {
@@ -49,5 +52,48 @@ RTFX_HOST_DEVICE inline Transition look_up(const NgramView& lm, int32_t state, i
   }
   return {backoff + lm.arc_weight[label], lm.arc_to[label]};
 }
+
+// All tokens of one state, by a block of threads. No LibTorch here: kernels include it.
+
+/// ln p(token | state) for all V tokens into `scores`, the states after them into `next` (may be
+/// null). The shortest context has all tokens; each longer one overwrites those that it has. Ends
+/// with a barrier.
+template <class Block>
+RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t state, float* scores,
+                             int32_t* next) {
+  struct Context {
+    int32_t begin, end;
+    float backoff;
+  };
+  Context contexts[kMaxLmOrder];
+  int32_t depth = 0;
+  for (float backoff = 0;; state = lm.backoff_to[state]) {
+    const int32_t* arcs = lm.state_arcs + 2 * static_cast<int64_t>(state);
+    contexts[depth++] = {arcs[0], arcs[1], backoff};
+    if (state == 0) break;
+    backoff += lm.backoff_weight[state];
+  }
+  while (depth-- > 0) {
+    const Context context = contexts[depth];
+    for (int32_t arc = context.begin + block.thread(); arc < context.end; arc += block.threads()) {
+      const int32_t label = load_constant(lm.arc_label + arc);
+      scores[label] = context.backoff + load_constant(lm.arc_weight + arc);
+      if (next != nullptr) next[label] = load_constant(lm.arc_to + arc);
+    }
+    block.sync();
+  }
+}
+
+// The language model's evaluation on a GPU. Pointers are device memory; nothing is allocated and
+// nothing waits, so that all of it can be recorded into a graph.
+
+/// states [rows] -> scores [rows, V], next [rows, V] (may be null). One block per row.
+void launch_advance(const NgramView& lm, const int32_t* states, int64_t rows, float* scores,
+                    int32_t* next, cudaStream_t stream);
+
+/// states [rows], labels [rows, columns] -> scores (may be null) and next [rows, columns]. One
+/// thread per label; a label outside [0, V) has score 0 and keeps the state.
+void launch_lookup(const NgramView& lm, const int32_t* states, const int64_t* labels, int64_t rows,
+                   int64_t columns, float* scores, int32_t* next, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/shared/wfst/transducer_arcs.h"
+#include "algorithms/shared/wfst/composition.h"
 
 namespace rtfx {
 

@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <set>
+#include <span>
 #include <unordered_map>
 
+#include "algorithms/shared/ngram_lm/arpa.h"
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/grammar.h"
-#include "algorithms/shared/wfst/lexicon.h"
 #include "algorithms/shared/wfst/openfst_file.h"
 #include "base/error.h"
 #include "base/sha256.h"
@@ -17,6 +23,271 @@
 #include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
+
+namespace {
+
+constexpr std::string_view kUnknownWord = "<unk>";
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) != line.npos;) {
+    const size_t end = std::min(line.find_first_of(" \t", begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    begin = end;
+  }
+  return fields;
+}
+
+}  // namespace
+
+Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
+                     const std::vector<std::string>& wanted, bool drop_unspelled,
+                     int64_t* dropped) {
+  std::unordered_map<std::string, int32_t> ids;
+  for (int32_t id = 0; id < tokenizer.size(); ++id) ids.emplace(tokenizer.piece(id), id);
+
+  Lexicon lexicon;
+  *dropped = 0;
+  TextLines lines(path);
+  std::string_view line;
+  while (lines.next(line)) {
+    const auto fields = split(line);
+    if (fields.empty() || !std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
+    std::vector<int32_t> spelling;
+    std::string problem = fields.size() == 1 ? "has no pieces" : "";
+    for (size_t i = 1; i < fields.size() && problem.empty(); ++i) {
+      const auto found = ids.find(std::string(fields[i]));
+      if (found != ids.end())
+        spelling.push_back(found->second);
+      else
+        problem = fmt::format("has the piece '{}', which the tokenizer lacks", fields[i]);
+    }
+    if (problem.empty()) {
+      lexicon[std::string(fields[0])].push_back(std::move(spelling));
+    } else if (drop_unspelled) {
+      ++*dropped;
+    } else {
+      throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
+                      fmt::format("the word '{}' {}", fields[0], problem),
+                      "spell it with this tokenizer, or leave such words out (--drop-unspelled)");
+    }
+  }
+  if (!lexicon.empty() && tokenizer.unknown() >= 0 &&
+      std::binary_search(wanted.begin(), wanted.end(), kUnknownWord)) {
+    auto& spellings = lexicon[std::string(kUnknownWord)];
+    if (spellings.empty()) spellings.push_back({tokenizer.unknown()});
+  }
+  for (auto& [word, spellings] : lexicon) {
+    std::sort(spellings.begin(), spellings.end());
+    spellings.erase(std::unique(spellings.begin(), spellings.end()), spellings.end());
+  }
+  return lexicon;
+}
+
+LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens) {
+  using Spelling = std::vector<int32_t>;
+  std::map<Spelling, int32_t> words_of;  // how many words share a spelling
+  std::set<Spelling> prefixes;           // proper ones
+  for (const auto& [word, spellings] : lexicon) {
+    for (const Spelling& spelling : spellings) {
+      ++words_of[spelling];
+      for (size_t n = 1; n < spelling.size(); ++n)
+        prefixes.emplace(spelling.begin(), spelling.begin() + static_cast<ptrdiff_t>(n));
+    }
+  }
+
+  LexiconTransducer result;
+  TransducerArcs& l = result.arcs;
+  result.backoff_word = static_cast<int32_t>(lexicon.size()) + 1;
+  result.labels.tokens = tokens;
+  const int32_t loop = l.add_state();
+  l.finals.emplace_back(loop, 0.0f);
+  l.add(loop, loop, result.labels.symbol(0), result.backoff_word);
+
+  std::map<Spelling, int32_t> used;  // highest #k that a spelling has so far
+  int32_t word_id = 0;
+  for (const auto& [word, spellings] : lexicon) {
+    ++word_id;
+    for (const Spelling& spelling : spellings) {
+      std::vector<int32_t> inputs;
+      for (const int32_t token : spelling) inputs.push_back(token + 1);
+      if (words_of[spelling] > 1 || prefixes.contains(spelling)) {
+        const int32_t k = ++used[spelling];
+        inputs.push_back(result.labels.symbol(k));
+        result.labels.disambiguation = std::max(result.labels.disambiguation, k + 1);
+      }
+      int32_t from = loop;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const int32_t to = i + 1 == inputs.size() ? loop : l.add_state();
+        l.add(from, to, inputs[i], i == 0 ? word_id : 0);
+        from = to;
+      }
+    }
+  }
+  return result;
+}
+
+namespace {
+
+constexpr int32_t kStart = -1;  // <s>
+constexpr int32_t kEnd = -2;    // </s>
+
+float cost_of(float log10_value) {
+  return static_cast<float>(-static_cast<double>(log10_value) * std::numbers::ln10);
+}
+
+using History = std::vector<int32_t>;  // oldest word first
+
+class Builder {
+ public:
+  Builder(const std::function<int32_t(std::string_view)>& word_id, int32_t backoff)
+      : word_id_(word_id), backoff_(backoff) {
+    state({});
+    g_.start = state({kStart});
+  }
+
+  /// False when the n-gram has a word without a label.
+  bool add(const ArpaEntry& entry) {
+    History words;
+    for (const std::string_view word : entry.words) {
+      words.push_back(word == "<s>" ? kStart : word == "</s>" ? kEnd : word_id_(word));
+      if (words.back() == 0) return false;
+    }
+    if (entry.log10_backoff != 0) backoff_cost_[words] = cost_of(entry.log10_backoff);
+    if (words.back() == kStart || std::isinf(entry.log10_probability)) return true;
+    ngrams_.push_back({state({words.begin(), words.end() - 1}), std::move(words),
+                       cost_of(entry.log10_probability)});
+    return true;
+  }
+
+  TransducerArcs finish() {
+    for (const auto& [from, words, cost] : ngrams_) {
+      if (words.back() == kEnd) {
+        g_.finals.emplace_back(from, cost);
+        continue;
+      }
+      const auto [to, more] = longest_state(words);
+      g_.add(from, to, words.back(), words.back(), cost + more);
+    }
+    for (const auto& [history, from] : states_) {
+      if (history.empty()) continue;
+      const auto [to, more] = longest_state({history.begin() + 1, history.end()});
+      g_.add(from, to, backoff_, 0, backoff_cost(history) + more);
+    }
+    return std::move(g_);
+  }
+
+ private:
+  struct Ngram {
+    int32_t from;
+    History words;
+    float cost;
+  };
+
+  int32_t state(const History& history) {
+    const auto [it, is_new] = states_.try_emplace(history, g_.states);
+    if (is_new) g_.add_state();
+    return it->second;
+  }
+
+  float backoff_cost(const History& history) const {
+    const auto found = backoff_cost_.find(history);
+    return found == backoff_cost_.end() ? 0.0f : found->second;
+  }
+
+  /// The longest end of `words` that is a state, and the cost of backing off to it.
+  std::pair<int32_t, float> longest_state(History words) const {
+    float cost = 0;
+    for (;; words.erase(words.begin())) {
+      if (const auto found = states_.find(words); found != states_.end())
+        return {found->second, cost};
+      cost += backoff_cost(words);
+    }
+  }
+
+  const std::function<int32_t(std::string_view)>& word_id_;
+  int32_t backoff_;
+  TransducerArcs g_;
+  std::map<History, int32_t> states_;
+  std::map<History, float> backoff_cost_;  // where it is not 0
+  std::vector<Ngram> ngrams_;
+};
+
+}  // namespace
+
+std::vector<std::string> arpa_words(const std::filesystem::path& arpa) {
+  ArpaReader reader(arpa);
+  std::vector<std::string> words;
+  reader.read_section(1, [&](const ArpaEntry& entry) {
+    const std::string_view word = entry.words.front();
+    if (word != "<s>" && word != "</s>") words.emplace_back(word);
+  });
+  if (words.empty()) {
+    throw UserError(arpa.string(), "the language model has no words",
+                    "give an ARPA file over words");
+  }
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+TransducerArcs grammar_transducer(const std::filesystem::path& arpa,
+                                  const std::function<int32_t(std::string_view)>& word_id,
+                                  int32_t backoff, int64_t* dropped) {
+  ArpaReader reader(arpa);
+  Builder builder(word_id, backoff);
+  *dropped = 0;
+  for (int64_t n = 1; n <= reader.order(); ++n) {
+    reader.read_section(n, [&](const ArpaEntry& entry) { *dropped += !builder.add(entry); });
+  }
+  reader.read_end();
+  return builder.finish();
+}
+
+namespace {
+
+void add_disambiguation_loops(TransducerArcs& t, int32_t state, const TokenLabels& labels) {
+  for (int32_t k = 0; k < labels.disambiguation; ++k) t.add(state, state, 0, labels.symbol(k));
+}
+
+}  // namespace
+
+const std::vector<std::string>& topology_names() {
+  static const std::vector<std::string> names = {"normal", "compact"};
+  return names;
+}
+
+std::string topology_name(Topology topology) {
+  return topology_names()[static_cast<size_t>(topology)];
+}
+
+Topology parse_topology(const std::string& name, const std::string& where) {
+  const auto& names = topology_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw unknown_name(where, "topology", name, names);
+  return static_cast<Topology>(found - names.begin());
+}
+
+TransducerArcs token_transducer(Topology topology, const TokenLabels& labels) {
+  const bool normal = topology == Topology::normal;
+  TransducerArcs t;
+  t.states = labels.tokens + 1;
+  t.finals.emplace_back(0, 0.0f);
+  t.add(0, 0, labels.blank(), 0);
+  add_disambiguation_loops(t, 0, labels);
+  for (int32_t i = 1; i <= labels.tokens; ++i) {
+    t.add(0, i, i, i);
+    t.add(i, i, i, 0);
+    t.add(i, 0, normal ? labels.blank() : 0, 0);
+    if (!normal) continue;
+    t.finals.emplace_back(i, 0.0f);
+    add_disambiguation_loops(t, i, labels);
+    for (int32_t j = 1; j <= labels.tokens; ++j) {
+      if (j != i) t.add(i, j, j, j);
+    }
+  }
+  return t;
+}
+
 namespace {
 
 int64_t peak_resident_bytes() {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/shared/wfst/lattice_posteriors.h"
+#include "algorithms/shared/wfst/word_lattice.h"
 
 namespace rtfx {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "algorithms/shared/wfst/transducer_arcs.h"
+#include "algorithms/shared/wfst/composition.h"
 
 namespace rtfx {
 

@@ -1,5 +1,11 @@
 #include "algorithms/shared/wfst/search.h"
 
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+
 namespace rtfx {
 
 void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& path) {
@@ -20,6 +26,85 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
     frames += emitting;
     state = arc.next;
   }
+}
+
+namespace {
+
+/// The rest of a path, from a token to the end.
+struct Rest {
+  double slack;
+  int32_t detours;  // links and ends that are not the best of their token
+  int64_t number;   // in the order of their making
+  int32_t token;
+  int32_t words;  // number of the rest's word sequence
+  int32_t arc;    // the first of the rest; -1: it is empty
+  int64_t after;  // number of the rest behind that arc
+
+  auto rank() const { return std::tuple(slack, detours, number); }
+  bool operator>(const Rest& other) const { return rank() > other.rank(); }
+};
+
+}  // namespace
+
+void WfstLattice::add_tokens(int64_t count, std::vector<Link> into) {
+  if (first_link.empty()) first_link.push_back(0);
+  std::sort(into.begin(), into.end(),
+            [](const Link& a, const Link& b) { return a.order() < b.order(); });
+  auto link = into.begin();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto token = static_cast<int32_t>(first_link.size()) - 1;
+    while (link != into.end() && link->to == token) links.push_back(*link++);
+    first_link.push_back(links.size());
+  }
+}
+
+/// From the end to the start, the rest with the least slack first (Dijkstra): since the slack of
+/// the best way from the start to any token is 0, it is what the whole path will have. Two rests
+/// from the same token with the same words differ in their times alone, and the first is the best.
+std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& lattice,
+                                 std::span<const WfstLattice::End> ends, const WfstPath& best,
+                                 int64_t count) {
+  std::vector<WfstPath> paths;
+  std::vector<Rest> rests;
+  std::priority_queue<Rest, std::vector<Rest>, std::greater<>> open;
+  std::map<std::pair<int32_t, int32_t>, int32_t> sequences;  // (word, words behind it) -> number
+  std::set<std::pair<int32_t, int32_t>> seen;                // (token, words)
+  const auto push = [&](Rest rest) {
+    if (rest.slack > lattice.beam) return;
+    rest.number = static_cast<int64_t>(rests.size());
+    rests.push_back(rest);
+    open.push(rest);
+  };
+  for (size_t i = 0; i < ends.size(); ++i)
+    push({ends[i].slack, i > 0, 0, ends[i].token, 0, -1, -1});
+  while (!open.empty() && static_cast<int64_t>(paths.size()) < count) {
+    const Rest rest = open.top();
+    open.pop();
+    if (!seen.emplace(rest.token, rest.words).second) continue;
+    const auto token = static_cast<size_t>(rest.token);
+    if (lattice.first_link[token] == lattice.first_link[token + 1]) {  // the start
+      std::vector<int32_t> arcs;
+      for (const Rest* r = &rest; r->arc >= 0; r = &rests[static_cast<size_t>(r->after)])
+        arcs.push_back(r->arc);
+      WfstPath path;
+      path.cost = best.cost + rest.slack;
+      path.reached_final = best.reached_final;
+      read_path(graph, arcs, path);
+      paths.push_back(std::move(path));
+      continue;
+    }
+    for (size_t i = lattice.first_link[token]; i < lattice.first_link[token + 1]; ++i) {
+      const WfstLattice::Link& link = lattice.links[i];
+      int32_t words = rest.words;
+      if (const int32_t word = graph.arcs[link.arc].word; word != 0) {
+        const auto next = static_cast<int32_t>(sequences.size()) + 1;
+        words = sequences.try_emplace({word, rest.words}, next).first->second;
+      }
+      push({rest.slack + link.slack, rest.detours + (i > lattice.first_link[token]), 0, link.from,
+            words, link.arc, rest.number});
+    }
+  }
+  return paths;
 }
 
 }  // namespace rtfx

@@ -1,15 +1,22 @@
 #include "algorithms/shared/wfst/word_lattice.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <queue>
 #include <tuple>
+#include <vector>
 
 #include "base/error.h"
 
 namespace rtfx {
+
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -203,6 +210,114 @@ std::span<const int32_t> WordLattice::labels_of(const Arc& arc) const {
 WordLattice word_lattice(const GraphView& graph, const WfstLattice& lattice,
                          std::span<const WfstLattice::End> ends, const SearchScores& scores) {
   return WordLatticeMaker(graph, lattice, ends, scores).make();
+}
+
+namespace {
+
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+double log_add(double a, double b) {
+  const double most = std::max(a, b);
+  return most == kNone ? kNone : most + std::log1p(std::exp(std::min(a, b) - most));
+}
+
+size_t place(int32_t i) { return static_cast<size_t>(i); }
+
+}  // namespace
+
+LatticePosteriors lattice_posteriors(const WordLattice& lattice, const LatticeScales& scales) {
+  LatticePosteriors p;
+  p.forward.assign(lattice.frame.size(), kNone);
+  p.forward.front() = 0;
+  std::vector<double> backward(lattice.frame.size(), kNone);
+  backward.back() = 0;
+  for (const WordLattice::Arc& arc : lattice.arcs) {
+    double& to = p.forward[place(arc.to)];
+    to = log_add(to, p.forward[place(arc.from)] - scales.cost(arc));
+  }
+  for (auto arc = lattice.arcs.rbegin(); arc != lattice.arcs.rend(); ++arc) {
+    double& from = backward[place(arc->from)];
+    from = log_add(from, backward[place(arc->to)] - scales.cost(*arc));
+  }
+  for (const WordLattice::Arc& arc : lattice.arcs) {
+    p.arcs.push_back(std::exp(p.forward[place(arc.from)] - scales.cost(arc) +
+                              backward[place(arc.to)] - p.total()));
+  }
+  return p;
+}
+
+std::vector<std::vector<WordPosterior>> words_by_frame(const WordLattice& lattice,
+                                                       const LatticePosteriors& posteriors) {
+  std::vector<std::map<int32_t, double>> sums(place(lattice.frame.back()));
+  for (size_t i = 0; i < lattice.arcs.size(); ++i) {
+    const WordLattice::Arc& arc = lattice.arcs[i];
+    for (int32_t t = lattice.frame[place(arc.from)]; t < lattice.frame[place(arc.to)]; ++t)
+      sums[place(t)][arc.word] += posteriors.arcs[i];
+  }
+  std::vector<std::vector<WordPosterior>> frames;
+  for (const auto& words : sums) {
+    auto& frame = frames.emplace_back();
+    for (const auto& [word, probability] : words) frame.push_back({word, probability});
+    std::ranges::stable_sort(frame, std::greater<>(), &WordPosterior::probability);
+  }
+  return frames;
+}
+
+std::vector<size_t> best_arcs(const WordLattice& lattice, const LatticeScales& scales) {
+  constexpr size_t kStart = std::numeric_limits<size_t>::max();
+  std::vector<double> least(lattice.frame.size(), -kNone);
+  std::vector<size_t> last(lattice.frame.size(), kStart);
+  least.front() = 0;
+  for (size_t i = 0; i < lattice.arcs.size(); ++i) {
+    const WordLattice::Arc& arc = lattice.arcs[i];
+    const double cost = least[place(arc.from)] + scales.cost(arc);
+    if (cost >= least[place(arc.to)]) continue;
+    least[place(arc.to)] = cost;
+    last[place(arc.to)] = i;
+  }
+  std::vector<size_t> path;
+  for (size_t i = last.back(); i != kStart; i = last[place(lattice.arcs[i].from)])
+    path.push_back(i);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+namespace {
+
+std::string_view symbol(const WfstGraph& graph, int32_t word) {
+  return word == 0 ? "<eps>" : graph.word(word);
+}
+
+}  // namespace
+
+std::string kaldi_text(const WordLattice& lattice, std::string_view key) {
+  std::string text = fmt::format("{}\n", key);
+  for (const WordLattice::Arc& arc : lattice.arcs) {
+    std::vector<int32_t> labels;
+    for (const int32_t column : lattice.labels_of(arc)) labels.push_back(column + 1);
+    fmt::format_to(std::back_inserter(text), "{}\t{}\t{}\t{:.7g},{:.7g},{}\n", arc.from, arc.to,
+                   arc.word, arc.graph_cost, arc.acoustic_cost, fmt::join(labels, "_"));
+  }
+  fmt::format_to(std::back_inserter(text), "{}\n\n", lattice.states() - 1);
+  return text;
+}
+
+std::string openfst_text(const WordLattice& lattice, const WfstGraph& graph,
+                         const LatticeScales& scales) {
+  std::string text;
+  for (const WordLattice::Arc& arc : lattice.arcs) {
+    fmt::format_to(std::back_inserter(text), "{}\t{}\t{}\t{:.7g}\n", arc.from, arc.to,
+                   symbol(graph, arc.word), scales.cost(arc));
+  }
+  fmt::format_to(std::back_inserter(text), "{}\n", lattice.states() - 1);
+  return text;
+}
+
+std::string symbol_table(const WfstGraph& graph) {
+  std::string text;
+  for (int32_t word = 0; word <= graph.words(); ++word)
+    fmt::format_to(std::back_inserter(text), "{}\t{}\n", symbol(graph, word), word);
+  return text;
 }
 
 }  // namespace rtfx

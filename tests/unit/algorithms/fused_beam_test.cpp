@@ -4,9 +4,8 @@
 
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/top_k.h"
-#include "algorithms/shared/fused_beam/fused_frame.h"
-#include "algorithms/shared/fused_beam/fused_step.h"
-#include "algorithms/shared/fused_beam/select.h"
+#include "algorithms/shared/fused_beam/fused_search.h"
+#include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"

@@ -1,12 +1,11 @@
 // N-best lists of the CPU search, against a look at every path.
-#include "algorithms/shared/wfst/lattice.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/shared/wfst/search.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {

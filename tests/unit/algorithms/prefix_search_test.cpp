@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "models/load_checkpoint.h"
 #include "tests/support/wfst_cases.h"

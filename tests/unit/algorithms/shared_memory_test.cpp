@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/greedy/fused_looping/search.h"
-#include "algorithms/shared/fused_beam/ctc_frames.h"
-#include "algorithms/shared/fused_beam/frame.h"
+#include "algorithms/shared/fused_beam/aes_phases.h"
+#include "algorithms/shared/fused_beam/ctc_phases.h"
 #include "base/error.h"
 #include "base/gpu/rounding.h"
 

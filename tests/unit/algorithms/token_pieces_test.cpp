@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "algorithms/decoders/wfst/ctc_wfst/piece_history.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "tests/support/host_block.h"
 #include "tests/support/wfst_cases.h"

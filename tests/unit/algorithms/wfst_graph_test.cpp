@@ -4,9 +4,7 @@
 #include <fstream>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
-#include "algorithms/shared/wfst/lexicon.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/characters.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/shared/wfst/lattice_text.h"
 #include "tests/support/wfst_cases.h"
 #include "tests/support/word_lattice_cases.h"
 

@@ -4,7 +4,7 @@
 
 #include "algorithms/decoders/beam/aes/search.h"
 #include "algorithms/registry.h"
-#include "algorithms/shared/beams/beam_options.h"
+#include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
 namespace {

@@ -30,10 +30,10 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
-#include "algorithms/shared/beams/beam_pieces.h"
+#include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/boosting/decoder_bias.h"
-#include "algorithms/shared/fused_beam/fused_frame.h"
+#include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
 

@@ -5,7 +5,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/registry.h"
-#include "algorithms/shared/beams/beam_options.h"
+#include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
 namespace {

@@ -22,7 +22,6 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loop_driver.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
-#include "algorithms/shared/beams/beam_pieces.h"
 #include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 

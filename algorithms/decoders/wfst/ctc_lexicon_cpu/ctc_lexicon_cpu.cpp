@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include "algorithms/registry.h"
-#include "algorithms/shared/wfst/grammar.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"

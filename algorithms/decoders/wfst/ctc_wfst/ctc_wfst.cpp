@@ -10,7 +10,6 @@
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
-#include "algorithms/shared/wfst/wfst_streams.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
-#include "algorithms/decoders/wfst/ctc_wfst/piece_history.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/open_streams.h"
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
 
 namespace rtfx {
 

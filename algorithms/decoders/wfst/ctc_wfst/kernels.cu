@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
-#include "algorithms/decoders/wfst/ctc_wfst/phase_passing.h"
-#include "algorithms/decoders/wfst/ctc_wfst/row_passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
+#include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "algorithms/gpu/cuda_block.cuh"
 #include "algorithms/gpu/shared_memory.h"
 #include "base/gpu/check.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "base/error.h"
 #include "base/gpu/check.h"

@@ -72,4 +72,84 @@ WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end
   return path;
 }
 
+namespace {
+
+constexpr size_t kTracesToKeep = 1 << 12;  // fewer are not worth looking through
+
+}  // namespace
+
+void PieceHistory::append(const PassingEnd& end, const PassingTrace* traces,
+                          std::span<int32_t> places) {
+  std::vector<int32_t> token_traces(static_cast<size_t>(end.tokens));
+  for (int32_t token = 0; token < end.tokens; ++token) {
+    // Back to what is here already, then forth.
+    chain_.clear();
+    int32_t i = end.first_trace + token;
+    while (i >= 0 && places[static_cast<size_t>(i)] == kNoPlace) {
+      chain_.push_back(i);
+      i = traces[i].previous;
+    }
+    int32_t last = -1;
+    if (i >= 0) {
+      last = places[static_cast<size_t>(i)];
+    } else if (i < -1) {
+      last = token_traces_[static_cast<size_t>(i - kPieceBefore)];
+    }
+    for (auto next = chain_.rbegin(); next != chain_.rend(); ++next) {
+      traces_.push_back({traces[*next].arc, last});
+      last = static_cast<int32_t>(traces_.size()) - 1;
+      places[static_cast<size_t>(*next)] = last;
+    }
+    token_traces[static_cast<size_t>(token)] = last;
+  }
+  token_traces_ = std::move(token_traces);
+  end_ = end;
+  begun_ = true;
+  if (traces_.size() > std::max(2 * kept_traces_, kTracesToKeep)) drop_unused_traces();
+}
+
+void PieceHistory::drop_unused_traces() {
+  constexpr int32_t kUnused = -1, kUsed = 0;
+  moved_.assign(traces_.size(), kUnused);
+  for (const int32_t i : token_traces_) moved_[static_cast<size_t>(i)] = kUsed;
+  for (size_t i = traces_.size(); i-- > 0;) {
+    const int32_t previous = traces_[i].previous;
+    if (moved_[i] == kUsed && previous >= 0) moved_[static_cast<size_t>(previous)] = kUsed;
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < traces_.size(); ++i) {
+    if (moved_[i] == kUnused) continue;
+    auto [arc, previous] = traces_[i];
+    if (previous >= 0) previous = moved_[static_cast<size_t>(previous)];
+    moved_[i] = static_cast<int32_t>(kept);
+    traces_[kept++] = {arc, previous};
+  }
+  traces_.resize(kept);
+  for (int32_t& i : token_traces_) i = moved_[static_cast<size_t>(i)];
+  kept_traces_ = kept;
+}
+
+WfstPath PieceHistory::best_path(const GraphView& graph, bool at_end) const {
+  std::vector<int32_t> arcs;
+  const PassingBest best = best_token(end_, at_end);
+  if (best.token >= 0) {
+    for (int32_t i = token_traces_[static_cast<size_t>(best.token)]; i >= 0;
+         i = traces_[static_cast<size_t>(i)].previous) {
+      const int32_t arc = traces_[static_cast<size_t>(i)].arc;
+      if (arc >= 0) arcs.push_back(arc);
+    }
+  }
+  std::reverse(arcs.begin(), arcs.end());
+  return passing_path(graph, end_, at_end, arcs);
+}
+
+PassingRow PieceHistory::next_row() const {
+  PassingRow row;
+  if (begun_) {
+    row.tokens = end_.tokens;
+    row.offset = end_.offset;
+  }
+  return row;
+}
+
 }  // namespace rtfx

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "algorithms/decoders/wfst/ctc_wfst/history_copies.h"
-#include "algorithms/decoders/wfst/ctc_wfst/kernels.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
 #include "base/gpu/check.h"
 #include "base/nvtx.h"
 

@@ -1,7 +1,5 @@
-// Token passing with a kernel for each phase of a frame (phase_passing.h), driven by the host,
-// which keeps the history of tokens: the form of the search whose costs are named by Galvez and
-// Kaldewey, "GPU-Accelerated WFST Beam Search Decoder for CTC-based Speech Recognition", 2023,
-// launching kernels and waiting for copies, with their two remedies.
+// In which order steps of a search are enqueued and what they add to the history of tokens is
+// copied to the host. Apart from what a step is and who copies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +7,40 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/gpu/graph.h"
 
 namespace rtfx {
+
+/// Steps: search(step) enqueues one; collect(step) waits for it and sends for its part of the
+/// history; wait() waits for all that was sent for.
+///
+/// Without `double_buffer` each step begins when the host has the history of the one before. With
+/// it a step is under way while the host waits for the one before and its history is copied, so
+/// that collect() needs room for what two steps count.
+template <class Steps>
+void search_steps(Steps& steps, int64_t count, bool double_buffer) {
+  for (int64_t step = 0; step < count; ++step) {
+    steps.search(step);
+    if (!double_buffer) {
+      steps.collect(step);
+      steps.wait();
+    } else if (step > 0) {
+      steps.collect(step - 1);
+    }
+  }
+  if (!double_buffer || count == 0) return;
+  steps.collect(count - 1);
+  steps.wait();
+}
+
+// Token passing with a kernel for each phase of a frame (phase_passing.h), driven by the host,
+// which keeps the history of tokens: the form of the search whose costs are named by Galvez and
+// Kaldewey, "GPU-Accelerated WFST Beam Search Decoder for CTC-based Speech Recognition", 2023,
+// launching kernels and waiting for copies, with their two remedies.
 
 /// Rows go through their frames together, as many at a time as there are workspaces. After each
 /// frame the traces of its tokens are copied to the host: first how many there are, then they

@@ -1,3 +1,155 @@
+// The emitting arcs of a frame's tokens, spread evenly over a block of threads. No LibTorch here:
+// the kernel's source includes it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
+#include "base/gpu/rounding.h"
+
+namespace rtfx {
+
+/// Takes tokens in tiles, one for each thread, and puts the arcs of a tile one after the other; so
+/// states with thousands of arcs and states with one make the same work for all threads, and
+/// neighbouring threads read neighbouring arcs. Merge-path and scan-based expansion of frontiers:
+/// Merrill, Garland, Grimshaw, "Scalable GPU Graph Traversal", 2012.
+/// Block: as in token_passing.h.
+template <class Block>
+class EmittingArcs {
+ public:
+  /// Arcs that a thread holds at a time, and the costs of the paths by them: +infinity where there
+  /// is no arc.
+  struct Held {
+    float cost[Block::kHeld];
+    int32_t next[Block::kHeld], number[Block::kHeld];
+  };
+
+  RTFX_DEVICE EmittingArcs(Block& block, const PassingGraph& graph,
+                           PassingTile<Block::kMostThreads>& tile)
+      : block_(block), graph_(graph), tile_(tile) {}
+
+  /// From here on: arcs of those of `tokens` that cost less than `cutoff`. `lp`: log-probabilities
+  /// of the frame; without them there are no arcs.
+  RTFX_DEVICE void begin_frame(const PassingTokens& tokens, float cutoff, const float* lp,
+                               const float* word_costs) {
+    tokens_ = tokens;
+    if (lp == nullptr) tokens_.count = 0;
+    cutoff_ = cutoff;
+    lp_ = lp;
+    word_costs_ = word_costs;
+    loaded_ = -1;
+  }
+
+  /// Fills `held` with arcs of this thread and calls visit() until there are none; returns how
+  /// often, which is the same for all threads. After one visit `held` still has all of the frame.
+  template <class Visit>
+  RTFX_DEVICE int32_t visit_all(Held& held, const Visit& visit) {
+    int32_t visits = 0;
+    for (int32_t first = 0; first < tokens_.count; first += block_.threads()) {
+      if (first != loaded_) load(first);
+      for (int32_t place = 0; place < arcs_; place += Block::kHeld * block_.threads()) {
+        gather(place, held);
+        visit();
+        ++visits;
+      }
+    }
+    return visits;
+  }
+
+ private:
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static constexpr int32_t kTogether = 4;  // arcs for which a thread waits at once
+  static_assert(Block::kHeld % kTogether == 0);
+
+  /// The tile of the tokens from `first` on.
+  RTFX_DEVICE void load(int32_t first) {
+    const int32_t i = first + block_.thread();
+    int32_t arc = 0, arcs = 0;
+    float cost = 0;
+    if (i < tokens_.count) {
+      cost = tokens_.cost[i];
+      const int32_t state = tokens_.state[i];
+      if (cost < cutoff_) {
+        arc = graph_.states[state].emitting_begin;
+        arcs = graph_.states[state + 1].emitting_begin - arc;
+      }
+    }
+    // A barrier: no thread reads the last tile any more.
+    const int32_t begin = block_.exclusive_sum(arcs, arcs_);
+    tile_.begin[block_.thread()] = begin;
+    tile_.number[block_.thread()] = arc - begin;
+    tile_.cost[block_.thread()] = cost;
+    tokens_in_tile_ = tokens_.count - first;
+    if (tokens_in_tile_ > block_.threads()) tokens_in_tile_ = block_.threads();
+    widest_step_ = 1;
+    while (2 * widest_step_ < tokens_in_tile_) widest_step_ *= 2;
+    loaded_ = first;
+    block_.sync();
+  }
+
+  /// This thread's arcs among the tile's from `place` on: every threads()-th.
+  RTFX_DEVICE void gather(int32_t place, Held& held) const {
+    RTFX_UNROLL
+    for (int32_t h = 0; h < Block::kHeld; h += kTogether) {
+      if (place + h * block_.threads() < arcs_) {
+        gather_together(place + h * block_.threads() + block_.thread(), held, h);
+        continue;
+      }
+      RTFX_UNROLL
+      for (int32_t k = 0; k < kTogether; ++k) {
+        held.cost[h + k] = kInfinity;
+        held.next[h + k] = held.number[h + k] = 0;
+      }
+    }
+  }
+
+  /// Each step is done for kTogether arcs before the next, so that their loads are in flight
+  /// together.
+  RTFX_DEVICE void gather_together(int32_t place, Held& held, int32_t h) const {
+    int32_t at[kTogether], token[kTogether];
+    RTFX_UNROLL
+    for (int32_t k = 0; k < kTogether; ++k) {
+      at[k] = place + k * block_.threads();
+      if (at[k] >= arcs_) at[k] = arcs_ - 1;
+      token[k] = 0;
+    }
+    // The last token whose arcs begin at the place or before it; tokens without arcs, which begin
+    // where the next one does, are not the last.
+    for (int32_t step = widest_step_; step > 0; step /= 2) {
+      RTFX_UNROLL
+      for (int32_t k = 0; k < kTogether; ++k) {
+        const int32_t next = token[k] + step;
+        if (next < tokens_in_tile_ && tile_.begin[next] <= at[k]) token[k] = next;
+      }
+    }
+    GraphArc arcs[kTogether];
+    RTFX_UNROLL
+    for (int32_t k = 0; k < kTogether; ++k) {
+      held.number[h + k] = tile_.number[token[k]] + at[k];
+      arcs[k] = graph_.arcs[held.number[h + k]];
+    }
+    RTFX_UNROLL
+    for (int32_t k = 0; k < kTogether; ++k) {
+      const float cost =
+          (tile_.cost[token[k]] + cost_with(arcs[k], word_costs_)) - lp_[arcs[k].column];
+      held.cost[h + k] = place + k * block_.threads() < arcs_ ? cost : kInfinity;
+      held.next[h + k] = arcs[k].next;
+    }
+  }
+
+  Block& block_;
+  const PassingGraph& graph_;
+  PassingTile<Block::kMostThreads>& tile_;
+  PassingTokens tokens_{};
+  float cutoff_ = 0;
+  const float* lp_ = nullptr;
+  const float* word_costs_ = nullptr;
+  int32_t loaded_ = -1;  // first token of the tile that is in memory; -1: none
+  int32_t tokens_in_tile_ = 0, arcs_ = 0, widest_step_ = 0;
+};
+
 // The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does in the
 // phases of a frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the
 // tests), and for both orders of phases: all of a row's in one kernel (row_passing.h), or a kernel
@@ -6,17 +158,6 @@
 // Which path is the best into a state is decided by an atomic minimum over keys: the cost in the
 // upper half, the arc's number in the lower. So which thread comes first decides nothing but the
 // order of the tokens in memory.
-#pragma once
-
-#include <cstdint>
-#include <cstring>
-#include <limits>
-
-#include "algorithms/decoders/wfst/ctc_wfst/emitting_arcs.h"
-#include "algorithms/decoders/wfst/ctc_wfst/passing.h"
-#include "base/gpu/rounding.h"
-
-namespace rtfx {
 
 /// A thread's part in its block's work. Block: that of algorithms/gpu/thread_block.h, and
 ///   kMostThreads            threads() is not above it
@@ -382,6 +523,198 @@ class TokenPassing {
   Shared& shared_;
   EmittingArcs<Block> arcs_;
   const float* word_costs_ = nullptr;  // of the row
+};
+
+// Token passing with all phases in one kernel: a block of threads searches rows one after the
+// other, each from its first frame to its last. No LibTorch here: the kernel's source includes it.
+
+/// A thread's part in its block's work. Block: as in token_passing.h.
+template <class Block>
+class RowPassing {
+ public:
+  using Shared = PassingShared<Block::kMostThreads>;
+
+  /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
+  RTFX_DEVICE RowPassing(Block& block, const PassingGraph& graph, const PassingWorkspace& workspace,
+                         const PassingBatch& batch, Shared& shared, float* frames)
+      : block_(block),
+        graph_(graph),
+        workspace_(workspace),
+        batch_(batch),
+        shared_(shared),
+        frames_(frames),
+        passing_(block, graph, workspace, batch, shared) {}
+
+  /// Rows, as long as there are any.
+  RTFX_DEVICE void run() {
+    for (;;) {
+      if (block_.thread() == 0) shared_.row = Block::add(batch_.next_row, 1);
+      block_.sync();
+      const int32_t n = shared_.row;
+      block_.sync();
+      if (n >= batch_.row_count) return;
+      search(n, batch_.rows[n]);
+    }
+  }
+
+ private:
+  RTFX_DEVICE void search(int64_t n, const PassingRow& row) {
+    passing_.use(row);
+    PassingTokens last = workspace_.tokens[0], now = workspace_.tokens[1];
+    if (frames_ != nullptr && row.frames > 0) block_.copy(frames_, row.lp, graph_.columns);
+    bool room = passing_.begin(row, last, now);
+    for (int32_t t = 0; room && now.count > 0 && t < row.frames; ++t) {
+      const PassingTokens swapped = last;
+      last = now;
+      now = swapped;
+      const float cut = passing_.expand(last, now, frame(row, t));
+      room = passing_.finish_frame(last, now, cut);
+    }
+    block_.copied();  // of a frame that was not searched any more
+    passing_.finish(n, row, now, room);
+  }
+
+  /// Log-probabilities of a frame; sends for those of the next. They may be read after a sync().
+  RTFX_DEVICE const float* frame(const PassingRow& row, int32_t t) {
+    const float* lp = row.lp + int64_t{t} * graph_.columns;
+    if (frames_ == nullptr) return lp;
+    block_.copied();
+    if (t + 1 < row.frames)
+      block_.copy(frames_ + (t + 1) % 2 * graph_.columns, lp + graph_.columns, graph_.columns);
+    return frames_ + t % 2 * graph_.columns;
+  }
+
+  Block& block_;
+  const PassingGraph& graph_;
+  const PassingWorkspace& workspace_;
+  const PassingBatch& batch_;
+  Shared& shared_;
+  float* frames_;
+  TokenPassing<Block> passing_;
+};
+
+// Token passing with a kernel for each phase of a frame: all rows of a batch, as far as there are
+// workspaces, go through their frames together. What lies between two kernels is PassingProgress.
+// No LibTorch here: the kernels' source includes it.
+
+/// A thread's part in its block's work on one row. Block: as in token_passing.h.
+template <class Block>
+class PhasePassing {
+ public:
+  using Shared = PassingShared<Block::kMostThreads>;
+
+  RTFX_DEVICE PhasePassing(Block& block, const PassingGraph& graph,
+                           const PassingWorkspace& workspace, const PassingBatch& batch,
+                           Shared& shared, PassingProgress& progress)
+      : block_(block),
+        graph_(graph),
+        workspace_(workspace),
+        batch_(batch),
+        shared_(shared),
+        progress_(progress),
+        passing_(block, graph, workspace, batch, shared) {}
+
+  /// Begins row `n`, if the batch has it.
+  RTFX_DEVICE void begin(int64_t n) {
+    PassingProgress begun{};
+    begun.row = n < batch_.row_count ? static_cast<int32_t>(n) : -1;
+    if (begun.row >= 0) {
+      const PassingRow& row = batch_.rows[n];
+      PassingTokens now = workspace_.tokens[1];
+      passing_.use(row);
+      begun.room = passing_.begin(row, workspace_.tokens[0], now) ? 1 : 0;
+      begun.count[1] = now.count;
+      begun.first_trace[1] = now.first_trace;
+      begun.frame = shared_.frame;
+    }
+    if (block_.thread() == 0) progress_ = begun;
+  }
+
+  /// A phase between `begin` and `finish`, of the row's next frame. Nothing where no frame is left,
+  /// or no token, or no room.
+  template <PassingPhase kPhase>
+  RTFX_DEVICE void frame_phase() {
+    const PassingProgress before = load();
+    if (before.row < 0) return;
+    const PassingRow& row = batch_.rows[before.row];
+    const PassingTokens last = tokens(before, 1);
+    PassingTokens now = tokens(before, 0);
+    if (before.room == 0 || last.count == 0 || before.searched >= row.frames) return;
+    const float* lp = row.lp + int64_t{before.searched} * graph_.columns;
+    passing_.use(row);
+    const bool writes = block_.thread() == 0;
+    if constexpr (kPhase == PassingPhase::choose) {
+      const float cutoff = passing_.choose(last);
+      if (writes) progress_.cutoff = cutoff;
+    } else if constexpr (kPhase == PassingPhase::bound) {
+      passing_.use_arcs(last, before.cutoff, lp);
+      typename TokenPassing<Block>::Held held{};
+      int32_t visits = 0;
+      const float cut = passing_.find_cut(held, visits);
+      if (writes) progress_.cut = cut;
+    } else if constexpr (kPhase == PassingPhase::expand) {
+      passing_.use_arcs(last, before.cutoff, lp);
+      typename TokenPassing<Block>::Held held{};
+      passing_.reach_all(now, held, before.cut);
+    } else if constexpr (kPhase == PassingPhase::follow) {
+      passing_.follow_nonemitting(now, before.cut);
+    } else if constexpr (kPhase == PassingPhase::take) {
+      passing_.take_traces(now);
+      if (writes) {
+        progress_.count[before.searched % 2] = now.count;
+        progress_.first_trace[before.searched % 2] = now.first_trace;
+      }
+    } else if constexpr (kPhase == PassingPhase::link) {
+      passing_.use_arcs(last, before.cutoff, lp);
+      passing_.add_links(last, now, before.cut);
+    } else {
+      static_assert(kPhase == PassingPhase::keep);
+      const bool room = passing_.keep(last, now);
+      if (writes) {
+        progress_.room = room ? 1 : 0;
+        progress_.searched = before.searched + 1;
+      }
+    }
+    block_.sync();  // what the threads changed of the frame is complete
+    if (writes) progress_.frame = shared_.frame;
+  }
+
+  RTFX_DEVICE void finish() {
+    const PassingProgress end = load();
+    if (end.row < 0) return;
+    const PassingRow& row = batch_.rows[end.row];
+    passing_.use(row);
+    passing_.finish(end.row, row, tokens(end, 1), end.room != 0);
+  }
+
+ private:
+  /// For all threads: none changes the progress before all have read it.
+  RTFX_DEVICE PassingProgress load() {
+    const PassingProgress progress = progress_;
+    if (block_.thread() == 0) {
+      shared_.frame = progress.frame;
+      shared_.lowered_count[0] = 0;
+    }
+    block_.sync();
+    return progress;
+  }
+
+  /// Of the frame that is being searched (0), or of the one before (1).
+  RTFX_DEVICE PassingTokens tokens(const PassingProgress& progress, int32_t before) const {
+    const bool second = (progress.searched + before) % 2 == 1;
+    PassingTokens tokens = second ? workspace_.tokens[1] : workspace_.tokens[0];
+    tokens.count = second ? progress.count[1] : progress.count[0];
+    tokens.first_trace = second ? progress.first_trace[1] : progress.first_trace[0];
+    return tokens;
+  }
+
+  Block& block_;
+  const PassingGraph& graph_;
+  const PassingWorkspace& workspace_;
+  const PassingBatch& batch_;
+  Shared& shared_;
+  PassingProgress& progress_;
+  TokenPassing<Block> passing_;
 };
 
 }  // namespace rtfx

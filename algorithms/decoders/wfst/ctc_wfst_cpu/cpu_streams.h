@@ -3,7 +3,7 @@
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/open_streams.h"
-#include "algorithms/shared/wfst/stream_search.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
 
 namespace rtfx {
 

@@ -8,7 +8,6 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
 #include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
-#include "algorithms/shared/wfst/wfst_streams.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
 

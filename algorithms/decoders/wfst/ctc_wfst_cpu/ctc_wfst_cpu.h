@@ -8,8 +8,8 @@
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/shared/wfst/lattice_source.h"
 #include "algorithms/shared/wfst/search.h"
+#include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 
 namespace rtfx {

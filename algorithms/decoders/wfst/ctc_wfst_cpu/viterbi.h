@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "algorithms/shared/wfst/lattice.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/word_lattice.h"
 

@@ -2,8 +2,8 @@
 // block.
 #pragma once
 
-#include "algorithms/shared/fused_beam/append.h"
-#include "algorithms/shared/ngram_lm/advance_row.h"
+#include "algorithms/shared/fused_beam/hypothesis_step.h"
+#include "algorithms/shared/ngram_lm/view.h"
 
 namespace rtfx::fused_beam {
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "algorithms/shared/fused_beam/append.h"
-#include "algorithms/shared/fused_beam/row_scores.h"
+#include "algorithms/shared/fused_beam/hypothesis_step.h"
+#include "algorithms/shared/fused_beam/network_phases.h"
 
 namespace rtfx::fused_beam {
 
