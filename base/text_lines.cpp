@@ -20,24 +20,30 @@ std::string reason(archive* reader) {
   return text == nullptr ? "is damaged" : text;
 }
 
-}  // namespace
-
-TextLines::TextLines(const std::filesystem::path& path)
-    : path_(path), reader_(archive_read_new(), &archive_read_free), buffer_(kBlock, '\0') {
+/// Opens the file in `reader`; returns false where it is empty.
+bool open_text(archive* reader, const std::filesystem::path& path) {
   if (!std::filesystem::exists(path))
     throw UserError(path.string(), "no such file", "check the path");
   if (std::filesystem::is_directory(path))
     throw UserError(path.string(), "is a directory", "give a file");
-  archive_read_support_filter_gzip(reader_.get());
-  archive_read_support_format_raw(reader_.get());
-  archive_read_support_format_empty(reader_.get());
+  archive_read_support_filter_gzip(reader);
+  archive_read_support_format_raw(reader);
+  archive_read_support_format_empty(reader);
   archive_entry* entry = nullptr;
-  int status = archive_read_open_filename(reader_.get(), path.c_str(), kBlock);
-  if (status == ARCHIVE_OK) status = archive_read_next_header(reader_.get(), &entry);
+  int status = archive_read_open_filename(reader, path.c_str(), kBlock);
+  if (status == ARCHIVE_OK) status = archive_read_next_header(reader, &entry);
   if (status < ARCHIVE_WARN)
-    throw UserError(path.string(), reason(reader_.get()), "copy or make the file again");
-  empty_ = status == ARCHIVE_EOF;
+    throw UserError(path.string(), reason(reader), "copy or make the file again");
+  return status != ARCHIVE_EOF;
 }
+
+}  // namespace
+
+TextLines::TextLines(const std::filesystem::path& path)
+    : path_(path),
+      reader_(archive_read_new(), &archive_read_free),
+      buffer_(kBlock, '\0'),
+      empty_(!open_text(reader_.get(), path)) {}
 
 TextLines::~TextLines() = default;
 
@@ -84,6 +90,28 @@ bool TextLines::next(std::string_view& line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   ++number_;
   return true;
+}
+
+std::filesystem::path plain_or_gzip(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path)) return path;
+  const std::filesystem::path packed = path.string() + ".gz";
+  return std::filesystem::exists(packed) ? packed : path;
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  const std::filesystem::path file = plain_or_gzip(path);
+  const std::unique_ptr<archive, int (*)(archive*)> reader(archive_read_new(), &archive_read_free);
+  std::string text;
+  if (!open_text(reader.get(), file)) return text;
+  size_t size = 0;
+  for (la_ssize_t got = 1; got > 0; size += static_cast<size_t>(got)) {
+    if (text.size() - size < kBlock) text.resize(2 * text.size() + kBlock);
+    got = archive_read_data(reader.get(), text.data() + size, text.size() - size);
+    if (got < 0)
+      throw UserError(file.string(), reason(reader.get()), "copy or make the file again");
+  }
+  text.resize(size);
+  return text;
 }
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-// Lines of a text file, plain or gzip, read piece by piece through libarchive.
+// Text files, plain or gzip, read through libarchive: line by line, or whole.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +35,12 @@ class TextLines {
   int64_t number_ = 0;
   bool empty_ = false;
 };
+
+/// Returns `path`, or `path`.gz where only that file exists.
+std::filesystem::path plain_or_gzip(const std::filesystem::path& path);
+
+/// Returns the whole text of plain_or_gzip(path). Throws UserError when there is no such file or
+/// when it is damaged (a truncated gzip file).
+std::string read_text(const std::filesystem::path& path);
 
 }  // namespace rtfx

@@ -6,12 +6,12 @@ confidence) and the receiver operating characteristic, of transcripts with refer
 A word counts as right where an alignment with the fewest edits sets it beside the same word, letters' case and
 punctuation around it aside. Words that are missing count nowhere. `--table` prints the figures."""
 
-import gzip
 import json
 import math
 from pathlib import Path
 
 from escape import printable
+from journal import read_text
 from matplotlib.lines import Line2D
 from script import OneLineParser, figure_file, inches, run_script
 from style import FAINT, GREY, WIDE, entry_width, legend, new_figure, save, series_style
@@ -48,13 +48,7 @@ def right_words(said, reference):
 def read_words(path):
     """[(confidence, whether it is right)] of all words."""
     words = []
-    opened = gzip.open if Path(path).suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (gzip.BadGzipFile, EOFError):
-        raise SystemExit(f"{printable(path)}: a damaged gzip file") from None
-    for line in lines:
+    for line in read_text(path).splitlines():
         record = json.loads(line)
         if "reference" not in record:
             continue

@@ -12,6 +12,7 @@ from pathlib import Path
 import jinja2
 from change_points import LEAST, LEVEL, change_points
 from escape import printable, printable_json
+from journal import journal_name
 from script import OneLineParser, run_script
 
 FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
@@ -26,7 +27,7 @@ def page_of(journal, folder, output):
     """The run's page beside index.html, copied from beside its journal where it is there; None without
     one."""
     path = Path(journal)
-    beside = folder / path.with_name("report.html" if path.name == "journal.jsonl" else f"{path.stem}.html")
+    beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
     name = journal.replace("/", "_").rpartition(".jsonl")[0] + ".html"
     page = output / "runs" / name
     if beside.is_file():

@@ -6,7 +6,7 @@ From profile.jsonl, which `rtfx profile` writes on a GPU. A row whose kernels ar
 from pathlib import Path
 from statistics import mean
 
-from journal import Case, Journal, panels, read_records
+from journal import Case, Journal, panels, plain_or_gzip, read_records
 from style import (
     BAR,
     BLUE,
@@ -34,8 +34,7 @@ OLD_AXIS = "share of decoding with the profiler on (%), which idles more; right:
 def read_profile(path):
     """`path`: profile.jsonl or the folder that holds it. Cases without GPU figures are left out."""
     path = Path(path)
-    if path.is_dir():
-        path = path / "profile.jsonl"
+    path = plain_or_gzip(path / "profile.jsonl" if path.is_dir() else path)
     if not path.is_file():
         raise SystemExit(f"{path}: no profile there; `rtfx profile CONFIG` on a GPU writes one")
     cases = []

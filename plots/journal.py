@@ -1,8 +1,10 @@
 """Reads the journal of a run (docs/journal.md) into cases, as `rtfx summary` sums them up."""
 
+import gzip
 import json
 import os
 import subprocess
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,10 +114,32 @@ class Journal:
         return self.provenances[-1] if self.provenances else {}
 
 
+def plain_or_gzip(path):
+    """The path, or that of FILE.gz where only this file exists."""
+    packed = Path(f"{path}.gz")
+    return packed if packed.is_file() and not Path(path).exists() else Path(path)
+
+
+def read_text(path):
+    """The text of plain_or_gzip(path)."""
+    path = plain_or_gzip(path)
+    data = path.read_bytes()
+    try:
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise SystemExit(f"{printable(path)}: a damaged gzip file") from None
+
+
+def journal_name(path):
+    """The name of a journal's file without .jsonl or .jsonl.gz."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix == ".gz" else path).stem
+
+
 def read_records(path):
     """All whole records. A torn last line is no record; any other bad line is an error."""
     records = []
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    lines = read_text(path).split("\n")
     for number, line in enumerate(lines, 1):
         if not line:
             continue
@@ -128,10 +152,9 @@ def read_records(path):
 
 
 def read_journal(path):
-    """`path`: a journal or the folder of a run."""
+    """`path`: a journal, plain or gzip, or the folder of a run."""
     path = Path(path)
-    if path.is_dir():
-        path = path / "journal.jsonl"
+    path = plain_or_gzip(path / "journal.jsonl" if path.is_dir() else path)
     if not path.is_file():
         raise SystemExit(f"{printable(path)}: no journal there; give the folder of a run")
     try:

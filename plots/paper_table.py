@@ -20,7 +20,7 @@ from cells import (
     our_value,
     same_settings,
 )
-from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, read_journal
+from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, journal_name, read_journal
 from protocol import batch_remark, reductions
 from script import OneLineParser, file_of, run_script
 
@@ -274,7 +274,7 @@ def main():
     if not journal.provenance:
         raise SystemExit(f"{journal.path}: no provenance record")
     journal.cases += journal.streams
-    name = "table" if journal.path.stem == "journal" else journal.path.stem
+    name = "table" if journal_name(journal.path) == "journal" else journal_name(journal.path)
     output = arguments.output or journal.path.with_name(f"{name}.md")
     text = "\n".join(markdown(table, journal)) + "\n"
     print(text)

@@ -21,7 +21,7 @@ import region_share
 import rtfx_by_decoder
 import trade_off
 from escape import printable, printable_json
-from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, read_journal, stand_in_sentences
+from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
 from page_provenance import about, baseline_of
 from page_words import grouped
 from script import OneLineParser, file_of, run_script
@@ -234,7 +234,7 @@ def figure_sources(cases, profile, facts):
         for name, _, draw, _ in FIGURES
         if draw
     }
-    if profile.is_file() or (profile / "profile.jsonl").is_file():
+    if plain_or_gzip(profile / "profile.jsonl" if profile.is_dir() else profile).is_file():
         profiled = gpu_idle.read_profile(profile).cases
         sources["idle"] = [lambda width: gpu_idle.draw(profiled, width)]
     trace = (profile if profile.is_dir() else profile.parent) / "trace.json"
@@ -320,7 +320,7 @@ def main():
     arguments = parser.parse_args()
     journal = read_journal(arguments.journal)
     profile = arguments.profile or journal.path.parent
-    if not profile.exists():
+    if not plain_or_gzip(profile).exists():
         raise SystemExit(f"{printable(profile)}: no profile there")
     output = arguments.output
     output.write_text(render(journal, profile, printable_json(json.load(sys.stdin))), encoding="utf-8")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
 from escape import markdown  # noqa: E402
-from journal import read_journal  # noqa: E402
+from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import core, is_rival, rows_of, seconds  # noqa: E402
 
 GREEDY = [
@@ -152,11 +152,11 @@ def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
     pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "README.md", ROOT / "docs/gpu.md"]
     for name, (title, pairs) in JOURNALS.items():
-        path = folder / f"{name}.jsonl"
+        path = plain_or_gzip(folder / f"{name}.jsonl")
         if not path.exists():
             continue
         journal = read_journal(path)
-        path.with_suffix(".md").write_text(full(path) + verdicts(journal), encoding="utf-8")
+        path.with_name(f"{journal_name(path)}.md").write_text(full(path) + verdicts(journal), encoding="utf-8")
         block = re.compile(rf"(<!-- rivals:{name}(?: ours=([\w,]+))? -->).*?(<!-- /rivals -->)", re.DOTALL)
 
         def filled(found):

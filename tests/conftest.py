@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from journal import read_text
 from resident import Resident
 from xdist.scheduler import LoadScopeScheduling
 
@@ -148,7 +149,7 @@ def strict_records(journal):
     def refuse(constant):
         raise AssertionError(f"{constant} in {journal}")
 
-    text = Path(journal).read_text(encoding="utf-8")
+    text = read_text(journal)
     assert text.endswith("\n")
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 

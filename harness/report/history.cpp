@@ -1,10 +1,10 @@
 #include "harness/report/history.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include "base/error.h"
+#include "base/text_lines.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -12,12 +12,15 @@ namespace {
 
 using nlohmann::json;
 
-/// journal.jsonl, journal.jsonl.3, any_name.jsonl; nothing in the folders beside a journal.
+/// Accepts journal.jsonl, journal.jsonl.3, any_name.jsonl and any_name.jsonl.gz, but no file in the
+/// folders beside a journal.
 bool may_be_journal(const std::filesystem::path& path) {
   for (const auto& part : path) {
     if (part == "hypotheses" || part == "shards") return false;
   }
-  const std::string name = path.filename().string(), ending = ".jsonl";
+  const std::string ending = ".jsonl";
+  std::string name = path.filename().string();
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
   const size_t at = name.rfind(ending);
   return at != std::string::npos &&
          name.find_first_not_of(".0123456789", at + ending.size()) == std::string::npos;
@@ -25,9 +28,8 @@ bool may_be_journal(const std::filesystem::path& path) {
 
 /// Other files of JSON lines, such as manifests, need not follow docs/journal.md.
 bool is_journal(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
+  std::string_view line;
+  if (!TextLines(path).next(line)) return false;
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
   return first.is_object() && first.value("schema", json()) == 1 && first.contains("kind") &&
          first.value("profiled", json()) != true;

@@ -17,7 +17,7 @@ constexpr size_t kMostUtterances = 5;  // whose words are shown for each case
 }  // namespace
 
 std::filesystem::path page_of(const std::filesystem::path& journal) {
-  const std::string stem = journal.stem().string();
+  const std::string stem = journal_name(journal);
   return journal.parent_path() / (stem == "journal" ? "report.html" : stem + ".html");
 }
 

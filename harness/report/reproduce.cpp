@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "harness/report/python_script.h"
+#include "harness/results/journal.h"
 #include "harness/run/run.h"
 #include "harness/stream/stream.h"
 
@@ -67,8 +68,8 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
                                        : is_run        ? journal
                                                        : journal.parent_path();
   if (!output.empty()) std::filesystem::create_directories(output);
-  const bool is_journal = is_run || journal.stem() == "journal";
-  const auto markdown = folder / (is_journal ? "table.md" : journal.stem().string() + ".md");
+  const bool is_journal = is_run || journal_name(journal) == "journal";
+  const auto markdown = folder / (is_journal ? "table.md" : journal_name(journal) + ".md");
   std::vector<std::string> arguments = {table.string(), journal.string(), "-o", markdown.string()};
   if (latex) arguments.emplace_back("--latex");
   run_script("reproduce", "plots/paper_table.py", arguments);
@@ -78,7 +79,7 @@ void render_table(const std::filesystem::path& table, const std::filesystem::pat
   for (const std::string figure :
        document.value("/paper/figures"_json_pointer, nlohmann::json::array())) {
     const auto file = folder / (is_run ? figure + ".svg"
-                                       : fmt::format("{}_{}.svg", journal.stem().string(), figure));
+                                       : fmt::format("{}_{}.svg", journal_name(journal), figure));
     run_script("reproduce", "plots/" + figure + ".py", {journal.string(), "-o", file.string()});
   }
 }

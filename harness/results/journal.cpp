@@ -8,13 +8,13 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/options.h"
 #include "base/output_file.h"
+#include "base/text_lines.h"
 #include "harness/results/record_check.h"
 
 namespace rtfx {
@@ -25,14 +25,6 @@ constexpr const char* kRemedy = "the journal was edited or damaged";
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   cannot_write(path, error,
                "free some space, then continue with --resume; earlier records are intact");
-}
-
-std::string read_all(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError(path.string(), "cannot be read", "check the path");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 /// Moves an existing journal out of the way.
@@ -68,7 +60,7 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
     set_aside(path_);
     open_file(/*alone=*/true);
   }
-  const std::string text = read_all(path_);
+  const std::string text = read_text(path_);
   const size_t whole = text.rfind('\n') + 1;  // 0 where there is no line break, as npos + 1 is 0
   if (whole != text.size() && ftruncate(file_.number, static_cast<off_t>(whole)) != 0)
     fail(path_, errno);
@@ -152,7 +144,7 @@ void take_present_names(nlohmann::json& record, const std::filesystem::path& pat
 }  // namespace
 
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
-  std::istringstream lines(read_all(path));
+  std::istringstream lines(read_text(path));
   std::vector<nlohmann::json> records;
   int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -171,6 +163,10 @@ std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
     records.push_back(std::move(record));
   }
   return records;
+}
+
+std::string journal_name(const std::filesystem::path& path) {
+  return (path.extension() == ".gz" ? path.stem() : path).stem().string();
 }
 
 }  // namespace rtfx

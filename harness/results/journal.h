@@ -47,8 +47,13 @@ class Journal {
   Descriptor file_;
 };
 
-/// All whole records. A torn last line is ignored; any other line that is not JSON, or that lacks
-/// what its kind has (record_check.h), is a UserError.
+/// Returns all whole records of plain_or_gzip(path) (base/text_lines.h). A torn last line is
+/// ignored; any other line that is not JSON, or that lacks what its kind has (record_check.h), is a
+/// UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
+
+/// Returns the name of a journal's file without ".jsonl" or ".jsonl.gz"; pages and tables that are
+/// made of the journal bear it.
+std::string journal_name(const std::filesystem::path& path);
 
 }  // namespace rtfx

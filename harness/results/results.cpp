@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text_lines.h"
 #include "harness/results/journal.h"
 #include "harness/results/record_check.h"
 
@@ -71,7 +72,7 @@ void add_sustained(std::vector<CaseResult>& streams) {
 /// What the profile beside the journal says of decoding, put into each case's first round. The
 /// result key says that it was of the same build, model and options.
 void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
-  if (!std::filesystem::is_regular_file(file)) return;
+  if (!std::filesystem::is_regular_file(plain_or_gzip(file))) return;
   for (const json& record : read_journal(file)) {
     if (record.value("kind", "") != "profile") continue;
     const json decode = record.value("/regions/decode"_json_pointer, json::object());
@@ -158,7 +159,7 @@ const ResultSet& ResultSet::require_results() const {
 }
 
 std::filesystem::path journal_of(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? path / "journal.jsonl" : path;
+  return plain_or_gzip(std::filesystem::is_directory(path) ? path / "journal.jsonl" : path);
 }
 
 ResultSet read_results(const std::filesystem::path& path) {

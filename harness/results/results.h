@@ -53,7 +53,8 @@ struct ResultSet {
   const ResultSet& require_results() const;
 };
 
-/// `path`: a journal, or a folder that holds journal.jsonl.
+/// Returns the journal that `path` names: a file or a folder that holds journal.jsonl, plain or as
+/// .gz (plain_or_gzip() of base/text_lines.h).
 std::filesystem::path journal_of(const std::filesystem::path& path);
 
 /// Of a path as journal_of() takes it, with the figures of the profile.jsonl beside it. Throws

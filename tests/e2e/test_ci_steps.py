@@ -16,6 +16,7 @@ from pathlib import Path
 import consumers
 import pytest
 from conftest import ROOT
+from journal import read_text
 from ruamel.yaml import YAML
 
 STAND_INS = {
@@ -120,13 +121,13 @@ BASELINES = {"ci.jsonl": "cpu", "ci_h200.jsonl": "cuda"}
 @pytest.mark.parametrize("name", BASELINES)
 def test_the_committed_baselines_are_fit_to_be_compared_with(rtfx, name):
     """Each with itself: nothing of it is INVALID, and it is of this configuration."""
-    path = ROOT / "reports/baselines" / name
+    path = ROOT / "reports/baselines" / f"{name}.gz"
     if not path.exists():
         pytest.skip(f"{path.name} is not recorded yet: reports/README.md says how")
     result = rtfx("gate", "--baseline", path, path, "--json")
     document = json.loads(result.stdout)
     assert document["verdict"] in ("PASS", "INCONCLUSIVE")
-    (first, *_) = [json.loads(line) for line in path.read_text().splitlines()]
+    (first, *_) = [json.loads(line) for line in read_text(path).splitlines()]
     assert first["device"]["type"] == BASELINES[name] and not first["rtfx"]["dirty"]
     config = json.loads((ROOT / "configs/ci/quickstart.json").read_text())
     assert first["name"] == config["name"]

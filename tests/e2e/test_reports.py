@@ -1,15 +1,16 @@
-"""The committed journals, most of them of earlier releases, are still read by the program."""
+"""Every committed journal, packed with gzip, is read by the program."""
 
 import json
 
 import pytest
 from conftest import ROOT
+from journal import read_records
 
 
 def kinds(path):
-    """Kinds of the records of a journal of `rtfx run` or `rtfx stream`; else nothing: profiles and
-    measurements of other programs are read by figures of their own."""
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """Returns the kinds of records of a journal of `rtfx run` or `rtfx stream`. Profiles and
+    measurements of other programs are read by figures of their own, so it returns none for them."""
+    records = read_records(path)
     first = records[0]
     if first.get("kind") != "provenance" or first.get("profiled"):
         return set()
@@ -18,7 +19,7 @@ def kinds(path):
 
 JOURNALS = {
     str(path.relative_to(ROOT)): found
-    for path in sorted((ROOT / "reports").rglob("*.jsonl"))
+    for path in sorted((ROOT / "reports").rglob("*.jsonl*"))
     if (found := kinds(path))
 }
 

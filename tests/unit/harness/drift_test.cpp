@@ -150,7 +150,7 @@ TEST(Drift, RecordedRunsOfTheSameBuildAreNotRegressed) {
 std::vector<ResultSet> busy_runs() {
   std::vector<ResultSet> runs;
   for (int i = 1;; ++i) {
-    const auto file = "tests/data/busy_cpu/run_" + std::to_string(i) + ".jsonl";
+    const auto file = "tests/data/busy_cpu/run_" + std::to_string(i) + ".jsonl.gz";
     if (!std::filesystem::exists(file)) return runs;
     runs.push_back(read_results(file));
   }

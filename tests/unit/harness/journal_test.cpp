@@ -9,7 +9,9 @@
 #include <limits>
 #include <sstream>
 
+#include "harness/results/results.h"
 #include "harness/results/summaries.h"
+#include "tests/support/gzip.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -48,6 +50,35 @@ TEST_F(JournalTest, DamageInTheMiddleIsNamedWithItsLine) {
   write("run/journal.jsonl", "{\"a\":1}\n{\"b\":\n{\"c\":3}\n");
   EXPECT_HAS(user_error([&] { read_journal(file()); }),
              "journal.jsonl:2: not JSON: line 1, column 6");
+}
+
+TEST_F(JournalTest, GzipIsReadWithOrWithoutItsEnding) {
+  const std::vector<json> records = {{{"a", 1}}, {{"b", 2}}};
+  const std::string packed = test::gzip("{\"a\":1}\n{\"b\":2}\n");
+  write("ci.jsonl.gz", packed);
+  EXPECT_EQ(read_journal(path("ci.jsonl.gz")), records);
+  EXPECT_EQ(read_journal(path("ci.jsonl")), records);
+  EXPECT_EQ(journal_of(path("ci.jsonl")), path("ci.jsonl.gz"));
+  write("run/journal.jsonl.gz", packed);
+  EXPECT_EQ(journal_of(path("run")), path("run/journal.jsonl.gz"));
+  write("ci.jsonl", "{\"a\":1}\n");
+  EXPECT_EQ(read_journal(path("ci.jsonl")).size(), 1U);  // where both exist, the plain one
+  write("ci.jsonl.gz", packed.substr(0, packed.size() - 12));
+  EXPECT_HAS(user_error([&] { read_journal(path("ci.jsonl.gz")); }), "ci.jsonl.gz: truncated gzip");
+}
+
+TEST_F(JournalTest, LargeGzipIsReadWhole) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += to_line({{"number", i}, {"half", i / 2}});
+  write("large.jsonl.gz", test::gzip(text));
+  const std::vector<json> records = read_journal(path("large.jsonl"));
+  ASSERT_EQ(records.size(), 100'000U);
+  EXPECT_EQ(records.back()["number"], 99'999);
+}
+
+TEST(JournalName, LacksBothEndings) {
+  EXPECT_EQ(journal_name("runs/a/journal.jsonl"), "journal");
+  EXPECT_EQ(journal_name("reports/nemo3.0.jsonl.gz"), "nemo3.0");
 }
 
 TEST_F(JournalTest, EarlierRunsAreNeverOverwritten) {

@@ -55,7 +55,7 @@ TEST(Noise, RoundsHelpAgainstTheirOwnSpreadAlone) {
 TEST(Noise, OfRealRunsOnABusyMachine) {
   std::vector<ResultSet> runs;
   for (int i = 1; i <= 6; ++i)
-    runs.push_back(read_results("tests/data/busy_cpu/run_" + std::to_string(i) + ".jsonl"));
+    runs.push_back(read_results("tests/data/busy_cpu/run_" + std::to_string(i) + ".jsonl.gz"));
   const auto one = noise({runs.data(), 1}, {}, {});
   const auto six = noise(runs, {"rtfx.decode"}, {});
   ASSERT_EQ(one.size(), 2 * six.size());  // two metrics are judged

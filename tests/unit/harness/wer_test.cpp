@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <random>
 
+#include "base/text_lines.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
@@ -109,17 +109,17 @@ TEST(WerTest, LongTextsNeedLittleMemory) {
 
 std::map<std::string, std::string> read_tsv(const std::string& path) {
   std::map<std::string, std::string> texts;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
+  TextLines lines(path);
+  for (std::string_view line; lines.next(line);) {
     const size_t tab = line.find('\t');
-    texts[line.substr(0, tab)] = line.substr(tab + 1);
+    texts[std::string(line.substr(0, tab))] = line.substr(tab + 1);
   }
   return texts;
 }
 
 TEST(WerTest, LibrispeechTestOther) {
-  const auto references = read_tsv("tests/golden/data/scorer/ref.tsv");
-  const auto hypotheses = read_tsv("tests/golden/data/scorer/hyp.tsv");
+  const auto references = read_tsv("tests/golden/data/scorer/ref.tsv.gz");
+  const auto hypotheses = read_tsv("tests/golden/data/scorer/hyp.tsv.gz");
   ASSERT_EQ(references.size(), 2939U);
   ASSERT_EQ(hypotheses.size(), 2939U);
   const auto count = [&](const char* name) {
