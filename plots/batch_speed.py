@@ -1,15 +1,13 @@
-"""Speed of each batch over the mean length of its utterances: in total and of decoding alone."""
+"""Draws the speed of each batch over the mean length of its utterances: total RTFx, and RTFx of decoding alone."""
 
 import math
 from statistics import median, stdev
 
-from journal import panels
-from options import by_batch
-from style import log_scale, main, short_number
-from sweep import draw_lines
+from journal import by_batch, panels
+from style import draw_lines, log_scale, main, short_number
 
-LEAST, MOST = 6, 48  # points of a line: of fewer batches there is none, of more, neighbours are joined
-MOST_OF_ALL = 480  # points of all lines of a figure, beyond which it is a blur, and large
+LEAST, MOST = 6, 48  # points of a line; fewer batches give no line, and neighbours of more batches are joined
+MOST_OF_ALL = 480  # points of all lines of a figure; more would be a blur in a large file
 
 MEASURES = {
     "RTFx total (s of audio per s)": lambda point: point["total"],
@@ -18,10 +16,11 @@ MEASURES = {
 
 
 def points(case, most=None):
-    """[(mean seconds of an utterance, {region: (median RTFx, standard deviation) over rounds})] by
-    length: of each batch, or of neighbours joined, `most` in all. None where the journal does not
-    tell how many utterances a batch has, or batches overlap: the time between the texts of one and
-    the next, which come in bursts, is no speed."""
+    """Returns [(mean seconds of an utterance, {region: (median RTFx, standard deviation) over rounds})] by length.
+
+    There is a point for each batch. Where there are more than `most` batches, neighbours share a point. The list is
+    empty where the journal does not tell how many utterances a batch has, and where batches overlap: then texts
+    come in bursts, and the time from one batch's texts to the next one's is no speed."""
     rounds = [round["batches"] for round in case.rounds if round.get("batches")]
     if not rounds or case.is_overlapped or case.last["batch"]["by"] != "count":
         return []
@@ -44,7 +43,7 @@ def points(case, most=None):
 
 
 def speed(rounds, group, region):
-    """(None, None) where a time is too short for the journal."""
+    """Returns median and standard deviation of RTFx over rounds, or (None, None) where a time rounds to 0 in the journal."""
     audio, seconds = (
         [sum(round[key][batch] for batch in group) for round in rounds]
         for key in ("audio_seconds", f"{region}_seconds")
@@ -56,7 +55,7 @@ def speed(rounds, group, region):
 
 
 def slowest_share(case):
-    """Total RTFx of the slowest batch / that of the fastest; None without points."""
+    """Returns the total RTFx of the slowest batch divided by that of the fastest; None without points."""
     speeds = [point["total"][0] for _, point in points(case)]
     return min(speeds) / max(speeds) if speeds and all(speeds) else None
 

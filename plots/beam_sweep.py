@@ -1,9 +1,7 @@
-"""Word error rate and RTFx over the beam size, for each beam search with and without LM."""
+"""Draws word error rate and RTFx over the beam size, for each beam search with and without a language model."""
 
-from journal import panels
-from options import arm, by_batch, option, rtfx_spread, wer_percent
-from style import log_scale, main, size_axis
-from sweep import draw_lines, lines_over
+from journal import arm, by_batch, option, panels, rtfx_spread, wer_percent
+from style import draw_lines, lines_over, log_scale, main, size_axis
 
 MEASURES = {"word error rate (%)": wer_percent, "RTFx total (s of audio per s)": rtfx_spread}
 

@@ -1,22 +1,21 @@
-"""Two builds in turns: before_after.py BEFORE AFTER BEFORE AFTER [...] [-o FILE.md]
+"""Compares two builds: before_after.py BEFORE AFTER BEFORE AFTER [...] [-o FILE.md]
 
-The arguments are folders or journals of `rtfx run` of one configuration, by one build and the other in
-turns on a quiet machine. Prints a table: for each case the time of decoding after / before (means over
-all of a build's runs) with its 95 % interval over runs, and how far runs of the same build lie apart
-(A/A: the largest ratio of any two). A change whose interval holds 1 is none.
+The arguments are folders or journals of `rtfx run` of one configuration. The two builds ran in turns on a quiet
+machine. The table shows for each case the decoding time after / before, as a ratio of the means over all runs of a
+build, with its 95 % interval over runs. The column A/A shows how far runs of the same build lie apart, as the largest
+ratio of any two. A change whose interval contains 1 counts as none.
 """
 
 import math
 from itertools import combinations
 
-from escape import markdown
 from intervals import ratio_of_alike
 from journal import read_journal
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, file_of, markdown, run_script
 
 
 def seconds_per_second(path):
-    """{case: time of decoding per second of audio}."""
+    """Returns {case: decoding time per second of audio}."""
     times = {}
     for case in read_journal(path).cases:
         speed, _ = case.metric("rtfx.decode")
@@ -30,7 +29,7 @@ def apart(times):
 
 
 def rows(before, after):
-    """(case, after / before, its interval, A/A) of the cases that all runs have."""
+    """Yields (case, after / before, its interval, A/A) of the cases that all runs have."""
     for case in before[0]:
         if all(case in run for run in (*before, *after)):
             old, new = [run[case] for run in before], [run[case] for run in after]

@@ -1,24 +1,25 @@
-"""Word error rate and recall of the boosted words over the magnitude of the boost, for each list; where
-a rival boosts too (configs/rivals/boosting.json), F-score and time of decoding, search by search."""
+"""Draws word error rate and recall of the boosted words over the strength of the boost, for each list of words.
+
+Where another program boosts too (configs/rivals/boosting.json), the figure shows F-score and decoding time of both,
+search by search.
+"""
 
 from pathlib import Path
 from statistics import mean, stdev
 
-from journal import panels
-from options import by_batch, option, percent, wer_percent
+from journal import by_batch, option, panels, percent, wer_percent
 from rival_table import decode_seconds, is_rival
-from style import main
-from sweep import draw_lines, lines_over
+from style import draw_lines, lines_over, main
 
 
 def recall(case):
-    """Of the boosted words; None where the references have none of them, or the journal no counts."""
+    """Returns the recall of the boosted words in percent; None where the references have none or the journal lacks counts."""
     share = (case.last.get("boosted") or {}).get("recall")
     return None if share is None else 100 * share
 
 
 def false_alarms(case):
-    """Boosted words in the results where the reference lacks them, per 100 of its words."""
+    """Returns how many boosted words the results have and the references lack, per 100 reference words."""
     boosted = case.last.get("boosted")
     return boosted and 100 * boosted["false_alarms"] / case.last["wer"]["reference_words"]
 
@@ -35,7 +36,7 @@ MOST = 100  # percent shown
 
 
 def phrases(case):
-    """The name of the list; None where nothing is boosted."""
+    """Returns the name of the list of phrases; None where nothing is boosted."""
     if is_rival(case):
         path = option(case, "options", "boost")
     else:
@@ -44,14 +45,14 @@ def phrases(case):
 
 
 def magnitude(case):
-    """What all scores of the phrases are multiplied by; None where nothing is boosted."""
+    """Returns the factor of all scores of the phrases; None where nothing is boosted."""
     if not is_rival(case):
         return option(case, "boost", "scale")
     return option(case, "options", "boost_alpha") if phrases(case) else None
 
 
 def words(case):
-    """The decoder, its graph and its list: "ctc_wfst compact, beam 32: said_words"."""
+    """Returns the decoder, its graph and its list, such as "ctc_wfst compact, beam 32: said_words"."""
     if option(case, "beam") is None:
         return f"{case.decoder.partition('[')[0]}: {phrases(case)}"
     graph = Path(option(case, "graph") or "").stem
@@ -61,7 +62,7 @@ def words(case):
     )
 
 
-# By the classes of rivals/nemo/nemo_decoders.py, our search that theirs is set beside.
+# Each class of rivals/nemo/nemo_decoders.py is compared with this search of rtfx.
 SEARCHES = {
     "Greedy": "label_looping",
     "Beam": "alsd_pp",
@@ -75,7 +76,7 @@ def search(case):
 
 
 def whose(case):
-    """ "rtfx" or "nemo 3.0.0", and what sets them apart from others of the same search."""
+    """Returns "rtfx" or "nemo 3.0.0" with the options that distinguish it from others of the same search."""
     if not is_rival(case):
         parts = ["rtfx", option(case, "boost", "rules") == "nemo" and "rules nemo"]
         parts.append(option(case, "merge") == "max" and "merge max")
@@ -88,13 +89,15 @@ def whose(case):
 
 
 def f_score(case):
-    """Of the phrases, in percent."""
+    """Returns the F-score of the phrases in percent."""
     share = (case.last.get("boosted") or {}).get("f_score")
     return None if share is None else 100 * share
 
 
 def seconds(case):
-    """Of decoding a pass: mean and standard deviation over the rounds that are not suspect, or over all."""
+    """Returns mean and standard deviation of the seconds of decoding a pass.
+
+    Suspect rounds are left out, unless all are suspect."""
     rounds = decode_seconds(case)
     quiet = [value for value, run in zip(rounds, case.rounds, strict=True) if not run.get("suspect")]
     rounds = quiet or rounds
@@ -102,11 +105,11 @@ def seconds(case):
 
 
 BESIDE = {"F-score (%)": f_score, "decoding (s)": seconds}
-LEAST_POINTS = 3  # of a list that is shown
+LEAST_POINTS = 3  # a list with fewer points is not shown
 
 
 def dashed(name):
-    """Of lines of a rival: what they hide can be seen."""
+    """Draws the other program's lines dashed, so that lines below them stay visible."""
     return {} if name.startswith("rtfx") else {"linestyle": "--"}
 
 
@@ -135,7 +138,7 @@ def draw(cases, width):
     }
     figure, axes = draw_lines(groups, MEASURES, "boost (scaled cost)", width)
     for cell in axes.flat if figure else []:
-        if cell.get_ylim()[1] > MOST:  # insertions without end, far from where boosting is of use
+        if cell.get_ylim()[1] > MOST:  # a boost far beyond the useful range inserts words without end
             cell.set_ylim(0, MOST)
     return figure
 

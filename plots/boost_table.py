@@ -1,11 +1,11 @@
 """Boosted phrases in our searches beside a rival's: boost_table.py RUN [-o FILE.md]
 
-RUN: the folder of a run of configs/rivals/boosting.json, or its journal. A table for each search and each way in
-which the rival does it: F-score and word error rate in % of ours by its own rules, of ours by the rival's rules
-("rules": "nemo"), and of the rival; seconds of decoding a pass (mean over the rounds that are not suspect) and the ratio
-of the rival's and ours by its rules; and of how many utterances the rival's tokens are those of ours by its rules, and its
-frames too, with the first that are not. A journal without its folder has hypotheses/ no more: "all" where the hashes of
-tokens, frames and durations are equal, else "–".
+RUN is the folder of a run of configs/rivals/boosting.json, or its journal. The script prints a table for each search
+and each way in which the rival does it. Three columns each show F-score, word error rate in percent, and seconds of
+decoding a pass: rtfx by its own rules, rtfx by the rival's rules ("rules": "nemo"), and the rival. The seconds are a
+mean over the rounds that are not suspect. The last columns count the utterances in which the rival's tokens, and its
+frames too, equal those of rtfx by the same rules, and name the first that differs. They need the folder hypotheses/
+of the run. Without it they show "all" where the hashes of tokens, frames and durations are equal, else "–".
 """
 
 import argparse
@@ -13,11 +13,9 @@ import json
 from pathlib import Path
 
 from boost import f_score, magnitude, phrases, search, seconds, whose
-from escape import markdown
-from journal import read_journal, stand_in_sentences
-from options import option, wer_percent
+from journal import option, read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, file_of, markdown, run_script
 
 HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx", "WER, its rules", "WER, rival",
          "s, rtfx", "s, its rules", "s, rival", "rival / rtfx", "equal tokens", "frames too", "first other"]  # fmt: skip
@@ -28,7 +26,7 @@ def place(case):
 
 
 def ours_like(case, cases):
-    """Of ours with the same phrases and boost: (by our rules, by the rival's); None where there is none."""
+    """Returns the cases of rtfx with the same phrases and boost, by its own rules and by the rival's; None for a missing one."""
     like = [c for c in cases if not is_rival(c) and place(c) == place(case)
             and (phrases(c), magnitude(c)) == (phrases(case), magnitude(case))]  # fmt: skip
     own = next((c for c in like if option(c, "boost", "rules") != "nemo"), None)
@@ -44,7 +42,7 @@ def hypotheses(folder, case):
 
 
 def equality(folder, ours, rival):
-    """Cells: utterances with equal tokens, with equal frames too, and the first with other tokens."""
+    """Returns three cells: utterances with equal tokens, with equal frames too, and the first with other tokens."""
     if ours is None:
         return ["–"] * 3
     pairs = [hypotheses(folder, case) for case in (ours, rival)]

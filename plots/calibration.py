@@ -1,19 +1,20 @@
-"""Whether confidence tells right words from wrong ones: the reliability diagram (share of right words by
-confidence) and the receiver operating characteristic, of transcripts with references:
+"""Shows whether confidence tells right words from wrong ones, for transcripts with references.
+
+The figure holds a reliability diagram (share of right words by confidence) and the receiver operating characteristic.
+`--table` prints numbers. This command makes a file of transcripts:
 
     rtfx transcribe --format json --confidence MANIFEST > FILE.jsonl
 
-A word counts as right where an alignment with the fewest edits sets it beside the same word, letters' case and
-punctuation around it aside. Words that are missing count nowhere. `--table` prints the figures."""
+A word is right where an alignment with the fewest edits matches it with the same word. Case and surrounding
+punctuation do not count, and missing words count nowhere."""
 
 import json
 import math
 from pathlib import Path
 
-from escape import printable
 from journal import read_text
 from matplotlib.lines import Line2D
-from script import OneLineParser, figure_file, inches, run_script
+from script import OneLineParser, figure_file, inches, printable, run_script
 from style import FAINT, GREY, WIDE, entry_width, legend, new_figure, save, series_style
 
 BINS = 10
@@ -25,9 +26,9 @@ def plain(word):
 
 
 def right_words(said, reference):
-    """For each word of `said` whether it is right; of alignments that are equally good, that which matches first."""
+    """Returns for each word of `said` whether it is right. Among equally good alignments, the one that matches first counts."""
     rows, columns = len(said), len(reference)
-    # cost[i][j]: edits of said[i:] into reference[j:]
+    # cost[i][j] is the number of edits from said[i:] to reference[j:].
     cost = [[rows - i + columns - j for j in range(columns + 1)] for i in range(rows + 1)]
     for i in range(rows - 1, -1, -1):
         for j in range(columns - 1, -1, -1):
@@ -46,7 +47,7 @@ def right_words(said, reference):
 
 
 def read_words(path):
-    """[(confidence, whether it is right)] of all words."""
+    """Returns [(confidence, whether it is right)] of all words."""
     words = []
     for line in read_text(path).splitlines():
         record = json.loads(line)
@@ -64,7 +65,7 @@ def read_words(path):
 
 
 def bins(words, count=BINS):
-    """[(mean confidence, share of right words, number)] of parts with equally many words."""
+    """Returns [(mean confidence, share of right words, number of words)] of parts with equally many words."""
     words = sorted(words)
     edges = [round(i * len(words) / count) for i in range(count + 1)]
     parts = [words[a:b] for a, b in zip(edges, edges[1:]) if b > a]
@@ -72,7 +73,7 @@ def bins(words, count=BINS):
 
 
 def roc(words):
-    """[(share of wrong words, share of right words) with at least some confidence]."""
+    """Returns [(share of wrong words, share of right words)] that a threshold keeps, for each threshold of confidence."""
     right = sum(ok for _, ok in words)
     points, seen = [(0.0, 0.0)], [0, 0]
     words = sorted(words, reverse=True)
@@ -88,12 +89,12 @@ def area(points):
 
 
 def calibration_error(words):
-    """Mean distance of a part's confidence from its share of right words."""
+    """Returns the mean distance between a part's confidence and its share of right words."""
     return sum(number * abs(sure - ok) for sure, ok, number in bins(words)) / len(words)
 
 
 def cross_entropy(words):
-    """NIST's normalised cross entropy: 1 tells all, 0 no more than the share of right words does."""
+    """Returns NIST's normalised cross entropy. 1 is perfect; 0 says no more than the share of right words does."""
     share = sum(ok for _, ok in words) / len(words)
     least = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
     log = [math.log2(min(max(sure if ok else 1 - sure, 1e-6), 1)) for sure, ok in words]

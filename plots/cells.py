@@ -1,4 +1,4 @@
-"""Arithmetic of a published table's cells: which case a cell means, its value here, how they agree.
+"""Arithmetic for the cells of a published table: finds the case of a cell, its value here, and whether they agree.
 
 A cell is an object of "cells" in configs/tables/*.json. It selects a case by `model`, `decoder` and
 `batch`, and by `dataset` and `dtype` where there are several, or by the case's whole name (`case`).
@@ -13,11 +13,11 @@ Metrics:
   speedup.min_ms.total, .decode   the same from the least times
   saved.decode                    percent of the decoding time of `over` that the arm does without
   stream.compute_ms, .queue_ms, .total_ms, each also .p50, .p99, .max; stream.rtfx
-                                  of `rtfx stream`; there `batch` is the number of streams
+                                  from `rtfx stream`, where `batch` is the number of streams
 
-Classes: W accuracy, equal when rounded; R ratio, the same direction and a similar size; H speed of
-a machine, never judged; Q order only. A speed-up has a direction where its 95 % interval over rounds
-excludes 1.
+Classes: W is an accuracy, which should be equal when rounded. R is a ratio, which should have the same direction and a
+similar size. H is the speed of a machine, which is never judged. Q compares the order only. A speed-up has a direction
+where its 95 % interval over rounds excludes 1.
 """
 
 import math
@@ -58,14 +58,14 @@ def matches(case, cell):
 
 
 def find_case(cases, cell):
-    """The cell's case; None where it was not run, and for arms of the paper that we do not have."""
+    """Returns the cell's case; None where it was not run, and for arms of the paper that rtfx lacks."""
     if "case" not in cell and not cell.get("decoder"):
         return None
     return next((case for case in cases if matches(case, cell)), None)
 
 
 def batches_of(case):
-    """Batches in a pass; None for batches by seconds, which the journal does not count."""
+    """Returns the number of batches in a pass; None for batches by seconds, which the journal does not count."""
     if case.last["batch"]["by"] != "count":
         return None
     return math.ceil(case.last["dataset"]["utterances"] / case.last["batch"]["size"])
@@ -83,7 +83,7 @@ def seconds_of(run, part):
 
 
 def cost(case, part):
-    """Seconds of work per second of audio."""
+    """Returns the seconds of work per second of audio."""
     total = case.metric("rtfx.total")[0]
     if part == "total":
         return total and 1 / total
@@ -92,7 +92,7 @@ def cost(case, part):
 
 
 def value_of(case, metric):
-    """The metric of one case; None without a result. Speed-ups need two: speed_up()."""
+    """Returns the metric of one case; None without a result. Speed-ups need two cases: speed_up()."""
     if case is None or case.failure or not case.rounds:
         return None
     if not case.has_words and not metric.endswith(".total"):
@@ -107,21 +107,21 @@ def value_of(case, metric):
 
 
 def speed_up(baseline, arm, metric):
-    """How many times faster `arm` is than `baseline`."""
+    """Returns how many times as fast as `baseline` the case `arm` is."""
     if any(case is None or case.failure or not case.rounds for case in (baseline, arm)):
         return None
-    of = metric.removeprefix("speedup.")
+    part = metric.removeprefix("speedup.")
     measure = (
-        (lambda case: least_ms(case, of.removeprefix("min_ms.")))
-        if of.startswith("min_ms.")
-        else (lambda case: cost(case, of))
+        (lambda case: least_ms(case, part.removeprefix("min_ms.")))
+        if part.startswith("min_ms.")
+        else (lambda case: cost(case, part))
     )
     ours, theirs = measure(arm), measure(baseline)
     return theirs / ours if ours and theirs else None
 
 
 def baseline_of(cases, cell, case):
-    """The case of the decoder `over`, at the same settings."""
+    """Returns the case of the decoder `over` at the same settings."""
     return find_case(cases, {"decoder": cell["over"]} | same_settings(case))
 
 
@@ -140,10 +140,10 @@ def our_value(cases, cell):
 
 
 def our_interval(cases, cell):
-    """(low, high) of a speed-up, 95 %; None for other metrics, without a result, and of one round.
+    """Returns the 95 % interval (low, high) of a speed-up; None for other metrics, without a result, and for one round.
 
-    By the times of all rounds, also for least times. Rounds of one invocation were measured side by
-    side, and pair by their numbers.
+    The interval uses the times of all rounds, even where the cell compares least times. Rounds of one
+    invocation were measured side by side and are paired by their numbers.
     """
     case = find_case(cases, cell)
     if case is None or not cell["metric"].startswith("speedup."):
@@ -171,12 +171,12 @@ def same_settings(case):
 
 
 def digits_of(published):
-    """Decimals as printed: 2 of "75.30"."""
+    """Returns the number of printed decimals, such as 2 for "75.30"."""
     return len(published.partition(".")[2])
 
 
 def direction(interval, published):
-    """What the 95 % interval of a ratio says of a published one that is above 1, or below it."""
+    """Compares the 95 % interval of a ratio with the direction of the published ratio."""
     if interval is None:
         return "one round: not judged"
     low, high = interval
@@ -186,8 +186,9 @@ def direction(interval, published):
 
 
 def agreement(cell, ours, interval=None):
-    """What the cell's class says of the two figures; empty where it says nothing. `interval`: of
-    our_interval()."""
+    """Returns the judgement of the two figures by the cell's class; empty where the class judges nothing.
+
+    `interval` is the result of our_interval()."""
     if ours is None:
         return ""
     theirs = float(cell["published"])

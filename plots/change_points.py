@@ -1,11 +1,10 @@
-"""Since when is a series of figures different? Change points with a bounded rate of false ones.
+"""Finds since when a series of figures is different: change points with a bounded rate of false ones.
 
-E-divisive (Matteson and James, "A nonparametric approach for multiple change point analysis of
-multivariate data", JASA 109, 2014): the split of a series that sets its parts furthest apart, by the
-energy statistic of all distances between points, is a change point where fewer than LEVEL of the
-random orders of the same points have a split that does so as far. Then each part is looked at in the
-same way. A series without any change yields one, or more, with a probability of LEVEL at most: the
-first test must find something, and under the null hypothesis all orders are equally likely.
+The method is E-divisive: Matteson and James, "A nonparametric approach for multiple change point analysis of
+multivariate data", JASA 109, 2014. The energy statistic of all distances between points finds the split whose parts
+lie furthest apart. The split is a change point where fewer than LEVEL of random orders of the same points have a
+split that is as good. Each part is then tested in the same way. A series without any change yields a change point
+with a probability of at most LEVEL, since the first test must find one and all orders are equally likely.
 """
 
 from dataclasses import dataclass
@@ -14,22 +13,23 @@ import numpy as np
 
 LEVEL = 0.01  # probability of a false change in a series without any
 ORDERS = 999  # random orders in a test, besides the one that was measured
-LEAST = 3  # points on each side
+LEAST = 3  # least number of points on each side of a change
 
 
 @dataclass
 class Change:
-    index: int  # of the first point after it
+    index: int  # the first point after the change
     p: float
-    before: float  # means of the points between it and its neighbours, or the ends
+    before: float  # mean of the points since the previous change, or since the begin
     after: float
 
 
 def energies(distances):
-    """Of every split of the first k points into [0, t) and [t, k), as [..., t - LEAST, k - 2 LEAST] for
-    matrices of distances [..., n, n]: by how much points of both sides lie farther apart than those of
-    one. Fewer than all points are looked at so that a series which comes back to where it was is seen to
-    have left."""
+    """Returns the energy statistic of every split of the first k points into [0, t) and [t, k).
+
+    The statistic says by how much points of different sides lie farther apart than points of one side. The result
+    has the shape [..., t - LEAST, k - 2 LEAST] for matrices of distances [..., n, n]. Prefixes of the series are
+    tested too, so that a series which leaves its level and comes back has a change point."""
     n = distances.shape[-1]
     sums = distances.cumsum(-1).cumsum(-2)
     t = np.arange(LEAST, n - LEAST + 1)[:, None]
@@ -42,7 +42,7 @@ def energies(distances):
 
 
 def best_split(values, generator):
-    """(index, p) of the split that sets the parts furthest apart; p of 1 where there is none."""
+    """Returns (index, p) of the split whose parts lie furthest apart; p is 1 where there is none."""
     n = len(values)
     if n < 2 * LEAST or np.ptp(values) == 0:
         return 0, 1.0
@@ -59,7 +59,7 @@ def best_split(values, generator):
 
 
 def change_points(values, seed=0):
-    """Of a series in the order of time; the same for the same values."""
+    """Returns the change points of a series in the order of time. Equal values give equal results."""
     values = np.asarray(values, float)
     generator = np.random.default_rng(seed)
     found = {}

@@ -1,7 +1,7 @@
-"""One page of how figures moved over many journals: `rtfx dashboard` runs this.
+"""Makes one page that shows how figures moved over many journals. `rtfx dashboard` runs it.
 
-Standard input holds what the program read (harness/report/dashboard.h). The page draws from it in the
-browser and reckons no mean, interval or mark of its own.
+Standard input holds the results as the program read them (harness/report/dashboard.h). The page draws them in the
+browser and computes no mean, interval or mark of its own.
 """
 
 import json
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import jinja2
 from change_points import LEAST, LEVEL, change_points
-from escape import printable, printable_json
 from journal import journal_name
-from script import OneLineParser, run_script
+from script import OneLineParser, printable, printable_json, run_script
 
 FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
 
 
 def short(value):
-    """Six digits are more than any figure has."""
+    """Rounds to six digits, which are more than any figure has."""
     return None if value is None else float(f"{value:.6g}")
 
 
 def page_of(journal, folder, output):
-    """The run's page beside index.html, copied from beside its journal where it is there; None without
-    one."""
+    """Returns the name of the run's page beside index.html; None without one.
+
+    A page beside the journal is copied there."""
     path = Path(journal)
     beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
     name = journal.replace("/", "_").rpartition(".jsonl")[0] + ".html"
@@ -37,8 +37,7 @@ def page_of(journal, folder, output):
 
 
 def series_of(runs):
-    """Results of one case under the same conditions, by time. What makes it another series than others
-    of the same name stands in "apart"."""
+    """Returns the series: results of one case under the same conditions, in the order of time."""
     series = {}
     for number, run in enumerate(runs):
         for case in run["cases"]:
@@ -58,14 +57,14 @@ def series_of(runs):
 
 
 def flat(conditions):
-    """Options of a decoder each by itself."""
+    """Returns the conditions with each option of the decoder as a condition of its own."""
     options = conditions.get("options") or {}
     others = {key: value for key, value in conditions.items() if key not in ("device", "options")}
     return others | {f"options.{key}": value for key, value in options.items()}
 
 
 def tell_apart(series):
-    """Of series with one name: the conditions in which they differ, but for the machine."""
+    """Lists in "apart" the conditions, other than the machine, in which series of one name differ."""
     by_case = {}
     for one in series:
         one["conditions"] = flat(one["conditions"])
@@ -79,13 +78,13 @@ def tell_apart(series):
 
 
 def shown(value):
-    """A checksum's beginning, any other value as it is."""
+    """Returns the begin of a checksum, and any other value as it is."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text[:8] if len(text) == 64 else text
 
 
 def add_changes(series):
-    """{metric: [[index of the point, p, mean before, mean after]]} of each series."""
+    """Adds to each series {metric: [[index of the point, p, mean before, mean after]]}."""
     for one in series:
         one["changes"] = {}
         for metric in {metric for point in one["points"] for metric in point["figures"]}:
@@ -97,7 +96,7 @@ def add_changes(series):
 
 
 def for_script(value):
-    """JSON that ends no <script> and opens no comment in it."""
+    """Returns JSON that cannot end a <script> element or open a comment in it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 

@@ -1,10 +1,9 @@
-"""Decoder against encoder: the two shares of a pass, a ring for each case, its seconds inside."""
+"""Draws the shares of encoder and decoder in a pass: a ring for each case, with its seconds inside."""
 
 from math import cos, radians, sin
 
-from journal import panels
+from journal import by_batch, panels
 from matplotlib.patches import Patch
-from options import by_batch
 from style import BLUE, GREY, HATCHED, HATCHES, NARROW, ORANGE, legend, main, new_figure, text_on
 
 PARTS = {
@@ -24,7 +23,7 @@ def draw(cases, width):
     if not cases:
         return None
     columns = 5 if width > NARROW else 2
-    rows = []  # of (title, case); each group of cases begins a new row
+    rows = []  # lists of (title, case); each group of cases begins a new row
     for title, group in by_batch(panels(cases)).items():
         for first in range(0, len(group), columns):
             rows.append((title if first == 0 else "", group[first : first + columns]))
@@ -44,7 +43,7 @@ def draw(cases, width):
 
 
 def style_of(part):
-    """Colour and hatching."""
+    """Returns colour and hatching."""
     return {"facecolor": PARTS[part][0], "hatch": HATCHES[list(PARTS).index(part)], **HATCHED}
 
 

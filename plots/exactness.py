@@ -1,4 +1,4 @@
-"""Is it the same? Utterances by grade of agreement with the baseline, for every case."""
+"""Draws how many utterances have which grade of agreement with the baseline, for every case."""
 
 from journal import panels
 from style import (
@@ -47,7 +47,7 @@ def draw(cases, width):
 
 
 def grades_of(case):
-    """Empty for the baseline itself and for a case that was compared with nothing."""
+    """Returns {grade: utterances}; empty for the baseline itself and for a case that was compared with nothing."""
     return case.worst_run["exactness"].get("grades", {}) if case.worst_run else {}
 
 

@@ -1,6 +1,6 @@
-"""How much of the decode region kernels fill, and how much none does, for each decoder and batch size.
+"""Draws the share of the decode region in which kernels run, and in which none runs, for each decoder and batch size.
 
-From profile.jsonl, which `rtfx profile` writes on a GPU. A row whose kernels are not known says so.
+It reads profile.jsonl, which `rtfx profile` writes on a GPU. A row without known kernels says so.
 """
 
 from pathlib import Path
@@ -27,12 +27,12 @@ IDLE = "#DDDDDD"
 BUSY, NONE = "kernels", "no kernel"
 UNKNOWN = "not known: a CUDA graph counts as one kernel"
 AXIS = "time with a kernel / time of decoding without the profiler (%), with its error; right: that time"
-# Earlier releases did not time the laps without it.
-OLD_AXIS = "share of decoding with the profiler on (%), which idles more; right: its length"
+# Profiles without laps that were timed without the profiler have this axis.
+OLD_AXIS = "share of decoding with the profiler on (%), where the GPU idles more; right: its length"
 
 
 def read_profile(path):
-    """`path`: profile.jsonl or the folder that holds it. Cases without GPU figures are left out."""
+    """Reads profile.jsonl, or that of a folder, plain or gzip. Cases without GPU figures are left out."""
     path = Path(path)
     path = plain_or_gzip(path / "profile.jsonl" if path.is_dir() else path)
     if not path.is_file():
@@ -57,7 +57,7 @@ def is_old(case):
 
 
 def busy_of(case):
-    """{"share", "low", "high"}; None where it is not known."""
+    """Returns {"share", "low", "high"}; None where it is not known."""
     region = case.last["regions"][REGION]
     if not is_old(case):
         return region["busy"]
@@ -68,7 +68,7 @@ def busy_of(case):
 
 
 def kernel_excess(cases):
-    """Seconds by which the profiler makes a kernel longer, at least (harness/profile/undisturbed.h)."""
+    """Returns a lower bound of the seconds by which the profiler lengthens a kernel (harness/profile/undisturbed.h)."""
     most = 0.0
     for case in cases:
         for region in case.last["regions"].values():

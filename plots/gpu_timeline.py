@@ -1,5 +1,6 @@
-"""What the GPU does in the course of a pass: regions above, and below the share of time in which a
-kernel runs. From trace.json, which `rtfx profile` writes."""
+"""Draws a pass over time: its regions above, and below the share of time in which a kernel runs.
+
+It reads trace.json, which `rtfx profile` writes."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,7 @@ class Row:
 
 
 def name_of(case):
-    """model/dataset/decoder/b32/bf16: the decoder's row in the panel of the rest."""
+    """Splits model/dataset/decoder/b32/bf16 into the decoder, which labels the row, and the panel's title."""
     model, dataset, decoder, *rest = case.split("/")
     return Row(", ".join([model, dataset, *rest]), decoder)
 
@@ -65,7 +66,7 @@ def draw_regions(cell, row, lap, shown):
 
 
 def draw_device(cell, row, lap, bins):
-    """The height of the curve is the busy share; full height, that of the faint line, is 100 %."""
+    """Draws the busy share as the height of a curve; the faint line is 100 %."""
     base, height = row + 0.40, 0.52
     edges = [lap.end * i / bins for i in range(bins + 1)]
     known = [edge for edge in edges if edge <= lap.known_until]

@@ -1,8 +1,7 @@
-"""RTFx and word error rate from revision to revision, from what `rtfx report --history` gathers."""
+"""Draws RTFx and word error rate from revision to revision, as `rtfx report --history` gathers them."""
 
-from journal import panels
+from journal import by_batch, panels
 from matplotlib.ticker import MaxNLocator
-from options import by_batch
 from style import NARROW, legend, new_figure, series_style
 
 MEASURES = {
@@ -13,7 +12,7 @@ MEASURES = {
 
 
 def value_of(point, measure):
-    """(value, low, high); the ends are the value where there is no interval."""
+    """Returns (value, low, high); the ends equal the value where there is no interval."""
     found = point[measure]
     if measure == "wer":
         return (100 * found,) * 3
@@ -22,7 +21,7 @@ def value_of(point, measure):
 
 
 def draw(history, cases, width):
-    """`cases`: those of the journal, which tell where a case of the history belongs."""
+    """Draws the history; the journal's `cases` tell which panel a case of it belongs to."""
     points = {case["case"]: case["points"] for case in history["cases"]}
     cases = [case for case in cases if case.name in points and case.has_words]
     if not cases:
@@ -56,7 +55,7 @@ def draw(history, cases, width):
 
 
 def tick(point):
-    """Revision, with a + for changes that are not committed, and month and day below it."""
+    """Returns the revision, with a + for uncommitted changes, and month and day below it."""
     return f"{point['revision'][:8]}{'+' if point['dirty'] else ''}\n{point['started'][5:10]}"
 
 
@@ -73,7 +72,7 @@ def draw_line(cell, points, measure, times, i):
 
 
 def keep_to_values(cell):
-    """A round that went wrong may widen one interval far beyond all the others."""
+    """Limits the axis to the values, since a bad round may widen one interval far beyond all others."""
     values = [value for line in cell.get_lines() for value in line.get_ydata()]
     low, high = min(values, default=0), max(values, default=1)
     margin = 0.25 * (high - low) or 0.05 * high or 1

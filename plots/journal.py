@@ -1,4 +1,4 @@
-"""Reads the journal of a run (docs/journal.md) into cases, as `rtfx summary` sums them up."""
+"""Reads the journal of a run (docs/journal.md) into cases, with the means and grades of `rtfx summary`."""
 
 import gzip
 import json
@@ -8,31 +8,31 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from escape import printable, printable_json
+from script import printable, printable_json
 
-# What means and grades are is the program's to say, so that no figure differs from its tables.
+# The program computes means and grades, so that no figure differs from its tables.
 PROGRAM = os.environ.get("RTFX_BIN", Path(__file__).parents[1] / "build/release/rtfx")
 
 
 @dataclass
 class Case:
-    """One (model, dataset, decoder, batch, dtype) with all its rounds under its last result key."""
+    """One (model, dataset, decoder, batch, dtype) with all rounds that have its last result key."""
 
     name: str
     last: dict  # the last run, stream or failure record
     rounds: list = field(default_factory=list)
-    failure: dict | None = None  # its record; there are no rounds then
+    failure: dict | None = None  # the failure record of a case without rounds
     grade: str | None = None  # the worst of all rounds; None without a baseline or a result
     worst_round: int | None = None  # the first one with that grade
     first_difference: dict | None = None
     replay: dict | None = None  # as exactness.replay in the journal
     deterministic: bool = True
     noisy: bool = False
-    marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3": to be read with the figures
+    marks: list = field(default_factory=list)  # "NOISY", "suspect 1/3", ...: warnings about the figures
     metrics: dict = field(default_factory=dict)  # {name: {"mean", "sd"}} over rounds
     regions: dict = field(default_factory=dict)  # {name: mean host seconds}
     figures: dict = field(default_factory=dict)  # {metric: {"estimate", "low", "high", ...}}
-    stand_in_data: str | None = None  # what was decoded in place of the set that the case names
+    stand_in_data: str | None = None  # the audio that was decoded in place of the named set
 
     @property
     def model(self):
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def is_synthetic(self):
-        """Timed without its checkpoint: random encoder + stand-in decoder."""
+        """Whether the case was timed without its checkpoint: random encoder + stand-in decoder."""
         return self.last["model"].get("weights") == "synthetic"
 
     @property
@@ -74,26 +74,26 @@ class Case:
 
     @property
     def is_overlapped(self):
-        """In protocol.mode throughput: its regions share the time of a pass."""
+        """Whether batches overlapped (protocol.mode throughput), so that the regions share the time of a pass."""
         return "pipeline" in self.last
 
     @property
     def has_words(self):
-        """False for the null decoder, whose decoding speed and WER mean nothing."""
+        """Whether the decoder returns words. The null decoder does not, and its decoding speed and WER mean nothing."""
         return self.last["decoder"].get("head") != "none"
 
     @property
     def worst_run(self):
-        """The first round that has the case's grade."""
+        """Returns the first round that has the case's grade."""
         return None if self.worst_round is None else self.rounds[self.worst_round]
 
     def metric(self, key):
-        """Mean and sample standard deviation over rounds, (None, None) without values."""
+        """Returns mean and sample standard deviation over rounds; (None, None) without values."""
         value = self.metrics.get(key, {})
         return value.get("mean"), value.get("sd")
 
     def region_seconds(self):
-        """Mean host seconds of each region, in the order of the data's way."""
+        """Returns the mean host seconds of each region, in the order in which data pass through them."""
         return {region: self.regions[region] for region in REGIONS if region in self.regions}
 
 
@@ -106,8 +106,8 @@ class Journal:
     path: Path
     provenances: list
     cases: list
-    streams: list = field(default_factory=list)  # cases of `rtfx stream`: a number of streams each
-    mark_meanings: dict = field(default_factory=dict)  # of the marks that its cases have
+    streams: list = field(default_factory=list)  # cases of `rtfx stream`, one for each number of streams
+    mark_meanings: dict = field(default_factory=dict)  # the meaning of each mark that a case has
 
     @property
     def provenance(self):
@@ -115,13 +115,13 @@ class Journal:
 
 
 def plain_or_gzip(path):
-    """The path, or that of FILE.gz where only this file exists."""
+    """Returns the path, or FILE.gz where only the packed file exists."""
     packed = Path(f"{path}.gz")
     return packed if packed.is_file() and not Path(path).exists() else Path(path)
 
 
 def read_text(path):
-    """The text of plain_or_gzip(path)."""
+    """Returns the text of plain_or_gzip(path)."""
     path = plain_or_gzip(path)
     data = path.read_bytes()
     try:
@@ -131,13 +131,13 @@ def read_text(path):
 
 
 def journal_name(path):
-    """The name of a journal's file without .jsonl or .jsonl.gz."""
+    """Returns the name of a journal's file without .jsonl or .jsonl.gz."""
     path = Path(path)
     return (path.with_suffix("") if path.suffix == ".gz" else path).stem
 
 
 def read_records(path):
-    """All whole records. A torn last line is no record; any other bad line is an error."""
+    """Returns all whole records. A torn last line is ignored; any other bad line is an error."""
     records = []
     lines = read_text(path).split("\n")
     for number, line in enumerate(lines, 1):
@@ -152,7 +152,7 @@ def read_records(path):
 
 
 def read_journal(path):
-    """`path`: a journal, plain or gzip, or the folder of a run."""
+    """Reads a journal, plain or gzip, or that of the folder of a run."""
     path = Path(path)
     path = plain_or_gzip(path / "journal.jsonl" if path.is_dir() else path)
     if not path.is_file():
@@ -174,7 +174,7 @@ STAND_IN_DATA = "stand-in data"
 
 
 def stand_in_sentences(cases):
-    """What must be read with every figure of the cases: which sets and checkpoints are stand-ins."""
+    """Yields sentences that say which sets and checkpoints of the cases are stand-ins."""
     models = dict.fromkeys(case.model for case in cases if case.is_synthetic)
     if models:
         yield f"Stand-in weights: {', '.join(models)}: {STAND_IN_WEIGHTS}."
@@ -184,7 +184,7 @@ def stand_in_sentences(cases):
 
 
 def panels(cases):
-    """Cases by what their figure's title says: the model, and dataset and dtype where they vary."""
+    """Groups the cases by the title of their panel: the model, and dataset and dtype where they vary."""
     several_datasets = len({case.dataset for case in cases}) > 1
     several_dtypes = len({case.dtype for case in cases}) > 1
     groups = {}
@@ -196,3 +196,52 @@ def panels(cases):
             title += f", {case.dtype}"
         groups.setdefault(title, []).append(case)
     return groups
+
+
+def option(case, *keys):
+    """Returns the value of a nested option; None where the decoder has none."""
+    value = case.last["decoder"]["options"]
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def arm(case):
+    """Returns a decoder's name with its loop and language model: "alsd_pp, CUDA graph, LM"."""
+    # Some committed journals say `graphs`: `conditional`.
+    loop = option(case, "loop") or option(case, "graphs")
+    loops = {"graph": "CUDA graph", "conditional": "CUDA graph", "replay": "replayed graphs"}
+    parts = [case.last["decoder"]["name"], loops.get(loop)]
+    if option(case, "lm"):
+        parts.append("LM")
+    return ", ".join(filter(None, parts))
+
+
+def percent(case, *counts):
+    """Returns the sum of edit counts per 100 reference words; None without reference words."""
+    wer = case.last.get("wer")
+    if not wer or not wer["reference_words"]:
+        return None
+    return 100 * sum(wer[c] for c in counts) / wer["reference_words"]
+
+
+def wer_percent(case):
+    return percent(case, "substitutions", "insertions", "deletions")
+
+
+def rtfx(case):
+    return case.metric("rtfx.total")[0]
+
+
+def rtfx_spread(case):
+    """Returns mean and standard deviation of the total RTFx over rounds."""
+    return case.metric("rtfx.total")
+
+
+def by_batch(groups):
+    """Splits the groups of panels() by batch size, which joins the title."""
+    return {
+        f"{title}, batch {batch}": [case for case in group if case.batch == batch]
+        for title, group in groups.items()
+        for batch in dict.fromkeys(case.batch for case in group)
+    }

@@ -1,9 +1,7 @@
-"""Word error rate and deletions over the weight of the language model, for each way of fusion."""
+"""Draws word error rate and deletions over the weight of the language model, for each way of fusion."""
 
-from journal import panels
-from options import arm, by_batch, option, percent, wer_percent
-from style import main
-from sweep import draw_lines, lines_over
+from journal import arm, by_batch, option, panels, percent, wer_percent
+from style import draw_lines, lines_over, main
 
 MEASURES = {
     "word error rate (%)": wer_percent,
@@ -13,7 +11,7 @@ BLANK = {"lm_weighted_full": "blank rescaled", "no_score": "blank not scored"}
 
 
 def fusion(case):
-    """How tokens and blank are fused: "alsd_pp, beam 6: late, blank rescaled"."""
+    """Returns how tokens and blank are fused, such as "alsd_pp, beam 6: late, blank rescaled"."""
     name = arm(case).removesuffix(", LM")
     if option(case, "beam_size"):
         name += f", beam {option(case, 'beam_size'):g}"

@@ -1,5 +1,6 @@
-"""A stretch of a decoder's loop as under a glass: calls of the host, kernels and copies of the GPU,
-and the share of time in which no kernel runs. From trace.json of `rtfx profile`."""
+"""Draws a short stretch of a decoder's loop: CUDA calls of the host, and kernels and copies of the GPU.
+
+The title of a panel gives the share of time in which no kernel runs. It reads trace.json of `rtfx profile`."""
 
 from style import BLUE, GREY, INK, ORANGE, name_rows, new_figure
 from timeline import busy_share, main
@@ -10,7 +11,7 @@ ROWS = {"CUDA calls": ("calls", ORANGE), "kernels": ("kernels", BLUE), "copies":
 
 
 def stretch(lap, length):
-    """The middle of the longest loop: past its start, before rows of the batch have ended."""
+    """Returns the middle of the longest loop, which lies past its start and before rows of the batch end."""
     begin, end = max(lap.spans(REGION), key=lambda span: span[1] - span[0])
     middle, length = (begin + end) / 2, min(length, end - begin)
     return middle - length / 2, middle + length / 2

@@ -1,8 +1,8 @@
-"""A published table beside ours: paper_table.py TABLE.json JOURNAL [--latex] [-o FILE.md]
+"""Sets a published table beside ours: paper_table.py TABLE.json JOURNAL [--latex] [-o FILE.md]
 
-TABLE.json is a file of configs/tables/, JOURNAL a run's folder or its journal. `rtfx reproduce`
-makes the journal and calls this. Prints the table and writes it beside the journal: table.md for
-journal.jsonl, NAME.md for NAME.jsonl; with --latex .tex too.
+TABLE.json is a file of configs/tables/, JOURNAL a run's folder or its journal. `rtfx reproduce` makes the journal and
+calls this script. It prints the table and writes it beside the journal: table.md for journal.jsonl, NAME.md for
+NAME.jsonl. With --latex it writes a .tex file too.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import escape
+import script
 from cells import (
     METRICS,
     agreement,
@@ -21,8 +21,78 @@ from cells import (
     same_settings,
 )
 from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, journal_name, read_journal
-from protocol import batch_remark, reductions
 from script import OneLineParser, file_of, run_script
+
+# The key "protocol" of "paper" in configs/tables/*.json tells the published protocol:
+#   warmup_rounds, measured_rounds   as published, or as the configuration has them
+#   utterances                       {id of a set: utterances of the published one}
+#   streams, seconds                 numbers of simulated streams, and how long each ran
+
+
+def full_batch(case):
+    """Returns the utterances in the largest batch, fewer than the batch size where the set is small.
+
+    It is None for batches by seconds and for streams."""
+    if case.last["kind"] != "run" or case.last["batch"]["by"] != "count":
+        return None
+    return min(int(case.last["batch"]["size"]), case.last["dataset"]["utterances"])
+
+
+def batch_remark(case):
+    """Returns "one batch of 24" for a batch size that the set cannot fill, else an empty text."""
+    held = full_batch(case)
+    return f"one batch of {held}" if held and held < case.last["batch"]["size"] else ""
+
+
+def _short_of(found, wanted):
+    return f"{found} of {wanted}" if found < wanted else None
+
+
+def _rounds(protocol, journal):
+    config = journal.provenance["config"].get("protocol", {})
+    warm = _short_of(config.get("warmup_rounds", 0), protocol.get("warmup_rounds", 0))
+    if warm:
+        yield f"{warm} warm-up rounds"
+    measured = [len(case.rounds) for case in journal.cases if case.rounds]
+    few = _short_of(min(measured, default=0), protocol.get("measured_rounds", 0))
+    if measured and few:
+        yield f"{few} measured rounds"
+
+
+def _sets(protocol, journal):
+    sizes = {case.dataset: case.last["dataset"]["utterances"] for case in journal.cases}
+    for name, published in protocol.get("utterances", {}).items():
+        if name in sizes and sizes[name] < published:
+            yield f"{name}: {sizes[name]} of {published} utterances"
+
+
+def _batches(journal):
+    held = {(case.batch, case.dataset): full_batch(case) for case in journal.cases}
+    for (batch, dataset), size in held.items():
+        if size and size < float(batch):
+            yield f"batch {batch} is one batch of {size} on {dataset}"
+
+
+def _streams(protocol, journal):
+    config = journal.provenance["config"].get("stream") or {}
+    left_out = [n for n in protocol.get("streams", []) if n not in config.get("streams", [])]
+    if left_out:
+        yield f"without {', '.join(map(str, left_out))} streams"
+    seconds = _short_of(config.get("seconds", 0), protocol.get("seconds", 0))
+    if seconds:
+        yield f"{seconds} s of streams"
+
+
+def reductions(table, journal):
+    """Returns one text for each way in which the run falls short of the published protocol."""
+    protocol = table["paper"].get("protocol", {})
+    return [
+        *_rounds(protocol, journal),
+        *_sets(protocol, journal),
+        *_batches(journal),
+        *_streams(protocol, journal),
+    ]
+
 
 CLASSES = {
     "W": "Accuracy: equal only with the same weights, data and text normaliser",
@@ -35,7 +105,7 @@ HEADS = ["model", "paper's arm", "decoder", "batch", "ours", "paper", "ours / pa
 
 @dataclass
 class Section:
-    """One metric: rows of texts under HEADS."""
+    """The rows of one metric, as texts under HEADS."""
 
     title: str
     note: str
@@ -111,7 +181,7 @@ def cell_row(cases, cell):
         digits = max(2, digits)
     ratio = None if ours is None else ours / float(cell["published"])
     if case is None:
-        remark = "not run" if cell.get("decoder") else "nothing of the kind here"
+        remark = "not run" if cell.get("decoder") else "rtfx has none"
     else:
         agrees = agreement(cell, ours, our_interval(cases, cell))
         if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
@@ -130,7 +200,7 @@ def cell_row(cases, cell):
 
 
 def note_on_source(cell):
-    """Where a figure is not simply printed in the table, or sets several of a kind apart."""
+    """Returns the dataset of a cell, and its source where the paper's table does not print the figure itself."""
     extra = [cell["dataset"]] if "dataset" in cell else []
     if not cell["source"].startswith("Table "):
         extra.append(cell["source"])
@@ -138,8 +208,8 @@ def note_on_source(cell):
 
 
 def own_rows(cases, cells, all_cells):
-    """What the paper does not have: decoders under the settings of this metric's cells, and all
-    decoders at sizes of batch for which it has no figures."""
+    """Yields rows that the paper lacks: other decoders under the settings of this metric's cells, and all decoders
+    at batch sizes for which the paper has no figures."""
     settings = {}
     for cell in cells:
         if case := find_case(cases, cell):
@@ -180,7 +250,7 @@ def sections(table, journal):
 
 
 def stamps(table, journal):
-    """What must be read before any figure."""
+    """Yields warnings that stand above all figures."""
     limits = [
         d["limit"] for d in journal.provenance["config"].get("datasets", []) if d.get("limit")
     ]
@@ -212,14 +282,14 @@ def setting_rows(table, journal):
 
 def markdown(table, journal):
     def row(texts):
-        return f"| {' | '.join(map(escape.markdown, texts))} |"
+        return f"| {' | '.join(map(script.markdown, texts))} |"
 
     paper = table["paper"]
     yield f"# {paper['title']}: ours beside the published figures"
     yield ""
-    yield f"{paper['reference']}. Journal: {escape.markdown(journal.path.name)}, {journal.provenance['started']}."
+    yield f"{paper['reference']}. Journal: {script.markdown(journal.path.name)}, {journal.provenance['started']}."
     for text in stamps(table, journal):
-        yield from ("", f"**{escape.markdown(text)}**")
+        yield from ("", f"**{script.markdown(text)}**")
     yield from ("", row(["what differs", "ours", "paper"]), "|---|---|---|")
     yield from map(row, setting_rows(table, journal))
     yield ""
@@ -234,18 +304,18 @@ def latex(table, journal):
     """Tables for \\input into an article; needs no package."""
 
     def row(texts):
-        return " & ".join(map(escape.latex, texts)) + r" \\"
+        return " & ".join(map(script.latex, texts)) + r" \\"
 
     paper = table["paper"]
-    yield f"% {paper['title']} ({paper['reference']}); journal {escape.printable(journal.path.name)}"
+    yield f"% {paper['title']} ({paper['reference']}); journal {script.printable(journal.path.name)}"
     for text in stamps(table, journal):
-        yield rf"\noindent\textbf{{{escape.latex(text)}}}\par"
+        yield rf"\noindent\textbf{{{script.latex(text)}}}\par"
     yield from (r"\begin{tabular}{lp{0.35\textwidth}p{0.35\textwidth}}", r"\hline")
     yield from (row(["what differs", "ours", "paper"]), r"\hline")
     yield from map(row, setting_rows(table, journal))
     yield from (r"\hline", r"\end{tabular}")
     for section in sections(table, journal):
-        yield from ("", rf"\par\medskip\noindent\textbf{{{escape.latex(section.title)}}}\par")
+        yield from ("", rf"\par\medskip\noindent\textbf{{{script.latex(section.title)}}}\par")
         yield from (r"\begin{tabular}{lllrrrrl}", r"\hline", row(HEADS), r"\hline")
         yield from map(row, section.rows)
         yield from (r"\hline", r"\end{tabular}")
@@ -279,11 +349,11 @@ def main():
     text = "\n".join(markdown(table, journal)) + "\n"
     print(text)
     output.write_text(text, encoding="utf-8")
-    print(f"table: {escape.printable(output)}")
+    print(f"table: {script.printable(output)}")
     if arguments.latex:
         output = output.with_suffix(".tex")
         output.write_text("\n".join(latex(table, journal)) + "\n", encoding="utf-8")
-        print(f"table: {escape.printable(output)}")
+        print(f"table: {script.printable(output)}")
 
 
 if __name__ == "__main__":

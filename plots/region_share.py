@@ -1,4 +1,4 @@
-"""Where the time goes: the share of each region in a pass, for every case."""
+"""Draws the share of each region in a pass, for every case."""
 
 from statistics import stdev
 
@@ -24,11 +24,11 @@ from style import (
 
 COLOURS = dict(zip(REGIONS, [YELLOW, GREY, SKY, BLUE, ORANGE, GREEN, PURPLE, VERMILION]))
 
-HATCHING = dict(zip(REGIONS, ["\\\\\\\\", "xxxx", "....", "", "////", "||||", "----", "++++"]))  # encoder: none
+HATCHING = dict(zip(REGIONS, ["\\\\\\\\", "xxxx", "....", "", "////", "||||", "----", "++++"]))  # the encoder's bar is plain
 
 
 def part_style(region):
-    """Colour and hatching of a region."""
+    """Returns colour and hatching of a region."""
     return {"facecolor": COLOURS[region], "hatch": HATCHING[region], **HATCHED}
 
 

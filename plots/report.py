@@ -1,12 +1,13 @@
-"""The HTML page of a run, one file that needs nothing else: `rtfx report` runs this.
+"""Makes the HTML page of a run, one file that needs nothing else. `rtfx report` runs it.
 
-Standard input holds what the program says beside the journal (harness/report/report_facts.h): the words of
-both sides where they differ, changes since a baseline run, and the history of earlier runs.
+Standard input holds the facts that the program adds to the journal (harness/report/report_facts.h): the words of both
+sides where they differ, changes since a baseline run, and the history of earlier runs.
 """
 
 import html
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import batch_speed
@@ -20,13 +21,126 @@ import markupsafe
 import region_share
 import rtfx_by_decoder
 import trade_off
-from escape import printable, printable_json
 from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
-from page_provenance import about, baseline_of
-from page_words import grouped
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, file_of, printable, printable_json, run_script
 from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
+
+METRICS = ["rtfx.total", "rtfx.decode", "wer"]
+
+
+def about(provenance):
+    """Yields names and values of the conditions that the results depend on."""
+    device, cpu, build, config = (
+        provenance.get(k, {}) for k in ("device", "cpu", "rtfx", "config")
+    )
+    protocol = config.get("protocol", {})
+    cuda = f"runtime {provenance.get('cuda_runtime')}, driver {provenance.get('cuda_driver')}"
+    changed = " with uncommitted changes" if build.get("dirty") else ""
+    if device.get("type") == "cuda":
+        yield "GPU", device.get("name")
+        yield "CUDA", cuda
+    yield "CPU", f"{cpu.get('model')}, {cpu.get('threads')} threads"
+    yield "System", provenance.get("host_os")
+    yield "rtfx", f"{build.get('version')}, revision {build.get('revision')}{changed}"
+    yield "Build", f"{build.get('build_type')}, {build.get('compiler')}"
+    yield "LibTorch", provenance.get("libtorch")
+    for model in provenance.get("models", []):
+        weights = model.get("weights", "checkpoint")
+        what = "" if weights == "checkpoint" else f", weights: {weights}"
+        yield "Model", f"{model['id']}: {model['path']}, SHA-256 {model['sha256'][:12]}…{what}"
+    for dataset in provenance.get("datasets", []):
+        what = f", stand-in data: {dataset['stand_in']}" if dataset.get("stand_in") else ""
+        yield "Data", f"{dataset['id']}: {dataset['path']}, SHA-256 {dataset['sha256'][:12]}…{what}"
+    warm, measured = protocol.get("warmup_rounds"), protocol.get("measured_rounds")
+    yield "Rounds", f"{warm} to warm up, {measured} measured"
+    yield "Configuration", f"hash {provenance.get('config_hash', '')[:12]}"
+
+
+def change_of(metric, change):
+    """Returns text, sign and style of a change with its interval; None where either run has no value."""
+    if change is None:
+        return None
+    value, low, high = (change["change"][key] for key in ("estimate", "low", "high"))
+    unit, neutral, show = (100, 0, "{:+.2f}") if metric == "wer" else (1, 1, "{:.3f}")
+    if low is None or high is None:  # a single round has no interval
+        sign, style, ends = "", "plain", ""
+    else:
+        known = low > neutral or high < neutral
+        better = (value > neutral) == (metric != "wer")
+        sign = ("▲ better" if better else "▼ worse") if known else "= no clear change"
+        style = ("good" if better else "poor") if known else "plain"
+        ends = f" [{show.format(unit * low)}, {show.format(unit * high)}]"
+    return {"text": show.format(unit * value) + ends, "sign": sign, "style": style}
+
+
+def baseline_of(facts):
+    """Returns the comparison with an earlier run in the form that the page shows."""
+    baseline = facts["baseline"]
+    if not baseline:
+        return None
+    rows = [
+        {"case": row["case"], **{m.split(".")[-1]: change_of(m, row[m]) for m in METRICS}}
+        for row in baseline["cases"]
+    ]
+    changes = [
+        {"key": c["key"], "from": text_of(c["from"]), "to": text_of(c["to"])}
+        for c in baseline["changes"]
+    ]
+    return baseline | {"rows": rows, "changes": changes}
+
+
+def text_of(value):
+    if value is None:
+        return "(absent)"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+CONTEXT = 4  # words kept on each side of a difference
+LEAST_GAP = 3  # fewer words are shown rather than counted
+
+
+def kind(baseline, here):
+    """Returns the kind of edit, with the baseline's word as reference; None for equal words."""
+    if baseline == here:
+        return None
+    if baseline is None:
+        return "insertion"
+    return "deletion" if here is None else "substitution"
+
+
+def shown_words(pairs):
+    """Returns [(kind, baseline's word, word here)]; ("gap", n, None) stands for n equal words."""
+    pairs = [(kind(*pair), *pair) for pair in pairs]
+    if not any(mark for mark, _, _ in pairs):
+        return pairs
+    edits = [i for i, (mark, _, _) in enumerate(pairs) if mark]
+    kept = {j for i in edits for j in range(i - CONTEXT, i + CONTEXT + 1)}
+    shown = []
+    for is_kept, run in groupby(range(len(pairs)), key=kept.__contains__):
+        run = [pairs[i] for i in run]
+        shown += run if is_kept or len(run) < LEAST_GAP else [("gap", len(run), None)]
+    return shown
+
+
+def grouped(differences):
+    """Joins the entries of "differences" that have equal texts; the joint entry lists all their cases."""
+    groups = {}
+    for entry in differences:
+        model, dataset, *_ = entry["case"].split("/")
+        content = {key: entry[key] for key in ("baseline", "texts", "first", "utterances")}
+        key = (model, dataset, repr(content))
+        group = groups.setdefault(key, {"model": model, "dataset": dataset, "cases": [], **content})
+        group["cases"].append(("/".join(entry["case"].split("/")[2:]), entry["grade"]))
+    for group in groups.values():
+        pairs = [pair for utterance in group["utterances"] for pair in utterance["words"]]
+        group["same_words"] = all(baseline == here for baseline, here in pairs)
+        group["utterances"] = [
+            utterance | {"words": shown_words(utterance["words"])}
+            for utterance in group["utterances"]
+        ]
+    return list(groups.values())
+
 
 FIGURES = [
     ("rtfx", "How fast?", rtfx_by_decoder.draw,
@@ -44,15 +158,15 @@ FIGURES = [
     ("idle", "Where does the GPU wait?", None,
      "From a profile: the time of the decode region in which a kernel runs, by the profiler's clock "
      "for each kernel, against the time of the region in laps without it. The line is the 95 % interval "
-     "over laps, longer to the left by what the profiler adds to each kernel. Profiles of earlier "
-     "releases hold no such laps: then it is the share of the time with the profiler on."),
+     "over laps, longer to the left by what the profiler adds to each kernel. A profile without such "
+     "laps gives the share of the time with the profiler on."),
     ("timeline", "What happens when?", None,
      "From a profile, one strip for each case: its regions above, and below the share of time in "
      "which a kernel runs, from none to all (the faint line), with the profiler on. One that was made "
      "with `--graph-trace graph` shows a CUDA graph as one kernel."),
     ("grades", "Is it the same?", exactness.draw,
      "Each utterance's result against the baseline's. Bitwise: the scores too. Exact: tokens, "
-     "frames and durations. Tie: the first difference lies within the rounding of the logits. "
+     "frames and durations. Rounding: other tokens, but every decision is the best one up to rounding. "
      "Text: other tokens, same words. Different: other words."),
     ("boost", "How strongly may words be boosted?", boost.draw,
      "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
@@ -85,8 +199,9 @@ def figure_of(case, metric):
 
 
 def words_of(case):
-    """WER and edit counts of the last round, and the WER of the best text of every n-best list;
-    None where there is no reference or no output."""
+    """Returns WER and edit counts of the last round, and the WER of the best text of every n-best list.
+
+    It is None where there is no reference or no output."""
     wer, oracle = (case.last.get(key) or {} for key in ("wer", "oracle_wer"))
     if case.failure or not case.has_words or wer.get("wer") is None:
         return None
@@ -99,7 +214,7 @@ def words_of(case):
 
 
 def boosted_of(case):
-    """Counts of the boosted words in the last round, shares in percent; None without such words."""
+    """Returns counts of the boosted words in the last round, shares in percent; None without boosted words."""
     boosted = case.last.get("boosted")
     if case.failure or not boosted:
         return None
@@ -138,8 +253,9 @@ def interval_of(ratio):
 
 
 def speed_sentences(cases, speed_ups):
-    """For each model, the decoder that gains most on its baseline under equal conditions, with the
-    interval over rounds; `speed_ups` of the facts."""
+    """Yields for each model a sentence about the decoder that gains most on its baseline under equal conditions.
+
+    `speed_ups` comes from the facts and has the interval over rounds."""
     named = {case.name: case for case in cases}
     best = {}
     for gain in speed_ups:
@@ -160,7 +276,7 @@ def speed_sentences(cases, speed_ups):
 
 
 def noise_sentences(cases, cv_max):
-    """First what makes all that follows doubtful."""
+    """Returns (warnings, remarks) about NOISY cases; a warning where most cases are NOISY."""
     noisy = sum(case.noisy for case in cases)
     if not noisy:
         return [], []
@@ -206,7 +322,7 @@ def cost_of(case, head, key):
 
 
 def costs_of(cases):
-    """Heads, and rows of (case, texts): the figures that any case has."""
+    """Returns heads and rows of (case, texts) for the figures that any case has."""
     heads = {head: key for head, key in COSTS.items() if any(cost(case, key) is not None for case in cases)}
     rows = [
         (case, [cost_of(case, head, key) for head, key in heads.items()])
@@ -217,7 +333,7 @@ def costs_of(cases):
 
 
 def by_model(cases):
-    """[cases] where they are few; many bars are a drawing for each model, which fits on a page."""
+    """Returns [cases] where they are few; else a group for each model, so that each drawing fits on a page."""
     if len(cases) <= MOST_BARS:
         return [cases]
     models = dict.fromkeys(case.model for case in cases)
@@ -225,7 +341,7 @@ def by_model(cases):
 
 
 def figure_sources(cases, profile, facts):
-    """{name of a figure: [draw(width), ...]} of what there is."""
+    """Returns {name of a figure: [draw(width), ...]} for the figures that the data allow."""
     sources = {
         name: [
             lambda width, draw=draw, part=part: draw(part, width)
@@ -247,7 +363,7 @@ def figure_sources(cases, profile, facts):
 
 
 def drawings(name, title, draws, cases):
-    """(wide, narrow) of each part of a figure that shows anything, as <svg> elements."""
+    """Yields (wide, narrow) of each part of a figure that shows anything, as <svg> elements."""
     for part, draw in enumerate(draws):
         figures = {"wide": draw(WIDE), "narrow": draw(NARROW)}
         if figures["wide"] is not None:
@@ -268,7 +384,7 @@ def figures(cases, profile, facts):
 
 
 def breakable(name):
-    """A name that may go on in the next line after an underscore or a slash."""
+    """Returns a name that may break after an underscore or a slash."""
     name = markupsafe.escape(name)
     for sign in "_/":
         name = name.replace(sign, markupsafe.Markup(f"{sign}<wbr>"))

@@ -1,20 +1,19 @@
 """Our decoders beside a rival's: rival_table.py JOURNAL... [--rival FILE...] [--pairs OURS=THEIRS...] [-o FILE.md]
 
-JOURNAL: folders or journals of `rtfx run`; decoders of the name `python` (configs/rivals) are the rival's. The
-time of their whole call is the region decode without what hands the results to rtfx (`results_us`), that of their
-algorithm alone also without the making of objects (`objects_us`). --head ctc: of CTC decoders.
+JOURNAL names folders or journals of `rtfx run`. Decoders of the name `python` (configs/rivals) are the rival's. The
+time of the rival's whole call is the region decode without the time that hands results to rtfx (`results_us`). The
+time of its algorithm alone also excludes the making of Python objects (`objects_us`). --head ctc selects CTC decoders.
 
-FILE, where the rival was measured by itself: JSON lines of its own measurement, in the same lease of the same GPU on the same audio; each line has `model` (NAME.nemo), `decoder`, `dtype`,
-`batch`, `audio_s`, `decode_s` (mean wall time of a pass), `wer`, and where they are known `core_s`
-(the algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
+FILE holds a rival's own measurement as JSON lines, on the same GPU and audio. Each line has `model` (NAME.nemo),
+`decoder`, `dtype`, `batch`, `audio_s`, `decode_s` (mean wall time of a pass) and `wer`. It may have `core_s` (the
+algorithm alone, without making hypotheses on the host) and `graph_mode` (how NeMo launched it).
 
-Prints one table for each model and dtype: milliseconds of decoding in a pass over all audio (--rtfx: seconds of audio
-for each second of decoding, so that the columns may be of different audio; --only: of these decoders), and how each row
-was computed and what its time holds. Ours: the regions decode and d2h, because the rival's
-time ends with the hypotheses on the host; and the marks of our rounds, whose meaning stands below. The last rows are ratios: the rival's fastest over our
-fastest, the same for the algorithms alone, and of the same algorithm launched alike on both sides. With --pairs,
-for searches of several kinds: how many times faster each of ours is than the rival's of its kind, by
-the decoders' ids.
+The script prints a table for each model and dtype: milliseconds of decoding in a pass over all audio. --rtfx prints
+seconds of audio for each second of decoding instead, so that columns may be of different audio. --only selects
+decoders. The time of rtfx contains the regions decode and d2h, because the rival's time ends with the hypotheses on
+the host. The last rows are ratios: the rival's fastest over our fastest, the same for the algorithms alone, and the
+same algorithm launched alike on both sides. With --pairs, they say how many times as fast each of ours is than the
+rival's search of its kind, by the decoders' ids.
 """
 
 import argparse
@@ -22,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 
-from escape import markdown
 from journal import read_journal, read_records, stand_in_sentences
-from script import OneLineParser, file_of, run_script
+from script import OneLineParser, file_of, markdown, run_script
 
 
 ONE_GRAPH, ONE_BY_ONE = "one CUDA graph", "launched one by one"
@@ -54,13 +52,13 @@ class Row:
     kernels: str  # "operators" of the tensor library, or "fused kernels"
     launch: str
     algorithm: str
-    language: str = "C++"  # that launches them
+    language: str = "C++"  # the language that launches the kernels
     seconds: dict = field(default_factory=dict)  # by batch size
     core: dict = field(default_factory=dict)  # the algorithm alone
     wers: list = field(default_factory=list)
     marks: dict = field(default_factory=dict)  # by batch size
-    id: str = ""  # of the decoder, where a rival's stands in a journal of ours
-    audio: dict = field(default_factory=dict)  # seconds that were decoded, by batch size
+    id: str = ""  # the decoder's id, for a rival's decoder in a journal of rtfx
+    audio: dict = field(default_factory=dict)  # seconds of decoded audio, by batch size
 
     @property
     def kind(self):
@@ -88,7 +86,7 @@ class Row:
 
 
 def our_row(case):
-    """Journals of earlier releases call the options `graphs`, `form` and `step`."""
+    """Makes the row of one of our decoders. Some journals call the options `graphs`, `form` and `step`."""
     options = case.last["decoder"].get("options", {})
     launch = next((options[key] for key in ("loop", "graphs", "form") if key in options), "host")
     fused = case.last["decoder"]["name"] == "fused_looping" or "fused" in (
@@ -107,7 +105,7 @@ def is_rival(case):
 
 
 def rival_row(case):
-    """Of a decoder in Python: what it runs on stands among its options."""
+    """Makes the row of a rival's decoder, which names its versions and launches among its options."""
     options = case.last["decoder"]["options"]
     versions = {k: v for k, v in options["versions"].items() if k not in ("python", "torch")}
     mode = versions.pop("graph_mode", None)
@@ -119,13 +117,13 @@ def rival_row(case):
 
 
 def counter_seconds(case, name):
-    """Of each round, of a counter of microseconds; None where a round has none."""
+    """Returns the seconds of a counter of microseconds in each round; None where a round lacks it."""
     counts = [round["counters"].get(name) for round in case.rounds]
     return None if None in counts else [count / 1e6 for count in counts]
 
 
 def decode_seconds(case):
-    """Of each round: the whole call of a rival, decode and d2h of ours."""
+    """Returns the seconds of each round: the whole call of a rival, or decode and d2h of ours."""
     regions = [round["regions"] for round in case.rounds]
     decode = [region["decode"]["host_seconds"] for region in regions]
     if is_rival(case):
@@ -134,8 +132,9 @@ def decode_seconds(case):
 
 
 def marks_of(case, cv_max):
-    """The case's own, but NOISY by the times that are shown here: the total has shares that all decoders have in
-    common, such as padding."""
+    """Returns the marks of a case, with NOISY judged by the times that the table shows.
+
+    The total time holds parts that all decoders share, such as padding."""
     values = decode_seconds(case)
     noisy = len(values) > 1 and stdev(values) > cv_max * mean(values)
     return [mark for mark in case.marks if mark != "NOISY"] + ["NOISY"] * noisy
@@ -154,7 +153,7 @@ def span(values):
 
 
 def key_of(case, rtfx=False):
-    """Of its table."""
+    """Returns the key of the table that a case belongs to."""
     return case.model, case.dtype, None if rtfx else round(case.last["dataset"]["audio_seconds"])
 
 
@@ -167,7 +166,7 @@ def add_times(row, case, batch):
 
 
 def rows_of(journals, wanted, rtfx=False):
-    """{key_of(case): {name: Row}} of those that wanted(case) says."""
+    """Returns {key_of(case): {name: Row}} of the cases that wanted(case) selects."""
     tables = {}
     for journal in journals:
         cv_max = journal.provenance["config"]["protocol"].get("cv_max", 0.05)
@@ -203,7 +202,7 @@ def add_rival(tables, records, rival):
 
 
 def best(rows, batch, times):
-    """The row that is fastest at this batch size; None where none has it."""
+    """Returns the row that is fastest at this batch size; None where none has it."""
     known = [row for row in rows if batch in times(row)]
     return min(known, key=lambda row: times(row)[batch], default=None)
 
@@ -217,7 +216,7 @@ def core(row):
 
 
 def ratio_row(what, rows, batches, times):
-    """(what, how, ratio by batch) of the rival's fastest over our fastest."""
+    """Returns (label, how, ratio by batch) of the rival's fastest over our fastest."""
     texts, kinds = [], {}
     for batch in batches:
         ours = best([row for row in rows if row.ours], batch, times)
@@ -237,7 +236,7 @@ def both_sides(rows):
 
 
 def summary(rows, batches, rival, pairs):
-    """The last rows of a table: (what, how, ratio by batch)."""
+    """Yields the last rows of a table: (label, how, ratio by batch)."""
     if pairs:
         compared = [
             (f"{rival} {theirs} / {ours}",
@@ -258,7 +257,7 @@ def summary(rows, batches, rival, pairs):
 
 
 def heading(model, dtype, rows, rtfx):
-    sets = {}  # batch sizes, by seconds of audio
+    sets = {}  # {seconds of audio: batch sizes}
     for batch, seconds in sorted({(b, round(s)) for row in rows for b, s in row.audio.items()}):
         sets.setdefault(seconds, []).append(str(batch))
     audio = "; ".join(f"batch {', '.join(batches)}: {s} s of audio" if rtfx and len(sets) > 1 else f"{s} s of audio"

@@ -1,9 +1,7 @@
-"""RTFx over the batch size: in total and of decoding alone, a line for each decoder."""
+"""Draws RTFx over the batch size, total and for decoding alone, with a line for each decoder."""
 
-from journal import panels
-from options import rtfx_spread
-from style import log_scale, main, size_axis
-from sweep import draw_lines
+from journal import panels, rtfx_spread
+from style import draw_lines, log_scale, main, size_axis
 
 MEASURES = {
     "RTFx total (s of audio per s)": rtfx_spread,
@@ -16,7 +14,7 @@ def size(case):
 
 
 def lines(cases):
-    """{decoder: [(batch size, case), ...] by size}."""
+    """Returns {decoder: [(batch size, case), ...] by size}."""
     found = {}
     for case in sorted(cases, key=size):
         if case.has_words and any(value(case)[0] for value in MEASURES.values()):

@@ -1,4 +1,4 @@
-"""RTFx by decoder: in total and of decoding alone, for each model and batch size."""
+"""Draws RTFx by decoder, total and for decoding alone, for each model and batch size."""
 
 from journal import panels
 from style import BAR, FAINT, NARROW, legend, log_scale, main, name_rows, new_figure, series_style
@@ -41,8 +41,9 @@ def draw(cases, width):
 
 
 def draw_batch(cell, group, decoders, batches, batch, metric):
-    """A point for each mean, with one standard deviation each way: on a logarithmic axis a bar
-    would have no beginning."""
+    """Draws a point for each mean, with one standard deviation each way.
+
+    On a logarithmic axis a bar would have no beginning."""
     chosen = [case for case in group if case.batch == batch and case.metric(metric)[0]]
     if not chosen:
         return None
@@ -67,7 +68,7 @@ def draw_batch(cell, group, decoders, batches, batch, metric):
 
 
 def scale(cell, group, metric):
-    """Logarithmic where the fastest is over eight times the slowest, else from 0."""
+    """Makes the axis logarithmic where the fastest is over eight times the slowest; else it begins at 0."""
     pairs = [case.metric(metric) for case in group if case.metric(metric)[0]]
     if not pairs:
         return

@@ -1,14 +1,70 @@
-"""What the scripts share as programs: arguments, and one line for whatever goes wrong."""
+"""Helpers for every script: arguments, errors in one line, and escaping of text.
+
+Ids, texts, names of models and decoders, paths and messages come from journals that anyone may have
+written. They must be escaped for terminals, drawings, Markdown and LaTeX.
+"""
 
 import argparse
 import json
+import re
 from pathlib import Path
 
-from escape import printable
+# Control characters, ends of lines, and characters that change the direction of text.
+OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    "–": "--",
+    "±": r"$\pm$",
+} | {character: "\\" + character for character in "&%$#_{}"}
+
+
+def visible(match):
+    character = match[0]
+    code = ord(character)
+    return SHORT.get(character) or (f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}")
+
+
+def printable(text):
+    """Returns the text on one line, without characters that a terminal obeys (like base/printable.h)."""
+    return OBEYED.sub(visible, str(text))
+
+
+def printable_json(value):
+    """Returns the JSON value with printable() applied to every text."""
+    if isinstance(value, dict):
+        return {printable(key): printable_json(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [printable_json(element) for element in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def markdown(text):
+    """Escapes text for a table cell or running text of a Markdown page.
+
+    Characters that cannot be markup there, such as an underscore within a name, stay as they are."""
+    text = re.sub(r"[\\`*|$]", r"\\\g<0>", printable(text))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+    return text.replace("](", r"]\(").replace("~~", r"\~\~")
+
+
+def latex(text):
+    """Escapes text for a LaTeX table cell, heading or comment."""
+    return "".join(LATEX.get(character, character) for character in printable(text))
 
 
 def file_of(*kinds):
-    """For argparse: a path with one of these extensions."""
+    """Returns a type for argparse: a path with one of these extensions."""
 
     def read(text):
         if Path(text).suffix.lower().removeprefix(".") not in kinds:
@@ -30,7 +86,7 @@ def inches(text):
 
 
 def run_script(work):
-    """`work()`, whose troubles with files become one line."""
+    """Calls `work()` and turns errors with files into one line."""
     try:
         work()
     except OSError as error:
@@ -43,7 +99,7 @@ def run_script(work):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """An argument parser whose errors take one line."""
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}\n")

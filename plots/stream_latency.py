@@ -1,4 +1,4 @@
-"""Latency of a streaming server by the number of its streams, beside what M/D/1 expects."""
+"""Draws the latency of a streaming server over its number of streams, beside the latency of an M/D/1 queue."""
 
 from journal import panels
 from style import (
@@ -18,7 +18,7 @@ EXPECTED = "stream.md1_total_ms"
 
 
 def lines(cases):
-    """{decoder: its cases by their number of streams}."""
+    """Returns {decoder: its cases by number of streams}."""
     found = {}
     for case in cases:
         if case.rounds:
@@ -57,7 +57,7 @@ def draw(cases, width):
 
 
 def draw_metric(axes, own, metric, i, line):
-    """None where no case has the metric."""
+    """Draws one metric; returns None where no case has it."""
     pairs = [case.metric(metric) for case in own]
     if all(mean is None for mean, _ in pairs):
         return None
@@ -68,7 +68,7 @@ def draw_latency(axes, own, i, handles, name):
     for metric, style in LATENCIES.items():
         if line := draw_metric(axes, own, metric, i, style):
             handles[f"{name}, {NAMES[style]}"] = line
-    # Steps of one size, one after the other, are no such queue.
+    # An encoder that computes equal steps one after the other is no M/D/1 queue.
     queued = [c for c in own if c.last.get("stream", {}).get("scope") != "speech"]
     expected = [(streams(c), c.metric(EXPECTED)[0]) for c in queued if c.metric(EXPECTED)[0]]
     if expected:

@@ -1,4 +1,4 @@
-"""What all figures share: colours, fonts, sizes, and how they are written."""
+"""The common parts of all figures: colours, fonts, sizes, lines over an option, and the writing of files."""
 
 import io
 import math
@@ -9,10 +9,9 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
-from escape import printable  # noqa: E402
-from journal import read_journal, stand_in_sentences  # noqa: E402
+from journal import option, read_journal, stand_in_sentences, wer_percent  # noqa: E402
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator  # noqa: E402
-from script import OneLineParser, figure_file, inches, run_script  # noqa: E402
+from script import OneLineParser, figure_file, inches, printable, run_script  # noqa: E402
 
 # Okabe and Ito's palette, told apart with any colour vision.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
@@ -22,7 +21,7 @@ MARKERS = "os^Dv<>PXph*"  # with the colour, so that series are told apart in gr
 HATCHES = ["", "////", "....", "xxxx", "||||", "----"]  # the same for parts of a bar
 HATCHED = {"edgecolor": "#FFFFFF66", "linewidth": 0}
 
-# Stand for the page's own colours in a figure inside a page, which may be light or dark.
+# In a figure inside a page, these two stand for the page's own colours, which may be light or dark.
 INK, FAINT = "#101112", "#B9BABB"
 
 WIDE, NARROW = 8.6, 4.3  # inches
@@ -30,7 +29,7 @@ BAR = 0.21  # inches of height for one bar
 
 
 def new_figure(rows, columns, width, heights):
-    """A grid of axes; `heights` in inches of each row of axes."""
+    """Returns a figure and its grid of axes; `heights` gives the inches of each row."""
     plt.rcParams.update(
         {
             "font.family": "sans-serif",
@@ -67,25 +66,25 @@ def new_figure(rows, columns, width, heights):
 
 
 def name_rows(axes, names):
-    """Rows from top to bottom, as a table is read."""
+    """Labels the rows of a bar chart from top to bottom, like a table."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
 
 def short_number(value, _=None):
-    """A formatter of ticks: 10000 is 10k, 1000000 is 1M."""
+    """Formats a tick: 10000 is 10k, 1000000 is 1M."""
     if value >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1000:g}k" if value >= 10000 else f"{value:g}"
 
 
-LEAST_TICKS, MOST_TICKS = 3, {"x": 6, "y": 9}  # of a logarithmic axis
+LEAST_TICKS, MOST_TICKS = 3, {"x": 6, "y": 9}  # on a logarithmic axis
 STEPS = [(1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), [1 + tenth / 10 for tenth in range(90)]]
 
 
 def log_ticks(low, high, most=9):
-    """Round numbers from `low` to `high`, as few as tell where a point lies: decades, or finer."""
+    """Returns round numbers from `low` to `high`: decades, or finer steps where too few decades lie between."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in STEPS:
         ticks = [step * 10.0**decade for decade in decades for step in steps]
@@ -97,7 +96,7 @@ def log_ticks(low, high, most=9):
 
 
 def log_scale(cell, axis, low=None, high=None):
-    """Makes the "x" or "y" axis of what has been drawn logarithmic, with its ticks written out."""
+    """Makes the "x" or "y" axis of a finished drawing logarithmic, with its ticks written out."""
     getattr(cell, f"set_{axis}scale")("log")
     if low is not None:
         getattr(cell, f"set_{axis}lim")(low, high)
@@ -109,8 +108,9 @@ def log_scale(cell, axis, low=None, high=None):
 
 
 def size_axis(cell, sizes):
-    """A horizontal axis over the sizes of batches, beams and the like: a tick for each, by powers
-    of two. Where two stand too close, only the larger has its label."""
+    """Makes a horizontal axis over sizes of batches or beams, by powers of two with a tick for each size.
+
+    Where two ticks are too close, only the larger one has its label."""
     sizes = sorted(set(sizes))
     labels = [f"{value:g}" for value in sizes]
     if len(sizes) > 1:
@@ -128,18 +128,18 @@ def size_axis(cell, sizes):
 
 
 def text_on(colour):
-    """Black or white, whichever is easier to read on the colour."""
+    """Returns black or white, whichever is easier to read on the colour."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#FFFFFF"
 
 
 def series_style(i):
-    """Colour and marker of the i-th series."""
+    """Returns colour and marker of the i-th series."""
     return {"color": SERIES[i % len(SERIES)], "marker": MARKERS[i % len(MARKERS)]}
 
 
 def spread_line(cell, xs, means, deviations, i, **style):
-    """A line through means, with a bar of one standard deviation each way; None: no value."""
+    """Draws a line through means, with a bar of one standard deviation each way. A mean of None has no point."""
     known = [(x, m, d or 0.0) for x, m, d in zip(xs, means, deviations) if m is not None]
     xs, means, deviations = ([point[k] for point in known] for k in range(3))
     # On a logarithmic axis the lower end must be above 0.
@@ -149,7 +149,7 @@ def spread_line(cell, xs, means, deviations, i, **style):
 
 
 def legend(figure, handles, labels, width, entry=1.25):
-    """`width`: inches to fill with entries of `entry` inches each."""
+    """Draws the legend above the figure, in `width` inches with entries of `entry` inches."""
     if not handles:
         return
     columns = max(1, min(len(labels), int(width / entry)))
@@ -157,12 +157,12 @@ def legend(figure, handles, labels, width, entry=1.25):
 
 
 def entry_width(labels):
-    """Inches that a legend's entry takes for the longest of `labels`."""
+    """Returns the inches that the longest of `labels` takes in a legend."""
     return 0.65 + 0.068 * max(map(len, labels))
 
 
 def inline_svg(figure, name, description):
-    """The figure as an <svg> element that takes its ink from the page."""
+    """Returns the figure as an <svg> element that takes its colours from the page."""
     buffer = io.StringIO()
     with plt.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -188,7 +188,7 @@ def duration(seconds):
 
 
 def note_behind(cell, row, text):
-    """To the right of a bar that ends at 100."""
+    """Writes the text to the right of a bar that ends at 100."""
     cell.annotate(
         text,
         (100, row),
@@ -201,11 +201,11 @@ def note_behind(cell, row, text):
 
 
 def note_stand_ins(figure, cases):
-    """Below the figure: which sets and checkpoints are stand-ins."""
+    """Writes below the figure which sets and checkpoints are stand-ins."""
     text = " ".join(stand_in_sentences(cases))
     if not text:
         return
-    # Seven points of a sans-serif font: about 19 characters an inch.
+    # A sans-serif font of seven points has about 19 characters an inch.
     lines = textwrap.wrap(text, int(19 * figure.get_figwidth()))
     label = figure.get_supxlabel()
     figure.set_figheight(figure.get_figheight() + 0.13 * len(lines))
@@ -220,7 +220,7 @@ def save(figure, path):
 
 
 def main(description, draw, read=read_journal, shown=lambda journal: journal.cases):
-    """The command line of a figure's script."""
+    """Runs the command line of a figure's script."""
     parser = OneLineParser(description=description)
     parser.add_argument("run", help="folder of a run, or a journal")
     parser.add_argument(
@@ -241,3 +241,66 @@ def draw_file(arguments, draw, read, shown):
     save(figure, arguments.output)
     keys = sorted({case.last["result_key"] for case in cases if case.rounds})
     print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}"))
+
+
+COLUMNS = 2
+
+
+def lines_over(cases, keys, label):
+    """Returns {label(case): [(value of the option `keys`, case), ...] by value} for the cases with this option and a WER.
+
+    The result is empty where no line has two points. `keys` may also be a function of the case."""
+    lines = {}
+    for case in cases:
+        value = keys(case) if callable(keys) else option(case, *keys)
+        if value is not None and case.rounds and wer_percent(case) is not None:
+            lines.setdefault(label(case), []).append((value, case))
+    if all(len(points) < 2 for points in lines.values()):
+        return {}
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in lines.items()}
+
+
+def draw_lines(groups, measures, xlabel, width, height=2.0, style=lambda name: {}):
+    """Draws the lines of each group, {title: lines_over(...)}, once for each measure.
+
+    `measures` is {label of the axis: value(case)}. A value is a number or (mean, standard deviation), and None or
+    (None, None) where there is no point. style(name) gives the style of a line. Returns the figure and its axes: a row
+    of `height` inches for each group, and a column for each measure that any case has. Without a line it returns
+    (None, [])."""
+    groups = {title: lines for title, lines in groups.items() if lines}
+    if not groups:
+        return None, []
+    drawn = [case for lines in groups.values() for points in lines.values() for _, case in points]
+    measures = {
+        label: value
+        for label, value in measures.items()
+        if any(pair_of(value(case))[0] is not None for case in drawn)
+    }
+    names = list(dict.fromkeys(name for lines in groups.values() for name in lines))
+    rows = len(groups) * math.ceil(len(measures) / COLUMNS)
+    figure, axes = new_figure(rows, COLUMNS, width, [height] * rows)
+    axes = axes.reshape(len(groups), -1)
+    handles = {}
+    for row, (title, lines) in zip(axes, groups.items()):
+        for cell, (label, value) in zip(row, measures.items()):
+            for name, points in lines.items():
+                pairs = [pair_of(value(case)) for _, case in points]
+                if all(mean is None for mean, _ in pairs):
+                    continue
+                handles[name] = spread_line(
+                    cell, [x for x, _ in points], *zip(*pairs), names.index(name), **style(name)
+                )
+            cell.set_xlabel(xlabel)
+            cell.set_ylabel(label)
+            cell.grid(axis="y")
+        for cell in row[len(measures) :]:
+            cell.remove()
+        row[0].set_title(title)
+    names = [name for name in names if name in handles]
+    legend(figure, [handles[name] for name in names], names, width, entry_width(names))
+    return figure, axes[:, : len(measures)]
+
+
+def pair_of(value):
+    """Returns (mean, deviation); a single value has a deviation of 0."""
+    return value if isinstance(value, tuple) else (value, 0.0)

@@ -5,8 +5,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from escape import printable, printable_json
-from script import OneLineParser, figure_file, inches, run_script
+from script import OneLineParser, figure_file, inches, printable, printable_json, run_script
 from style import WIDE, save
 
 REGION_TRACK, CALL_TRACKS, KERNEL_TRACKS = 1, range(10, 1000), range(1000, 2000)
@@ -15,14 +14,14 @@ COPY_TRACKS = range(2000, 10**9)
 
 @dataclass
 class Lap:
-    """What one case did, in µs since its first region began: lists of (begin, end, name)."""
+    """The events of one case as lists of (begin, end, name), in µs since its first region began."""
 
     case: str
-    regions: list = field(default_factory=list)  # phases and waits among them, by begin
+    regions: list = field(default_factory=list)  # also phases and waits; sorted by begin
     calls: list = field(default_factory=list)
     kernels: list = field(default_factory=list)
     copies: list = field(default_factory=list)
-    known_until: float = float("inf")  # later events were left out
+    known_until: float = float("inf")  # the trace holds no later events
 
     @property
     def end(self):
@@ -37,7 +36,7 @@ class Lap:
 
 
 def read_trace(path):
-    """The laps of every case that has regions. `path`: trace.json, the same gzipped, or its folder."""
+    """Returns the laps of every case that has regions. `path` is trace.json, plain or gzip, or its folder."""
     path = Path(path)
     if path.is_dir():
         path = path / "trace.json"
@@ -81,7 +80,7 @@ def begin_at_zero(lap):
 
 
 def busy_share(spans, edges):
-    """For each interval between neighbouring `edges`, the share that the union of spans covers."""
+    """Returns the share that the union of spans covers, for each interval between neighbouring `edges`."""
     covered = [0.0] * (len(edges) - 1)
     first, reached = 0, float("-inf")
     for begin, end, *_ in sorted(spans):
@@ -96,7 +95,7 @@ def busy_share(spans, edges):
 
 
 def main(description, draw, **numbers):
-    """The command line of a figure's script. `numbers`: further arguments of draw, by default."""
+    """Runs the command line of a figure's script. `numbers` are further arguments of draw with their defaults."""
     parser = OneLineParser(description=description)
     parser.add_argument("trace", help="trace.json (or that gzipped), or the folder of a profile")
     parser.add_argument(

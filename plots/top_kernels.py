@@ -1,6 +1,6 @@
-"""What the GPU's time in the decode region goes to: the longest kernels of each case.
+"""Draws the kernels that take most of the GPU's time in the decode region of each case.
 
-From profile.jsonl, which `rtfx profile` writes on a GPU. The bar is the sum of all kernels' times.
+It reads profile.jsonl, which `rtfx profile` writes on a GPU. A bar is the sum of all kernels' times.
 """
 
 import re
@@ -21,16 +21,16 @@ from style import (
 )
 
 REST = "#DDDDDD"
-CHARACTER = 0.06  # inches of a label
+CHARACTER = 0.06  # inches of a label's height
 
 
 def short_name(kernel):
-    """lstm_kernel of rtfx::fused::lstm_kernel<__nv_bfloat16>."""
+    """Returns lstm_kernel for rtfx::fused::lstm_kernel<__nv_bfloat16>."""
     return re.sub(r"<.*", "", kernel).rsplit("::", 1)[-1]
 
 
 def parts(region):
-    """(name, share of all kernels' time, mean seconds), the longest first."""
+    """Returns (name, share of all kernels' time, mean seconds) of each kernel, the longest first."""
     kernels = region.get("top_kernels") or []
     return [(short_name(k["name"]), k["share"], k["mean_seconds"]) for k in kernels]
 
@@ -49,14 +49,14 @@ def draw(cases, width):
         cell.set_xlim(0, 100)
         cell.set_title(title)
     axes[-1, 0].set_xlabel("share (%); right: kernel time of a lap")
-    figure.draw_without_rendering()  # from here on it is known how wide a bar is
+    figure.draw_without_rendering()  # the width of a bar is known from here on
     for bar in bars:
         label_bar(*bar)
     return figure
 
 
 def draw_case(cell, row, case):
-    """Returns what label_bar() takes."""
+    """Draws the bar of a case; returns the arguments for label_bar()."""
     region = case.last["regions"][REGION]
     note_behind(cell, row, duration(region["kernel_seconds"] / case.last["laps"]))
     bars, left = [], 0.0
@@ -70,7 +70,7 @@ def draw_case(cell, row, case):
 
 
 def label_bar(cell, bar, colour, labels):
-    """With the first label that fits, if one does."""
+    """Writes the first label that fits into its part of the bar, if one fits."""
     room = cell.get_window_extent().width / cell.figure.dpi * bar.get_width() / 100
     for label in (label for label in labels if CHARACTER * len(label) + 0.08 < room):
         cell.text(

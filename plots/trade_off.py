@@ -1,14 +1,14 @@
-"""Word error rate against RTFx: what accuracy costs. The line joins the decoders that no other one
-beats in both."""
+"""Draws word error rate against RTFx, which shows the cost of accuracy.
 
-from journal import panels
+The line joins the decoders that no other one beats in both."""
+
+from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from options import arm, by_batch, option, rtfx, rtfx_spread, wer_percent
 from style import GREY, NARROW, legend, log_scale, main, new_figure, series_style
 
 
 def best_of_both(points):
-    """Of (RTFx, WER, ...) those that no other is faster and better than, from the fastest on."""
+    """Returns those (RTFx, WER, ...) that no other one beats in speed and in accuracy, the fastest first."""
     kept = []
     for point in sorted(points, key=lambda p: (-p[0], p[1])):
         if not kept or point[1] < kept[-1][1]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes a list of words to boost for measurements (docs/boosting.md): COUNT words of six letters or
-more that the transcripts of the manifests have once, then OTHERS words of another text that they do
-not have. Which ones is drawn with a fixed seed. With --each also the lines of the manifests, in which
-every utterance asks for COUNT + OTHERS phrases of its own, drawn anew; to be written beside a manifest.
+"""Writes a list of words to boost for measurements (docs/boosting.md).
+
+The list holds COUNT words of six letters or more that the transcripts of the manifests have once, then OTHERS words
+of another text that the transcripts lack. A fixed seed draws them. --each also writes a manifest in which every
+utterance asks for COUNT + OTHERS phrases of its own.
 
   scripts/phrase_list.py --count 100 --others 900 --text other.txt -o FILE MANIFEST...
 """

@@ -1,7 +1,7 @@
 """Writes the table of a run into README.md: readme_table.py RUN [README.md]
 
-Replaces what stands between `<!-- table:NAME -->` and `<!-- /table -->`, NAME being the run's name.
-`<!-- table:NAME model=ID batch=8 -->` takes only the rows of that model and batch.
+The table replaces the text between `<!-- table:NAME -->` and `<!-- /table -->`, where NAME is the run's name.
+`<!-- table:NAME model=ID batch=8 -->` selects the rows of that model and batch.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from escape import markdown  # noqa: E402
+from script import markdown  # noqa: E402
 from journal import read_journal  # noqa: E402
 
 

@@ -1,7 +1,8 @@
-"""Tables of the journals in reports/h200/rivals: one beside each, and those of the pages: rival_reports.py [FOLDER [PAGE...]]
+"""Writes the tables of the journals in reports/h200/rivals: rival_reports.py [FOLDER [PAGE...]]
 
-README.md and docs/gpu.md have tables of pairs of ours and theirs between `<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`;
-`<!-- rivals:JOURNAL ours=ID,... -->` takes the pairs with these decoders alone. A journal that is not there is left out.
+Each journal has a table NAME.md beside it. A page holds tables that compare pairs of decoders, between
+`<!-- rivals:JOURNAL -->` and `<!-- /rivals -->`. `<!-- rivals:JOURNAL ours=ID,... -->` selects the pairs with these
+decoders. Missing journals are left out.
 """
 
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from escape import markdown  # noqa: E402
+from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
 from rival_table import core, is_rival, rows_of, seconds  # noqa: E402
 
@@ -53,25 +54,25 @@ JOURNALS = {
     "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside riva-asrlib-decoder, kaldi-decoder and "
                     "flashlight-text", WFST),
 }  # fmt: skip
-CAPTION = """{title}, in one run on the same frames: seconds of audio for each second of decoding, ours : theirs. In brackets
-how many times as fast ours is, by the whole call (from encoder frames to hypotheses on the host), then by the algorithms
-alone where theirs can be told from making objects. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+CAPTION = """{title}, in one run on the same frames. A cell shows seconds of audio for each second of decoding, ours : theirs.
+The brackets say how many times as fast ours is: first the whole call, from encoder frames to hypotheses on the host; then
+the algorithm alone, where theirs can be told from making Python objects. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
 
 
 def cell(ours, theirs, batch):
-    """RTFx of both, the ratio of whole calls, and that of the algorithms alone where theirs is known."""
+    """Returns RTFx of both, the ratio of whole calls, that of the algorithms alone where known, and warning marks."""
     if batch not in ours.seconds or batch not in theirs.seconds:
         return "–"
     rtfx = " : ".join(f"{row.audio[batch] / row.seconds[batch]:.0f}" for row in (ours, theirs))
     ratios = [f"**{seconds(theirs)[batch] / seconds(ours)[batch]:.2f}**"]
     if batch in core(theirs):
         ratios.append(f"{core(theirs)[batch] / core(ours)[batch]:.2f}")
-    noisy = " NOISY" if any("NOISY" in row.marks[batch] for row in (ours, theirs)) else ""
-    return f"{rtfx} ({'; '.join(ratios)}){noisy}"
+    marks = [m for row in (ours, theirs) for m in row.marks[batch] if m == "NOISY" or m.startswith("suspect")]
+    return " ".join([f"{rtfx} ({'; '.join(ratios)})", *dict.fromkeys(marks)])
 
 
 def brief(journal, title, pairs):
-    """A table in which each row is a pair."""
+    """Yields a table in which each row is a pair of decoders."""
     tables = rows_of([journal], lambda case: True, rtfx=True)
     rows = [row for of_model in tables.values() for row in of_model.values()]
     audio = {batch: round(seconds) for row in rows for batch, seconds in row.audio.items()}
@@ -101,7 +102,7 @@ def brief(journal, title, pairs):
 
 
 def full(path):
-    """Of both heads, as plots/rival_table.py makes them."""
+    """Returns the tables of transducer and CTC decoders that plots/rival_table.py makes."""
     texts = []
     for head in ("transducer", "ctc"):
         command = [sys.executable, ROOT / "plots/rival_table.py", path, "--rtfx", "--head", head, "--name", "rival"]
@@ -113,8 +114,8 @@ def full(path):
 
 
 def verdict(record):
-    """Utterances whose tokens and frames are ours, of all, those that differ by rounding alone, and where the first is
-    that differs."""
+    """Returns how many utterances have our tokens and frames, how many differ by rounding alone, and the first that
+    differs."""
     found, first = record["exactness"], record["exactness"].get("first_difference")
     grades = found["grades"]
     text = f"{grades['bitwise'] + grades['exact']} of {sum(grades.values())}"
@@ -124,7 +125,7 @@ def verdict(record):
 
 
 def verdicts(journal):
-    """A table for each model: theirs against ours of the same search."""
+    """Returns a table that compares the results of the rival's searches with ours, for each model."""
     rows = {}
     for case in journal.cases:
         if case.rounds and is_rival(case) and case.rounds[0].get("exactness", {}).get("baseline"):
@@ -137,7 +138,7 @@ def verdicts(journal):
     lines = [
         "## Are theirs ours?",
         "",
-        "Utterances whose tokens and frames are the same, and the first that differs.",
+        "The cells count utterances with equal tokens and frames, and name the first that differs.",
         "",
         f"| theirs : ours | {' | '.join(f'batch {batch}' for batch in batches)} |",
         "|---|" + "---|" * len(batches),

@@ -1,9 +1,8 @@
-"""NeMo's batched decoders as decoders of rtfx: its own classes and its own calls, on the frames and
-with the weights of the run.
+"""NeMo's batched decoders as decoders of rtfx. They call NeMo's own classes on the frames and weights of the run.
 
-What a call takes is the whole of NeMo's `forward`. Where NeMo computes on the device first and makes
-Hypothesis objects then, the two are told apart (`objects`): `forward` is called with the result of
-the first in place of its computation.
+The time of a call is the time of NeMo's whole `forward`. Some of NeMo's decoders compute on the device first and then
+make Hypothesis objects. The counter `objects_us` tells these parts apart: `forward` is called with the result of the
+first part in place of its computation.
 """
 
 import functools
@@ -32,14 +31,14 @@ from nvrtc_log import keep_out_of_constants
 logging.setLevel(logging.ERROR)
 keep_out_of_constants()
 
-# The searches of a run share what was read of a file: NeMo takes 10 s for an ARPA file of 20 MB.
+# The searches of a run share the models that were read, since NeMo takes 10 s for an ARPA file of 20 MB.
 NGramGPULanguageModel.from_file = functools.cache(NGramGPULanguageModel.from_file)
 
 GRAPH_MODES = ("full_graph", "no_while_loops", "no_graphs")
 
 
 def filled(module, weights, model):
-    """The module with these weights, as inference has it."""
+    """Returns the module with these weights, set up for inference."""
     missing = module.load_state_dict(weights, strict=False).missing_keys
     if missing:
         raise RuntimeError(f"no weights for {', '.join(missing)}")
@@ -52,7 +51,7 @@ def weights_below(model, prefix):
 
 
 def heads(model, log_softmax=None):
-    """NeMo's prediction network and joint. log_softmax: None is NeMo's default, on a CPU alone."""
+    """Returns NeMo's prediction network and joint. With `log_softmax` None, NeMo applies it on a CPU only."""
     own = model.config["prediction"]
     prednet = {"pred_hidden": own["width"], "pred_rnn_layers": own["layers"], "t_max": None, "dropout": 0.0}
     if own["kind"] == "lstm":
@@ -78,7 +77,7 @@ def heads(model, log_softmax=None):
 
 
 class Pieces:
-    """The checkpoint's SentencePiece model, as far as boosting phrases asks for it."""
+    """The parts of the checkpoint's SentencePiece model that boosting of phrases needs."""
 
     def __init__(self, nemo):
         import sentencepiece
@@ -95,7 +94,7 @@ class Pieces:
 
 @functools.cache
 def plain(path):
-    """The path of a file that NeMo can read: one that ends in .gz is unpacked."""
+    """Returns the path of a file that NeMo can read, which is an unpacked copy for .gz."""
     if not path.endswith(".gz"):
         return path
     with tempfile.NamedTemporaryFile(suffix=Path(path).stem, delete=False) as file:
@@ -104,7 +103,7 @@ def plain(path):
 
 
 def phrases_of(boost):
-    """boost: a file with a phrase on each line, or phrases with commas between them."""
+    """Returns the phrases of `boost`: a file with a phrase on each line, or phrases separated by commas."""
     if not boost:
         return []
     text = Path(boost).read_text(encoding="utf-8") if Path(boost).is_file() else boost.replace(",", "\n")
@@ -112,14 +111,14 @@ def phrases_of(boost):
 
 
 def boosted(boost, nemo):
-    """(settings of a boosting tree, tokenizer)."""
+    """Returns (settings of a boosting tree, tokenizer)."""
     if not nemo:
         raise ValueError("phrases are boosted by their pieces: `nemo` must name the .nemo file")
     return BoostingTreeModelConfig(key_phrases_list=phrases_of(boost)), Pieces(nemo)
 
 
 def fusions(model, lm, lm_alpha, boost, boost_alpha, nemo):
-    """(fusion models, their weights), of a file of an n-gram model and of phrases."""
+    """Returns (fusion models, their weights) for a file of an n-gram model and for phrases."""
     models, alphas = [], []
     if lm:
         models.append(NGramGPULanguageModel.from_file(lm_path=plain(lm), vocab_size=model.vocabulary))
@@ -132,9 +131,11 @@ def fusions(model, lm, lm_alpha, boost, boost_alpha, nemo):
 
 
 def keep_loop_memory(owner, device):
-    """NeMo records the body of a loop on a stream of its own, a capture that LibTorch takes for no part of the graph:
-    what the body works in comes from the memory for all and goes back to it, for others to use or to return to the
-    driver while the graph still writes there. In a pool of its own it stays."""
+    """Gives the body of NeMo's loops a memory pool of its own, which stays while the graph exists.
+
+    NeMo records the body of a loop on a stream of its own, and LibTorch does not count this capture as part of the
+    graph. The body's memory would come from the common pool and go back to it. Others could then use or free memory
+    that the graph still writes to."""
     name = next((n for n in ("_graph_reinitialize", "_reinitialize") if hasattr(owner, n)), None)
     if not name or device.type != "cuda":
         return
@@ -148,7 +149,7 @@ def keep_loop_memory(owner, device):
 
 
 class Computed:
-    """In the place of NeMo's computer: answers what that has computed already."""
+    """Stands in for NeMo's computer and returns a result that was computed before."""
 
     def __init__(self, computer):
         self.computer, self.answer = computer, None
@@ -161,8 +162,9 @@ class Computed:
 
 
 class Decoder:
-    """What they share. `infer` is NeMo's class, `inputs` makes the arguments of its forward. boost: whose recall is
-    counted."""
+    """The common part of all decoders. `infer` is NeMo's class, and `inputs` makes the arguments of its forward.
+
+    The recall of the phrases in `boost` is counted."""
 
     versions = {"nemo": version("nemo_toolkit")}
     has_durations = False
@@ -207,7 +209,7 @@ class Decoder:
         return {"encoder_output": frames.transpose(1, 2), "encoded_lengths": lengths}
 
     def results(self, hypotheses):
-        """Blanks and padding are no tokens."""
+        """Returns the results without blanks and padding, which are no tokens."""
         rows = [self.row(h.n_best_hypotheses[0] if hasattr(h, "n_best_hypotheses") else h) for h in hypotheses]
         names = ("tokens", "frames", "scores", "durations")[: 4 if self.has_durations else 3]
         return dict(zip(names, zip(*rows))) if rows else {name: [] for name in names}
@@ -225,7 +227,7 @@ class Decoder:
 
 
     def assumed_durations(self, frames):
-        """NeMo 2.7.3's beam says none: the longest that do not pass the next token's frame."""
+        """Returns the longest durations that do not pass the next token's frame, where NeMo 2.7.3's beam returns none."""
         gaps = [after - before for before, after in zip(frames, [*frames[1:], float("inf")])]
         return [max((d for d in self.model.durations if d <= gap), default=0) for gap in gaps]
 

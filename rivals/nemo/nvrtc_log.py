@@ -1,10 +1,12 @@
-"""NeMo up to 3.0.0 has the CUDA compiler write its log, empty where all is well, into `b" " * 1`: the one object that
-Python has for that byte, which is NUL in the whole process from then on (NVIDIA-NeMo/Speech#15790). Spaces are printed as
-NUL, and a second checkpoint may not unpickle."""
+"""Keeps the CUDA compiler's log out of Python's constants, for NeMo up to 3.0.0.
+
+NeMo has the compiler write its log, empty where all is well, into `b" " * 1`. Python has a single object for that
+byte, so the byte is NUL in the whole process from then on (NVIDIA-NeMo/Speech#15790). Spaces are then printed as NUL,
+and a second checkpoint may not unpickle."""
 
 
 def keep_out_of_constants():
-    """Logs of at least two bytes, for which Python makes an object of their own."""
+    """Makes logs at least two bytes long, so that Python creates an object for each."""
     from nemo.core.utils import cuda_python_utils
 
     nvrtc = getattr(cuda_python_utils, "nvrtc", None)  # without cuda-python there is none

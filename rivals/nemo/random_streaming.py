@@ -1,14 +1,16 @@
-"""A cache-aware FastConformer of full size with random weights that speaks: random_streaming.py SMALL.nemo OUT.nemo
-AUDIO... [--layers 24] [--rate 0.25]
+"""Makes a cache-aware FastConformer of full size with random weights that returns tokens at a natural rate:
 
-SMALL.nemo, saved by NeMo, gives the configuration, the tokenizer and the names of the tensors; the shape is that of the
-0.6B models (24 layers of 1024, prediction network and joint of 640). NeMo and rtfx both open OUT.nemo, so that what they
-take for live streams can be set side by side; its words mean nothing.
+    random_streaming.py SMALL.nemo OUT.nemo AUDIO... [--layers 24] [--rate 0.25]
 
-A random encoder's frames hardly differ from each other: a transducer on them is silent, or says one token without end.
-So the joint takes them without their mean and at unit deviation over AUDIO, the prediction network likewise, and the
-bias of blank is sought at which NeMo's greedy search finds --rate tokens in a frame, as a trained model does. AUDIO should
-be what it is to run on: fitted to three recordings of one reader, it found 0.5 to 3.6 tokens in a frame of others.
+SMALL.nemo, saved by NeMo, gives the configuration, the tokenizer and the names of the tensors. The shape is that of the
+0.6B models: 24 layers of 1024, prediction network and joint network of 640. NeMo and rtfx both open OUT.nemo, so that
+their times for live streams can be compared. Its words mean nothing.
+
+The frames of a random encoder hardly differ, and a transducer on them returns nothing or one token without end. So the
+joint network reads frames with a mean of 0 and a deviation of 1 over AUDIO, and so for the prediction network. Then the
+script searches the bias of blank at which NeMo's greedy search finds --rate tokens in a frame, like a trained model.
+AUDIO should be the audio of the measurement. A model fitted to three recordings of one reader found 0.5 to 3.6 tokens
+in a frame of other readers.
 """
 
 import argparse
@@ -31,7 +33,7 @@ SIZES = {"d_model": 1024, "channels": 256, "heads": 8, "prediction": 640, "predi
 
 
 def configuration(config, layers):
-    """`config` with the sizes of a large model."""
+    """Returns `config` with the sizes of a large model."""
     config["model_defaults"].update(enc_hidden=1024, pred_hidden=640, joint_hidden=640)
     config["encoder"].update(
         n_layers=layers, d_model=SIZES["d_model"], n_heads=SIZES["heads"], subsampling_conv_channels=SIZES["channels"]
@@ -44,7 +46,7 @@ def configuration(config, layers):
 
 
 def shape(name, small, config):
-    """The shape in the large model of a tensor that has the shape `small` in the small one."""
+    """Returns the shape in the large model of a tensor with the shape `small` in the small one."""
     d, c, heads = SIZES["d_model"], SIZES["channels"], SIZES["heads"]
     old = config["encoder"]["d_model"], config["encoder"]["subsampling_conv_channels"]
     if name.startswith("preprocessor."):
@@ -69,7 +71,7 @@ def shape(name, small, config):
 
 
 def weights(small, config, layers):
-    """Random tensors under the names of `small`, which keeps its features' window and filterbank."""
+    """Returns random tensors under the names of `small`. The window and filterbank of the features are kept."""
     torch.manual_seed(0)
     state = {}
     for name, tensor in small.items():
@@ -108,7 +110,7 @@ def write_large(small, path, layers):
 
 
 def encoded(model, files):
-    """Frames [B, D, T] and lengths [B] of the recordings, one after the other through the encoder."""
+    """Returns frames [B, D, T] and lengths [B] of the recordings, which pass through the encoder one by one."""
     frames = []
     for file in files:
         samples = torch.from_numpy(soundfile.read(file, dtype="float32")[0])[None].to(model.device)
@@ -120,7 +122,7 @@ def encoded(model, files):
 
 
 def standardise(layer, inputs):
-    """The layer's outputs over `inputs` [N, in] get a mean of 0 and a deviation of about 1."""
+    """Scales the layer so that its outputs over `inputs` [N, in] have a mean of 0 and a deviation of about 1."""
     layer.weight /= inputs.std(0).mean()
     layer.bias.copy_(-(layer.weight @ inputs.mean(0)))
 

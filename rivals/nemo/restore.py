@@ -1,4 +1,4 @@
-"""NeMo's models from files that lack what only training needs."""
+"""Opens NeMo's models from files without the settings that only training needs."""
 
 import torch
 from nemo.collections.asr.models import ASRModel
@@ -9,7 +9,7 @@ keep_out_of_constants()
 
 
 def restored(path, device, dtype):
-    """A configuration without the keys for training gets them, empty, as NeMo asks for them."""
+    """Restores a model; missing settings for training are added empty, since NeMo asks for them."""
     config = ASRModel.restore_from(path, return_config=True)
     with open_dict(config):
         for name in ("train_ds", "validation_ds", "test_ds"):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""NeMo's cache-aware steps over many streams at once: seconds, and how many live streams they allow.
+"""Times NeMo's cache-aware steps over many streams at once, and says how many live streams they allow.
 
     stream_steps.py MODEL.nemo --manifest MANIFEST [--streams 64 256 1024] [--steps 30] [--att-context-size 70 6]
                     [--dtype bf16] [-o FILE.jsonl]
 
-Of each number of streams, all in one batch: features of the next chunk (NeMo's preprocessor), conformer_stream_step()
-with its caches and greedy search (label-looping in CUDA graphs), text of every stream. Streams take the recordings of
-MANIFEST in a ring, one after the other, and never end. `capacity` is streams * (seconds of a chunk) / (mean seconds of a
-step): the live streams that such steps keep up with, back to back, if no time is lost between them. The latency of a
-step as a batch is the least that a stream waits.
+All streams of one number form one batch. A step computes the features of the next chunk with NeMo's
+preprocessor, conformer_stream_step() with its caches and greedy search (label-looping in CUDA graphs), and the text of
+every stream. The streams play the recordings of MANIFEST in a ring and never end. `capacity` is streams * (seconds of a
+chunk) / (mean seconds of a step). That many live streams are possible if steps follow each other without a pause. A
+stream waits at least for one step.
 """
 
 import argparse
@@ -28,7 +28,7 @@ logging.setLevel(logging.ERROR)
 
 
 def prepared(options):
-    """The model with the search that a server would take."""
+    """Returns the model with the search that a server would use."""
     model = restored(options.model, options.device, options.dtype)
     decoding = model.cfg.decoding
     with open_dict(decoding):
@@ -43,7 +43,7 @@ def prepared(options):
 
 
 def ring(manifest, limit):
-    """All recordings one after the other, [n] float32."""
+    """Returns all recordings one after the other, [n] float32."""
     folder, clips = Path(manifest).parent, []
     for line in Path(manifest).read_text(encoding="utf-8").splitlines()[:limit]:
         samples, rate = soundfile.read(folder / json.loads(line)["audio_filepath"], dtype="float32")
@@ -54,7 +54,7 @@ def ring(manifest, limit):
 
 
 class Chunks:
-    """The samples of the next chunk of each stream, with those that features still need of the ones before."""
+    """The samples of each stream's next chunk, with the earlier samples that its features still need."""
 
     def __init__(self, samples, streams, frames, before, hop=160, window=400):
         self.frames, self.before, self.hop = frames, before, hop

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""NeMo's own transcribe(), by its search and by one of rtfx (rtfx.nemo.accelerate): seconds, and whether the texts,
-tokens and frames are the same.
+"""Times NeMo's own transcribe() with its search and with one of rtfx (rtfx.nemo.accelerate), and compares the texts,
+tokens and frames.
 
     transcribe.py MODEL.nemo... --manifest MANIFEST [--limit N] [--batch 1 32] [--device cpu] [--whole] [-o FILE.jsonl]
 
-Prints a table; FILE gets a line for each model and batch size. All take turns, `--rounds` times after one round that
-is not measured. With --whole, rtfx's own transcribe() too, from the same files to texts: reading, features and encoder
-are rtfx's then as well. Needs NeMo and rtfx (its wheel) in one environment.
+The script prints a table, and FILE gets a line for each model and batch size. All searches take turns, `--rounds` times
+after one round that is not measured. --whole also times rtfx's own transcribe() from the same files to texts, with its
+own reading, features and encoder. NeMo and the wheel of rtfx must be in one environment.
 """
 
 import argparse
@@ -31,8 +31,8 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's n
 
 
 def timed(call, device):
-    """({"seconds", "cpu_seconds"} of this call, its result). The latter are of all threads: on a machine with other work
-    they are the steadier ones."""
+    """Returns ({"seconds", "cpu_seconds"}, result) of a call. The CPU seconds count all threads and are the steadier
+    figure on a machine with other work."""
     begin, cpu_begin = time.perf_counter(), time.process_time()
     found = call()
     if device.type == "cuda":

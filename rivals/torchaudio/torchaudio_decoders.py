@@ -1,5 +1,5 @@
 """torchaudio's decoders as decoders of rtfx: CUCTCDecoder (a CTC prefix beam on the GPU) and
-RNNTBeamSearch (one utterance at a time). Neither says at which frames its tokens are: all are at 0.
+RNNTBeamSearch (one utterance at a time). Neither reports the frames of its tokens, so all are at 0.
 """
 
 from importlib.metadata import version
@@ -10,7 +10,7 @@ VERSIONS = {"torchaudio": version("torchaudio")}
 
 
 class CtcBeam:
-    """skip: frames whose blank is more probable than this are left out; 1: none."""
+    """Frames whose blank is more probable than `skip` are left out; 1 keeps all."""
 
     versions = VERSIONS
 
@@ -44,7 +44,7 @@ class AsTorchaudio(torch.nn.Module):
         return self.model.project_encoder(frames), lengths
 
     def predict(self, labels, lengths, state):
-        """State: a list of one list of tensors, rows first."""
+        """Runs the prediction network. The state is a list with one list of tensors, rows first."""
         rows_first = self.model.config["prediction"]["kind"] == "stateless"
         turned = (lambda t: t) if rows_first else (lambda t: t.transpose(0, 1))
         given = self.model.initial_state(len(labels)) if state is None else tuple(map(turned, state[0]))

@@ -3,10 +3,10 @@
 
     bench.py --emissions FOLDER --graphs KIT/graphs --lm KIT/lm.arpa --site KIT/site -o rivals.jsonl
 
-A line of JSON per row goes to the output and to stdout: median seconds from log-probabilities (in
-memory, or on the GPU) to words on the host, word error rate, empty results. Every row runs in a
-process of its own with a time limit: one that crashes or hangs costs that row alone. Rows that the
-output holds already are not run again. README.md says what the rows are.
+Each row gives a line of JSON in the output and on stdout: median seconds from log-probabilities (in memory, or on the
+GPU) to words on the host, word error rate, and the number of empty results. Every row runs in a process of its own
+with a time limit, so that a crash costs only that row. Rows that the output holds already are not run again. README.md
+lists the rows.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def name(row):
 
 
 def child(options):
-    """Decodes one row; its record is the last line of stdout."""
+    """Decodes one row in a child process, whose last line of stdout is the record."""
     sys.path[:0] = options.site
     import emissions
     from searches import SEARCHES
@@ -63,7 +63,7 @@ def child(options):
 
 
 def run(row, options):
-    """The row's record, or what went wrong."""
+    """Returns the row's record, or its error."""
     command = [sys.executable, __file__, *sys.argv[1:], "--row", json.dumps(row)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_CACHE_MAXSIZE": str(4 << 30)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -71,7 +71,7 @@ def run(row, options):
     try:
         out, complaints = process.communicate(timeout=options.time_limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with the workers that it has forked
+        os.killpg(process.pid, signal.SIGKILL)  # together with the workers that it has forked
         process.communicate()
         return {"error": f"no result in {options.time_limit:g} s"}
     try:
@@ -81,7 +81,7 @@ def run(row, options):
 
 
 def missing(row, options):
-    """What the row cannot do without, or None."""
+    """Returns the name of a missing package or file that the row needs, or None."""
     needed = [Path(options.graphs) / "words.txt"]
     needed += [Path(options.graphs) / f"{row['graph']}.fst"] if "graph" in row else []
     if row["kind"] == "flashlight":

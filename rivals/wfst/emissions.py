@@ -1,4 +1,4 @@
-"""What `rtfx emissions` writes, and how results over it are scored."""
+"""Reads the files of `rtfx emissions`, and scores results over them."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import numpy as np
 class Utterance:
     id: str
     seconds: float
-    words: list  # of the reference; None without one
+    words: list  # words of the reference; None without one
     lp: np.ndarray  # [frames, V+1] float32: ln p, blank in the last column
 
 
@@ -22,7 +22,7 @@ def words(text):
 
 
 def read(folder):
-    """The utterances, long ones first."""
+    """Returns the utterances, the longest first."""
     folder = Path(folder)
     for name in ("emissions.npy", "utterances.jsonl"):
         if not (folder / name).is_file():
@@ -52,7 +52,7 @@ def edits(reference, found):
 
 
 def score(utterances, texts):
-    """`texts`: a list of words for each utterance."""
+    """Scores `texts`, a list of words for each utterance."""
     scored = [(u.words, t) for u, t in zip(utterances, texts) if u.words is not None]
     total = sum(len(reference) for reference, _ in scored)
     errors = sum(edits(reference, text) for reference, text in scored)

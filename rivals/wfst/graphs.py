@@ -1,16 +1,16 @@
 """Decoding graphs as OpenFst files: their word table, and the form that forces an end.
 
-riva's online mode reports the best token, whether its state is final or not. After the last frame
-that token is often inside a word, whose label has not been seen yet. with_end() makes every final
-state's cost an arc with a label of its own, END, into one last state; a search that is given END
-as one more frame (end_frames()) then ends in a final state if any is left, as all others do.
+riva's online mode reports the best token, whether its state is final or not. After the last frame that token is often
+inside a word, whose label has not been seen yet. with_end() turns every final state's cost into an arc with the label
+END to one last state. A search that is given END as one more frame then ends in a final state if any is left, like all
+other searches.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-NEVER = -1e4  # ln p of what cannot be; not -inf, which sums to NaN
+NEVER = -1e4  # ln p of an impossible label; -inf would give NaN in sums
 NOT_FINAL = 1e3  # cost of ending anywhere else: only where no final state is left
 FRAMES = 2  # END frames: the best token that is reported may be of the frame before the last
 
@@ -24,13 +24,13 @@ SILENT = {"<eps>", "<unk>", "<s>", "</s>", "#0"}
 
 
 def texts(rows, table):
-    """Words of each list of labels."""
+    """Returns the words of each list of labels."""
     named = ([table[int(label)] for label in row if int(label)] for row in rows)
     return [[word for word in row if word not in SILENT] for row in named]
 
 
 def with_end(path, columns):
-    """Writes PATH.end.fst once; `columns` of the emissions, so that END is label columns + 1."""
+    """Writes PATH.end.fst once. The emissions have `columns` columns, so END is label columns + 1."""
     import kaldifst
 
     path = Path(path)
@@ -54,7 +54,7 @@ def with_end(path, columns):
 
 
 def with_end_frames(lp):
-    """[T, C] -> [T + FRAMES, C + 1]: END is impossible before the end, and all there is after."""
+    """Turns [T, C] into [T + FRAMES, C + 1]: END is impossible before the end, and the only label behind it."""
     frames, columns = lp.shape
     longer = np.full((frames + FRAMES, columns + 1), NEVER, dtype=np.float32)
     longer[:frames, :columns] = lp

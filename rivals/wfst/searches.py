@@ -1,5 +1,6 @@
-"""The searches: each function decodes all utterances and returns (texts, seconds of each run,
-what else is worth keeping). Models, graphs and workers are made before the clock starts."""
+"""The searches. Each function decodes all utterances and returns (texts, seconds of each run, further figures).
+
+Models, graphs and workers are made before the clock starts."""
 
 import multiprocessing
 import os
@@ -11,8 +12,9 @@ import graphs
 
 
 def pool(search, make, count, processes):
-    """search(state, i) of 0 <= i < count by forked processes that take the next number from a
-    shared counter, long utterances first. Seconds from a common start to the last result."""
+    """Calls search(state, i) for 0 <= i < count in forked processes, which draw the next number from a shared counter.
+
+    Long utterances come first. The time runs from a common start to the last result."""
     context = multiprocessing.get_context("fork")
     next_one, results = context.Value("i", 0), context.Queue()
     start = context.Barrier(processes + 1)
@@ -41,7 +43,7 @@ def pool(search, make, count, processes):
     try:
         start.wait(300)
     except threading.BrokenBarrierError:
-        pass  # the worker that failed says below why
+        pass  # the failed worker gives the reason below
     begin, end, found = time.perf_counter(), 0.0, [None] * count
     for _ in workers:
         ended, own, error = results.get(timeout=3600)
@@ -56,7 +58,7 @@ def pool(search, make, count, processes):
 
 
 def kaldi(utterances, row, options):
-    """kaldi-decoder: Kaldi's FasterDecoder, best path."""
+    """kaldi-decoder: the best path of Kaldi's FasterDecoder."""
     import kaldi_decoder
     import kaldifst
 
@@ -83,8 +85,8 @@ def kaldi(utterances, row, options):
 
 
 def flashlight(utterances, row, options):
-    """flashlight-text: LexiconDecoder with KenLM. It takes ln p unscaled; the same balance with
-    the language model is a weight of ln 10 / scale on KenLM's log10."""
+    """flashlight-text: LexiconDecoder with KenLM. It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10
+    gives the same balance with the language model."""
     from flashlight.lib.text.decoder import (
         CriterionType,
         LexiconDecoder,
@@ -136,8 +138,8 @@ def flashlight(utterances, row, options):
 
 
 def riva(utterances, row, options):
-    """riva-asrlib-decoder on a GPU. Modes: "online", as it is; "online_end", made to end in a final
-    state (graphs.py); "nbest", from lattices, with final costs."""
+    """riva-asrlib-decoder on a GPU. The modes are "online", as it is; "online_end", made to end in a final state
+    (graphs.py); and "nbest", from lattices, with final costs."""
     import torch
     from riva.asrlib.decoder import python_decoder
 

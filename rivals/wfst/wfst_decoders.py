@@ -11,18 +11,18 @@ import graphs
 import torch
 from workers import Workers, flashlight_search, kaldi_search
 
-SCALE = 1 / 0.55  # of ln p beside the graph's costs, as bench.py has it
+SCALE = 1 / 0.55  # the scale of ln p beside the graph's costs, as in bench.py
 
 
 def runs_of(labels, blank):
-    """The first frame of each run of a token."""
+    """Returns the first frame of each run of a token."""
     return [i for i, label in enumerate(labels) if 0 <= label < blank and (i == 0 or label != labels[i - 1])]
 
 
 def places(spelled, labels, blank):
-    """The frames of the tokens that the words are spelled with. In the compact topology a token may follow
-    its like without blank, so that one run of labels can be two of them. All at frame 0 if they are not
-    the labels' own."""
+    """Returns the frames of the tokens that spell the words; all 0 if the tokens are not those of the labels.
+
+    In the compact topology an equal token may follow without blank, so that one run of labels can be two tokens."""
     runs, frames = runs_of(labels, blank), []
     for token in spelled:
         following = frames[-1] + 1 if frames else len(labels)
@@ -36,7 +36,7 @@ def places(spelled, labels, blank):
 
 
 class Words:
-    """What searches of a graph find, as tokens: words.txt and lexicon.txt lie beside it."""
+    """Spells the words of a graph's search as tokens, by words.txt and lexicon.txt beside the graph."""
 
     def __init__(self, model, graph):
         folder, ids = Path(graph).parent, {piece: i for i, piece in enumerate(model.pieces)}
@@ -47,7 +47,7 @@ class Words:
                 self.spelled.setdefault(word, [ids[piece] for piece in own])
 
     def results(self, found):
-        """found: (labels of the frames, words, score) of each row."""
+        """Returns the results of `found`, which has (labels of the frames, words, score) of each row."""
         words = graphs.texts([words for _, words, _ in found], self.table)
         tokens = [[token for word in row for token in self.spelled[word]] for row in words]
         frames = [places(own, labels, self.blank) for own, (labels, *_) in zip(tokens, found)]
@@ -67,8 +67,9 @@ class OnCpu:
 
 
 class Kaldi(OnCpu):
-    """kaldi-decoder: Kaldi's FasterDecoder, best path. graph: an OpenFst file whose input labels are
-    columns of the emissions + 1. min_active 20 is Kaldi's default."""
+    """kaldi-decoder: the best path of Kaldi's FasterDecoder.
+
+    `graph` is an OpenFst file whose input labels are columns of the emissions + 1. Kaldi's default of min_active is 20."""
 
     def __init__(self, model, graph, beam=17.0, max_active=10000, min_active=0, scale=SCALE, processes=None):
         self.versions = {"kaldi-decoder": version("kaldi-decoder"), "kaldifst": version("kaldifst")}
@@ -79,8 +80,9 @@ class Kaldi(OnCpu):
 
 
 class Flashlight(OnCpu):
-    """flashlight-text: LexiconDecoder with KenLM. lexicon: lines of a word and its pieces. It takes
-    ln p unscaled; the same balance is a weight of ln 10 / scale on KenLM's log10."""
+    """flashlight-text: LexiconDecoder with KenLM. `lexicon` has lines of a word and its pieces.
+
+    It takes ln p unscaled. A weight of ln 10 / scale on KenLM's log10 gives the same balance."""
 
     def __init__(self, model, lexicon, lm, beam=500, tokens=32, threshold=17.0, scale=SCALE, processes=None):
         self.versions = {"flashlight-text": version("flashlight-text")}
@@ -95,11 +97,13 @@ class Flashlight(OnCpu):
 
 
 class Riva:
-    """riva-asrlib-decoder, on the GPU. mode: nbest (the best path of its lattice, determinised on CPU
-    threads), online_end (its best path, made to end in a final state: README.md), or online, as it
-    is. graph: an OpenFst file; words.txt and lexicon.txt lie beside it."""
+    """riva-asrlib-decoder, on the GPU.
 
-    alive = []  # for good: riva's destructors can hang
+    The mode nbest returns the best path of its lattice, determinised on CPU threads. The mode online returns its best
+    path as it is, and online_end one that is made to end in a final state (README.md). `graph` is an OpenFst file with
+    words.txt and lexicon.txt beside it."""
+
+    alive = []  # kept for good, since riva's destructors can hang
 
     def __init__(self, model, graph, mode="nbest", beam=17.0, max_active=10000, scale=SCALE, threads=None):
         from riva.asrlib.decoder import python_decoder as riva
@@ -155,8 +159,8 @@ class Riva:
         return self.decoder.decode_batch(rows, views, every, every)[1]
 
     def with_end_frames(self, log_probs, lengths):
-        """As graphs.with_end_frames(), on the device: END is impossible before the end, and all
-        there is after."""
+        """Appends END frames on the device, like graphs.with_end_frames(): END is impossible before the end, and the
+        only label behind it."""
         rows, frames, columns = log_probs.shape
         longer = torch.nn.functional.pad(log_probs, (0, 1, 0, graphs.FRAMES), value=graphs.NEVER)
         behind = torch.arange(frames + graphs.FRAMES, device=lengths.device) >= lengths[:, None]
@@ -165,7 +169,7 @@ class Riva:
         return longer.contiguous()
 
     def results(self, found):
-        """`ilabels` are columns + 1, one for each frame."""
+        """Returns the results; `ilabels` are columns + 1, one for each frame."""
         entries = [(item[0] if len(item) else None) if self.mode == "nbest" else item for item in found]
         rows = []
         for entry, length in zip(entries, self.lengths):

@@ -1,6 +1,7 @@
-"""Searches of CTC on the CPU in worker processes, which hold the graph and take utterances one by one:
-the Python bindings of these packages let no two threads search at once. Without torch, which would
-make each of them start seconds later.
+"""Runs CTC searches on the CPU in worker processes, which hold the graph and decode utterances one by one.
+
+The Python bindings of these packages do not let two threads search at once. The workers do not import torch, which
+would delay each start by seconds.
 """
 
 import multiprocessing
@@ -13,15 +14,15 @@ import numpy as np
 
 
 class Workers:
-    """Processes that search. make(**settings), called in each, gives search(lp) -> (labels of the frames,
-    words, score)."""
+    """A pool of processes. Each calls make(**settings), which returns search(lp) -> (labels of the frames, words,
+    score)."""
 
     def __init__(self, make, settings, processes):
         self.block = None
         before = os.environ.get("OMP_NUM_THREADS")
         os.environ["OMP_NUM_THREADS"] = "1"
         try:
-            # Not forked: this process has threads, and maybe a GPU.
+            # The workers are not forked, since this process has threads and maybe a GPU.
             processes = processes or os.cpu_count()
             self.pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
                                             start_worker, (make, settings))  # fmt: skip
@@ -30,7 +31,7 @@ class Workers:
             os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
 
     def __call__(self, log_probs, lengths):
-        """log_probs [B, T, C] float32, lengths [B], both on the host."""
+        """Searches log_probs [B, T, C] float32 with lengths [B], both on the host."""
         self.room(log_probs.nbytes)
         shared = np.ndarray(log_probs.shape, np.float32, self.block.buf)
         shared[:] = log_probs
@@ -84,7 +85,7 @@ TRACKS = "track" in SharedMemory.__init__.__code__.co_varnames  # from Python 3.
 
 
 def attached(name):
-    """Without this process's resource tracker, which would remove it."""
+    """Opens shared memory without this process's resource tracker, which would remove it."""
     from multiprocessing import resource_tracker
 
     register, resource_tracker.register = resource_tracker.register, lambda *_: None
@@ -111,7 +112,7 @@ def kaldi_search(graph, **limits):
         _, labels, words, cost = kaldifst.get_linear_symbol_sequence(best)
         return [label - 1 for label in labels], list(words), -(cost.value1 + cost.value2)
 
-    search.keeps = fst  # the decoder has no more than its address
+    search.keeps = fst  # the decoder keeps only its address
     return search
 
 
@@ -142,7 +143,7 @@ def flashlight_search(lexicon, lm, pieces, beam, tokens, threshold, weight):
 
     def search(lp):
         best = decoder.decode(lp.ctypes.data, *lp.shape)
-        # A label for each frame, and silence before and after.
+        # There is a label for each frame, and silence before and after.
         return (list(best[0].tokens)[1:-1], [], best[0].score) if best else NOTHING
 
     search.keeps = trie, scorer, words

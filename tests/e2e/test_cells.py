@@ -9,7 +9,7 @@ import synthetic_journal as synthetic
 from conftest import ROOT
 from forked_script import script
 from journal import Journal, read_journal
-from protocol import reductions
+from paper_table import reductions
 
 TABLES = sorted((ROOT / "configs/tables").glob("*.json"))
 # The synthetic journal: 120 s of audio, 1.713 s outside decoding.

@@ -24,8 +24,7 @@ FIGURES = [
     "loop_timeline", "region_share", "rtfx_by_batch", "rtfx_by_decoder", "stream_latency", "top_kernels",
     "trade_off",
 ]  # fmt: skip
-NO_PROGRAMS = {"change_points", "cells", "escape", "history", "intervals", "journal", "options", "page_provenance",
-               "page_words", "protocol", "script", "style", "sweep", "timeline"}  # fmt: skip
+NO_PROGRAMS = {"change_points", "cells", "history", "intervals", "journal", "script", "style", "timeline"}
 TABLES = {"before_after", "boost_table", "calibration", "dashboard", "paper_table", "rival_table", "report"}
 
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import synthetic_journal as synthetic
 from conftest import runs_of, strict_records
-from page_words import grouped, shown_words
+from report import grouped, shown_words
 from test_report import Page, report
 
 
