@@ -28,8 +28,9 @@ bool may_be_journal(const std::filesystem::path& path) {
 
 /// Other files of JSON lines, such as manifests, need not follow docs/journal.md.
 bool is_journal(const std::filesystem::path& path) {
+  TextLines lines(path);
   std::string_view line;
-  if (!TextLines(path).next(line)) return false;
+  if (!lines.next(line)) return false;
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
   return first.is_object() && first.value("schema", json()) == 1 && first.contains("kind") &&
          first.value("profiled", json()) != true;
