@@ -54,21 +54,20 @@ JOURNALS = {
     "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside riva-asrlib-decoder, kaldi-decoder and "
                     "flashlight-text", WFST),
 }  # fmt: skip
-CAPTION = """{title}, in one run on the same frames. A cell shows seconds of audio for each second of decoding, ours : theirs.
-The brackets say how many times as fast ours is: first the whole call, from encoder frames to hypotheses on the host; then
-the algorithm alone, where theirs can be told from making Python objects. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+CAPTION = """{title}: how many times as fast rtfx is, in one run on the same frames. The first factor compares whole calls, from
+encoder frames to hypotheses on the host. The factor in brackets compares the algorithms alone, where the time for making
+Python objects is known. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
 
 
 def cell(ours, theirs, batch):
-    """Returns RTFx of both, the ratio of whole calls, that of the algorithms alone where known, and warning marks."""
+    """Returns the ratio of whole calls, that of the algorithms alone where known, and warning marks."""
     if batch not in ours.seconds or batch not in theirs.seconds:
         return "–"
-    rtfx = " : ".join(f"{row.audio[batch] / row.seconds[batch]:.0f}" for row in (ours, theirs))
-    ratios = [f"**{seconds(theirs)[batch] / seconds(ours)[batch]:.2f}**"]
+    text = f"{seconds(theirs)[batch] / seconds(ours)[batch]:.3g}x"
     if batch in core(theirs):
-        ratios.append(f"{core(theirs)[batch] / core(ours)[batch]:.2f}")
+        text += f" ({core(theirs)[batch] / core(ours)[batch]:.3g}x)"
     marks = [m for row in (ours, theirs) for m in row.marks[batch] if m == "NOISY" or m.startswith("suspect")]
-    return " ".join([f"{rtfx} ({'; '.join(ratios)})", *dict.fromkeys(marks)])
+    return ", ".join([text, *dict.fromkeys(marks)])
 
 
 def brief(journal, title, pairs):
@@ -151,7 +150,7 @@ def verdicts(journal):
 
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
-    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / "README.md", ROOT / "docs/gpu.md"]
+    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / page for page in ("README.md", "docs/gpu.md", "reports/README.md")]
     for name, (title, pairs) in JOURNALS.items():
         path = plain_or_gzip(folder / f"{name}.jsonl")
         if not path.exists():
