@@ -68,4 +68,8 @@ json read_json_file(const std::filesystem::path& path) {
   return parse_json(file->bytes(), path.string());
 }
 
+std::string to_line(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace rtfx

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace rtfx {
@@ -13,7 +14,11 @@ namespace rtfx {
 nlohmann::json parse_json(std::string_view text, std::string_view where,
                           std::string_view remedy = "write plain JSON, without comments");
 
-/// The same of a whole file; also throws where it cannot be read or has more than 256 MiB.
+/// Parses a whole file. Also throws UserError where it cannot be read or has more than 256 MiB.
 nlohmann::json read_json_file(const std::filesystem::path& path);
+
+/// One line of JSON with its end. Bytes that are not UTF-8, which file names may hold, become
+/// U+FFFD.
+std::string to_line(const nlohmann::json& value);
 
 }  // namespace rtfx

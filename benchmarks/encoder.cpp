@@ -11,9 +11,9 @@
 #include <map>
 #include <string>
 
-#include "harness/run/recorded_encoder.h"
 #include "models/architectures.h"
 #include "models/checkpoint/state_dict.h"
+#include "speech/pipeline/recorded_encoder.h"
 
 namespace {
 

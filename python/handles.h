@@ -1,4 +1,4 @@
-// What the handles of library.h hold, and how its functions fail.
+// The objects behind the handles of library.h, and the way its functions fail.
 #pragma once
 
 #include <ATen/DeviceGuard.h>
@@ -12,7 +12,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/result_check.h"
 #include "base/error.h"
-#include "harness/run/recorded_encoder.h"
+#include "speech/pipeline/recorded_encoder.h"
 
 struct rtfx_model {
   std::shared_ptr<const rtfx::AcousticModel> model;
@@ -41,7 +41,7 @@ const char* keep(std::string value);
 /// Notes the exception that is being handled as the thread's last failure.
 void note_failure();
 
-/// What the caller's language cannot catch becomes rtfx_error().
+/// Runs `work`. An exception becomes rtfx_error(), since the caller's language cannot catch it.
 template <class Result, class Work>
 Result guarded(Result on_failure, const Work& work) {
   try {
@@ -57,12 +57,12 @@ inline at::DeviceGuard on_device_of(const AcousticModel& model) {
   return at::DeviceGuard(model.device);
 }
 
-/// What decoders are given, of frames [B, T, D] that the caller made, lengths[b] of which count in
-/// row b. Throws UserError where they are not the model's.
+/// The batch that decoders read, made of the caller's frames [B, T, D]. In row b, lengths[b] of
+/// them count. Throws UserError where shape, dtype or device is not the model's.
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows);
 
-/// As rtfx_result_json() has a row.
+/// A row of rtfx_result_json().
 nlohmann::json row_json(const Hypothesis& row, const AcousticModel& model);
 
 }  // namespace rtfx

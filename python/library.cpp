@@ -11,15 +11,15 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "datasets/audio.h"
-#include "harness/machine/device.h"
-#include "harness/run/default_decoder.h"
-#include "harness/run/encoder_memory_check.h"
-#include "harness/run/hypothesis_json.h"
-#include "harness/run/pipeline.h"
-#include "harness/run/provenance.h"
-#include "harness/transcript/transcript.h"
 #include "models/load_checkpoint.h"
 #include "python/handles.h"
+#include "speech/pipeline/default_decoder.h"
+#include "speech/pipeline/encoder_memory_check.h"
+#include "speech/pipeline/pipeline.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/device.h"
+#include "speech/transcript/hypothesis_json.h"
+#include "speech/transcript/transcript.h"
 
 using nlohmann::json;
 

@@ -43,12 +43,12 @@ RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const
 RTFX_API const char* rtfx_model_json(const rtfx_model* model);
 RTFX_API void rtfx_model_free(rtfx_model* model);
 /* A JSON list of [word, start, end], in seconds, of `count` tokens at these encoder frames;
- * `durations`, in frames, may be null. As harness/transcript/transcript.h has them. */
+ * `durations`, in frames, may be null. As speech/transcript/transcript.h has them. */
 RTFX_API const char* rtfx_words(const rtfx_model* model, const int64_t* tokens,
                                 const int64_t* frames, const int64_t* durations, int64_t count);
 
 /* `options`: a JSON object. Without `name` the fastest exact greedy search
- * (harness/run/default_decoder.h). */
+ * (speech/pipeline/default_decoder.h). */
 RTFX_API rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name,
                                         const char* options);
 /* {"name", "options", "score_kind", "counters"}, the counters of the last call. */

@@ -7,10 +7,10 @@
 
 #include "algorithms/bias_request.h"
 #include "base/json_file.h"
-#include "harness/stream/speech_streams.h"
 #include "models/streaming/step_sizes.h"
 #include "python/handles.h"
 #include "python/library.h"
+#include "speech/streams/speech_streams.h"
 
 using nlohmann::json;
 

@@ -7,7 +7,7 @@ PATH=$PWD/.venv/bin:$PATH
 export OMP_WAIT_POLICY=passive
 results=$PWD/build/release/results
 
-programs=(base datasets models harness algorithms)
+programs=(base datasets models algorithms speech harness)
 scripts/build.sh --target "${programs[@]/#/rtfx_test_}" || exit
 rm -rf "$results"
 

@@ -22,11 +22,12 @@
 #include "harness/cli/table_commands.h"
 #include "harness/cli/transcribe.h"
 #include "harness/cli/watch_commands.h"
-#include "harness/machine/device.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
 #include "harness/run/provenance.h"
-#include "harness/transcript/formats.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/device.h"
+#include "speech/transcript/formats.h"
 
 namespace rtfx {
 namespace {

@@ -12,11 +12,12 @@
 #include "base/exit_code.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/cupti_library.h"
-#include "harness/machine/device.h"
 #include "harness/machine/wait_policy.h"
 #include "harness/profile/ncu_counters.h"
 #include "harness/profile/nsys_session.h"
 #include "harness/run/provenance.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {

@@ -6,13 +6,14 @@
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/json_file.h"
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "harness/config/batches.h"
-#include "harness/machine/device.h"
 #include "harness/results/journal.h"
-#include "harness/run/pipeline.h"
 #include "harness/run/workspace.h"
+#include "speech/pipeline/pipeline.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {

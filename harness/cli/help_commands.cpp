@@ -12,6 +12,7 @@
 #include "harness/report/export.h"
 #include "harness/report/reproduce.h"
 #include "harness/run/provenance.h"
+#include "speech/runtime/build.h"
 
 namespace rtfx {
 namespace {

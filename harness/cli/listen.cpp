@@ -12,17 +12,17 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/find_program.h"
 #include "base/json_file.h"
 #include "base/printable.h"
 #include "datasets/audio.h"
-#include "harness/machine/device.h"
-#include "harness/machine/interrupt.h"
-#include "harness/profile/find_program.h"
 #include "harness/results/journal.h"
-#include "harness/run/default_decoder.h"
-#include "harness/stream/speech_streams.h"
 #include "models/load_checkpoint.h"
 #include "models/streaming/step_sizes.h"
+#include "speech/pipeline/default_decoder.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
+#include "speech/streams/speech_streams.h"
 
 namespace rtfx {
 namespace {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/output_file.h"
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/find_program.h"
 #include "base/output_file.h"
 #include "datasets/audio_files.h"
 #include "datasets/manifest.h"
 #include "datasets/media.h"
 #include "datasets/utterance_list.h"
-#include "harness/profile/find_program.h"
 
 namespace rtfx {
 namespace {

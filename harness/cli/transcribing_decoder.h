@@ -5,7 +5,7 @@
 
 #include "algorithms/decoder.h"
 #include "harness/cli/transcribe_options.h"
-#include "harness/run/default_decoder.h"
+#include "speech/pipeline/default_decoder.h"
 
 namespace rtfx {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "harness/cli/transcribe_inputs.h"
-#include "harness/transcript/formats.h"
+#include "speech/transcript/formats.h"
 
 namespace rtfx {
 

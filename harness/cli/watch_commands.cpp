@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/json_file.h"
 #include "harness/report/dashboard.h"
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"

@@ -7,7 +7,7 @@
 
 #include <shared_mutex>
 
-#include "harness/machine/device.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/find_program.h"
 #include "base/nvtx.h"
-#include "harness/profile/find_program.h"
 #include "harness/profile/profile_figures.h"
 
 namespace rtfx {

@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/find_program.h"
 #include "base/printable.h"
 #include "harness/profile/child_process.h"
-#include "harness/profile/find_program.h"
 #include "harness/profile/nsight_import.h"
 #include "harness/profile/undisturbed.h"
 #include "harness/results/journal.h"

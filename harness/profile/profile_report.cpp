@@ -7,7 +7,7 @@
 #include "base/printable.h"
 #include "harness/profile/undisturbed.h"
 #include "harness/results/statistics.h"
-#include "harness/run/regions.h"
+#include "speech/pipeline/regions.h"
 
 namespace rtfx {
 namespace {

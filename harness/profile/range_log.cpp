@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "harness/machine/device.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {

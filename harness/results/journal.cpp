@@ -37,10 +37,6 @@ void set_aside(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string to_line(const nlohmann::json& record) {
-  return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::string& name)
     : path_(folder / name) {
   std::error_code error;

@@ -8,9 +8,6 @@
 
 namespace rtfx {
 
-/// One line of JSON; what is not UTF-8 (a file's name may be anything) becomes U+FFFD.
-std::string to_line(const nlohmann::json& record);
-
 class Journal {
  public:
   enum class Mode {

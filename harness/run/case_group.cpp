@@ -9,10 +9,10 @@
 #include "algorithms/result_check.h"
 #include "base/nvtx.h"
 #include "harness/config/batches.h"
-#include "harness/machine/device.h"
 #include "harness/machine/device_memory.h"
-#include "harness/machine/interrupt.h"
-#include "harness/run/encoder_memory_check.h"
+#include "speech/pipeline/encoder_memory_check.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

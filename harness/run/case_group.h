@@ -12,13 +12,13 @@
 #include "harness/machine/energy.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/machine/watchdog.h"
-#include "harness/run/overlapped_pipeline.h"
-#include "harness/run/pipeline.h"
 #include "harness/run/replay_check.h"
 #include "harness/run/utterance_bias.h"
 #include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
+#include "speech/pipeline/overlapped_pipeline.h"
+#include "speech/pipeline/pipeline.h"
 
 namespace rtfx {
 

@@ -15,12 +15,12 @@
 
 #include "base/error.h"
 #include "base/exit_code.h"
-#include "harness/machine/device.h"
-#include "harness/machine/interrupt.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"
 #include "harness/run/outcome.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

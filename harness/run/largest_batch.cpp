@@ -6,7 +6,7 @@
 
 #include "harness/config/batches.h"
 #include "harness/run/case_group.h"
-#include "harness/run/encoder_memory_check.h"
+#include "speech/pipeline/encoder_memory_check.h"
 
 namespace rtfx {
 namespace {

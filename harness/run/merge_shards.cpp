@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/json_file.h"
 #include "base/output_file.h"
 #include "base/sha256.h"
 #include "harness/results/journal.h"

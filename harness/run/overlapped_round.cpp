@@ -1,9 +1,9 @@
 // The rounds of protocol.mode "throughput".
 #include "algorithms/gpu/parallel.h"
 #include "datasets/dataset.h"
-#include "harness/machine/device.h"
-#include "harness/machine/interrupt.h"
 #include "harness/run/case_group.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

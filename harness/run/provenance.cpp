@@ -7,16 +7,18 @@
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/utsname.h>
-#include <torch/version.h>
 
+#include <cmath>
 #include <thread>
 
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
-#include "harness/machine/cpu_share.h"
-#include "harness/machine/device.h"
-#include "harness/revision.h"
+#include "harness/machine/wait_policy.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/cpu_share.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {
@@ -52,6 +54,23 @@ json cuda_versions(at::Device device) {
   return {{"runtime", version(CUDART_VERSION)},
           {"driver", version(driver_version())},
           {"cudnn", at::detail::getCUDAHooks().versionCuDNN()}};
+}
+
+/// The CPUs that this process may use, and who else wants them.
+json cpu_record() {
+  const std::vector<int> cpus = allowed_cpus();
+  const GroupLimits limits = group_limits();
+  double load = 0;
+  const bool known = ::getloadavg(&load, 1) == 1;
+  return {{"model", device_name(at::kCPU)},
+          {"cores", std::thread::hardware_concurrency()},
+          {"threads", at::get_num_threads()},
+          {"wait_policy", wait_policy()},
+          {"affinity", {{"cpus", cpus.size()}, {"list", ranges_text(cpus)}}},
+          {"load_average", known ? json(std::round(100 * load) / 100) : json()},
+          {"group_limits",
+           {{"cpus", limits.cpus ? json(*limits.cpus) : json()},
+            {"memory_bytes", limits.memory_bytes ? json(*limits.memory_bytes) : json()}}}};
 }
 
 json models_record(const Workspace& workspace) {
@@ -108,25 +127,9 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
 }
 
-std::string build_warning() {
-  const std::string type = RTFX_BUILD_TYPE;
-  if (type == "Release") return "";
-  return fmt::format("this is a {} build: its times are not comparable; use the preset 'release'",
-                     type);
-}
-
-std::string version_text() {
-  return fmt::format("rtfx {} ({}{}, {}, LibTorch {})", RTFX_VERSION, RTFX_REVISION,
-                     RTFX_DIRTY ? "+changes" : "", RTFX_BUILD_TYPE, TORCH_VERSION);
-}
-
 json provenance_record(const Workspace& workspace, at::Device device, const std::string& started) {
   const Config& config = workspace.config();
   const json cuda = cuda_versions(device);
-  json cpu = cpu_share();
-  cpu.update({{"model", device_name(at::kCPU)},
-              {"cores", std::thread::hardware_concurrency()},
-              {"threads", at::get_num_threads()}});
   utsname host{};
   uname(&host);
   json record = {{"kind", "provenance"},
@@ -137,18 +140,18 @@ json provenance_record(const Workspace& workspace, at::Device device, const std:
                  {"config", config.resolved()},
                  {"config_hash", config.hash()},
                  {"rtfx",
-                  {{"version", RTFX_VERSION},
-                   {"revision", RTFX_REVISION},
-                   {"dirty", static_cast<bool>(RTFX_DIRTY)},
-                   {"build_type", RTFX_BUILD_TYPE},
-                   {"compiler", "GCC " __VERSION__},
-                   {"sanitizer", !std::string_view(RTFX_SANITIZERS).empty()}}},
-                 {"libtorch", TORCH_VERSION},
+                  {{"version", build().version},
+                   {"revision", build().revision},
+                   {"dirty", build().dirty},
+                   {"build_type", build().type},
+                   {"compiler", build().compiler},
+                   {"sanitizer", build().sanitized}}},
+                 {"libtorch", build().libtorch},
                  {"cuda_runtime", cuda["runtime"]},
                  {"cuda_driver", cuda["driver"]},
                  {"cudnn", cuda["cudnn"]},
                  {"device", device_record(device)},
-                 {"cpu", cpu},
+                 {"cpu", cpu_record()},
                  {"host_name", host.nodename},
                  {"host_os", fmt::format("{} {}", host.sysname, host.release)},
                  {"tf32", at::globalContext().allowTF32CuBLAS()},
@@ -176,8 +179,8 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
                    {"att_context_size", config.models[group.model].att_context_size},
                    {"dataset", workspace.datasets()[group.dataset].dataset.sha256},
                    {"utterances", workspace.datasets()[group.dataset].dataset.utterances.size()},
-                   {"revision", RTFX_REVISION},
-                   {"libtorch", TORCH_VERSION},
+                   {"revision", build().revision},
+                   {"libtorch", build().libtorch},
                    {"device", device_name(device)}};
   if (config.protocol.overlapped())
     identity["throughput"] = {config.protocol.throughput.in_flight,

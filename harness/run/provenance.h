@@ -23,8 +23,4 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
 /// "2026-01-31T12:00:00Z"
 std::string utc_now();
 
-/// "rtfx 0.1.0 (revision, build type, LibTorch version)"; `warning` is empty for a release build.
-std::string version_text();
-std::string build_warning();
-
 }  // namespace rtfx

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <optional>
 
+#include "base/json_file.h"
 #include "harness/results/journal.h"
 #include "harness/results/statistics.h"
-#include "harness/run/hypothesis_json.h"
 #include "harness/run/provenance.h"
+#include "speech/transcript/hypothesis_json.h"
 
 namespace rtfx {
 namespace {
@@ -41,6 +42,17 @@ json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
           {"batch_ms.p50", of_batch(0.5)},
           {"batch_ms.p95", of_batch(0.95)},
           {"batch_ms.p99", of_batch(0.99)}};
+}
+
+/// Seconds of each region. The region "confidence" is left out where it took no time.
+json regions_field(const RegionTimes& times, bool with_device) {
+  json field;
+  for (size_t i = 0; i < kRegions; ++i) {
+    if (static_cast<Region>(i) == Region::confidence && times.host[i] == 0) continue;
+    field[kRegionNames[i]] = {{"host_seconds", times.host[i]},
+                              {"device_seconds", with_device ? json(times.device[i]) : json()}};
+  }
+  return field;
 }
 
 /// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
@@ -284,7 +296,7 @@ json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& a
   record["started"] = utc_now();
   record["round"] = round;
   record["order"] = result.order;
-  record["regions"] = result.times.to_json(device.is_cuda());
+  record["regions"] = regions_field(result.times, device.is_cuda());
   record["total_seconds"] = result.seconds;
   record["wall_seconds"] = result.times.wall;
   record["cpu_seconds"] = result.times.cpu;

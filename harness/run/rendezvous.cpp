@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
-#include "harness/machine/interrupt.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

@@ -12,8 +12,6 @@
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "harness/machine/conditions.h"
-#include "harness/machine/cpu_share.h"
-#include "harness/machine/interrupt.h"
 #include "harness/results/stopping.h"
 #include "harness/results/summaries.h"
 #include "harness/results/table.h"
@@ -25,6 +23,8 @@
 #include "harness/run/record.h"
 #include "harness/run/rendezvous.h"
 #include "harness/run/session.h"
+#include "speech/runtime/cpu_share.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "harness/machine/interrupt.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/machine/device.h"
-#include "harness/machine/interrupt.h"
 #include "harness/results/journal.h"
 #include "harness/run/case_group.h"
 #include "harness/run/progress.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 

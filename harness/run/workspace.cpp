@@ -9,8 +9,8 @@
 #include "base/nvtx.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
-#include "harness/machine/device.h"
 #include "models/load_checkpoint.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
 

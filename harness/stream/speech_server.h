@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "harness/stream/speech_streams.h"
 #include "harness/stream/stream_server.h"
+#include "speech/streams/speech_streams.h"
 
 namespace rtfx {
 

@@ -15,9 +15,7 @@
 #include "base/error.h"
 #include "harness/config/batches.h"
 #include "harness/machine/conditions.h"
-#include "harness/machine/device.h"
 #include "harness/machine/energy.h"
-#include "harness/machine/interrupt.h"
 #include "harness/machine/nvml.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
@@ -27,6 +25,8 @@
 #include "harness/stream/stream_record.h"
 #include "harness/stream/stream_server.h"
 #include "models/streaming/step_sizes.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
 
 namespace rtfx {
 namespace {

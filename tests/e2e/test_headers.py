@@ -17,7 +17,7 @@ from conftest import PROGRAM, ROOT
 cindex = pytest.importorskip("clang.cindex", reason="`make setup` installs libclang")
 
 HEAVY = ["ATen/core/Tensor.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "filesystem", "functional", "memory", "string"]
-FOLDERS = ["algorithms", "base", "datasets", "harness", "models"]
+FOLDERS = ["algorithms", "base", "datasets", "harness", "models", "speech"]
 ALL = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.h"))
 
 

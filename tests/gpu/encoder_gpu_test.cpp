@@ -3,7 +3,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
-#include "harness/run/recorded_encoder.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 

@@ -5,8 +5,8 @@
 
 #include "algorithms/registry.h"
 #include "datasets/audio.h"
-#include "harness/run/thread_settings.h"
 #include "models/load_checkpoint.h"
+#include "speech/runtime/thread_settings.h"
 #include "tests/support/long_audio_cases.h"
 
 namespace rtfx {

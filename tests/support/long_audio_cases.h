@@ -11,7 +11,7 @@
 
 #include "algorithms/decoder.h"
 #include "datasets/manifest.h"
-#include "harness/long_audio/long_audio.h"
+#include "speech/long_audio/long_audio.h"
 
 namespace rtfx::test {
 

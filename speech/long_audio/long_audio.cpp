@@ -1,0 +1,358 @@
+#include "speech/long_audio/long_audio.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include "base/error.h"
+#include "speech/long_audio/chunk_reader.h"
+#include "speech/long_audio/cuts.h"
+#include "speech/pipeline/pipeline.h"
+#include "speech/pipeline/pipeline_streams.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/stages.h"
+#include "speech/runtime/thread_settings.h"
+
+namespace rtfx {
+namespace {
+
+/// Frames that may still get tokens of a beam, although its best hypothesis is further.
+constexpr int64_t kKeptFrames = 25;
+
+/// Batches of chunks that have begun, on a GPU: one is read, one copied to the device and one
+/// encoded while one is searched. On a CPU they would take each other's threads.
+constexpr size_t kInFlight = 4;
+
+/// Tokens `order` of `from`, moved by `frames`, behind those of `to`.
+void append(const LongResult& from, const std::vector<size_t>& order, int64_t frames,
+            LongResult& to) {
+  const Hypothesis& h = from.hypothesis;
+  for (const size_t i : order) {
+    to.hypothesis.tokens.push_back(h.tokens[i]);
+    to.hypothesis.frames.push_back(h.frames[i] + static_cast<int32_t>(frames));
+    if (!h.durations.empty()) to.hypothesis.durations.push_back(h.durations[i]);
+    if (!from.evidence.runs.empty()) to.evidence.runs.push_back(from.evidence.runs[i]);
+    if (!from.evidence.confidence.empty())
+      to.evidence.confidence.push_back(from.evidence.confidence[i]);
+  }
+}
+
+std::vector<size_t> all_of(const Hypothesis& h) {
+  std::vector<size_t> order(h.tokens.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+}  // namespace
+
+/// Chunks that one search decodes without starting over.
+struct LongAudio::Section {
+  std::optional<int64_t> stream;
+  int64_t first = 0;  // frame
+};
+
+/// Chunks that are encoded together, and their frames with the contexts'.
+struct LongAudio::Batch {
+  explicit Batch(const PipelineStreams* streams) : on_device(streams), done(streams) {}
+
+  std::vector<AudioChunk> chunks;
+  CopiedBatch copied;
+  EncodedBatch frames;
+  EndOfWork on_device, done;  // of its copying, and of its encoding
+};
+
+/// The frames of each chunk without those of its context.
+struct LongAudio::OwnFrames {
+  EncodedBatch projected;  // [chunks, most frames, X]
+  at::Tensor frames;  // [chunks, most frames, D] of the encoder; undefined without `confidence`
+};
+
+LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model,
+                     RecordedEncoder& encoder, Decoder& decoder, const Confidence* confidence)
+    : options_(options),
+      model_(model),
+      encoder_(encoder),
+      clock_(model.device, RegionClock::Mode::overlapped),
+      confidence_(confidence),
+      pipeline_(PipelineStreams::of(model.device)),
+      block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
+  const auto frames =
+      static_cast<int64_t>(std::ceil(options.chunk_seconds / model.config.frame_seconds()));
+  on_stream(pipeline_, &PipelineStreams::decode, [&] {
+    streams_ = decoder.streams({options.batch, std::max<int64_t>(2, frames)});
+  });
+  if (streams_ == nullptr) {
+    throw UserError(decoder.describe().name,
+                    "takes no utterances in pieces, which long audio needs",
+                    "choose another decoder, for example label_looping or ctc_greedy");
+  }
+}
+LongAudio::~LongAudio() = default;
+
+double LongAudio::seconds(int64_t frame) const {
+  return static_cast<double>(frame) * model_.config.frame_seconds();
+}
+
+size_t LongAudio::blocks(double seconds) const {
+  return static_cast<size_t>(std::lround(seconds / model_.config.frame_seconds()));
+}
+
+void LongAudio::copy(Batch& batch) const {
+  Clips clips;
+  for (const AudioChunk& chunk : batch.chunks) clips.push_back(&chunk.samples);
+  RegionTimes times;
+  on_stream(pipeline_, &PipelineStreams::copy, [&] {
+    batch.copied = copy_batch(model_, clips, clock_, times);
+    batch.on_device.record(&PipelineStreams::copy);
+  });
+}
+
+void LongAudio::encode(Batch& batch) {
+  const std::lock_guard lock(encoding_);
+  RegionTimes times;
+  on_stream(pipeline_, &PipelineStreams::encode, [&] {
+    batch.on_device.block(&PipelineStreams::encode);
+    const CopiedBatch& copied = batch.copied;
+    const Encoded encoded = model_.frames_for_decoder(
+        encode_copied(model_, encoder_, copied, clock_, times), copied.audio, copied.lengths);
+    batch.frames = {encoded.frames, encoded.lengths, copied.lengths_host};
+    batch.done.record(&PipelineStreams::encode);
+  });
+}
+
+/// Waits until the batch is encoded.
+LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch) const {
+  batch.done.wait();
+  const std::vector<AudioChunk>& chunks = batch.chunks;
+  OwnFrames own;
+  for (const AudioChunk& chunk : chunks) own.projected.lengths_host.push_back(chunk.frames);
+  const int64_t most = std::max<int64_t>(1, own.projected.longest());
+  const auto without_contexts = [&](const at::Tensor& all) {
+    at::Tensor result = at::zeros({all.size(0), most, all.size(2)}, all.options());
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const auto row = static_cast<int64_t>(i);
+      result[row]
+          .narrow(0, 0, chunks[i].frames)
+          .copy_(all[row].narrow(0, chunks[i].left, chunks[i].frames));
+    }
+    return result;
+  };
+  own.projected.frames = without_contexts(streams_->project(batch.frames.frames));
+  if (confidence_ != nullptr) own.frames = without_contexts(batch.frames.frames);
+  return own;
+}
+
+TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis& piece,
+                                     Confidence::Before& before, LongResult& result) const {
+  TokenEvidence found;
+  RegionTimes times;
+  clock_.measure(Region::confidence, 1, times,
+                 [&] { found = confidence_->of_piece(frames, piece, before); });
+  result.confidence_seconds += times.of(Region::confidence);
+  return found;
+}
+
+/// Evidence of the first `tokens` of `h`, the section's result, which stay.
+void LongAudio::testify(Witness& witness, const Hypothesis& h, size_t tokens,
+                        LongResult& result) const {
+  if (!witness.frames.defined() || h.nan) return;
+  RTFX_CHECK(tokens >= witness.done, "tokens that were to stay are gone");
+  LongResult all, piece;
+  all.hypothesis = h;
+  std::vector<size_t> next(tokens - witness.done);
+  std::iota(next.begin(), next.end(), witness.done);
+  append(all, next, -witness.first, piece);
+  for (int32_t& frame : piece.hypothesis.frames) frame = std::max(frame, 0);
+  const TokenEvidence found = evidence_of(witness.frames, piece.hypothesis, witness.before, result);
+  std::ranges::copy(found.runs, std::back_inserter(witness.evidence.runs));
+  std::ranges::copy(found.confidence, std::back_inserter(witness.evidence.confidence));
+  witness.done = tokens;
+  int64_t kept = witness.first + witness.frames.size(0) - kKeptFrames;
+  if (tokens < h.frames.size()) kept = std::min<int64_t>(kept, h.frames[tokens]);
+  const int64_t over = std::max<int64_t>(0, kept - witness.first);
+  witness.frames = witness.frames.slice(0, over).clone();
+  witness.first += over;
+}
+
+/// The section's result, which goes into `result`.
+Hypothesis LongAudio::close(const Section& section, LongResult& result) {
+  LongResult own;
+  own.hypothesis = streams_->finish(*section.stream);
+  const Hypothesis& h = own.hypothesis;
+  if (auto witness = witnesses_.extract(*section.stream)) {
+    testify(witness.mapped(), h, h.tokens.size(), result);
+    if (!own.hypothesis.nan) own.evidence = std::move(witness.mapped().evidence);
+  }
+  append(own, all_of(h), section.first, result);
+  if (!h.nbest.empty()) {
+    result.sections.push_back({section.first, h.nbest});
+    for (Hypothesis& entry : result.sections.back().nbest)
+      for (int32_t& frame : entry.frames) frame += static_cast<int32_t>(section.first);
+  }
+  result.hypothesis.score += h.score;
+  result.hypothesis.nan |= h.nan;
+  return h;
+}
+
+void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
+  const std::vector<AudioChunk>& chunks = batch.chunks;
+  const OwnFrames encoded = own_frames(batch);
+  // Chunks of one section come one after the other, those of several together.
+  struct Turn {
+    int64_t stream, section;  // the section's first frame
+    size_t wave;
+  };
+  std::vector<Turn> turns;
+  size_t waves = 0;
+  std::optional<Section> before;
+  if (section.stream) before = section;
+  for (const AudioChunk& chunk : chunks) {
+    if ((chunk.behind_pause && options_.begin_anew) || !section.stream) {
+      section = {streams_->open(), chunk.first};
+      turns.push_back({*section.stream, section.first, 0});
+    } else {
+      turns.push_back({*section.stream, section.first, turns.empty() ? 0 : turns.back().wave + 1});
+    }
+    waves = std::max(waves, turns.back().wave + 1);
+  }
+  for (size_t wave = 0; wave < waves; ++wave) {
+    std::vector<int64_t> streams, rows;
+    EncodedBatch pieces;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (turns[i].wave != wave) continue;
+      streams.push_back(turns[i].stream);
+      rows.push_back(static_cast<int64_t>(i));
+      pieces.lengths_host.push_back(chunks[i].frames);
+    }
+    const at::Tensor& all = encoded.projected.frames;
+    pieces.frames = all.index_select(0, at::tensor(rows, at::kLong).to(all.device()));
+    streams_->push(streams, pieces);
+  }
+
+  if (before && before->stream != turns.front().stream) close(*before, result);
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (confidence_ != nullptr) {
+      at::Tensor& heard = witnesses_[turns[i].stream].frames;
+      const at::Tensor more = encoded.frames[static_cast<int64_t>(i)].slice(0, 0, chunks[i].frames);
+      heard = heard.defined() ? at::cat({heard, more}) : more;
+    }
+    const bool ends = turns[i].stream != *section.stream &&
+                      (i + 1 == chunks.size() || turns[i + 1].stream != turns[i].stream);
+    const Section own{turns[i].stream, turns[i].section};
+    Hypothesis said = ends ? close(own, result) : streams_->partial(*own.stream).best;
+    for (int32_t& frame : said.frames) frame += static_cast<int32_t>(own.first - chunks[i].first);
+    decode_again(chunks[i], said, result);
+  }
+  if (confidence_ == nullptr) return;
+  const PartialResult so_far = streams_->partial(*section.stream);
+  testify(witnesses_[*section.stream], so_far.best, static_cast<size_t>(so_far.stable), result);
+}
+
+/// `said`: tokens of the section so far, frames counted from the chunk's first.
+void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result) {
+  std::vector<size_t> token_blocks;
+  for (const int32_t frame : said.frames)
+    if (frame >= 0 && frame < chunk.frames) token_blocks.push_back(static_cast<size_t>(frame));
+  const auto shortest =
+      static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
+  for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
+    // The chunk's samples from the run on, with what is left of the contexts.
+    Batch alone(pipeline_);
+    AudioChunk& part = alone.chunks.emplace_back();
+    part.first = chunk.first + static_cast<int64_t>(run.begin);
+    const size_t context = blocks(options_.context_seconds);
+    const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
+    const size_t left = std::min(begin, context);
+    const size_t end = std::min(chunk.samples.size(),
+                                (static_cast<size_t>(chunk.left) + run.end + context) * block_);
+    part.samples.assign(chunk.samples.begin() + static_cast<ptrdiff_t>((begin - left) * block_),
+                        chunk.samples.begin() + static_cast<ptrdiff_t>(end));
+    part.left = static_cast<int64_t>(left);
+    part.frames = std::min(
+        static_cast<int64_t>(run.end - run.begin),
+        model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
+    if (part.frames <= 0) continue;
+    copy(alone);
+    encode(alone);
+    const OwnFrames encoded = own_frames(alone);
+    const int64_t stream = streams_->open();
+    streams_->push({&stream, 1}, encoded.projected);
+    LongResult own;
+    own.hypothesis = streams_->finish(stream);
+    const Hypothesis& h = own.hypothesis;
+    if (h.tokens.empty() || h.nan) continue;
+    if (confidence_ != nullptr) {
+      Confidence::Before nothing;
+      own.evidence = evidence_of(encoded.frames[0], h, nothing, result);
+    }
+    append(own, all_of(h), part.first, said_later_);
+    result.hypothesis.score += h.score;
+    result.notices.push_back(
+        fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
+                    "there: {} tokens",
+                    seconds(part.first), seconds(part.first + part.frames), h.tokens.size()));
+  }
+}
+
+LongResult LongAudio::transcribe(const ChunkSource& source,
+                                 const std::function<void(double)>& progress) {
+  LongResult result;
+  said_later_ = {};
+  witnesses_.clear();
+  ChunkReader chunks(source, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
+                              blocks(options_.context_seconds), [&](int64_t samples) {
+                                return model_.config.encoded_frames(samples);
+                              }});
+  Section section;
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < (pipeline_ == nullptr ? 1 : kInFlight); ++i)
+    batches.emplace_back(pipeline_);
+  const auto batch = [&](size_t item) -> Batch& { return batches[item % batches.size()]; };
+  const auto searching = [&](const auto& work) {
+    on_stream(pipeline_, &PipelineStreams::decode, work);
+  };
+  synchronize(model_.device);  // weights and streams come from others
+  try {
+    run_stages(
+        {{"rtfx load", [](size_t) {}},
+         {"rtfx copy", [&](size_t i) { copy(batch(i)); }},
+         {"rtfx encoder", [&](size_t i) { encode(batch(i)); }},
+         {"rtfx search",
+          [&](size_t i) {
+            searching([&] { search(batch(i), section, result); });
+            const AudioChunk& last = batch(i).chunks.back();
+            if (progress) progress(seconds(last.first + last.frames));
+          }}},
+        batches.size(),
+        [&](size_t i) {
+          batch(i).chunks = chunks.next(static_cast<size_t>(options_.batch));
+          return !batch(i).chunks.empty();
+        },
+        [&] { return std::make_shared<ThreadSettings>(model_.device); });
+    searching([&] {
+      if (section.stream) close(section, result);
+    });
+  } catch (...) {
+    synchronize(model_.device);  // what was enqueued uses the batches
+    throw;
+  }
+  result.samples = chunks.samples();
+  // What was said later is from where nothing had been said.
+  append(said_later_, all_of(said_later_.hypothesis), 0, result);
+  if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
+  std::vector<size_t> order = all_of(result.hypothesis);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
+  LongResult sorted;
+  append(result, order, 0, sorted);
+  sorted.hypothesis.score = result.hypothesis.score;
+  sorted.hypothesis.nan = result.hypothesis.nan;
+  result.hypothesis = std::move(sorted.hypothesis);
+  result.evidence = std::move(sorted.evidence);
+  return result;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,111 @@
+// Audio of hours in bounded memory: cut into chunks, encoded with what is around them, many at a
+// time, and searched in pieces (algorithms/streams.h) in their order.
+//
+// Chunks lie on the grid of the encoder's frames, and of each chunk's encoded frames exactly its
+// own are kept: the rest is context. So every frame of the audio is searched once, by construction
+// no token is lost or doubled at a seam, and what differs from encoding the whole at once is what
+// the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut());
+// behind a pause the search begins anew, as for an utterance of its own, and elsewhere it goes on.
+//
+// Some models stop saying anything until they are begun anew. Where there are no tokens for long
+// although the audio is not silent, that part is decoded once more on its own, and its tokens are
+// taken.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/shared/confidence/confidence.h"
+#include "models/acoustic_model.h"
+#include "speech/long_audio/chunk_reader.h"
+#include "speech/pipeline/recorded_encoder.h"
+#include "speech/pipeline/regions.h"
+
+namespace rtfx {
+
+struct PipelineStreams;  // speech/pipeline/pipeline_streams.h
+
+struct LongAudioOptions {
+  double chunk_seconds = 20;   // at most; at least half of it
+  double context_seconds = 1;  // on either side
+  int64_t batch = 8;           // chunks that are encoded together
+  double silent_seconds = 4;   // without a token in audio that is not silent: decoded again
+  bool begin_anew = true;      // behind pauses
+};
+
+/// A part that one search decoded without starting over. It ends where the next one begins.
+struct LongSection {
+  int64_t first = 0;              // frame
+  std::vector<Hypothesis> nbest;  // best first, frames from the start of the audio
+};
+
+struct LongResult {
+  Hypothesis hypothesis;   // frames from the start of the audio; its score is a sum over sections
+  TokenEvidence evidence;  // of its tokens; without `confidence` empty
+  /// In order, of a decoder with a list of hypotheses; without what was decoded again.
+  std::vector<LongSection> sections;
+  double confidence_seconds = 0;  // that it took
+  int64_t samples = 0;
+  std::vector<std::string> notices;  // of parts that were decoded again
+};
+
+class LongAudio {
+ public:
+  /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
+  /// decoder takes no pieces. All must outlive this.
+  LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
+            Decoder& decoder, const Confidence* confidence = nullptr);
+  ~LongAudio();
+
+  /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
+  /// a time. On a GPU four times as many: some are read, some copied to the device and some
+  /// encoded, by threads and on streams of their own, while some are searched. `read` is called by
+  /// a thread at a time, a chunk's length ahead; `progress` by another. Waits for the device.
+  LongResult transcribe(const ChunkSource& source,
+                        const std::function<void(double)>& progress = {});
+
+ private:
+  struct Section;
+  struct Batch;
+  struct OwnFrames;
+  /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
+  struct Witness {
+    int64_t first = 0;  // frame of the section that `frames` begin with
+    at::Tensor frames;  // [T, D] of the encoder
+    size_t done = 0;    // tokens that have evidence
+    Confidence::Before before;
+    TokenEvidence evidence;
+  };
+
+  void copy(Batch& batch) const;
+  void encode(Batch& batch);
+  OwnFrames own_frames(const Batch& batch) const;
+  TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
+                            Confidence::Before& before, LongResult& result) const;
+  void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
+  Hypothesis close(const Section& section, LongResult& result);
+  void search(const Batch& batch, Section& section, LongResult& result);
+  void decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result);
+  double seconds(int64_t frame) const;
+  size_t blocks(double seconds) const;  // encoder frames
+
+  LongAudioOptions options_;
+  const AcousticModel& model_;
+  RecordedEncoder& encoder_;
+  RegionClock clock_;
+  std::mutex encoding_;  // what a search is stuck at is encoded again by its thread
+  const Confidence* confidence_;
+  const PipelineStreams* pipeline_;  // null on the CPU
+  std::unique_ptr<Streams> streams_;
+  std::map<int64_t, Witness> witnesses_;  // of open streams
+  size_t block_;                          // samples of an encoder frame
+  LongResult said_later_;                 // tokens of parts that were decoded again
+};
+
+}  // namespace rtfx

@@ -1,0 +1,153 @@
+#include "speech/pipeline/overlapped_pipeline.h"
+
+#include "speech/pipeline/pipeline_streams.h"
+#include "speech/runtime/device.h"
+#include "speech/runtime/interrupt.h"
+#include "speech/runtime/stages.h"
+#include "speech/runtime/thread_settings.h"
+
+namespace rtfx {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Runs `work`. An exception becomes the batch's failure, and later stages skip the batch.
+template <class Work>
+void attempt(BatchInFlight& batch, const char* name, const Work& work) {
+  if (batch.failure) return;
+  try {
+    work();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    batch.failure = std::current_exception();
+    batch.failed_in = name;
+  }
+}
+
+}  // namespace
+
+/// Room for a batch in flight.
+struct OverlappedPipeline::Slot {
+  explicit Slot(const PipelineStreams* streams)
+      : copied(streams), encoded(streams), decoded(streams) {}
+
+  BatchInFlight batch;
+  EndOfWork copied, encoded, decoded;  // on the device
+};
+
+OverlappedPipeline::OverlappedPipeline(std::shared_ptr<const AcousticModel> model,
+                                       RecordedEncoder& encoder, size_t in_flight)
+    : model_(std::move(model)),
+      encoder_(encoder),
+      streams_(in_flight == 1 ? nullptr : PipelineStreams::of(model_->device)) {
+  for (size_t i = 0; i < in_flight; ++i) slots_.emplace_back(streams_);
+}
+
+OverlappedPipeline::~OverlappedPipeline() = default;
+
+void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
+  synchronize(model_->device);  // the model's weights come from another stream
+  on_stream(streams_, &PipelineStreams::decode, [&] { decoder.prepare(model_, limits); });
+  synchronize(model_->device);
+}
+
+void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
+                             const Frames& frames, const Confidence* confidence) {
+  const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
+  const ResultRules rules(decoder.describe(), model_->config);
+  synchronize(model_->device);
+
+  // A stage waits on the host for the work that the stage before it has enqueued, so that no
+  // region's time contains this wait. The encoder's stage does not wait: the device must find its
+  // work enqueued when it is done with the batch before.
+  const auto copy = [&](Slot& slot) {
+    BatchInFlight& b = slot.batch;
+    b.begin = Clock::now();
+    b.copied = copy_batch(*model_, b.clips, clock, b.times);
+    slot.copied.record(&PipelineStreams::copy);
+  };
+  const auto encode = [&](Slot& slot) {
+    BatchInFlight& b = slot.batch;
+    slot.copied.block(&PipelineStreams::encode);
+    b.encoded = encode_copied(*model_, encoder_, b.copied, clock, b.times);
+    b.batch = {b.encoded.frames, b.encoded.lengths, b.copied.lengths_host};
+    slot.encoded.record(&PipelineStreams::encode);
+  };
+  const auto decode = [&](Slot& slot, size_t number) {
+    BatchInFlight& b = slot.batch;
+    slot.encoded.wait();
+    if (const EncodedBatch* other = frames ? frames(number) : nullptr) b.batch = *other;
+    b.batch.biases = b.biases;
+    b.hypotheses = search_batch(decoder, b.batch, rules, clock, b.times, /*sync_debug=*/false);
+    b.decoded.counters = decoder.counters();
+    slot.decoded.record(&PipelineStreams::decode);
+  };
+  const auto finish = [&](Slot& slot) {
+    BatchInFlight& b = slot.batch;
+    slot.decoded.wait();
+    Decoded decoded =
+        finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
+    if (confidence != nullptr) add_evidence(*confidence, b.batch, decoded, clock, b.times);
+    b.end = Clock::now();
+    decoded.counters = std::move(b.decoded.counters);
+    b.decoded = std::move(decoded);
+    b.times.settle();
+  };
+
+  const auto slot_of = [&](size_t item) -> Slot& { return slots_[item % slots_.size()]; };
+  const auto load = [&](size_t item) {
+    BatchInFlight& b = slot_of(item).batch;
+    const auto begin = Clock::now();
+    bool more = true;
+    attempt(b, "load", [&] { more = source(item, b); });
+    b.load_seconds = seconds_since(begin);
+    return more;
+  };
+  const std::vector<Stage> stages = {
+      {"rtfx load", [](size_t) {}},
+      {"rtfx copy",
+       [&](size_t item) {
+         Slot& slot = slot_of(item);
+         attempt(slot.batch, "encoder",
+                 [&] { on_stream(streams_, &PipelineStreams::copy, [&] { copy(slot); }); });
+       }},
+      {"rtfx encoder",
+       [&](size_t item) {
+         Slot& slot = slot_of(item);
+         attempt(slot.batch, "encoder",
+                 [&] { on_stream(streams_, &PipelineStreams::encode, [&] { encode(slot); }); });
+       }},
+      {"rtfx decode",
+       [&](size_t item) {
+         Slot& slot = slot_of(item);
+         attempt(slot.batch, "decode", [&] {
+           on_stream(streams_, &PipelineStreams::decode, [&] { decode(slot, item); });
+         });
+       }},
+      {"rtfx texts",
+       [&](size_t item) {
+         Slot& slot = slot_of(item);
+         attempt(slot.batch, "decode",
+                 [&] { on_stream(streams_, &PipelineStreams::finish, [&] { finish(slot); }); });
+         if (slot.batch.failure) synchronize(model_->device);  // what it has enqueued
+         sink(item, slot.batch);
+         slot.batch = {};
+       }},
+  };
+  const auto enter = [&] { return std::make_shared<ThreadSettings>(model_->device); };
+  try {
+    run_stages(stages, slots_.size(), load, enter);
+  } catch (...) {
+    synchronize(model_->device);
+    for (Slot& slot : slots_) slot.batch = {};
+    throw;
+  }
+  synchronize(model_->device);
+}
+
+}  // namespace rtfx

@@ -1,0 +1,75 @@
+// The steps of pipeline.h with several batches in flight: while one is decoded, the next ones are
+// encoded and copied to the device, and texts are made of the one before.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "speech/pipeline/pipeline.h"
+
+namespace rtfx {
+
+/// A batch on its way. Its tensors live until its text is there, since work that is enqueued on
+/// several streams uses them till then.
+struct BatchInFlight {
+  std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
+  Clips clips;
+  std::vector<std::shared_ptr<const TokenBias>> biases;  // of EncodedBatch, by the source
+  CopiedBatch copied;
+  Encoded encoded;
+  EncodedBatch batch;
+  Hypotheses hypotheses;
+  Decoded decoded;
+
+  RegionTimes times;
+  double load_seconds = 0;                           // of the source
+  std::chrono::steady_clock::time_point begin, end;  // before pad, and after detokenize
+  std::exception_ptr failure = nullptr;              // of this batch,
+  const char* failed_in = "";                        // in "load", "encoder" or "decode"
+};
+
+struct PipelineStreams;  // speech/pipeline/pipeline_streams.h
+
+class OverlappedPipeline {
+ public:
+  /// Fills `clips` of batch `number`; false: there is none. What it throws fails the batch, but
+  /// Interrupted everything.
+  using Source = std::function<bool(size_t number, BatchInFlight& batch)>;
+  /// Is given each batch in its order, also those that failed; what it throws ends the pass.
+  using Sink = std::function<void(size_t number, BatchInFlight& batch)>;
+  /// Frames that the decoder reads in the place of the encoder's; null: the encoder's.
+  using Frames = std::function<const EncodedBatch*(size_t number)>;
+
+  /// At most `in_flight` batches from the begin of their reading to their text. With one, the steps
+  /// follow each other on the calling thread and its stream. `encoder` is of `model` and outlives
+  /// this.
+  OverlappedPipeline(std::shared_ptr<const AcousticModel> model, RecordedEncoder& encoder,
+                     size_t in_flight);
+  ~OverlappedPipeline();
+
+  /// decoder.prepare() on the stream that it decodes on, whose priority its CUDA graphs take. Waits
+  /// for the device.
+  void prepare(Decoder& decoder, const Limits& limits) const;
+
+  /// All batches through `decoder`, which is prepared. Source, decoder and sink are called on
+  /// threads of their own, none of them by two at a time. `confidence`: null for none. On a GPU,
+  /// copies to the device, the encoder, the decoder, and the copy back have a stream each, the last
+  /// two of high priority. Waits for the device at the begin and at the end. Throws what source and
+  /// sink let through, after all threads have come to an end.
+  void run(Decoder& decoder, const Source& source, const Sink& sink, const Frames& frames = {},
+           const Confidence* confidence = nullptr);
+
+ private:
+  struct Slot;
+
+  std::shared_ptr<const AcousticModel> model_;
+  RecordedEncoder& encoder_;
+  const PipelineStreams* streams_;  // null on the CPU, and with one batch in flight
+  std::vector<Slot> slots_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,161 @@
+#include "speech/pipeline/pipeline.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "algorithms/gpu/parallel.h"
+#include "algorithms/gpu/sync_debug.h"
+#include "speech/runtime/device.h"
+
+namespace rtfx {
+namespace {
+
+/// [clips, samples of the longest], zeros behind each clip.
+at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
+  const auto options = at::TensorOptions(at::kFloat).pinned_memory(pinned);
+  at::Tensor rows = at::empty({static_cast<int64_t>(clips.size()), longest}, options);
+  float* const first = rows.mutable_data_ptr<float>();
+  // Several threads copy, since the device waits for the first batch of a pass.
+  parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto& clip = *clips[static_cast<size_t>(i)];
+      float* const row = first + i * longest;
+      std::fill(std::copy(clip.begin(), clip.end(), row), row + longest, 0.0F);
+    }
+  });
+  return rows;
+}
+
+/// [clips]
+at::Tensor lengths_of(const Clips& clips, bool pinned) {
+  const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
+  at::Tensor lengths = at::empty({static_cast<int64_t>(clips.size())}, options);
+  std::ranges::transform(clips, lengths.mutable_data_ptr<int64_t>(),
+                         [](const auto* clip) { return static_cast<int64_t>(clip->size()); });
+  return lengths;
+}
+
+int64_t longest_of(const Clips& clips) {
+  const auto longest = std::ranges::max(clips, {}, [](const auto* clip) { return clip->size(); });
+  return static_cast<int64_t>(longest->size());
+}
+
+}  // namespace
+
+BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
+  return {static_cast<int64_t>(clips.size()), model.config.encoded_frames(longest_of(clips))};
+}
+
+CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
+                       RegionTimes& times) {
+  CopiedBatch copied;
+  clock.measure(Region::pad, clips.size(), times, [&] {
+    const bool pinned = model.device.is_cuda();
+    copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned);
+    copied.host_lengths = lengths_of(clips, pinned);
+    for (const auto* clip : clips)
+      copied.lengths_host.push_back(
+          model.config.encoded_frames(static_cast<int64_t>(clip->size())));
+  });
+  clock.measure(Region::h2d, clips.size(), times, [&] {
+    copied.audio = copied.host.to(model.device, at::kFloat, /*non_blocking=*/true);
+    copied.lengths = copied.host_lengths.to(model.device, at::kLong, /*non_blocking=*/true);
+  });
+  return copied;
+}
+
+Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
+                      const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times) {
+  Features features;
+  Encoded encoded;
+  const size_t rows = copied.lengths_host.size();
+  clock.measure(Region::features, rows, times, [&] {
+    features = (*model.features)(copied.audio, copied.lengths);
+    const auto* const samples = copied.host_lengths.const_data_ptr<int64_t>();
+    for (size_t row = 0; row < rows; ++row)
+      features.host_lengths.push_back(model.config.features.frames(samples[row]));
+  });
+  clock.measure(Region::encoder, rows, times, [&] {
+    encoded = encoder(features);
+    encoded.frames = encoded.frames.to(model.dtype);  // nothing to do where both have one
+  });
+  return encoded;
+}
+
+Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
+                        const RegionClock& clock, RegionTimes& times, bool sync_debug) {
+  Hypotheses hypotheses;
+  clock.measure(Region::decode, batch.lengths_host.size(), times, [&] {
+    const auto work = [&] { hypotheses = decoder.decode(batch); };
+    sync_debug ? forbid_undeclared_syncs(work) : work();
+  });
+  check_layout(hypotheses, batch, rules);
+  return hypotheses;
+}
+
+Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
+                     const Hypotheses& hypotheses, const ResultRules& rules,
+                     const RegionClock& clock, RegionTimes& times) {
+  Decoded decoded;
+  const size_t rows = batch.lengths_host.size();
+  clock.measure(Region::d2h, rows, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
+  check_values(decoded.hypotheses, batch, rules);
+  clock.measure(Region::detokenize, rows, times, [&] {
+    for (const Hypothesis& h : decoded.hypotheses)
+      decoded.texts.push_back(tokenizer.text(h.tokens));
+  });
+  return decoded;
+}
+
+void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
+                  const RegionClock& clock, RegionTimes& times) {
+  std::vector<int64_t> rows;
+  std::vector<const Hypothesis*> hypotheses;
+  for (size_t row = 0; row < decoded.hypotheses.size(); ++row) {
+    const Hypothesis& best = decoded.hypotheses[row];
+    if (best.nan) continue;
+    std::vector<const Hypothesis*> of_row = {&best};
+    for (const Hypothesis& entry : best.nbest) of_row.push_back(&entry);
+    rows.insert(rows.end(), of_row.size(), static_cast<int64_t>(row));
+    hypotheses.insert(hypotheses.end(), of_row.begin(), of_row.end());
+  }
+  decoded.evidence.assign(decoded.hypotheses.size(), {});
+  if (rows.empty()) return;
+  std::vector<TokenEvidence> found;
+  clock.measure(Region::confidence, decoded.hypotheses.size(), times,
+                [&] { found = confidence(batch, rows, hypotheses); });
+  for (size_t i = 0; i < rows.size(); ++i)
+    decoded.evidence[static_cast<size_t>(rows[i])].push_back(std::move(found[i]));
+}
+
+EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
+                          const RegionClock& clock, RegionTimes& times) {
+  CopiedBatch copied;
+  Encoded encoded;
+  {
+    const WallClock wall(times);
+    copied = copy_batch(model, clips, clock, times);
+    encoded = encode_copied(model, encoder, copied, clock, times);
+  }
+  encoded = model.frames_for_decoder(encoded, copied.audio, copied.lengths);
+  synchronize(model.device);
+  return {encoded.frames, encoded.lengths, copied.lengths_host};
+}
+
+Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
+                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
+                     const Confidence* confidence) {
+  const ResultRules rules(decoder.describe(), model.config);
+  Decoded decoded;
+  {
+    const WallClock wall(times);
+    const Hypotheses hypotheses = search_batch(decoder, batch, rules, clock, times, sync_debug);
+    decoded = finish_batch(*model.tokenizer, batch, hypotheses, rules, clock, times);
+    if (confidence != nullptr) add_evidence(*confidence, batch, decoded, clock, times);
+  }
+  decoded.counters = decoder.counters();
+  return decoded;
+}
+
+}  // namespace rtfx

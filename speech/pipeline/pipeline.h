@@ -1,0 +1,76 @@
+// From samples to text, in four steps: shared by everything that measures, region by region or with
+// batches in flight (overlapped_pipeline.h), and by `transcribe`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/result_check.h"
+#include "algorithms/shared/confidence/confidence.h"
+#include "base/nvtx.h"
+#include "models/acoustic_model.h"
+#include "speech/pipeline/recorded_encoder.h"
+#include "speech/pipeline/regions.h"
+
+namespace rtfx {
+
+/// Samples of each utterance, mono at the model's rate; they must outlive the call.
+using Clips = std::vector<const std::vector<float>*>;
+
+/// The sizes that a batch's NVTX range shows.
+BatchSize batch_size(const AcousticModel& model, const Clips& clips);
+
+/// A batch in the memory of the host and of the device.
+struct CopiedBatch {
+  at::Tensor host, host_lengths;      // [B, longest] float32, [B] int64; pinned for a GPU
+  at::Tensor audio, lengths;          // the same on the model's device
+  std::vector<int64_t> lengths_host;  // of the encoder's frames
+};
+
+/// decode, d2h, detokenize and confidence of one batch.
+struct Decoded {
+  std::vector<Hypothesis> hypotheses;
+  std::vector<std::string> texts;
+  /// For each row the evidence of its hypothesis, then of the entries of its n-best list. A row
+  /// with a NaN has none. Empty without add_evidence().
+  std::vector<std::vector<TokenEvidence>> evidence;
+  Counters counters;
+};
+
+/// The steps of a batch. Each adds the time of its regions to `times` and waits for the device as
+/// the clock does, but for what a decoder waits for by itself and finish_batch(), which needs the
+/// result on the host.
+
+/// pad and h2d: one (pinned) piece of memory, with zeros behind each clip, and its copy.
+CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
+                       RegionTimes& times);
+/// features and encoder, with `encoder`, which is of `model`.
+Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
+                      const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times);
+/// decode. `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h). A
+/// result without the shape that the contract wants is a WrongResult.
+Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
+                        const RegionClock& clock, RegionTimes& times, bool sync_debug);
+/// d2h and detokenize. A result whose values break the contract is a WrongResult.
+Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
+                     const Hypotheses& hypotheses, const ResultRules& rules,
+                     const RegionClock& clock, RegionTimes& times);
+
+/// confidence: fills decoded.evidence. `batch`: what the decoder read. Waits for the device.
+void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
+                  const RegionClock& clock, RegionTimes& times);
+
+/// The first two steps, with all of their time (wall). The batch holds the model's
+/// frames_for_decoder(), whose own work is in no time. The device is idle on return.
+EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
+                          const RegionClock& clock, RegionTimes& times);
+
+/// The last ones, likewise; the checks of the result count as wall time. `confidence`: null for
+/// none.
+Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
+                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
+                     const Confidence* confidence = nullptr);
+
+}  // namespace rtfx

@@ -1,0 +1,26 @@
+// The build of rtfx that is running: its version, revision and build type.
+#pragma once
+
+#include <string>
+
+namespace rtfx {
+
+struct Build {
+  std::string version;   // "0.1.0"
+  std::string revision;  // the first 12 digits of the commit; empty outside of a git checkout
+  bool dirty = false;    // the sources differed from that commit
+  std::string type;      // CMake's build type; "Release" is the one to measure with
+  bool sanitized = false;
+  std::string compiler;
+  std::string libtorch;  // the release that it was compiled with
+};
+
+const Build& build();
+
+/// "rtfx 0.1.0 (revision, build type, LibTorch version)"
+std::string version_text();
+
+/// Warns that the times of this build are not comparable. Empty for a release build.
+std::string build_warning();
+
+}  // namespace rtfx

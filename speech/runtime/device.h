@@ -1,0 +1,43 @@
+// Names of devices, and waiting for a device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cstdint>
+#include <string>
+
+namespace rtfx {
+
+/// "auto" (cuda where there is one, else cpu), "cpu", "cuda" or "cuda:N". Throws UserError, also
+/// when the GPU is not there.
+at::Device parse_device(const std::string& name, const std::string& where);
+
+/// While it lives, this thread computes without gradients and on a device: what every command that
+/// runs a model begins with.
+class DeviceScope {
+ public:
+  /// `threads`: of the CPU, for good; 0: as OMP_NUM_THREADS says, else all CPUs that this process
+  /// may use (fair_threads()). `device`, `where`: parse_device().
+  DeviceScope(int64_t threads, const std::string& device, const std::string& where);
+  at::Device device() const { return device_; }
+
+ private:
+  c10::InferenceMode inference_;
+  at::Device device_;
+  c10::OptionalDeviceGuard guard_;
+};
+
+/// Waits until the device has done everything enqueued; nothing to do on the CPU.
+void synchronize(at::Device device);
+
+/// Name of the GPU, or of the CPU.
+std::string device_name(at::Device device);
+
+/// Describes the exception that is being handled: "out of memory: ..." with a remedy for LibTorch's
+/// allocation errors, else its what() without a stack trace. A plug-in may throw anything; an
+/// object that is no std::exception is described by its type.
+std::string describe_failure();
+
+}  // namespace rtfx

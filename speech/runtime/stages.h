@@ -1,0 +1,28 @@
+// Work that passes through stages one after the other, each on a thread of its own.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace rtfx {
+
+struct Stage {
+  const char* name;                       // of its thread
+  std::function<void(size_t item)> work;  // called for 0, 1, 2, ... in this order
+};
+
+/// Moves items 0, 1, 2, ... through `stages`, as long as `more(item)` says that there is one. The
+/// first stage's thread asks that. At most `in_flight` items are between the begin of their first
+/// stage and the end of their last one, so item i may use the memory of item i - in_flight. With
+/// one in flight everything runs on the calling thread. `enter` is called on each new thread, and
+/// its result is destroyed at the thread's end.
+///
+/// An exception of a stage ends all stages after their current items, and is thrown here; of
+/// several the first one is. No thread is left when this returns.
+void run_stages(const std::vector<Stage>& stages, size_t in_flight,
+                const std::function<bool(size_t item)>& more,
+                const std::function<std::shared_ptr<void>()>& enter);
+
+}  // namespace rtfx

@@ -1,0 +1,96 @@
+// From recordings to transcripts: reading, batching, encoding, decoding, and the cutting of long
+// files. `rtfx transcribe` prints what this returns.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/decoder.h"
+#include "algorithms/shared/confidence/confidence.h"
+#include "models/acoustic_model.h"
+#include "speech/pipeline/default_decoder.h"
+#include "speech/transcript/transcript.h"
+
+namespace rtfx {
+
+struct TranscriberOptions {
+  int64_t batch_size = 0;   // recordings; 0: one on a CPU, 32 of at most 1,200 s in sum on a GPU
+  double long_above = 600;  // seconds; longer recordings are cut into chunks
+  double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
+  double pause = 1;                                // seconds without a word that end a segment
+  bool with_times = true;  // words, tokens and segments; without, a transcript is its text
+  std::optional<ConfidenceOptions> confidence;
+};
+
+/// An audio file that is to be transcribed. `name` stands for it in messages.
+struct Recording {
+  std::string name;
+  std::filesystem::path audio;
+};
+
+/// The result for one recording.
+struct Transcription {
+  double seconds = 0;  // of audio
+  Hypothesis hypothesis;
+  Transcript transcript;
+};
+
+/// Receives the results of Transcriber::run() while it works. Calls come from several threads, but
+/// never two at a time. A recording is named by its index in the list that run() was given.
+class TranscriptionObserver {
+ public:
+  virtual ~TranscriptionObserver() = default;
+
+  /// These recordings form the batch that is read next; a long one stands alone.
+  virtual void started(const std::vector<size_t>& recordings) {}
+  /// The reader has come to this recording.
+  virtual void reading(size_t recording) {}
+  /// So many seconds of a long recording are done.
+  virtual void progress(size_t recording, double seconds) {}
+  /// Something about the recording was changed or left out, for example its sample rate.
+  virtual void notice(size_t recording, const std::string& text) {}
+  /// Results come in the order of the recordings.
+  virtual void result(size_t recording, const Transcription& transcription) = 0;
+  /// There is no result for this recording. `message` names it and says why.
+  virtual void failure(size_t recording, const std::string& message) = 0;
+};
+
+class Transcriber {
+ public:
+  /// Returns a decoder for the model that `prepare` was called for, or throws UserError.
+  using ChooseDecoder = std::function<std::unique_ptr<Decoder>(const PrepareDecoder& prepare)>;
+
+  /// The calling thread is on the model's device. Waits for the device.
+  Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
+              const TranscriberOptions& options);
+  ~Transcriber();
+  Transcriber(const Transcriber&) = delete;
+  Transcriber& operator=(const Transcriber&) = delete;
+
+  struct Totals {
+    double audio_seconds = 0;       // of the recordings that have a result
+    double confidence_seconds = 0;  // spent on confidence
+  };
+
+  /// Transcribes all recordings, batch by batch. A recording that cannot be read costs itself, and
+  /// a batch that fails costs its recordings; the others go on. Several threads read files ahead.
+  /// On a GPU, up to six batches are in flight. Memory is checked before a batch is encoded.
+  Totals run(const std::vector<Recording>& recordings, TranscriptionObserver& observer);
+
+ private:
+  struct Clip;
+  class ClipReader;
+  class Pass;
+
+  std::shared_ptr<const AcousticModel> model_;
+  TranscriberOptions options_;
+  struct Parts;  // encoder, pipeline, decoder and confidence
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace rtfx

@@ -1,0 +1,79 @@
+// A result as people read it: words with their times in seconds, how sure the model is of them, and
+// segments. No tensors, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+#include "algorithms/shared/confidence/confidence.h"
+#include "models/tokenizers/tokenizer.h"
+
+namespace rtfx {
+
+/// Stands for a confidence that was not asked for.
+inline constexpr double kNoConfidence = std::numeric_limits<double>::quiet_NaN();
+
+struct TimedToken {
+  int32_t id = 0;
+  std::string piece;  // as the vocabulary spells it
+  double start = 0, end = 0;
+  double confidence = kNoConfidence;
+};
+
+struct TimedWord {
+  std::string text;
+  double start = 0, end = 0;  // seconds
+  double confidence = kNoConfidence;
+  size_t first_token = 0, tokens = 0;
+};
+
+/// Words [first, first + count), spoken together.
+struct TimedSegment {
+  size_t first = 0, count = 0;
+};
+
+struct TranscriptSection;
+
+struct Transcript {
+  std::string text;
+  std::vector<TimedWord> words;
+  std::vector<TimedToken> tokens;
+  std::vector<TimedSegment> segments;
+  double score = 0;
+  double confidence = kNoConfidence;     // of the utterance
+  std::vector<Transcript> alternatives;  // the n-best list, best first; empty where there is none
+  std::vector<TranscriptSection> sections;  // of long audio, which has lists for each alone
+};
+
+/// A part of long audio that was searched by itself.
+struct TranscriptSection {
+  double start = 0, end = 0;  // seconds
+  std::vector<Transcript> alternatives;
+};
+
+/// Settings that turn encoder frames into seconds, and end segments.
+struct TranscriptRules {
+  double frame_seconds = 0;
+  double audio_seconds = 0;  // nothing ends behind it; 0: not known
+  double pause = 1;          // seconds without a word that end a segment
+  std::string aggregation;   // of confidences (ConfidenceOptions)
+};
+
+/// A token lasts from its frame on: TDT, its duration; CTC, its run (`evidence.runs`); RNN-T, and
+/// where there is no run, one frame; a duration of 0 counts as one frame. A word lasts from its
+/// first token to the end of its last one that is not punctuation, and ends where the next begins;
+/// words that begin at one frame share it in equal parts. Words thus are in order, do not overlap,
+/// and last longer than 0, unless they lie behind the end of the audio. A segment ends behind a
+/// word with the mark of a sentence's end, and before a pause.
+///
+/// `evidence`: of this hypothesis, without those of its list. Without confidences it may be empty.
+Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,
+                         const Tokenizer& tokenizer, const TranscriptRules& rules);
+
+/// The segments of words in order.
+std::vector<TimedSegment> segments_of(const std::vector<TimedWord>& words, double pause);
+
+}  // namespace rtfx

@@ -1,0 +1,175 @@
+// Transcripts in each format, and how subtitles are divided.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "speech/transcript/formats.h"
+#include "speech/transcript/subtitles.h"
+
+namespace rtfx {
+namespace {
+
+struct Said {
+  std::string text;
+  double start, end;
+  double confidence = kNoConfidence;
+};
+
+Transcript transcript(const std::vector<Said>& words, double pause = 1) {
+  Transcript t;
+  for (const Said& word : words) {
+    t.text += (t.text.empty() ? "" : " ") + word.text;
+    t.words.push_back(
+        {.text = word.text, .start = word.start, .end = word.end, .confidence = word.confidence});
+  }
+  t.segments = segments_of(t.words, pause);
+  return t;
+}
+
+std::string text_of(const std::vector<Said>& words, TranscriptFormat format,
+                    double audio_seconds = 0) {
+  return format_head(format) + formatted({.file = "a b/c d.wav",
+                                          .seconds = audio_seconds,
+                                          .transcript = transcript(words),
+                                          .reference = "",
+                                          .has_reference = false,
+                                          .with_tokens = false},
+                                         format);
+}
+
+const std::vector<Said> kTwo = {{"go", 0.04, 0.0806, 0.5}, {"<b>", 3661.9996, 3662.5, 0.25}};
+
+TEST(TranscriptFormats, OfTwoWords) {
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::txt), "go <b>\n");
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::srt),
+            "1\n00:00:00,040 --> 00:00:00,873\ngo\n\n"
+            "2\n01:01:02,000 --> 01:01:02,833\n<b>\n");
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::vtt),
+            "WEBVTT\n\n00:00:00.040 --> 00:00:00.873\ngo\n\n"
+            "01:01:02.000 --> 01:01:02.833\n&lt;b&gt;\n");
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::ctm),
+            "c_d 1 0.040 0.041 go 0.500000\nc_d 1 3662.000 0.500 <b> 0.250000\n");
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::stm),
+            "c_d 1 c_d 0.040 0.081 <NA> go\nc_d 1 c_d 3662.000 3662.500 <NA> <b>\n");
+  EXPECT_EQ(text_of(kTwo, TranscriptFormat::tsv),
+            "file\tstart\tend\tword\tconfidence\n"
+            "a b/c d.wav\t0.040\t0.081\tgo\t0.500000\n"
+            "a b/c d.wav\t3662.000\t3662.500\t<b>\t0.250000\n");
+}
+
+TEST(TranscriptFormats, OfNothing) {
+  EXPECT_EQ(text_of({}, TranscriptFormat::txt), "\n");
+  EXPECT_EQ(text_of({}, TranscriptFormat::srt), "");
+  EXPECT_EQ(text_of({}, TranscriptFormat::vtt), "WEBVTT\n");
+  EXPECT_EQ(text_of({}, TranscriptFormat::ctm), "");
+  EXPECT_EQ(text_of({}, TranscriptFormat::stm), "");
+  const auto json = nlohmann::json::parse(text_of({}, TranscriptFormat::json));
+  EXPECT_EQ(json["words"], nlohmann::json::array());
+  EXPECT_EQ(json["segments"], nlohmann::json::array());
+  EXPECT_FALSE(json.contains("confidence") || json.contains("alternatives"));
+}
+
+TEST(TranscriptFormats, ConfidencesAreLeftOutWithoutAny) {
+  const std::vector<Said> words = {{"go", 0, 1}};
+  EXPECT_EQ(text_of(words, TranscriptFormat::ctm), "c_d 1 0.000 1.000 go\n");
+  EXPECT_EQ(text_of(words, TranscriptFormat::tsv),
+            "file\tstart\tend\tword\tconfidence\na b/c d.wav\t0.000\t1.000\tgo\t\n");
+}
+
+TEST(TranscriptFormats, Json) {
+  TranscribedFile file{.file = "a.wav",
+                       .seconds = 2.00049,
+                       .transcript = transcript(kTwo),
+                       .reference = "go",
+                       .has_reference = true,
+                       .with_tokens = true};
+  file.transcript.confidence = 0.25;
+  file.transcript.tokens.push_back(
+      {.id = 7, .piece = "▁go", .start = 0.04, .end = 0.08, .confidence = 0.5});
+  file.transcript.alternatives = {transcript(kTwo), transcript({})};
+  const auto json = nlohmann::json::parse(transcript_json(file));
+  EXPECT_EQ(json["schema"], "rtfx.transcript/1");
+  EXPECT_EQ(json["seconds"], 2);
+  EXPECT_EQ(json["reference"], "go");
+  EXPECT_EQ(
+      json["words"][1],
+      (nlohmann::json{{"text", "<b>"}, {"start", 3662}, {"end", 3662.5}, {"confidence", 0.25}}));
+  EXPECT_EQ(json["tokens"][0]["piece"], "▁go");
+  EXPECT_EQ(json["segments"].size(), 2U);
+  EXPECT_EQ(json["alternatives"].size(), 2U);
+  EXPECT_EQ(json["alternatives"][0]["text"], "go <b>");
+}
+
+TEST(TranscriptFormats, LinesStayLines) {
+  const std::vector<Said> words = {{"a\nb\tc", 0, 1}};
+  for (const auto format : {TranscriptFormat::txt, TranscriptFormat::ctm, TranscriptFormat::stm})
+    EXPECT_EQ(std::ranges::count(text_of(words, format), '\n'), 1);
+  const std::string ctm = text_of(words, TranscriptFormat::ctm);
+  EXPECT_EQ(std::ranges::count(ctm, ' '), 4) << ctm;
+}
+
+TEST(TranscriptFormats, AreKnownByName) {
+  EXPECT_EQ(transcript_format("vtt", "--format"), TranscriptFormat::vtt);
+  EXPECT_THROW(transcript_format("vt", "--format"), UserError);
+}
+
+TEST(Subtitles, KeepTheRules) {
+  std::vector<Said> words;
+  for (int i = 0; i < 400; ++i) {
+    const double start = 0.3 * i;
+    const std::string text(static_cast<size_t>(1 + i * 7 % 13), 'x');
+    words.push_back({i % 9 == 4 ? text + "," : text, start, start + 0.2});
+  }
+  const Transcript t = transcript(words);
+  const auto subtitles = subtitles_of(t, words.back().end);
+  std::string text;
+  for (size_t i = 0; i < subtitles.size(); ++i) {
+    const Subtitle& one = subtitles[i];
+    EXPECT_LE(one.lines.size(), 2U);
+    for (const std::string& line : one.lines) {
+      EXPECT_LE(line.size(), 42U);
+      text += (text.empty() ? "" : " ") + line;
+    }
+    EXPECT_GT(one.end, one.start);
+    EXPECT_LE(one.end - one.start, 7);
+    EXPECT_GE(one.start, i > 0 ? subtitles[i - 1].end : 0);
+  }
+  EXPECT_EQ(text, t.text);
+  EXPECT_LE(subtitles.back().end, words.back().end);
+}
+
+TEST(Subtitles, LinesAreAboutEquallyLong) {
+  std::vector<Said> words;
+  for (int i = 0; i < 10; ++i) words.push_back({"12345", 0.1 * i, 0.1 * i + 0.1});
+  const auto subtitles = subtitles_of(transcript(words), 0);
+  ASSERT_EQ(subtitles.size(), 1U);
+  EXPECT_EQ(subtitles[0].lines, (std::vector<std::string>{"12345 12345 12345 12345 12345",
+                                                          "12345 12345 12345 12345 12345"}));
+}
+
+TEST(Subtitles, OfALongWordAndCharactersOfSeveralBytes) {
+  const std::string long_word(60, 'x');
+  std::string greek;
+  for (int i = 0; i < 42; ++i) greek += "λ";
+  const auto subtitles =
+      subtitles_of(transcript({{"a", 0, 1}, {long_word, 1, 2}, {greek, 2, 3}}), 0);
+  ASSERT_EQ(subtitles.size(), 2U);
+  EXPECT_EQ(subtitles[0].lines, (std::vector<std::string>{"a", long_word}));
+  EXPECT_EQ(subtitles[1].lines, (std::vector<std::string>{greek}));
+}
+
+TEST(Subtitles, StayOnForAWhileWhereThereIsRoom) {
+  const auto ends = [](double audio_seconds) {
+    std::vector<double> found;
+    for (const Subtitle& one :
+         subtitles_of(transcript({{"a.", 0, 0.1}, {"b.", 0.5, 0.6}, {"c", 2, 2.1}}), audio_seconds))
+      found.push_back(one.end);
+    return found;
+  };
+  EXPECT_EQ(ends(0), (std::vector{0.5, 0.5 + 5.0 / 6, 2 + 5.0 / 6}));
+  EXPECT_EQ(ends(2.3).back(), 2.3);
+}
+
+}  // namespace
+}  // namespace rtfx

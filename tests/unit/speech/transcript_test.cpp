@@ -1,0 +1,115 @@
+// Words with times: what frames, durations and runs become in seconds.
+#include "speech/transcript/transcript.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/tokenizers/characters.h"
+
+namespace rtfx {
+namespace {
+
+using Times = std::vector<std::pair<double, double>>;
+
+/// Tokens: 0 "a", 1 " ", 2 ".", 3 "b".
+std::shared_ptr<const Tokenizer> letters() { return character_tokenizer({"a", " ", ".", "b"}); }
+
+Hypothesis hypothesis(std::vector<int32_t> tokens, std::vector<int32_t> frames,
+                      std::vector<int32_t> durations = {}) {
+  Hypothesis h;
+  h.tokens = std::move(tokens);
+  h.frames = std::move(frames);
+  h.durations = std::move(durations);
+  return h;
+}
+
+constexpr TranscriptRules rules_of(double audio_seconds) {
+  return {.frame_seconds = 0.5, .audio_seconds = audio_seconds, .pause = 1, .aggregation = "min"};
+}
+
+Times times_of(const Transcript& transcript) {
+  Times times;
+  for (const TimedWord& word : transcript.words) times.emplace_back(word.start, word.end);
+  return times;
+}
+
+Times times_of(const Hypothesis& h, double audio_seconds = 0, const TokenEvidence& evidence = {}) {
+  return times_of(transcript_of(h, evidence, *letters(), rules_of(audio_seconds)));
+}
+
+TEST(Transcript, OfNothing) {
+  const Transcript t = transcript_of({}, {}, *letters(), rules_of(1));
+  EXPECT_EQ(t.text, "");
+  EXPECT_TRUE(t.words.empty() && t.tokens.empty() && t.segments.empty());
+  EXPECT_TRUE(std::isnan(t.confidence));
+}
+
+TEST(Transcript, TokensLastAFrameTheirDurationOrTheirRun) {
+  EXPECT_EQ(times_of(hypothesis({0, 0}, {2, 5})), (Times{{1, 3}}));
+  EXPECT_EQ(times_of(hypothesis({0, 0}, {2, 5}, {3, 4})), (Times{{1, 4.5}}));
+  EXPECT_EQ(times_of(hypothesis({0}, {2}, {0})), (Times{{1, 1.5}}));
+  EXPECT_EQ(times_of(hypothesis({0, 0}, {2, 5}), 0, {.runs = {1, 3}, .confidence = {}}),
+            (Times{{1, 4}}));
+}
+
+TEST(Transcript, WordsEndWhereTheNextBegins) {
+  EXPECT_EQ(times_of(hypothesis({0, 1, 0}, {0, 1, 2}, {4, 0, 1})), (Times{{0, 1}, {1, 1.5}}));
+}
+
+TEST(Transcript, WordsOfOneFrameShareIt) {
+  const Times times = times_of(hypothesis({0, 1, 0, 1, 0, 1, 0}, {2, 2, 2, 2, 2, 3, 9}));
+  ASSERT_EQ(times.size(), 4U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(times[i].first, 1 + 0.5 / 3 * static_cast<double>(i), 1e-12);
+    EXPECT_NEAR(times[i].second, 1 + 0.5 / 3 * static_cast<double>(i + 1), 1e-12);
+  }
+}
+
+TEST(Transcript, NothingEndsBehindTheAudio) {
+  EXPECT_EQ(times_of(hypothesis({0}, {2}, {4}), 1.25), (Times{{1, 1.25}}));
+  EXPECT_EQ(times_of(hypothesis({0, 1, 0}, {1, 8, 9}), 1.25), (Times{{0.5, 1}, {1.25, 1.25}}));
+}
+
+TEST(Transcript, PunctuationDoesNotLengthenAWord) {
+  const Transcript t =
+      transcript_of(hypothesis({0, 2, 1, 3}, {2, 9, 11, 12}), {}, *letters(), rules_of(0));
+  ASSERT_EQ(t.words.size(), 2U);
+  EXPECT_EQ(t.words[0].text, "a.");
+  EXPECT_EQ(times_of(t), (Times{{1, 1.5}, {6, 6.5}}));
+}
+
+TEST(Transcript, ConfidencesAreAggregated) {
+  const TokenEvidence evidence{.runs = {}, .confidence = {0.5, 0.25, 1, 0.75}};
+  const auto of = [&](const char* aggregation) {
+    TranscriptRules rules = rules_of(0);
+    rules.aggregation = aggregation;
+    const Transcript t =
+        transcript_of(hypothesis({0, 3, 1, 3}, {0, 1, 2, 3}), evidence, *letters(), rules);
+    return std::vector{t.words[0].confidence, t.words[1].confidence, t.confidence};
+  };
+  EXPECT_EQ(of("min"), (std::vector{0.25, 0.75, 0.25}));
+  EXPECT_EQ(of("max"), (std::vector{0.5, 0.75, 0.75}));
+  EXPECT_EQ(of("mean"), (std::vector{0.375, 0.75, 0.5625}));
+  EXPECT_EQ(of("prod"), (std::vector{0.125, 0.75, 0.09375}));
+}
+
+TEST(Transcript, SegmentsEndWithSentencesAndPauses) {
+  const auto counts = [](const std::vector<TimedWord>& words) {
+    std::vector<size_t> found;
+    for (const TimedSegment& segment : segments_of(words, 1)) found.push_back(segment.count);
+    return found;
+  };
+  const auto word = [](std::string text, double start, double end) {
+    return TimedWord{.text = std::move(text), .start = start, .end = end};
+  };
+  using Counts = std::vector<size_t>;
+  EXPECT_EQ(counts({}), Counts{});
+  EXPECT_EQ(counts({word("a", 0, 1), word("b", 1.9, 2), word("c", 3, 4)}), (Counts{2, 1}));
+  EXPECT_EQ(counts({word("a.", 0, 1), word("b", 1, 2), word("c?”", 2, 3), word("d", 3, 4)}),
+            (Counts{1, 2, 1}));
+  EXPECT_EQ(counts({word("1.5", 0, 1), word("b", 1, 2)}), (Counts{2}));
+}
+
+}  // namespace
+}  // namespace rtfx
