@@ -15,7 +15,7 @@ JsonView JsonView::child(const std::string& key, const nlohmann::json& value) co
 
 void JsonView::fail(const std::string& allowed) const {
   constexpr size_t kMost = 200;
-  // What a command line gives need not be UTF-8.
+  // A value from the command line need not be UTF-8.
   std::string text = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   throw UserError(where_, fmt::format("{} is not allowed", text), "allowed: " + allowed);

@@ -38,8 +38,7 @@ class JsonView {
   /// A file that exists.
   std::filesystem::path file() const;
 
-  /// What a range is called in messages: "an integer 1..1000", "an integer from 1", "a number
-  /// 0..1".
+  /// The name of a range in messages: "an integer 1..1000", "an integer from 1", "a number 0..1".
   static std::string range_text(int64_t low, int64_t high);
   static std::string range_text(double low, double high);
 

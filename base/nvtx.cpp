@@ -44,7 +44,7 @@ uint64_t register_batch_size(nvtxDomainHandle_t domain) {
   return nvtxPayloadSchemaRegister(domain, &schema);
 }
 
-/// What a profiler is told once, at the first range. Without a profiler all of it is null.
+/// The names that a profiler learns once, at the first range. Without a profiler all are null.
 struct Domain {
   Domain() : handle(nvtxDomainCreateA("rtfx")) {
     for (size_t i = 0; i < kVocabulary.size(); ++i)

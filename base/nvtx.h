@@ -18,7 +18,7 @@ namespace rtfx {
 /// The closed vocabulary, so that a profiler can add ranges up by name. Behind each: its payload,
 /// counts of a range that has one.
 enum class RangeName : uint8_t {
-  // Regions (harness/run/regions.h), in the order in which data pass through them: rows.
+  // Regions (speech/pipeline/regions.h), in the order in which data pass through them: rows.
   pad,
   h2d,
   features,
@@ -27,7 +27,7 @@ enum class RangeName : uint8_t {
   d2h,
   detokenize,
   confidence,
-  // What is not timed.
+  // Ranges of work that is not timed.
   load,     // reading a dataset
   prepare,  // of a model and its decoders
   record,   // of a CUDA graph

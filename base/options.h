@@ -6,8 +6,8 @@
 //       option("max_symbols", &Options::max_symbols, "tokens per frame", 1, 1000),
 //       option("score_kind", &Options::score_kind, "what a score sums", {"logit", "logprob"})}};
 //
-// What several decoders share can be a struct and a table of its own: an optional member, given as
-// an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
+// Options that several decoders share can be a struct with a table of its own. They are an optional
+// member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
 //
 // An option that had another name, or other values, keeps them for one release:
 //   option("loop", &Options::loop, "who drives the loops", {"host", "graph"})
@@ -36,7 +36,7 @@ struct FormerName {
   std::map<std::string, std::string> values = {};  // former -> present; others are as they were
 };
 
-/// What `rtfx list` prints about one option.
+/// A description of one option, which `rtfx list` prints.
 struct OptionInfo {
   std::string name;
   std::string help;
@@ -88,8 +88,7 @@ struct OptionField {
     return field;
   }
 
-  /// The same option, which is also known by the name it had; may be called for several names, and
-  /// by several options for one name.
+  /// Adds a name that the option had earlier. An option may have several, and several options one.
   OptionField formerly(std::string former, std::map<std::string, std::string> values = {}) const {
     OptionField field = *this;
     field.formers.push_back({std::move(former), std::move(values)});
@@ -233,7 +232,7 @@ OptionField<Options> option(std::string name, std::optional<Members> Options::*m
           table.info()};
 }
 
-/// The same as a member that is always there.
+/// An object of options that is always there, with its own defaults.
 template <class Options, class Members>
 OptionField<Options> option(std::string name, Members Options::*member, std::string help,
                             const OptionTable<Members>& table) {

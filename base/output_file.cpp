@@ -50,8 +50,8 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   constexpr const char* kWhenFull = "free some space; nothing was changed";
   require_regular_or_new(path);
   std::error_code error;
-  // What a link points to is replaced, not the link. Absolute: of a name alone, weakly_canonical()
-  // makes a path without a folder.
+  // A link stays, and the file that it points to is replaced. The path is made absolute first,
+  // since weakly_canonical() of a bare name has no folder.
   const std::filesystem::path to =
       std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
   if (error) cannot_write(path, error.value(), kWhenFull);

@@ -26,7 +26,7 @@ std::vector<Phrase> parse_phrases(const JsonView& value);
 /// Throws UserError with file, line and phrase.
 std::vector<Phrase> read_phrases(const std::filesystem::path& path);
 
-/// As parse_phrases() reads them.
+/// The JSON that parse_phrases() reads.
 nlohmann::json to_json(const std::vector<Phrase>& phrases);
 
 }  // namespace rtfx

@@ -21,7 +21,7 @@ class TextLines {
   /// one. Throws UserError when the file is damaged (a truncated gzip file).
   bool next(std::string_view& line);
 
-  /// Of the line that next() gave, from 1.
+  /// The number of the line that next() returned, counted from 1.
   int64_t number() const { return number_; }
   const std::filesystem::path& path() const { return path_; }
 

@@ -27,7 +27,7 @@ const char* const kFormats = "give a WAV, FLAC or Ogg file";
 /// Hz. Speech has no use for others, and a header of a few bytes that says 1 Hz asks for hours.
 constexpr int kLowestRate = 1000, kHighestRate = 768000;
 
-/// What libsndfile reads, in larger blocks than the 8 KiB of its own: an hour is 14,000 of those.
+/// Reads a file for libsndfile in blocks of 256 KiB. Its own 8 KiB make 14,000 reads for an hour.
 class BufferedFile {
  public:
   explicit BufferedFile(const std::filesystem::path& path)
@@ -38,7 +38,7 @@ class BufferedFile {
     size_ = static_cast<sf_count_t>(std::filesystem::file_size(path));
   }
 
-  /// For sf_open_virtual(), whose user data is this.
+  /// The callbacks of sf_open_virtual(), whose user data points to this object.
   static SF_VIRTUAL_IO functions() {
     return {
         .get_filelen = [](void* data) { return static_cast<BufferedFile*>(data)->size_; },
@@ -103,7 +103,7 @@ std::string log_of(SNDFILE* handle) {
   return log.data();
 }
 
-/// What is wrong with the container; empty if nothing is.
+/// Describes the damage of the container; empty if there is none.
 std::string container_problem(const std::filesystem::path& path, const AudioFile& file,
                               size_t samples) {
   if ((file.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG) return ogg_problem(path);

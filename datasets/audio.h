@@ -23,14 +23,14 @@ struct Audio {
 /// below 1 or above 768 kHz.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
 
-/// The same in blocks, for files of hours.
+/// Reads audio block by block, for files of hours.
 class AudioReader {
  public:
   /// Throws as read_audio() does for a file that cannot be opened.
   explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000);
-  /// What comes out of a pipe, as it comes: in blocks of 50 ms. `raw_rate`: Hz of 16 bit samples of
-  /// one channel without a header; 0: a WAV file, whose header may promise any length. `name`
-  /// stands for the path in messages. The descriptor stays open.
+  /// Reads a pipe as it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of 16
+  /// bit mono samples without a header. With 0 the pipe holds a WAV file, whose header may promise
+  /// any length. `name` stands for the path in messages. The descriptor stays open.
   AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
   ~AudioReader();
 
@@ -43,10 +43,10 @@ class AudioReader {
   /// Whether go_to() leads to the samples that reading up to there leads to: uncompressed or
   /// lossless, of known length, at its own sample rate, and no pipe.
   bool any_order() const;
-  /// Of the file's samples or behind them, where any_order().
+  /// Moves to a sample of the file or behind its end. Needs any_order().
   void go_to(size_t sample);
 
-  /// As Audio::notices.
+  /// Notices in the form of Audio::notices.
   const std::vector<std::string>& notices() const { return notices_; }
   int sample_rate() const { return sample_rate_; }
 

@@ -25,11 +25,14 @@ struct DatasetSource {
   double seconds = 0;              // cut each utterance to this length; 0: as it is
 };
 
-/// Lists the utterances; opens an audio file only where nothing else tells its length. A set stands
-/// in for the one it is named after where `source.stand_in` says so, where a file stand_in.txt
-/// beside the manifest or in the LibriSpeech folder does (its first line tells what the audio is),
-/// and where the fallback is read. Throws UserError as the readers of the three kinds do, for an
-/// audio file without a readable header, and where neither the manifest nor its fallback exists.
+/// Lists the utterances. Opens an audio file only where nothing else tells its length.
+///
+/// A set is a stand-in for the one it is named after in three cases: `source.stand_in` says so, the
+/// fallback is read, or there is a file stand_in.txt beside the manifest or in the LibriSpeech
+/// folder, whose first line describes the audio.
+///
+/// Throws UserError where the reader of the set's kind does, for an audio file without a readable
+/// header, and where neither the manifest nor its fallback exists.
 Dataset load_dataset(const DatasetSource& source);
 
 /// Its audio as read_audio() gives it; of a dataset with a length for its utterances, cut there, or

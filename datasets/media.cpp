@@ -76,7 +76,7 @@ Output run_and_read(std::vector<std::string> arguments) {
     return output;
   }
   Descriptor from(ends[0]), to(ends[1]);
-  // What it complains of waits in memory, so that it never waits for us to read that.
+  // Its messages go into memory, so that ffmpeg never waits for us to read them.
   const Descriptor complaints(memfd_create("ffmpeg", MFD_CLOEXEC));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

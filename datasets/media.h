@@ -13,11 +13,12 @@ namespace rtfx {
 /// Endings (lower case, with the dot) of the names of files with sound.
 const std::vector<std::string>& media_endings();
 
-/// read_audio(); where libsndfile cannot open the file and its name has one of the endings that
-/// ffmpeg is for, the first sound track, mixed to mono and resampled by ffmpeg, which is run as a
-/// child process, without a shell and without access to a network. Waits for it. Throws UserError
-/// naming the file: as read_audio() does; where ffmpeg is not installed; and with ffmpeg's own
-/// words where it fails or finds no sound.
+/// Reads what libsndfile can open with read_audio(). For other files with an ending that ffmpeg is
+/// for, ffmpeg decodes the first sound track, mixes it to mono and resamples it. ffmpeg runs as a
+/// child process without a shell and without access to a network, and this call waits for it.
+///
+/// Throws UserError naming the file where read_audio() does, where ffmpeg is not installed, and
+/// with ffmpeg's own words where it fails or finds no sound.
 Audio read_media(const std::filesystem::path& path, int sample_rate = 16000);
 
 /// audio_seconds(); 0 where only ffmpeg could tell.

@@ -25,7 +25,7 @@ class ParallelAudio {
   /// what concerns the end of the file where that is read.
   std::vector<float> read(size_t first, size_t count);
 
-  /// As Audio::notices.
+  /// Notices in the form of Audio::notices.
   const std::vector<std::string>& notices() const { return notices_; }
 
  private:

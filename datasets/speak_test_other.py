@@ -6,7 +6,7 @@ exactly as many samples at 16 kHz as the reader took. Writes audio/<id>.flac (wa
 soundfile package) and manifest.jsonl into FOLDER; without --limit also clips_7.4s.jsonl,
 clips_23s.jsonl and clips_77s.jsonl, eight clips each of just that length, made of neighbouring
 transcripts. stand_in.txt beside them marks every result of this speech as one of stand-in data. Files that are there already are kept, so that it can be interrupted and started again.
-The same espeak-ng gives the same samples.
+One version of espeak-ng always makes the same samples.
 
 Needs Python 3.11, numpy and espeak-ng (`apt install espeak-ng`). A machine without espeak-ng takes
 a copy of the finished FOLDER.

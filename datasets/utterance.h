@@ -1,4 +1,4 @@
-// What a dataset is once read: a list of utterances, not yet their samples.
+// A dataset in memory: a list of utterances without their samples.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@ struct Utterance {
 struct Dataset {
   std::string id;
   std::vector<Utterance> utterances;
-  /// Of the manifest's bytes; of all transcripts; or, for plain files, of their names and sizes.
+  /// The checksum of the manifest's bytes, of all transcripts, or of the names and sizes of files.
   std::string sha256;
   std::string fallback;  // manifest that was read because the named one does not exist
   std::string stand_in;  // what the audio is, where it stands in for the set it is named after

@@ -1,5 +1,4 @@
-// What code for both devices needs of the CUDA language. A compiler that does not know CUDA sees
-// plain C++.
+// CUDA's keywords for code that runs on both devices. A compiler without CUDA sees plain C++.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-"""The same search with one Triton kernel, which adds, activates, multiplies and compares: the joint
-network's logits never get to memory. Needs a GPU (or TRITON_INTERPRET=1, to try it out)."""
+"""Greedy search with one Triton kernel, which adds, activates, multiplies and compares. The joint network's
+logits never reach memory. Needs a GPU (or TRITON_INTERPRET=1, to try it out)."""
 
 import os
 

@@ -32,7 +32,7 @@ class Hypothesis:
 
 
 def hypothesis_of(row: dict[str, Any]) -> Hypothesis:
-    """Of the library's JSON."""
+    """The hypothesis in the library's JSON."""
     return Hypothesis(**{**row, "nbest": [hypothesis_of(entry) for entry in row.get("nbest", [])]})
 
 

@@ -1,8 +1,8 @@
-"""What rtfx raises."""
+"""The exceptions of rtfx."""
 
 
 class Error(RuntimeError):
-    """What went wrong in rtfx."""
+    """An error of rtfx."""
 
 
 class InputError(Error, ValueError):

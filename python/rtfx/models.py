@@ -29,7 +29,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcription:
-    """What was said in one clip or stream. `words` is empty where no timestamps were asked for."""
+    """The text of one clip or stream. `words` is empty where no timestamps were asked for."""
 
     text: str
     hypothesis: decoding.Hypothesis

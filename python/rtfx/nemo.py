@@ -67,7 +67,7 @@ class Accelerated:
 
     def __call__(self, encoder_output: torch.Tensor, encoded_lengths: torch.Tensor,
                  partial_hypotheses: Any = None) -> tuple[list[Any]]:  # fmt: skip
-        """As NeMo's searches are called: encoder_output [B, D, T], encoded_lengths [B]."""
+        """Takes the arguments of NeMo's own searches: encoder_output [B, D, T] and encoded_lengths [B]."""
         from nemo.collections.asr.parts.utils.rnnt_utils import Hypothesis
 
         if partial_hypotheses is not None and any(h is not None for h in partial_hypotheses):
@@ -88,7 +88,7 @@ class Accelerated:
         )
 
     def __getattr__(self, name: str) -> Any:
-        """What else NeMo asks a search for: the original's."""
+        """Returns any other attribute of the original search."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._original, name)

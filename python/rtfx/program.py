@@ -36,7 +36,7 @@ def main() -> None:
 
 def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | None = None,
         *arguments: str) -> list[dict[str, Any]]:  # fmt: skip
-    """What `rtfx run` does, in a process of its own; the records of its journal. `config`: a file, or what would
+    """Runs `rtfx run` in a process of its own and returns the records of its journal. `config`: a file, or what would
     stand in one (paths relative to the working folder). `output`: the journal's folder; a dict's is thrown away
     without one. Raises Error with the program's text where the program fails; a grade below what is required
     (its exit code 13) is no failure: the records say it."""

@@ -109,7 +109,7 @@ class Streams(Generic[Piece, Result]):
         return partials
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
-        """What was said in the whole utterance, which is closed with that. Waits for the device."""
+        """Returns the text of the whole utterance and closes it. Waits for the device."""
         self._close_left()
         self._own(stream)
         row = library.call_json("streams_finish", self._handle, stream.number)
@@ -133,7 +133,7 @@ class Streams(Generic[Piece, Result]):
 
 
 class SpeechStreams(Streams[Samples, "Transcription"]):
-    """Of samples (`Model.streams()`): pieces are [n] floats of any length, 0 too, mono at the model's rate in [-1, 1].
+    """Streams of samples (`Model.streams()`). Pieces are [n] floats of any length, 0 too, mono at the model's rate.
     Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
 
     def __init__(self, model: Model, decoder: decoding.Decoder, max_streams: int, batch_size: int,
@@ -160,7 +160,7 @@ class SpeechStreams(Streams[Samples, "Transcription"]):
 
 
 class FrameStreams(Streams[torch.Tensor, decoding.Hypothesis]):
-    """Of encoder frames (`Decoder.streams()`): pieces are [T, D] in the model's dtype on its device, T of any size."""
+    """Streams of encoder frames (`Decoder.streams()`). Pieces are [T, D] in the model's dtype on its device."""
 
     def _push(self, numbers: ctypes.Array, pieces: list[torch.Tensor]) -> bytes:
         for piece in pieces:
