@@ -31,8 +31,9 @@ class BatchedHypotheses {
   /// at that frame.
   at::Tensor at_limit(const at::Tensor& time, int64_t limit) const;
 
-  /// For searches in pieces: sums of scores and what at_limit() reads. Frames are those of a piece:
-  /// behind one of `frames` ([B] int64), shift() makes them those of the next.
+  /// Transfers the sums of scores, and the values that at_limit() reads, of searches in pieces.
+  /// Frames count from the begin of a piece. After a piece of `frames` frames ([B] int64), shift()
+  /// makes them count from the begin of the next.
   void walk(StateWalk& walk);
   void shift(const at::Tensor& frames) { last_frame_.sub_(frames); }
 

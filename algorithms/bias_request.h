@@ -1,4 +1,4 @@
-// What is asked of a decoder for one utterance beside its options.
+// Contextual biasing that is asked for in one utterance, beside the decoder's options.
 #pragma once
 
 #include <string>

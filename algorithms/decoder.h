@@ -25,8 +25,8 @@ struct EncodedBatch {
   at::Tensor frames;                  // [B, T', D], dtype of the decoder, on its device
   at::Tensor lengths;                 // [B] int64, same device, 0 <= length <= T'
   std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
-  /// Of each row, what Decoder::compile_bias() of this decoder made; null, or no list at all: what
-  /// its options say.
+  /// For each row the result of this decoder's compile_bias(). A row with null, and every row of an
+  /// empty list, is biased by the decoder's options alone.
   std::vector<std::shared_ptr<const TokenBias>> biases = {};
 
   /// The largest of lengths_host; 0 without rows.
@@ -46,12 +46,18 @@ struct Description {
   bool streams = false;                  // takes utterances in pieces, too: Decoder::streams()
 };
 
-/// Work done by the last decode(), by name; what does not apply is absent. Names that several
-/// decoders use: frames_visited, outer_iters, inner_iters (rounds of loops), joint_calls,
-/// joint_rows (rows of all joint calls), pred_calls (of the prediction network), host_reads (waits
-/// for the device), graph_launches, graph_captures (times that something was recorded), uploads
-/// (transfers of a step's inputs to the device), objects_us and results_us (microseconds in which
-/// Python made objects, docs/python_decoders.md).
+/// Counts of the work of the last decode(), by name. A count that does not apply is absent. Several
+/// decoders use these names:
+///
+///   frames_visited                frames that the search looked at
+///   outer_iters, inner_iters      rounds of the loops
+///   joint_calls, joint_rows       evaluations of the joint network, and their rows in sum
+///   pred_calls                    evaluations of the prediction network
+///   host_reads                    waits for the device
+///   graph_launches, graph_captures  launches and recordings of CUDA graphs
+///   uploads                       transfers of a step's inputs to the device
+///   objects_us, results_us        microseconds in which Python made objects
+///                                 (docs/python_decoders.md)
 using Counters = std::map<std::string, int64_t>;
 
 /// Upper bounds of the batches to come, for decoders that allocate in advance.
@@ -96,7 +102,8 @@ class Decoder {
   virtual std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const;
 };
 
-/// For prepare(): throws UserError when `description` does not serve the model's kind.
+/// Throws UserError where `description` does not serve the model's kind. Decoders call it in
+/// prepare().
 void require_model_kind(const Description& description, const AcousticModel& model);
 
 }  // namespace rtfx

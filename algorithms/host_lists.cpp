@@ -97,8 +97,8 @@ bool HostLists::bring_block() {
 }
 
 void HostLists::bring_slots(int64_t longest) {
-  // As bytes, [B, N, 4] or [B, N, 4 * longest] each: types do not matter, and nothing need be
-  // contiguous. The mark of a row stands four times in each of its entries.
+  // Tensors are copied as bytes, [B, N, 4] or [B, N, 4 * longest] each, so types do not matter and
+  // nothing need be contiguous. The mark of a row stands four times in each of its entries.
   std::vector<at::Tensor> parts;
   const auto add = [&](const at::Tensor& values) { parts.push_back(values.view(at::kByte)); };
   add(entries_.lengths.unsqueeze(2));

@@ -38,16 +38,16 @@ class HostLists {
   /// are on the host.
   void bring();
 
-  /// By one copy of the block whose views all tensors are. False, and nothing is done, if there is
-  /// none or if it is larger than 1 MiB.
+  /// Copies the block of memory that all tensors are views of. Does nothing and returns false if
+  /// there is none, or if it is larger than 1 MiB.
   bool bring_block();
-  /// By one kernel that gathers the first `longest` slots of each entry, and one copy.
+  /// Gathers the first `longest` slots of each entry with one kernel, and copies them at once.
   void bring_slots(int64_t longest);
 
   int64_t batch() const { return entries_.lengths.size(0); }
   int64_t size() const { return entries_.lengths.size(1); }  // entries of a list
 
-  /// Of a result that is on the host: entry n of row b.
+  /// The score of entry n of row b, once the result is on the host.
   float score(int64_t b, int64_t n) const;
   /// Throws WrongResult where its length is beyond the slots.
   Hypothesis entry(int64_t b, int64_t n) const;

@@ -1,5 +1,5 @@
-// What a decoder returns: token ids, the encoder frame of each token, durations (TDT) and scores;
-// of the best hypothesis, and where asked for of the n best.
+// The results of a decoder: token ids, the encoder frame of each token, durations (TDT) and scores,
+// of the best hypothesis or of the n best.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,11 +62,11 @@ struct Hypotheses {
 
   /// Results on the host from a ranked list for each row, of at most `entries` hypotheses; a row
   /// without any has the score -inf. nan [B] bool, on the host: rows that mean nothing, to which
-  /// those without a finite score are added. A list of one entry is no n-best list.
+  /// those without a finite score are added. An n-best list holds at least two hypotheses.
   static Hypotheses from_lists(const std::vector<std::vector<Hypothesis>>& rows,
                                bool with_durations, int64_t entries, const at::Tensor& nan);
 
-  /// The same with `function` applied to each tensor that is defined.
+  /// A copy with `function` applied to each tensor that is defined.
   Hypotheses each(const std::function<at::Tensor(const at::Tensor&)>& function) const;
 
   /// A copy on the same device, in one operation if all tensors are views of one block.

@@ -38,8 +38,8 @@ const DecoderEntry& find_decoder(std::string_view name, std::string_view where);
 std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
                                       std::string_view where);
 
-/// The same for a model whose checkpoint says itself how it is to be decoded: where `options` leave
-/// out max_symbols and the decoder has it, it is the checkpoint's.
+/// Makes a decoder for a model. Where `options` leave out max_symbols and the decoder has that
+/// option, it is the one that the checkpoint states.
 std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
                                       std::string_view where, const ModelConfig& model);
 

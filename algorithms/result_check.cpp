@@ -38,7 +38,7 @@ class Layout {
     device_ = t.device();
   }
 
-  /// The same of one with a slot for each token, which lie side by side.
+  /// Checks a tensor with a slot for each token; the slots lie side by side.
   void slots(const at::Tensor& t, std::string_view name, const Sizes& sizes) {
     tensor(t, name, at::kInt, sizes);
     if (sizes.back() > 1 && t.stride(-1) != 1) fail(name, "has gaps between its slots");

@@ -10,7 +10,7 @@
 
 namespace rtfx {
 
-/// What the results of a decoder may hold.
+/// The values that the results of a decoder may have.
 struct ResultRules {
   ResultRules(const Description& decoder, const ModelConfig& model);
 

@@ -1,4 +1,4 @@
-// What a search keeps of each row from one piece of an utterance to the next.
+// The state of each row that a search keeps from one piece of an utterance to the next.
 #pragma once
 
 #include <ATen/core/Tensor.h>

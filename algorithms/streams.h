@@ -27,12 +27,15 @@ struct PartialResult {
   int64_t stable = 0;  // so many of its first tokens stay, whatever comes
 };
 
-/// Many utterances at a time, each with its own state, which stays on the device. In which pieces
-/// an utterance comes, and together with which others, changes nothing: from the same projected
-/// frames the results are the same bit for bit, and those of Decoder::decode() up to what rounding
-/// does at another size of batch (bit for bit at the same). Frames are counted from the start of
-/// the utterance. One thread at a time may call. A stream that is not open, or that is named twice
-/// in one call, is a UserError, after which all streams are as before.
+/// Decodes many utterances at a time, piece by piece. The state of each stays on the device.
+///
+/// Neither the cut into pieces nor the other utterances change a result: equal projected frames
+/// give equal bits. They are also the bits of Decoder::decode() at the same batch size; at another
+/// one they agree up to rounding.
+///
+/// Frames count from the start of the utterance. One thread at a time may call. A stream that is
+/// not open, or that is named twice in one call, is a UserError, after which all streams are as
+/// before.
 class Streams {
  public:
   virtual ~Streams() = default;

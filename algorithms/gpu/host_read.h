@@ -26,7 +26,7 @@ class HostReads {
   /// All of `from` into `to`, a tensor of the same shape and type on the host.
   void copy(const at::Tensor& from, const at::Tensor& to);
 
-  /// For what was enqueued before the event, copies among it; not for the whole stream.
+  /// Waits for the work that was enqueued before the event, not for the whole stream.
   void wait(const c10::cuda::CUDAEvent& event);
 
   int64_t count() const { return count_; }

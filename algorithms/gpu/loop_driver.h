@@ -1,9 +1,9 @@
-// What a batched decoder with loops does besides its search, whichever way its option "loop" says
-// that the loops are driven. The decoder brings two functions:
+// Drives the search of a batched decoder in the way that its option "loop" asks for. The decoder
+// brings two functions:
 //
-//   project  what can be computed for all frames of a batch at once, before the search: the
-//            encoder's part of the joint network, or the logits of a CTC head
-//   search   the search over projected frames, written against Loops (algorithms/gpu/loops.h)
+//   project  computes, before the search, all that needs no search: the encoder's part of the joint
+//            network for all frames of a batch, or the logits of a CTC head
+//   search   decodes the projected frames, and is written against Loops (algorithms/gpu/loops.h)
 //
 // and its three members are a line or two each:
 //
@@ -28,14 +28,16 @@ class LoopDriver {
  public:
   /// frames [B, T', D] of the encoder -> [B, T', X], what the search reads of them.
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
-  /// As RecordedSearch has it. While the host drives the loops, batch.lengths_host are the lengths.
+  /// The function type of RecordedSearch. While the host drives the loops, batch.lengths_host holds
+  /// the lengths.
   using Search = RecordedSearch::Search;
 
-  /// For Decoder::prepare(). `loop`: the option's value. Returns the form that is available (see
-  /// LoopForm), and throws what LoopForm::available() throws; `decoder` is the name in messages.
-  /// Searches an utterance without frames once, so that what the device cannot do is refused here;
-  /// then, unless that is "host", records for batches up to `limits`. `like`: [1, 1, X] of the
-  /// dtype, device and width X of what `project` returns.
+  /// Does the work of Decoder::prepare(). `loop` is the option's value, and `decoder` the name in
+  /// messages. Returns the form that is available, and throws what LoopForm::available() throws.
+  ///
+  /// Searches an utterance without frames once, so that a device that cannot do it is refused here.
+  /// Unless the form is "host", records the search for batches up to `limits`. `like` [1, 1, X] has
+  /// the dtype, device and width X of the frames that `project` returns.
   std::string prepare(const std::string& loop, const std::string& decoder, const Limits& limits,
                       const at::Tensor& like, Project project, Search search);
 
@@ -43,21 +45,21 @@ class LoopDriver {
   /// Waits for the device once per test of a loop; not at all with "loop": "graph".
   Hypotheses decode(const EncodedBatch& batch);
 
-  /// The same, each utterance as a batch of its own.
+  /// Decodes each utterance as a batch of its own.
   Hypotheses decode_one_by_one(const EncodedBatch& batch);
 
-  /// What the search reads beside its batch has moved: where it is recorded, the next decode()
-  /// records it again.
+  /// Tells that memory which the search reads beside its batch has moved. If the search is
+  /// recorded, the next decode() records it again.
   void record_anew() {
     if (recorded_) recorded_->record_anew();
   }
 
-  /// For Decoder::counters(): the waits of the last decode(), and `counts`, what the search counted
-  /// on the host. A recorded search passes no host code and has no such counts; instead there is
-  /// how often it was recorded.
+  /// The result of Decoder::counters(): the waits of the last decode(), and `counts`, which the
+  /// search counted on the host. A recorded search runs no host code, so it has no such counts, but
+  /// the number of its recordings.
   Counters counters(Counters counts) const;
 
-  /// For a search that waits for the device apart from the tests of its loops.
+  /// Counts the waits of a search that waits for the device outside the tests of its loops.
   HostReads& reads() { return reads_; }
 
  private:

@@ -32,8 +32,8 @@ RTFX_DEVICE inline float from_ordered_bits(uint32_t ordered) {
   return value;
 }
 
-/// The same for a search for the greatest: -0 equals 0, and every NaN is the greatest value, as for
-/// LibTorch's max, so that it reaches the scores. Never 0 or ~0.
+/// A key for a search for the greatest value. -0 equals 0. Every NaN is the greatest value, which
+/// LibTorch's max does too, so that it reaches the scores. Never 0 or ~0.
 RTFX_DEVICE inline uint32_t rank_of(float value) {
   value += 0.0f;  // -0 becomes 0
   uint32_t bits = ordered_key::kNan;

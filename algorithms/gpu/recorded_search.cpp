@@ -161,9 +161,9 @@ Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
            batch.frames);
   }
   Recording& r = *recording_;
-  // The projected frames are copied, not projected into their place: that place is wider and longer
-  // than most batches, so that the product would have to be as large, for a copy that takes the
-  // time of reading and writing the frames once.
+  // The frames are projected elsewhere and copied. Projecting them into the graph's input would
+  // need a product of its size, which is larger than most batches. The copy costs one read and one
+  // write.
   r.input.frames.narrow(0, 0, rows).narrow(1, 0, frames).copy_(batch.frames);
   r.input.lengths.zero_();
   r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);

@@ -43,7 +43,8 @@ class RecordedSearch {
   /// and where it has to record anew.
   Hypotheses run(const EncodedBatch& batch, HostReads& reads);
 
-  /// What the search reads beside its batch is at other addresses: the next run() records again.
+  /// Tells that memory which the search reads beside its batch has moved: the next run() records
+  /// again.
   void record_anew() { stale_ = true; }
 
   /// Times that something was recorded.

@@ -14,7 +14,7 @@ struct SharedMemory {
   int64_t on_request;  // a kernel with cudaFuncAttributeMaxDynamicSharedMemorySize
 };
 
-/// Of the current device. Throws std::runtime_error without one.
+/// The shared memory of the current device. Throws std::runtime_error without a device.
 SharedMemory shared_memory();
 
 /// Bytes of the kernel's __shared__ variables.

@@ -70,7 +70,7 @@ class Model:
         return self._linear("joint.joint_net", hidden)
 
     def initial_state(self, batch):
-        """Of B rows, before the start symbol (blank): a tuple of tensors, rows in dimension 1
+        """The state of B rows before the start symbol (blank), as a tuple of tensors. Rows are in dimension 1
         (LSTM: h, c [layers, B, P]) or 0 (stateless: labels [B, context - 1], newest first)."""
         prediction = self.config["prediction"]
         if prediction["kind"] == "stateless":
@@ -247,7 +247,7 @@ def described(error):
 
 
 def answers(function):
-    """Of (text, capsules...) makes (text, capsules...); whatever is raised becomes part of it."""
+    """Calls a function with (text, capsules...) and returns (text, capsules...), or the error as text."""
 
     def call(text, *capsules):
         try:

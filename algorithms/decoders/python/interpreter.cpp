@@ -156,7 +156,7 @@ std::string choose(const std::string& executable) {
   return fs::exists(own) ? own.lexically_normal().string() : "python3";
 }
 
-/// What the Python program says of itself, without importing torch.
+/// Asks the Python program for its version and paths, without importing torch.
 json ask(const std::string& executable) {
   constexpr const char* kQuestion =
       "import importlib.util as u, json, sys, sysconfig as s; v = s.get_config_var; "
@@ -234,7 +234,7 @@ Interpreter::Interpreter(const fs::path& executable) : executable_(executable) {
   require_same_torch(python);
   find_all(load_library(python));
   if (api.Py_IsInitialized() == 0) {
-    // By its program Python finds the environment, that is, what can be imported. Never freed.
+    // Python finds its environment by the name of its program. The string is never freed.
     api.Py_SetProgramName(
         api.Py_DecodeLocale(python["executable"].get<std::string>().c_str(), nullptr));
     api.Py_InitializeEx(/*signal handlers=*/0);

@@ -14,7 +14,7 @@ namespace rtfx {
 
 class Interpreter {
  public:
-  /// What a function of host.py answers.
+  /// The answer of a function of host.py.
   struct Answer {
     nlohmann::json about;             // null where it says nothing
     std::vector<at::Tensor> tensors;  // share their memory with Python's

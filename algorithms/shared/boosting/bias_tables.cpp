@@ -11,8 +11,7 @@
 namespace rtfx {
 namespace {
 
-/// What is to be copied into a table of the device: written where the copy reads it, so that it
-/// does not wait.
+/// Values for a table of the device, written to memory that an asynchronous copy can read.
 template <class T>
 class Staged {
  public:

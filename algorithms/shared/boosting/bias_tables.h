@@ -18,16 +18,16 @@ class BiasTables {
   BiasTables() = default;
   BiasTables(int64_t vocabulary, at::Device device) : vocabulary_(vocabulary), device_(device) {}
 
-  /// What each row of the batch to come has; null: nothing. Trees that are there already are not
-  /// copied again; those that no row has any more give way once there is no room. Enqueues copies
-  /// and does not wait. True where a recorded search must be recorded anew: something has moved, or
-  /// there are trees or masks for the first time.
+  /// Loads the bias of each row of the next batch; null stands for none. Trees that are on the
+  /// device already are not copied again. Trees that no row uses are removed once there is no room.
+  /// Enqueues copies and does not wait. Returns true where a recorded search must be recorded
+  /// again, because memory has moved or there are trees or masks for the first time.
   bool load(const std::vector<std::shared_ptr<const TokenBias>>& rows);
 
   /// Room for so many rows, without anything. As load().
   bool reserve_rows(int64_t rows);
 
-  /// Of rows 0 .. count - 1, as of the last load(); those behind its rows have nothing.
+  /// Returns the bias of the first `count` rows of the last load(). Further rows have none.
   RowBias rows(int64_t count) const;
 
  private:

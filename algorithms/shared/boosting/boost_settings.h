@@ -24,11 +24,11 @@ struct Boosting {
                                     // spelled
   std::string rules = "earned";     // or "nemo": see phrase_tree.h
   bool utterances = true;           // what a dataset's utterances ask for counts too
-  /// Of beams of transducers: whether blank is rescaled along with the tokens, as by a language
-  /// model of weight `scale` (fusion.h).
+  /// In beam searches of transducers: whether blank is rescaled along with the tokens, which a
+  /// language model of weight `scale` would do (fusion.h).
   std::string blank_scoring = "no_score";  // or "lm_weighted_full", NeMo's default
 
-  /// Of file and list. Throws UserError.
+  /// The phrases of the file and of the list. Throws UserError.
   std::vector<Phrase> all_phrases() const;
 };
 /// All fields are for beams of transducers; elsewhere `blank_scoring` can change nothing.

@@ -1,4 +1,5 @@
-// What a decoder makes of its options "boost" and "allowed", and of what single rows ask for.
+// The contextual biasing of a decoder: its options "boost" and "allowed", and requests of single
+// rows.
 #pragma once
 
 #include <memory>
@@ -15,21 +16,21 @@ namespace rtfx {
 
 class DecoderBias {
  public:
-  /// For Decoder::prepare(), before the search is tried or recorded. Throws UserError.
+  /// Decoders call this in prepare(), before the search is tried or recorded. Throws UserError.
   void prepare(const std::optional<Boosting>& boost, const std::vector<std::string>& allowed,
                const AcousticModel& model, const Limits& limits);
 
-  /// For Decoder::compile_bias().
+  /// Implements Decoder::compile_bias().
   std::shared_ptr<const TokenBias> compile(const BiasRequest& request) const;
 
-  /// Before a batch is searched: what its rows have. True where a recorded search must be recorded
-  /// anew.
+  /// Loads the bias of a batch's rows before it is searched. Returns true where a recorded search
+  /// must be recorded again.
   bool select(const EncodedBatch& batch);
 
-  /// Of rows 0 .. count - 1 of that batch.
+  /// Returns the bias of the first `count` rows of the current batch.
   RowBias rows(int64_t count) const { return tables_.rows(count); }
 
-  /// For Decoder::boosted_words().
+  /// Implements Decoder::boosted_words().
   std::vector<std::string> words() const;
 
   /// Whether rows that ask for nothing differ from a search without any of this.

@@ -69,7 +69,7 @@ class Nodes {
       } else {
         node(to).score = std::max(rules_.nemo ? phrase.weight : score, node(to).score);
       }
-      // As NeMo has it: what lies behind keeps the sum that it was made with.
+      // NeMo leaves the sums of the nodes behind as they were made.
       node(to).sum = node(at).sum + node(to).score;
       at = to;
     }

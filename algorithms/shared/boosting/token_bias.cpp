@@ -13,7 +13,7 @@
 namespace rtfx {
 namespace {
 
-/// What the tree is made of: each way to spell each phrase.
+/// Every spelling of every phrase, of which the tree is made.
 std::vector<PhraseTokens> spelled(const Boosting& boost, const std::vector<Phrase>& phrases,
                                   const Tokenizer& tokenizer) {
   const Speller speller(tokenizer);

@@ -1,4 +1,4 @@
-// What a row of a batch adds to its tokens, compiled once and shared by all rows that have it.
+// The compiled bias of a row: made once, and shared by all rows that ask for it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -175,7 +175,7 @@ std::vector<TokenEvidence> Confidence::of_joint(const EncodedBatch& batch,
                                                 const std::vector<int64_t>& rows,
                                                 const std::vector<const Hypothesis*>& hypotheses,
                                                 const at::Tensor& predicted) const {
-  // For each token its own place, then all frames where a blank may count for it.
+  // Each token has its own place, followed by all frames where a blank may count for it.
   const auto blanks_of = [&](size_t i, size_t token) {
     const Hypothesis& h = *hypotheses[i];
     if (options_->exclude_blank) return std::pair<int64_t, int64_t>(0, 0);

@@ -1,14 +1,15 @@
-// How sure the model is of each token of a result, whatever decoder found it: prediction network
-// and joint along the result's own path, or the emissions of the CTC head. A pass of its own,
-// behind the search.
+// The model's confidence in each token of a result, whichever decoder found it. A pass after the
+// search evaluates prediction network and joint network along the result's own path, or reads the
+// emissions of the CTC head.
 //
-// The distribution of a token is that over labels, blank among them, with the tokens before it, at
-// its frame. CTC: of all frames of its run. With `exclude_blank` off also those of the blanks
-// behind it, up to the next token: RNN-T, of the frames between both; TDT, of the chain of blanks
-// by their best durations, from where the token's ends; CTC, of all frames.
+// The distribution of a token is over all labels with blank, given the tokens before it, at its
+// frame; for CTC, at all frames of its run. With `exclude_blank` off, the blanks behind a token
+// count for it too, up to the next token. These are, for RNN-T, the frames between the two tokens;
+// for TDT, the chain of blanks by their best durations from the token's end on; for CTC, all frames
+// between.
 //
-// For a greedy result these are NeMo's numbers. Of one that a beam or a language model chose, they
-// say how sure the model was at that place, not of that token.
+// Greedy results have the numbers that NeMo computes. For a result that a beam or a language model
+// chose, they say how sure the model was at that place, not how sure it was of that token.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +44,11 @@ class Confidence {
   std::vector<TokenEvidence> operator()(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                                         const std::vector<const Hypothesis*>& hypotheses) const;
 
-  /// What a piece of an utterance knows of the tokens before it; empty at the utterance's start.
+  /// The prediction after the tokens before a piece; empty at the utterance's start.
   using Before = std::optional<Transducer::Prediction>;
 
-  /// As above, of one piece of an utterance: its frames [T, D] of the encoder, and the tokens whose
-  /// frames, counted from the piece's first, lie in it. `before` moves behind these tokens. A run,
+  /// The evidence of one piece of an utterance: its encoder frames [T, D], and the tokens whose
+  /// frames lie in it, counted from the piece's first. Moves `before` behind these tokens. A run,
   /// and the blanks that count for a token, end with the piece.
   TokenEvidence of_piece(const at::Tensor& frames, const Hypothesis& piece, Before& before) const;
 

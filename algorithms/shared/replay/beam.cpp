@@ -31,7 +31,7 @@ std::vector<LogProb> log_probs(const Uncertain& all) {
   return result;
 }
 
-/// What a language model makes of a cell's labels. bonus: ln p_lm of the token.
+/// Fuses a language model into a cell's labels. `bonus` is ln p_lm of the token.
 void fuse_cell(LatticeCell& cell, double bonus, const LmOptions& lm) {
   cell.token.value += lm.alpha * bonus + lm.beta;
   if (lm.blank_scoring != "lm_weighted_full") return;

@@ -1,5 +1,5 @@
-// What the score of a text may be, from the log-probabilities of each cell (t, u): frame t, u
-// tokens before it. No tensors.
+// Bounds of the score of a text, from the log-probabilities of each cell (t, u), which is frame t
+// after u tokens. No tensors.
 //
 //   least   the returned alignment alone: its tokens at their frames, blanks elsewhere; TDT: the
 //           chain of blanks with the least probability, since their durations are not known
@@ -41,9 +41,9 @@ Replayed transducer_scores(const Hypothesis& hypothesis, int64_t length,
                            const std::vector<LatticeCell>& cells,
                            const std::vector<int64_t>& durations, double growth);
 
-/// The same for CTC, where a cell's token is the one that a label would make or, one further,
-/// repeat. The least is over the lengths of the runs of labels, which are not known. `sum`: false
-/// where the best alignment counts alone.
+/// Bounds for CTC, where a cell's token is the one that a label would make or, one further, repeat.
+/// The lengths of runs are not known, so the least score is over all of them. With `sum` false, the
+/// best alignment alone counts.
 Replayed ctc_scores(const Hypothesis& hypothesis, int64_t length,
                     const std::vector<LatticeCell>& cells, bool sum);
 

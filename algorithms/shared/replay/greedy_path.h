@@ -20,7 +20,7 @@ struct Place {
   bool is_token = false;  // that the hypothesis holds
 };
 
-/// What the reference says of a place.
+/// The reference's judgement of one place on the path.
 struct Judged {
   struct Choice {
     double gap = 0, bound = 1;
@@ -52,9 +52,9 @@ Replayed follow_transducer(const Hypothesis& hypothesis, const std::vector<Segme
                            const std::vector<Place>& places, const std::vector<Judged>& judged,
                            const std::vector<int64_t>& durations);
 
-/// The same for CTC, for which a segment begins with a token (but the first) and ends before the
-/// next: two places at each frame, of the token again and of blank, in this order; one at a
-/// token's own.
+/// The places of CTC. A segment begins with a token (but the first one) and ends before the next.
+/// Each frame has two places, the token again and blank, in this order; a token's own frame has
+/// one.
 std::vector<Segment> ctc_places(const Hypothesis& hypothesis, int64_t row, int64_t length,
                                 int64_t blank, std::vector<Place>& places);
 Replayed follow_ctc(const std::vector<Segment>& segments, const std::vector<Place>& places,

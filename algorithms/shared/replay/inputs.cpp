@@ -40,7 +40,7 @@ ReplayInputs::ReplayInputs(const ReplayNetwork& network, const AcousticModel& mo
   prefixes_ = tokens.size(1) + 1;
   if (network.has_predictions()) predictions_ = flat(network.predictions(tokens));
   const auto count = static_cast<int64_t>(rows.size());
-  // Of all prefixes, [rows * prefixes]; blank keeps the state.
+  // States of all prefixes, [rows * prefixes]; blank keeps the state.
   const auto states_of = [&](at::Tensor state, const auto& next) {
     std::vector<at::Tensor> states = {state};
     for (int64_t u = 0; u < tokens.size(1); ++u) {

@@ -33,13 +33,15 @@ class ReplayInputs {
                const std::vector<int64_t>& rows, const std::vector<const Hypothesis*>& hypotheses,
                const std::optional<LmOptions>& options, bool biased);
 
-  /// Of places, all [N] int64: row (of the hypotheses), frame, tokens before it.
+  /// Values at places, which are given by [N] int64 each: row of the hypotheses, frame, tokens
+  /// before.
   Uncertain encoded_at(const at::Tensor& row, const at::Tensor& frame) const;
   /// One number for both, as the next two take it.
   at::Tensor prefixes_of(const at::Tensor& row, const at::Tensor& tokens) const;
   Uncertain predictions_at(const at::Tensor& prefix) const;  // undefined for CTC
   at::Tensor lm_scores(const at::Tensor& prefix) const;      // [N, V] float32, ln p
-  /// What language model and phrases add to each token, [N, V] in `dtype`; undefined without both.
+  /// The bonus of language model and phrases for each token, [N, V] in `dtype`; undefined without
+  /// both.
   at::Tensor bonuses(const at::Tensor& prefix, at::ScalarType dtype) const;
   /// Tokens that the rows must not have, [N, V] bool; undefined: none.
   at::Tensor forbidden(const at::Tensor& row) const;

@@ -1,6 +1,6 @@
-// The reference that decisions are compared with: prediction network and joint, or the CTC head, of
-// a model, computed in a wider dtype than the model's on the weights and frames as they are, with
-// the variances that rounding to the model's dtype gives each vector.
+// The reference that decisions are compared with: a model's prediction and joint networks, or its
+// CTC head. They are computed in a wider dtype than the model's, on the same weights and frames.
+// Each vector has the variance that rounding to the model's dtype gives it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,8 @@ class ReplayNetwork {
   /// Copies the weights that it needs, in the wide dtype. `head`: transducer or ctc.
   ReplayNetwork(std::shared_ptr<const AcousticModel> model, Head head);
 
-  /// tokens [B, U] int64 -> the prediction after each number of them, projected: [B, U + 1, H].
-  /// What stands beyond a row's end does not matter, but must be 0..V.
+  /// tokens [B, U] int64 -> the projected prediction after each number of them, [B, U + 1, H].
+  /// Tokens beyond a row's end do not matter, but must be 0..V.
   Uncertain predictions(const at::Tensor& tokens) const;
   /// frames [..., D] in the model's dtype -> projected, [..., H]; CTC: as they are.
   Uncertain encode(const at::Tensor& frames) const;
@@ -32,21 +32,21 @@ class ReplayNetwork {
   };
   Outputs outputs(const Uncertain& encoded, const Uncertain& prediction) const;
 
-  /// How much more than that of `chosen` the logit of `best` may be though the model's arithmetic
-  /// said the opposite, [N]: u (|z_best| + |z_chosen|) for the rounding of the two logits, and
-  /// kDeviations standard deviations of what the difference of both has from its inputs and sums.
-  /// chosen, best: [N] int64, columns of the logits.
+  /// The largest gap [N] by which the logit of `best` may exceed that of `chosen` though the
+  /// model's arithmetic said the opposite. It is u (|z_best| + |z_chosen|) for the rounding of the
+  /// two logits, and kDeviations standard deviations that their difference has from its inputs and
+  /// sums. chosen, best: [N] int64, columns of the logits.
   at::Tensor bound(const Outputs& outputs, const at::Tensor& chosen, const at::Tensor& best) const;
 
   /// Logits of `labels` [N] int64, with the variance of a rounded one.
   Uncertain logit(const Outputs& outputs, const at::Tensor& labels) const;
-  /// The same for log-probabilities of labels [N], which count from `first`, among the columns
-  /// [first, first + count).
+  /// Log-probabilities of labels [N] among the columns [first, first + count). Labels count from
+  /// `first`.
   Uncertain log_prob(const Outputs& outputs, const at::Tensor& labels, int64_t first, int64_t count,
                      double temperature = 1) const;
 
-  /// Of all bounds. A rounding's variance is taken at its worst mantissa, so that these are more
-  /// than five of the real ones.
+  /// Standard deviations in all bounds. The variance of a rounding is taken at its worst mantissa,
+  /// so these are more than five of the real ones.
   static constexpr double kDeviations = 4;
 
   const Rounding& rounding() const { return rounding_; }

@@ -34,7 +34,7 @@
 
 namespace rtfx {
 
-/// What a decoder decided by.
+/// The rules by which a decoder decides.
 struct ReplayRules {
   Head head = Head::transducer;
   std::string score_kind;       // "logit", "logprob", kBeamScore
@@ -49,11 +49,14 @@ struct ReplayRules {
   /// Equal where two decoders' hypotheses have equal replays.
   std::string key() const;
 
-  /// By description and resolved options. nullopt where nothing can be recomputed from a
-  /// hypothesis: searches over a graph, `null`; decoders that follow another rule on purpose
-  /// (tdt_min_duration, whose durations are of the whole batch; legacy_budget; what repeats NeMo's
-  /// old arithmetic in a beam); beams with phrases or allowed characters; and any whose kind of
-  /// score is not one of the above.
+  /// The rules of a decoder with this description and these resolved options. Returns nullopt where
+  /// nothing can be recomputed from a hypothesis:
+  ///
+  ///   - searches over a graph, and `null`;
+  ///   - decoders that follow another rule on purpose: tdt_min_duration, whose durations are of the
+  ///     whole batch, and those that repeat NeMo's old arithmetic;
+  ///   - beams with phrases or allowed characters;
+  ///   - decoders with another kind of score than the ones above.
   static std::optional<ReplayRules> of(const Description& decoder, const nlohmann::json& options);
 };
 

@@ -1,4 +1,4 @@
-// What a replay (replay.h) found.
+// The findings of a replay (replay.h).
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Deviation {
 /// up to 2^-15.7 of the sum in fp32 (three TF32 products), and 7e-6 for log-probabilities near 0.
 inline double rounding_of_score(double sum) { return std::max(1.0, std::abs(sum)) * 0x1p-15; }
 
-/// What the replay of one hypothesis found.
+/// The findings for one hypothesis.
 struct Replayed {
   int64_t decisions = 0, beyond = 0;                        // compared; not within rounding
   double worst = 0;                                         // largest gap / bound

@@ -1,6 +1,6 @@
-// How far results of arithmetic in the model's dtype may lie apart, to first order and by
-// probability: each rounding is a random variable of its own, as in probabilistic analyses of
-// rounding errors (Higham, Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
+// The distance that results of arithmetic in the model's dtype may have, to first order and with
+// high probability. Each rounding is a random variable of its own, following the probabilistic
+// analysis of Higham and Mary ("A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
 // Sci. Comput. 2019).
 //
 // u is the unit of the dtype (2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32), v that of float32, in
@@ -21,8 +21,8 @@
 
 namespace rtfx {
 
-/// What exact arithmetic gives, and the variance of what a decoder may have in its place; of one
-/// shape and in Rounding::wide().
+/// The value of exact arithmetic, and the variance of the value that a decoder may have instead.
+/// Both have one shape and are in Rounding::wide().
 struct Uncertain {
   at::Tensor value, variance;
 
@@ -45,7 +45,7 @@ class Rounding {
   double unit() const { return unit_; }
   /// Variance of a rounding, relative to the square of the value.
   double of_value() const { return unit_ * unit_ / 3; }
-  /// The same for a sum of `terms` products, relative to the squares of result and products.
+  /// The variance of a sum of `terms` products, relative to the squares of result and products.
   double of_sum(int64_t terms) const;
 
   /// y = weight x + bias in the wide dtype.
@@ -60,7 +60,7 @@ class Rounding {
   Uncertain sigmoid(const Uncertain& x) const;
   Uncertain tanh(const Uncertain& x) const;
   Uncertain activation(Activation kind, const Uncertain& x) const;
-  /// As it is, rounded once more.
+  /// The value, with the variance of one more rounding.
   Uncertain rounded(const at::Tensor& value, const at::Tensor& variance) const;
 
  private:

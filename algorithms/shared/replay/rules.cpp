@@ -73,7 +73,7 @@ std::optional<ReplayRules> ReplayRules::of(const Description& decoder, const jso
   rules.bias = bias_of(options);
   // The score of a beam's text would have to follow the phrases through all of its alignments.
   if (rules.is_beam() && !rules.bias.empty()) return std::nullopt;
-  // What else is declared approximate has a rule of its own.
+  // Other decoders that are declared approximate have a rule of their own.
   if (greedy && !rules.lm && rules.bias.empty() &&
       decoder.exactness != Description::Exactness::exact)
     return std::nullopt;

@@ -174,7 +174,7 @@ void PieceStreams::push(std::span<const int64_t> streams, const EncodedBatch& pi
     waiting = waiting.defined() && waiting.size(0) > 0 ? at::cat({waiting, piece}) : piece;
   }
   search(open, /*last=*/false);
-  // What stays must not alias the caller's memory.
+  // Frames that are kept must not alias the caller's memory.
   for (Stream* stream : open) {
     at::Tensor& waiting = stream->waiting;
     waiting = waiting.size(0) > 0 ? waiting.clone() : search_.like[0].narrow(0, 0, 0);
@@ -270,7 +270,7 @@ void PieceStreams::take(Stream& stream, const RowPiece& piece) {
       stream.waiting.narrow(0, piece.consumed, stream.waiting.size(0) - piece.consumed);
 }
 
-/// As BeamHypotheses::result() ranks them, in the same arithmetic.
+/// Ranks hypotheses in the order and the arithmetic of BeamHypotheses::result().
 std::vector<const Hypothesis*> PieceStreams::ranked(const Stream& stream) const {
   const auto rank = [&](const Hypothesis* h) {
     const size_t tokens = stream.stable.tokens.size() + h->tokens.size();

@@ -15,7 +15,7 @@
 
 namespace rtfx {
 
-/// What a search made of a piece of one row, on the host.
+/// The result of a search for a piece of one row, on the host.
 struct RowPiece {
   /// One of the hypotheses, always as many as the search's beam.
   struct Slot {
@@ -55,7 +55,7 @@ PieceSearch greedy_in_pieces(
     const at::Tensor& like,
     std::function<Hypotheses(const EncodedBatch& batch, Loops& loops, RowState& state)> search);
 
-/// What a beam search returns: see PieceSearch.
+/// The ranking that a beam search returns; see PieceSearch.
 struct BeamRanking {
   int64_t beam, nbest;
   bool score_norm;
@@ -98,7 +98,7 @@ class PieceStreams : public Streams {
   /// Searches what each stream has waiting, as far as the search goes.
   void search(const std::vector<Stream*>& streams, bool last);
   void search_batch(std::span<Stream* const> streams, bool last);
-  /// What waits, as the rows of a batch.
+  /// The waiting pieces as the rows of a batch.
   EncodedBatch assemble(std::span<Stream* const> streams) const;
   void take(Stream& stream, const RowPiece& piece);
   std::vector<const Hypothesis*> ranked(const Stream& stream) const;

@@ -11,8 +11,8 @@
 
 namespace rtfx {
 
-/// What greedy search takes from one joint output, per row. A NaN counts as the largest logit: it
-/// reaches the score of the hypothesis, where BatchedHypotheses finds it.
+/// The decision of a greedy search from one joint output, per row. A NaN counts as the largest
+/// logit, so it reaches the score of the hypothesis, where BatchedHypotheses finds it.
 struct Decision {
   at::Tensor labels;  // [...] int64, argmax over tokens and blank; the first of equals
   at::Tensor
@@ -43,7 +43,7 @@ class Transducer {
   /// frames [B, T', D] -> [B, T', H], or as they are without project_encoder_once.
   at::Tensor encode(const at::Tensor& frames) const;
 
-  /// What encode() makes of a single frame, of zeros: it shows the width and the dtype.
+  /// The result of encode() for a single frame of zeros. It shows the width and the dtype.
   at::Tensor encoded_frame() const;
 
   struct Prediction {
@@ -75,7 +75,7 @@ class Transducer {
   int64_t blank() const { return model_->prediction->blank(); }
   bool is_tdt() const { return duration_values_.defined(); }
   const at::Tensor& duration_values() const { return duration_values_; }  // [D] int64
-  /// The same on the host; empty for RNN-T.
+  /// The durations on the host; empty for RNN-T.
   const std::vector<int64_t>& duration_list() const { return model_->config.durations; }
   at::Device device() const { return model_->device; }
 

@@ -31,7 +31,7 @@ const RegisterDecoder registered{
        return std::make_unique<CtcGreedy>(kOptions.fill(options, where));
      }}};
 
-/// What is kept between pieces of an utterance.
+/// The state that is kept between pieces of an utterance.
 struct Behind {
   at::Tensor label;  // [B] int64, of the last frame
   at::Tensor sum;    // [B] int64, of log-probabilities in units of 2^-32
@@ -59,7 +59,7 @@ struct Path {
     return at::arange(labels.size(1), lengths.options()).unsqueeze(0) < lengths.unsqueeze(1);
   }
 
-  /// As one more piece of an utterance.
+  /// Collapses the labels of one more piece of an utterance.
   Hypotheses collapse(const at::Tensor& lengths, int64_t blank, Behind& behind) const {
     constexpr double kUnit = 4294967296, kLeast = 65536;
     Hypotheses h = collapse(lengths, blank, behind.label.unsqueeze(1));
@@ -123,7 +123,7 @@ struct CtcGreedy::Rows {
         previous(at::full_like(lengths, blank())),
         fusion(lm, lengths.size(0), std::move(bias)) {}
 
-  /// The same for a piece, of which rows stay as they are behind their ends.
+  /// Takes one step within a piece. Rows that have reached their end stay unchanged.
   void step_within(const at::Tensor& lengths) {
     within = frame < lengths;
     step();

@@ -244,8 +244,8 @@ void FrameLooping::loop_rnnt(Rows& rows, int64_t longest) {
   }
 }
 
-/// The same loops without a counter on the host: a round of the inner loop takes the decision of
-/// the evaluation before it. After max_symbols tokens that makes one evaluation more, which is not
+/// Runs the loops without a counter on the host. A round of the inner loop applies the decision of
+/// the evaluation before it, so after max_symbols tokens there is one more evaluation that is not
 /// used.
 void FrameLooping::loop_rnnt_recorded(Rows& rows, Loops& loops) {
   at::Tensor frame, left, active, spent, encoded;  // [B], but for encoded [B, X]

@@ -21,12 +21,16 @@
 
 namespace rtfx {
 
-/// Waits for the device once per evaluation (one evaluation = one joint call for all rows); not at
-/// all with "loop": "graph", which has no counts either. With "host_reads": "rows" hypotheses grow
-/// on the host, and it waits besides once for each row and evaluation (does it emit?) and two times
-/// for each token (the token, its score; four for TDT, with its frame and duration): the cost of
-/// NeMo's loop over rows in Python, which both papers measured their gains against. joint_calls of
-/// RNN-T: sum over t of min(max_symbols, 1 + most tokens any row emits at t).
+/// decode() waits for the device once per evaluation, which is one joint call for all rows. With
+/// "loop": "graph" it does not wait, and counts nothing.
+///
+/// With "host_reads": "rows" hypotheses grow on the host. decode() then also waits once for each
+/// row and evaluation, to learn whether the row emits, and twice for each token and its score; four
+/// times for TDT, with frame and duration. This is the cost of NeMo's loop over rows in Python,
+/// which both papers compare with.
+///
+/// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
+/// emits at t).
 class FrameLooping : public Decoder {
  public:
   struct Options {

@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         });
         barrier.arrive();
       }
-      // By the blocks that have nothing to project, which therefore need not wait.
+      // Blocks that have nothing to project do this, since they need not wait.
       if constexpr (kBiased)
         advance_bias(s, rows, ProjectShare(s.model.projection).busy(found_columns(rows)));
       barrier.wait();

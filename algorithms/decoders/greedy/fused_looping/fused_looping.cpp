@@ -161,7 +161,7 @@ struct FusedLooping::Prepared {
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
   void predict_start();
-  /// Of rows at the start of their utterances.
+  /// The state of rows at the start of their utterances.
   RowState start_state(int64_t rows) const;
   void record();
 };

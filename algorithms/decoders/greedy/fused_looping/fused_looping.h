@@ -14,9 +14,9 @@
 // Values are rounded to the model's dtype where LibTorch's operators round, so results differ from
 // label_looping's only by the order of sums.
 //
-// Phrases that are boosted and forbidden tokens (RowBias) act as in greedy_fusion.h: what they add
-// to each token of the vocabulary is laid out per row when the row has a new token, beside the
-// update of the prediction network; joint then looks for the best token with that, too.
+// Boosted phrases and forbidden tokens (RowBias) act as in greedy_fusion.h. When a row has a new
+// token, their bonus for each token of the vocabulary is written to memory, beside the update of
+// the prediction network. The joint phase adds it when it looks for the best token.
 #pragma once
 
 #include <memory>
@@ -62,7 +62,8 @@ class FusedLooping : public Decoder {
     return bias_.compile(request);
   }
   Counters counters() const override;
-  /// By the same kernels: a piece is one launch, too. Projected frames are the encoder's.
+  /// Streams run in the same kernels, and a piece is one launch. Projected frames are the
+  /// encoder's.
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:

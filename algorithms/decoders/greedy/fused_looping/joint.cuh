@@ -42,8 +42,8 @@ __device__ inline MaxKey best_of_column(MaxKey key) {
   return key;
 }
 
-/// What is added to this lane's outputs of a tile for its two frames, as [column][half]; see
-/// total(). owner: the row of the frame of column lane / 4, -1: none.
+/// Loads the bonus of this lane's outputs of a tile for its two frames, as [column][half]; see
+/// total(). `owner` is the row of the frame of column lane / 4, or -1.
 __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&bonus)[2][2]) {
   const int lane = threadIdx.x % kWarpSize;
 #pragma unroll

@@ -23,8 +23,8 @@ class PersistentKernel {
   int shared_bytes_;  // of a block, all that the GPU gives
 };
 
-/// The same phases as kernels of their own. `search` is in device memory, so that a captured graph
-/// serves batches of every shape.
+/// Each phase is a kernel of its own. `search` is in device memory, so that a captured graph serves
+/// batches of every shape.
 class StepKernels {
  public:
   /// layers: of the LSTM, 0 for a stateless prediction network.

@@ -6,9 +6,9 @@
 
 namespace rtfx::fused {
 
-/// What a block computes in one pass: some batch tiles of its own tile of outputs, and one batch
-/// tile of a tile beyond the number of blocks (an LSTM of 640 units has 160 tiles, an H200 132
-/// multiprocessors).
+/// The work of a block in one pass: some batch tiles of its own tile of outputs, and one batch tile
+/// of a tile beyond the number of blocks. (An LSTM of 640 units has 160 tiles, and an H200 has 132
+/// multiprocessors.)
 struct Pass {
   int tile, first_column, columns;  // own: columns 0..kOwnColumns
   int other_tile, other_column;     // other_tile -1: none
@@ -104,8 +104,8 @@ __device__ inline void lane_inputs(const Search& s, const Rows& rows, const Pass
   }
 }
 
-/// What a lane's cell needs beside the sums: lane 4 r + q of a pair's warp has unit r % 4 and
-/// column 2 q + r / 4.
+/// The inputs of a lane's LSTM cell beside the sums. Lane 4 r + q of a pair's warp has unit r % 4
+/// and column 2 q + r / 4.
 struct Cell {
   int b = -1;                              // row, -1: none
   float below[4], bias_ih[4], bias_hh[4];  // by gate

@@ -1,7 +1,8 @@
-// What a row of a batch adds to its next token, laid out for all tokens: so that a search loads one
-// number for each. What the root of its phrase tree has is kept beside it, and the few tokens that
-// the state it has come to treats otherwise are written over that. By a block of threads; no
-// LibTorch here.
+// The bonus that contextual biasing adds to each possible next token of a row. It is stored for the
+// whole vocabulary, so that a search loads one number for each token. The bonuses of the root of
+// the row's phrase tree are the base, and the few tokens that the row's present state treats
+// otherwise are written over them. A block of threads does this. No LibTorch header is included
+// here.
 #pragma once
 
 #include <limits>
@@ -29,12 +30,12 @@ struct RowBonus {
   float* added;    // [V] what is added to a token now; kNever for a forbidden one
   float* of_root;  // [V] the same in the root
   int32_t* to;     // [V] state after the token, from the root; 0: the root
-  // Of the row's state:
+  // Values of the row's state:
   int32_t* own_to;    // [V] state after the token; kNotOwn for one that it treats as the root does
   int32_t* own_arcs;  // [2] first and end of the arcs that own_to is of; -1 in the root
   bool masked;        // tokens may be forbidden
 
-  /// What is added to `token`.
+  /// The bonus of `token`.
   RTFX_DEVICE float operator()(int32_t token) const { return load_written(added + token); }
   /// The state of the trees after `token`.
   RTFX_DEVICE int32_t state_after(int32_t token, int32_t root) const {
@@ -51,7 +52,7 @@ template <int kAtOnce = 1, class Block, class FindState>
 RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int32_t root,
                                  int32_t vocabulary, const RowBonus& row,
                                  const FindState& find_state) {
-  // As many loads as can be are under way before the first that is waited for.
+  // All loads that can start do so before the first result is needed.
   const int32_t old_begin = load_written(row.own_arcs), old_end = load_written(row.own_arcs + 1);
   float of_root[kAtOnce] = {};
   const auto load_of_root = [&](int32_t from) {

@@ -1,6 +1,6 @@
-// What the phases of a search step share. A phase (evaluate_joint, advance, predict) is written for
-// a whole grid of thread blocks (kThreads threads). Between two of them every block must see what
-// the others wrote: a grid barrier or the end of a kernel.
+// Memory that the phases of a search step share. A phase (evaluate_joint, advance, predict) is
+// written for a whole grid of thread blocks of kThreads threads. Between two phases every block
+// must see the writes of all others, by a grid barrier or by the end of a kernel.
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"

@@ -1,12 +1,12 @@
-// What the kernels of fused_looping see: plain structs of sizes and device pointers. The transducer
-// is
+// The arguments of the kernels of fused_looping: plain structs of sizes and device pointers. The
+// transducer is
 //   logits = W_o act(E[b, t] + g_b) + b_o,   E[b, t] = W_e frame[b, t] + b_e,
 //   g_b = W_p h_top + b_p,   (h, c) = LSTM(label, h, c).
 //
-// Weights are packed for the tensor cores: a tile is 16 outputs x all inputs, a chunk of it is 64
-// bytes of each of the 16 rows, stored in the order in which the 32 lanes of a warp read it: bytes
-// [16 q, 16 q + 16) of row r for the lanes 4 r + q, then the same of row r + 8. Inputs are padded
-// with zeros to whole chunks, outputs to whole tiles.
+// Weights are packed for the tensor cores. A tile is 16 outputs x all inputs. A chunk of a tile is
+// 64 bytes of each of its 16 rows, in the order in which the 32 lanes of a warp read it: lane 4 r +
+// q reads bytes [16 q, 16 q + 16) of row r, then those of row r + 8. Inputs are padded with zeros
+// to whole chunks, outputs to whole tiles.
 #pragma once
 
 #include <vector_types.h>
@@ -112,16 +112,16 @@ constexpr int64_t most_rows(int64_t bytes) {
   return (bytes - Rows::kCountInts * 4) / static_cast<int64_t>(sizeof(Row));
 }
 
-/// What a row keeps between two pieces of its utterance, beside its state; see Rows. Times are from
-/// the start of the next piece.
+/// Values that a row keeps between two pieces of its utterance, beside its state (see Rows). Times
+/// count from the start of the next piece.
 struct CarriedRow {
   int time, label, before, last_frame, run, state_buffer;
   float score;
   int unused;
 };
 
-/// What rows add to their tokens once the model alone has decided for a token, and tokens that they
-/// must not have (RowBias, greedy_fusion.h).
+/// Contextual biasing of rows (RowBias, greedy_fusion.h): bonuses that count once the model alone
+/// has decided against blank, and forbidden tokens.
 struct Bias {
   NgramView trees;
   const int32_t* roots;   // [B] states of `trees`, 0 for a row without a tree; nullptr: no row has

@@ -1,5 +1,4 @@
-// What boosted phrases and forbidden tokens add to the tokens of all rows (row_bonus.h), within the
-// phases of a search.
+// Contextual biasing within the phases of a search: the bonuses of all rows (row_bonus.h).
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"

@@ -92,7 +92,7 @@ void Weights::add_lstm(const PredictionNetwork& network, const Joint::Linear& pr
     view_.bias_hh[i] = keep_floats(interleave_gates(layer.b_hh), outputs);
     if (i > 0) view_.input[i] = pack(interleave_gates(layer.w_ih));
   }
-  // What the first layer sees depends on the label alone.
+  // The input of the first layer depends on the label alone.
   const at::Tensor gates = at::linear(network.embeddings()[0], layers[0].w_ih);  // [V+1, 4P]
   view_.first_gates = keep(interleave_gates(gates.t()).t());
   view_.projection = pack(projection.weight);

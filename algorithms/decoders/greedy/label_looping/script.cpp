@@ -10,9 +10,9 @@
 namespace rtfx {
 namespace {
 
-/// The same algorithm as LabelLooping::search() with a window of 1. `weights`: for each LSTM layer
-/// w_ih, w_hh, b_ih, b_hh. `head`: weight and bias of the joint's prediction projection and of its
-/// output. 6 is LibTorch's number for float32.
+/// LabelLooping::search() with a window of 1 as a TorchScript program. `weights` holds w_ih, w_hh,
+/// b_ih, b_hh of each LSTM layer. `head` holds weight and bias of the joint's prediction projection
+/// and of its output. 6 is LibTorch's number for float32.
 const char* const kProgram = R"JIT(
 def predict(labels, h: List[Tensor], c: List[Tensor], embedding, weights: List[Tensor],
             head: List[Tensor]) -> Tuple[Tensor, List[Tensor], List[Tensor]]:

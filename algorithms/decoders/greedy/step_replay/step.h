@@ -10,7 +10,7 @@
 
 namespace rtfx::step_replay {
 
-/// What was done on behalf of the host.
+/// Counts of the work that the host asked for.
 struct Counts {
   int64_t uploads = 0;
   int64_t graph_launches = 0;

@@ -14,7 +14,7 @@ namespace rtfx::step_replay {
 
 class Steps {
  public:
-  /// For `rows` rows of `transducer`, which must live as long and projects everything once.
+  /// Makes the steps for `rows` rows. `transducer` must live as long, and projects everything once.
   Steps(const Transducer& transducer, int64_t rows);
 
   /// Step::record() of both.
