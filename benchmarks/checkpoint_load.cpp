@@ -41,7 +41,7 @@ double status_bytes(const std::string& field) {
 
 void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-/// What `cat FILE > /dev/null` does.
+/// Reads the file like `cat FILE > /dev/null`.
 void read_file(benchmark::State& state, bool cold) {
   std::vector<char> buffer(1 << 17);
   int64_t bytes = 0;

@@ -72,7 +72,7 @@ ModelConfig transducer_config() {
   return config;
 }
 
-/// What the blank lacks to be the best label at `share` of random frames, after random tokens.
+/// The bias that makes blank the best label at `share` of random frames, after random tokens.
 at::Tensor missing_bias(const PredictionNetwork& prediction, const Joint& joint, double share) {
   constexpr int64_t kRows = 1000;
   const Place host{at::kCPU, at::kFloat, ""};

@@ -1,5 +1,5 @@
-// What the micro-benchmarks of rtfx_microbench share: where they run, how they are registered, and
-// inputs of the size of a Parakeet RNN-T's, the same ones every time.
+// Shared by the micro-benchmarks of rtfx_microbench: their device, their registration, and inputs
+// of the size of a Parakeet RNN-T's, which are equal in every run.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,7 @@
-// Boosted phrases: making the tree of 100 or 1,000 phrases (phrases/s), the scores of all tokens
-// and the states behind one token each for rows that share it (rows/s); laying out the trees of
-// rows that have one each, other ones each time (rows/s).
+// Boosted phrases. The first benchmark makes the tree of 100 or 1,000 phrases (phrases/s). The
+// second computes the scores of all tokens and the states behind one token each, for rows that
+// share a tree (rows/s). The third lays out the trees of rows that have one each, new ones every
+// time (rows/s).
 #include "algorithms/shared/boosting/phrase_tree.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +16,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// Of two to six tokens, half of which are among 64.
+/// Phrases of two to six tokens, half of which are among 64.
 std::vector<PhraseTokens> phrases(int64_t count, uint32_t seed = 8) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int32_t> length(2, 6), any(0, kVocabulary - 1), frequent(0, 63);

@@ -10,7 +10,7 @@
 namespace rtfx::microbench {
 namespace {
 
-/// Of 30 words, a few of them for the rules of numbers, money and abbreviations.
+/// A sentence of 30 words, some of them for the rules of numbers, money and abbreviations.
 constexpr const char* kSentence =
     "Mr. Brown's colour television, bought in nineteen eighty-four, cost twenty-two thousand "
     "dollars; it wasn't \xE2\x80\x94 he'd say \xE2\x80\x94 worth more than $150.50 or 3% of "

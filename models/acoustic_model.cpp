@@ -7,7 +7,7 @@
 namespace rtfx {
 namespace {
 
-/// What an encoder with 8-bit products computes the rest in.
+/// The type in which an encoder with 8-bit products computes all else.
 at::ScalarType sixteen_bits(at::ScalarType decoder) {
   return decoder == at::kFloat ? at::kBFloat16 : decoder;
 }

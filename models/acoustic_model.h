@@ -35,9 +35,9 @@ struct AcousticModel {
   std::optional<Joint> joint;
   std::optional<StandIn> stand_in;  // where `encoder` has random weights
 
-  /// What decoders read of a batch: `encoded`, the output of `encoder`, or the stand-in's frames in
-  /// its place. `audio`, `lengths`: as `features` takes them. Belongs to no timed region; does not
-  /// synchronise.
+  /// The frames that decoders read: `encoded`, which is the output of `encoder`, or the stand-in's
+  /// frames instead. `audio` and `lengths` are the arguments of `features`. This belongs to no
+  /// timed region and does not synchronise.
   Encoded frames_for_decoder(const Encoded& encoded, const at::Tensor& audio,
                              const at::Tensor& lengths) const {
     return stand_in ? (*stand_in)(encoded, audio, lengths) : encoded;

@@ -9,15 +9,15 @@
 namespace rtfx {
 
 struct Dtypes {
-  /// The same for both.
+  /// Uses one type for encoder and decoder.
   Dtypes(at::ScalarType both) : encoder(both), decoder(both) {}  // NOLINT: a number type is one
   Dtypes(at::ScalarType of_encoder, at::ScalarType of_decoder)
       : encoder(of_encoder), decoder(of_decoder) {}
 
   at::ScalarType encoder, decoder;
 
-  /// What stands in the names of cases: "bf16" where both are; "fp8" of an encoder in fp8 (e4m3)
-  /// with a decoder in bf16; "bf16+fp32" of any other two, the encoder's first.
+  /// The name in the names of cases: "bf16" where both are bf16, "fp8" for an encoder in fp8 (e4m3)
+  /// with a decoder in bf16, and "bf16+fp32" for any other pair, the encoder's first.
   std::string label() const;
 };
 

@@ -18,7 +18,7 @@
 
 namespace rtfx {
 
-/// What stands in records and tables for such a model.
+/// The mark of such a model in records and tables.
 constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 
 /// A checkpoint with the settings of `architecture` for its encoder and everything else of

@@ -1,4 +1,4 @@
-// What a checkpoint is made of: the settings of its YAML, checked against its tensors.
+// The configuration of a checkpoint: the settings of its YAML, checked against its tensors.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct EncoderConfig {
   /// Strided convolutions, or `subsampling_factor` frames side by side as one (1 = a linear map of
   /// each frame).
   enum class FrontEnd { convolution, stacking };
-  /// What attention knows of time: distances; distances as NeMo's local attention knows them;
-  /// sinusoids added to the input.
+  /// Positions in attention: relative distances; distances in the form of NeMo's local attention;
+  /// or absolute sinusoids that are added to the input.
   enum class Positions { relative, local, absolute };
   enum class ContextStyle { regular, chunked, chunked_with_right };
   enum class ConvolutionNorm { batch, fused_batch, layer, group, instance };
@@ -76,8 +76,8 @@ struct EncoderConfig {
   int64_t left_context = -1;
   int64_t right_context = -1;
   int64_t chunk = 1;
-  /// What the three come from (select_context), in NeMo's words, and what the file offers, the
-  /// default first.
+  /// The source of these three (select_context): the style in NeMo's words, and the contexts that
+  /// the file offers, the default first.
   ContextStyle context_style = ContextStyle::regular;
   std::vector<int64_t> context = {-1, -1};
   std::vector<std::vector<int64_t>> contexts = {{-1, -1}};
@@ -89,7 +89,7 @@ struct EncoderConfig {
 
   /// Width of the frames that the heads get.
   int64_t frame_width() const { return output_width > 0 ? output_width : width; }
-  /// What one strided convolution leaves of an axis (time or mel bins).
+  /// The extent of an axis (time or mel bins) after one strided convolution.
   int64_t halved(int64_t extent) const {
     return causal_downsampling ? extent / 2 + 1 : (extent + 1) / 2;
   }
@@ -102,7 +102,7 @@ struct EncoderConfig {
     return reduced(front_end == FrontEnd::stacking ? frames / subsampling_factor
                                                    : convolved(frames));
   }
-  /// The same of what sub-sampling leaves.
+  /// The number of frames after the reduction that follows sub-sampling.
   int64_t reduced(int64_t frames) const {
     for (int64_t f = 2; f <= reduction_factor; f *= 2) {
       frames = reduction == Reduction::pooling ? frames / reduction_factor : (frames + 1) / 2;
@@ -117,7 +117,7 @@ struct EncoderConfig {
     strided.depthwise_subsampling = strided.x_scaling = false;
     return strided;
   }
-  /// What the strided convolutions leave of an axis.
+  /// The extent of an axis after all strided convolutions.
   int64_t convolved(int64_t extent) const {
     for (int64_t f = 2; f <= subsampling_factor; f *= 2) extent = halved(extent);
     return extent;

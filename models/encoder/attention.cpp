@@ -124,7 +124,7 @@ at::Tensor Attention::visible(const at::Tensor& key_mask, const Block& block) co
   const auto index = at::TensorOptions(at::kLong).device(key_mask.device());
   at::Tensor chunk = at::arange(block.query, block.query + block.queries, index).unsqueeze(1);
   if (chunk_ > 1) chunk = at::floor_divide(chunk, chunk_) * chunk_;
-  // Of the first frame of the query's chunk to the key.
+  // The distance of the first frame of the query's chunk to the key.
   const at::Tensor distance =
       chunk - at::arange(block.key, block.key + block.keys, index).unsqueeze(0);
   if (left_ >= 0) seen = seen.logical_and(distance <= left_);

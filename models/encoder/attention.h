@@ -62,7 +62,7 @@ class Attention {
   /// behind these. Does not synchronise.
   at::Tensor continued(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
                        const at::Tensor& position_keys) const;
-  /// What continued() knows of positions, made once: for n queries behind C frames.
+  /// The position keys that continued() reads, made once for n queries behind C frames.
   virtual at::Tensor position_keys(const EncoderConfig& config, int64_t past, int64_t count) const;
 
  protected:
@@ -79,11 +79,11 @@ class Attention {
   /// Contexts [B, H, queries, dk] of the blocks -> [B, T', d].
   at::Tensor merge(const std::vector<at::Tensor>& contexts) const;
 
-  /// What is added to the scores of a block: [B, H or 1, queries, keys], a large negative number
-  /// where a query does not see a key.
+  /// The bias of a block's scores, [B, H or 1, queries, keys]: a large negative number where a
+  /// query does not see a key.
   at::Tensor bias(const Heads& heads, const at::Tensor& key_mask, const at::Tensor& positions,
                   const Block& block) const;
-  /// The same from queries [B, H, queries, dk], projected() positions and visible().
+  /// The bias from queries [B, H, queries, dk], projected() positions and visible().
   virtual at::Tensor bias(const at::Tensor& query, const at::Tensor& position_keys,
                           const at::Tensor& seen) const;
   /// Rows of relative_positions() [P, d] as scores take them; undefined without positions.

@@ -26,7 +26,7 @@ struct FeedForward {
   at::Tensor weight1, bias1, weight2, bias2;
 };
 
-/// What the layers know of a batch besides its frames.
+/// Masks of a batch that all layers share.
 struct FrameMasks {
   at::Tensor key_mask;   // [B, T'] bool: frames of the utterance
   at::Tensor mask;       // [B, T', 1]: the same in the dtype of the frames
@@ -53,7 +53,7 @@ struct ConvolutionModule {
   at::Tensor mixed(const at::Tensor& gated, int64_t padding, const FrameMasks& masks) const;
 };
 
-/// What a layer knows of the frames before.
+/// The state that a layer keeps of earlier frames.
 struct LayerPast {
   Attention::Past attention;
   at::Tensor convolution;    // as ConvolutionModule::continued() takes it

@@ -5,7 +5,7 @@
 namespace rtfx {
 namespace {
 
-/// Of each frame, over its channels.
+/// Normalises each frame over its channels.
 class ChannelNorm : public ConvolutionNorm {
  public:
   explicit ChannelNorm(const WeightReader& norm)
@@ -20,7 +20,7 @@ class ChannelNorm : public ConvolutionNorm {
   at::Tensor weight_, bias_;
 };
 
-/// Of groups of channels, over time: group norm, and instance norm with a group for each channel.
+/// Normalises groups of channels over time: group norm, or instance norm with one channel a group.
 class GroupNorm : public ConvolutionNorm {
  public:
   GroupNorm(int64_t groups, const WeightReader& norm)

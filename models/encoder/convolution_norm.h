@@ -9,7 +9,7 @@
 
 namespace rtfx {
 
-/// What an encoder's norms add to a variance: PyTorch's default, which NeMo leaves as it is.
+/// The epsilon of an encoder's norms: PyTorch's default, which NeMo keeps.
 inline constexpr double kNormEpsilon = 1e-5;
 
 class ConvolutionNorm {

@@ -1,4 +1,4 @@
-// What an encoder gives.
+// The output of an encoder.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What computes an encoder.
+// The interface of the encoder's implementations.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace rtfx {
 class EncoderImplementation {
  public:
   virtual ~EncoderImplementation() = default;
-  /// As Encoder does.
+  /// Computes what Encoder does.
   virtual Encoded operator()(const Features& features) const = 0;
   virtual int64_t rows(int64_t utterances, int64_t feature_frames,
                        const std::vector<int64_t>& host_lengths) const = 0;

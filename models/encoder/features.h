@@ -20,18 +20,20 @@ class FeatureExtractor {
   FeatureExtractor(const FeatureConfig& config, const StateDict& weights, at::Device device,
                    bool fused = true);
 
-  /// y = ln(mel(|STFT(pre-emphasis(x))|^2) + 2^-24) with the settings of FeatureConfig in place of
-  /// 2 and 2^-24, normalised over the valid frames of a row: each mel bin by itself, all bins
-  /// together (unbiased standard deviation + 1e-5), with numbers of the model, or not at all.
+  /// Computes y = ln(mel(|STFT(pre-emphasis(x))|^2) + 2^-24), where FeatureConfig sets the power 2
+  /// and the guard 2^-24. y is normalised over the valid frames of a row (unbiased standard
+  /// deviation + 1e-5): each mel bin by itself, all bins together, with numbers of the model, or
+  /// not at all.
+  ///
   /// audio: [B, L] float32 in [-1, 1] on the device; samples at or beyond a row's length are
-  /// ignored, whatever they hold. lengths: [B] int64 samples, same device. Does not synchronise.
+  /// ignored. lengths: [B] int64 samples, on the same device. Does not synchronise.
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
-  /// The same of a part of an utterance, for models that normalise with numbers of their own or not
-  /// at all, by LibTorch's operators. samples [B, 1 + n_fft + (T - 1) * hop] float32: the part, and
-  /// one sample before it for the pre-emphasis. Frame t is of the n_fft samples from 1 + t * hop
-  /// on. valid [B, n_fft + (T - 1) * hop] bool: those of the utterance; all others are silence.
-  /// -> [B, M, T]; nothing is masked. Does not synchronise.
+  /// Features of a part of an utterance, by LibTorch's operators. The model must normalise with
+  /// numbers of its own, or not at all. samples [B, 1 + n_fft + (T - 1) * hop] float32 holds the
+  /// part, and before it one sample for the pre-emphasis. Frame t reads n_fft samples from 1 + t *
+  /// hop on. valid [B, n_fft + (T - 1) * hop] bool marks samples of the utterance; all others are
+  /// silence. Returns [B, M, T] without a mask. Does not synchronise.
   at::Tensor part(const at::Tensor& samples, const at::Tensor& valid) const;
 
  private:

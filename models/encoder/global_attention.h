@@ -17,8 +17,8 @@ namespace rtfx {
 /// NeMo reads its global queries in another order than it wrote them: it takes [G, H] for [H, G].
 /// With one global frame that is the same; with more, head h of global frame g asks with the query
 /// of head (h G + g) mod H of frame (h G + g) div H. Models were trained with that, so it stays.
-/// What does not: NeMo's tensor often ends with a frame that is none of the utterance, and where a
-/// global position falls on it, NeMo lets every query see it. Here it is padding as any other.
+/// One thing is not repeated: NeMo's tensor often ends with a frame behind the utterance, and where
+/// a global position falls on it, NeMo lets every query see it. Here it is padding like any other.
 class GlobalAttention : public RelativeAttention {
  public:
   GlobalAttention(const EncoderConfig& config, const WeightReader& reader);

@@ -1,4 +1,4 @@
-// What makes encoder frames of feature frames: strided convolutions, or stacking.
+// Sub-sampling of feature frames to encoder frames, by strided convolutions or by stacking.
 #pragma once
 
 #include <ATen/core/Tensor.h>

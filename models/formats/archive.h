@@ -19,12 +19,12 @@ struct ArchiveMember {
   std::shared_ptr<const std::string> unpacked;  // else within this
 };
 
-/// Members for which `wanted(name)` holds, by name: the path without a leading "./". `archive` has
-/// to outlive the result; `where` names it in errors. Nothing is written anywhere.
+/// Members for which `wanted(name)` holds, by name: the path without a leading "./". `archive` must
+/// outlive the result, and `where` names it in errors. Nothing is written anywhere.
 ///
-/// Throws UserError for what is no archive of the format, truncated or damaged; for a link, and for
-/// a path that is absolute or holds ".."; and where a compressed archive expands to more than 64
-/// times its size, which weights never do.
+/// Throws UserError for a file that is no archive of the format, truncated or damaged, and for a
+/// member that is a link, or whose path is absolute or holds "..". Also throws where a compressed
+/// archive expands to more than 64 times its size, which weights never do.
 std::map<std::string, ArchiveMember> read_archive(
     std::string_view archive, ArchiveFormat format, const std::string& where,
     const std::function<bool(const std::string&)>& wanted);

@@ -7,10 +7,10 @@
 
 namespace rtfx {
 
-/// Reads a tar archive, plain or gzip: `model_config.yaml`, `model_weights.ckpt` (fp32, fp16 or
-/// bf16) and what the YAML names as the tokenizer: a SentencePiece model, a WordPiece vocabulary,
-/// several of these by language; or the list of characters that it holds itself. A plain archive is
-/// mapped, and its tensors are views of it. Throws UserError.
+/// Reads a tar archive, plain or gzip, with `model_config.yaml` and `model_weights.ckpt` (fp32,
+/// fp16 or bf16). The YAML names the tokenizer: a SentencePiece model, a WordPiece vocabulary, or
+/// several of these by language; or it holds a list of characters. A plain archive is mapped, and
+/// its tensors are views of it. Throws UserError.
 Checkpoint read_nemo(const std::filesystem::path& path);
 
 }  // namespace rtfx

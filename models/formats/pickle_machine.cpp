@@ -90,7 +90,7 @@ class Machine {
     return top;
   }
 
-  /// What lies above the last mark, in its order.
+  /// Removes the values above the last mark and returns them in their order.
   std::vector<uint32_t> pop_to_mark() {
     if (marks_.empty()) throw fail("has no mark where one is needed");
     const auto begin = stack_.begin() + static_cast<ptrdiff_t>(marks_.back());

@@ -37,7 +37,7 @@ struct Value {
 };
 using Kind = Value::Kind;
 
-/// What a pickle built. Views into the pickle, which has to outlive this.
+/// The objects that a pickle built. They are views of the pickle, which must outlive them.
 struct Program {
   std::deque<Value> values;       // a deque, since a value is referred to while others are added
   std::deque<std::string> names;  // of globals; values refer to the text

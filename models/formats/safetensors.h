@@ -9,9 +9,9 @@
 
 namespace rtfx {
 
-/// The tensors of `file`, which are views of it. Throws UserError where the header is not as the
-/// format wants it (at most 100 MB; every byte behind it belongs to exactly one tensor), or holds a
-/// type that no PyTorch checkpoint of a speech model has, 8-bit floats among them.
+/// The tensors of `file`, as views of it. Throws UserError where the header breaks the format (at
+/// most 100 MB, and every byte behind it belongs to exactly one tensor). Also throws for a type
+/// that no PyTorch checkpoint of a speech model has, such as 8-bit floats.
 StateDict read_safetensors(const std::shared_ptr<const MappedFile>& file);
 
 /// A folder's weights: model.safetensors, or the files that model.safetensors.index.json lists.

@@ -17,7 +17,7 @@ struct PredictionState {
 
   /// Rows where `mask` ([B] bool) come from `taken`, the others stay as they are in *this.
   PredictionState select(const at::Tensor& mask, const PredictionState& taken) const;
-  /// The same in place.
+  /// Replaces the rows of `mask` in place.
   void take(const at::Tensor& mask, const PredictionState& taken);
   /// All rows of `from`, in place.
   void assign(const PredictionState& from);

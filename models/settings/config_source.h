@@ -1,4 +1,4 @@
-// What a checkpoint's settings are read from, and the ways in which they are read.
+// The source of a checkpoint's settings, and the ways to read them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

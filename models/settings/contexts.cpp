@@ -14,7 +14,7 @@ using Context = std::vector<int64_t>;
 using Style = EncoderConfig::ContextStyle;
 
 constexpr int64_t kMost = 1'000'000;  // frames; more is all of any utterance
-/// What NeMo takes an unlimited left context of chunks for.
+/// The number that NeMo uses for an unlimited left context of chunks.
 constexpr int64_t kAllChunks = 10'000;
 
 [[noreturn]] void refuse(const Context& context, const std::string& where, const char* form) {

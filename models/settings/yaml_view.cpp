@@ -30,7 +30,7 @@ YAML::Node YamlView::find(const std::string& path) const {
     std::istringstream keys(current);
     for (std::string key; std::getline(keys, key, '.');) {
       if (!node.IsMap()) return YAML::Node(YAML::NodeType::Null);
-      // Of a constant node, which a look-up leaves as it is: otherwise it makes what it lacks.
+      // The node is constant, since a look-up in another one would create a missing key.
       const YAML::Node child = std::as_const(node)[key];
       if (!child.IsDefined()) return YAML::Node(YAML::NodeType::Null);
       node.reset(child);

@@ -9,11 +9,12 @@
 
 namespace rtfx {
 
-/// As NeMo's speech_to_text_streaming_infer_rnnt.py: features and encoder on [left | chunk |
-/// right], at the begin with as much to the left as there is. Features that are normalised over the
-/// utterance are normalised over the buffer. At the end the rest, of up to chunk + right, is one
-/// chunk, with so much to the left that the buffer is full. A chunk waits for the sample behind its
-/// right context, so that what is the end does not depend on when finish() is called.
+/// Streams on buffers of audio, in the manner of NeMo's speech_to_text_streaming_infer_rnnt.py.
+/// Features and encoder run on [left | chunk | right]; at the begin the left context is as long as
+/// the audio allows. Features that are normalised over the utterance are normalised over the
+/// buffer. At the end the rest, of up to chunk + right, is one chunk, and the left context fills
+/// the buffer. A chunk waits for the sample behind its right context, so the end does not depend on
+/// when finish() is called.
 ///
 /// Frames equal those of the whole utterance only as far as the model needs no more context.
 class BufferedStreams : public EncoderStreams {
@@ -25,7 +26,7 @@ class BufferedStreams : public EncoderStreams {
   int64_t look_ahead_samples() const override { return right_ + 1; }
 
  private:
-  /// Of a row, in samples and encoder frames.
+  /// The cut of a row, in samples and encoder frames.
   struct Cut {
     int64_t first, samples;  // of the buffer
     int64_t skip, frames;    // of the encoder's

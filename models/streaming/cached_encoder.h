@@ -12,7 +12,7 @@
 
 namespace rtfx {
 
-/// What a step reads, of fixed shapes; rows without a stream have end 0 and the spare slot.
+/// The input of a step, with fixed shapes. Rows without a stream have end 0 and the spare slot.
 struct CachedStep {
   /// [rows, M, chunk] float32, chunk = StepSizes::chunk_size[1]: the mel frames of the chunk. At a
   /// stream's first step, they end with its chunk_size[0] frames.

@@ -16,16 +16,17 @@
 
 namespace rtfx {
 
-/// What becomes of the first and the last frames of a stream.
+/// The treatment of the first and the last frames of a stream.
 enum class StreamEdges {
-  /// What the whole utterance's encoder gives.
+  /// The frames that the encoder gives for the whole utterance.
   whole,
-  /// What NeMo's scripts for streams give, see docs/streaming.md: as many frames or one less (with
-  /// caches, also one more).
+  /// The frames that NeMo's scripts for streams give (docs/streaming.md): as many, or one less;
+  /// with
+  /// caches possibly one more.
   nemo,
 };
 
-/// Of buffered streams, in seconds; each is cut to whole encoder frames.
+/// The sizes of buffered streams in seconds; each is cut to whole encoder frames.
 struct BufferSeconds {
   double chunk = 2, left = 10, right = 2;
 };
@@ -41,10 +42,10 @@ struct StreamOptions {
   /// Without: by caches, for models that are made for it. With: by the model's ordinary encoder,
   /// again and again on a buffer of audio, for all others.
   std::optional<BufferSeconds> buffer = std::nullopt;
-  /// By caches: the attention context, one of EncoderConfig::contexts or another one of the same
-  /// form (models/settings/contexts.h); empty = the model's.
+  /// The attention context of cached streams: one of EncoderConfig::contexts, or another one of the
+  /// same form (models/settings/contexts.h). Empty selects the model's.
   std::vector<int64_t> att_context_size = {};
-  /// By caches, on a GPU: how steps are recorded; none: they are launched kernel by kernel.
+  /// Records the steps of cached streams on a GPU. Without one they are launched kernel by kernel.
   StepRecorder recorder = nullptr;
 };
 
@@ -60,10 +61,10 @@ struct EncodedPieces {
   at::Tensor row(size_t row) const;
 };
 
-/// A step is computed as a batch of a fixed shape. So a stream's frames do not depend on the sizes
-/// of the pieces that its samples come in, nor on when finish() is called, nor on the streams that
-/// are encoded beside it: in no bit on a CPU, where that is tested. One thread at a time may call.
-/// A stream that is not open, samples behind its end or samples that are no numbers are UserErrors.
+/// A step is computed as a batch of a fixed shape. A stream's frames therefore do not depend on the
+/// sizes of the pieces of its samples, on the time of finish(), or on the streams beside it. On a
+/// CPU a test compares every bit. One thread at a time may call. A stream that is not open, samples
+/// behind its end, and samples that are no numbers are UserErrors.
 class EncoderStreams {
  public:
   virtual ~EncoderStreams() = default;

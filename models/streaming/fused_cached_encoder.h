@@ -6,11 +6,11 @@
 
 namespace rtfx {
 
-/// The same computation as ReferenceCachedEncoder, with other roundings. Keys, values and what the
-/// convolutions see are kept as rings, so that a step moves no frame of an earlier one.
+/// Computes what ReferenceCachedEncoder does, with other roundings. Keys, values and the inputs of
+/// convolutions are kept in rings, so that a step moves no frame of an earlier one.
 class FusedCachedEncoder : public CachedEncoder {
  public:
-  /// As make_cached_encoder() (make_cached_encoder.h), of a model whose encoder is fused.
+  /// Takes the arguments of make_cached_encoder(). The model's encoder must be fused.
   FusedCachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                      int64_t slots);
 

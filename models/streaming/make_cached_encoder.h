@@ -7,9 +7,9 @@
 
 namespace rtfx {
 
-/// By the operators or the kernels of the model's encoder. `context`: the encoder's settings with
-/// the attention context that is wanted; the model's own context is not looked at. Throws UserError
-/// where the encoder is none for caches, or sees too far for its kernels.
+/// Makes a cached encoder from the operators or the kernels of the model's encoder. `context` holds
+/// the encoder's settings with the wanted attention context; the model's own context is not used.
+/// Throws UserError where the encoder does not allow caches, or sees too far for its kernels.
 std::unique_ptr<CachedEncoder> make_cached_encoder(std::shared_ptr<const AcousticModel> model,
                                                    const EncoderConfig& context, int64_t slots);
 

@@ -10,7 +10,7 @@ namespace rtfx {
 
 class ReferenceCachedEncoder : public CachedEncoder {
  public:
-  /// As make_cached_encoder() (make_cached_encoder.h), of a model whose encoder is not fused.
+  /// Takes the arguments of make_cached_encoder(). The model's encoder must not be fused.
   ReferenceCachedEncoder(std::shared_ptr<const AcousticModel> model, const EncoderConfig& context,
                          int64_t slots);
 

@@ -9,8 +9,8 @@
 
 namespace rtfx {
 
-/// As NeMo's ConformerEncoder.setup_streaming_params() computes them, by its names. Of two numbers,
-/// the first is that of a stream's first step.
+/// The sizes that NeMo's ConformerEncoder.setup_streaming_params() computes, by its names. Where
+/// there are two numbers, the first is that of a stream's first step.
 struct StepSizes {
   std::array<int64_t, 2> chunk_size;             // mel frames that a step gets
   std::array<int64_t, 2> shift_size;             // mel frames that it goes on by
@@ -22,14 +22,15 @@ struct StepSizes {
   int64_t cache_drop_size;          // encoder frames computed again by the next step: none here
 };
 
-/// Of an encoder that why_not_cache_aware() has nothing against.
+/// The sizes for an encoder to which why_not_cache_aware() does not object.
 StepSizes step_sizes(const EncoderConfig& encoder);
 
-/// Why a model cannot be streamed by caches with results equal to those of the whole utterance;
-/// empty if it can. It can where every layer sees a limited number of frames before a chunk and
-/// nothing behind it: att_context_style chunked_limited, or regular without right context; causal
-/// sub-sampling by convolutions and causal convolutions; no norm over time, no normalisation over
-/// the utterance, no reduction of frames.
+/// The reason why caches cannot give a model's results for the whole utterance; empty if they can.
+/// They can where every layer sees a limited number of frames before a chunk and nothing behind it:
+///
+///   - att_context_style is chunked_limited, or regular without right context;
+///   - sub-sampling is by causal convolutions, and all convolutions are causal;
+///   - there is no norm over time, no normalisation over the utterance, no reduction of frames.
 std::string why_not_cache_aware(const ModelConfig& model);
 
 }  // namespace rtfx

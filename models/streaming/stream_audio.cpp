@@ -24,7 +24,7 @@ void StreamAudio::copy(int64_t first, std::span<float> into) const {
 void StreamAudio::forget(int64_t first) {
   forgotten_ = std::clamp(first, forgotten_, received());
   const int64_t useless = forgotten_ - first_;
-  // As many samples move as go.
+  // Moving is worth it once as many samples go as would move.
   if (2 * useless < static_cast<int64_t>(samples_.size())) return;
   samples_.erase(samples_.begin(), samples_.begin() + useless);
   first_ = forgotten_;

@@ -23,7 +23,7 @@ namespace rtfx {
 /// UserError. Buffered streams do that over each buffer, as NeMo does.
 class StreamFeatures {
  public:
-  /// Of `rows` blocks of `frames` frames at a time.
+  /// Computes features of `rows` blocks of `frames` frames at a time.
   StreamFeatures(std::shared_ptr<const AcousticModel> model, int64_t rows, int64_t frames);
 
   struct Block {

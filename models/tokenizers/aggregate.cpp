@@ -22,7 +22,7 @@ class Aggregate : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   std::string piece(int32_t id) const override { return pieces_.at(static_cast<size_t>(id)); }
   int32_t unknown() const override { return unknown_; }
-  /// By the language that needs the fewest pieces, the first of equals.
+  /// Encodes with the language that needs the fewest pieces, the first of equals.
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> best;
     int32_t first = 0;

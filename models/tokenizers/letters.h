@@ -13,11 +13,12 @@ namespace rtfx {
 /// `<...>` or `[...]`: a piece that spells no text.
 bool is_special_piece(std::string_view piece);
 
-/// For ids 0 .. vocabulary - 1, whether a text of `characters` alone may have the token. An entry
-/// of these is the name of a Unicode script ("latin", "Cyrl"), a range "U+0400-U+04FF" or a single
-/// character. What is no letter and no mark may always come: digits, punctuation, symbols, spaces;
-/// so may special tokens (`<...>`, `[...]`) and pieces of bytes. Throws UserError, with `where`,
-/// for an entry that is none of these, and where no token with a letter is left.
+/// Tells for ids 0 .. vocabulary - 1 whether a text of `characters` alone may have the token. An
+/// entry is the name of a Unicode script ("latin", "Cyrl"), a range "U+0400-U+04FF" or a single
+/// character. Digits, punctuation, symbols and spaces are always allowed, and so are special tokens
+/// (`<...>`,
+/// `[...]`) and pieces of bytes. Throws UserError, with `where`, for any other entry, and where no
+/// token with a letter is left.
 std::vector<bool> allowed_tokens(const Tokenizer& tokenizer, int64_t vocabulary,
                                  const std::vector<std::string>& characters,
                                  std::string_view where);

@@ -1,4 +1,4 @@
-// What no vocabulary exceeds: a damaged or foreign file must not take the machine's memory.
+// Limits that no vocabulary exceeds, so that a damaged file does not take the machine's memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 
 namespace rtfx {
 
-/// Of a file, in bytes; what is built of it may take 30 times as much.
+/// The largest file in bytes; the objects built from it may take 30 times as much.
 constexpr size_t kMostTokenizerBytes = size_t{32} << 20;
-/// Of a vocabulary. The largest of speech models have 16,384 pieces.
+/// The largest vocabulary. Speech models have at most 16,384 pieces.
 constexpr size_t kMostPieces = size_t{1} << 20;
 
 /// Throws UserError where the bytes of the file `where` are too many.

@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-/// What `\s` matches in a Python string, which is not ICU's idea of white space.
+/// Whether `\s` matches it in a Python string, which is not ICU's idea of white space.
 bool is_space(int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||

@@ -22,7 +22,7 @@ class Tokenizer {
   /// "sentencepiece", "characters", "wordpiece", "aggregate" or "tokenizer.json".
   virtual std::string kind() const = 0;
   virtual int64_t size() const = 0;
-  /// As the vocabulary spells it, in UTF-8. `id` must be from 0 to size() - 1.
+  /// The piece in the vocabulary's spelling, in UTF-8. `id` must be from 0 to size() - 1.
   virtual std::string piece(int32_t id) const = 0;
   /// Id of the piece for what no other spells; -1 where there is none.
   virtual int32_t unknown() const = 0;

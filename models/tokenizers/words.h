@@ -21,10 +21,10 @@ struct TokenWord {
   bool operator==(const TokenWord&) const = default;
 };
 
-/// The words of `ids` in their order. With one space between them they are the text, but for white
-/// space at its ends and runs of it. A word begins where the text has white space before a token,
-/// so that punctuation that the tokenizer draws to the word before belongs to that word; tokens of
-/// white space alone belong to a word only where they lie within it.
+/// The words of `ids` in their order. Joined by one space, they are the text without white space at
+/// its ends and without runs of it. A word begins where the text has white space before a token, so
+/// punctuation that the tokenizer joins to a word belongs to that word. Tokens of white space alone
+/// belong to a word only where they lie within it.
 std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 }  // namespace rtfx

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
 
   float context[2 * kDepth][4] = {};
-  // Of the two rows that a lane holds parts of: lane / 4 and 8 below.
+  // Maximum and sum of the two rows that a lane holds parts of: lane / 4, and the one 8 below.
   float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   const Window windows[2] = {seen_by(own_query), seen_by(own_query + 8)};
   const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp

@@ -22,7 +22,7 @@ struct BatchRows {
   at::Tensor encoded_lengths;  // [B] int64
 
   int32_t utterances() const { return static_cast<int32_t>(offsets.size(0)); }
-  /// Of the encoder frames.
+  /// The layout of the encoder frames.
   RowLayout layout() const {
     return {offsets.const_data_ptr<int32_t>(),
             lengths.const_data_ptr<int32_t>() + static_cast<int64_t>(strides) * utterances(),

@@ -32,8 +32,8 @@ struct MelValues {
 };
 void mel_values(const MelValues& of, cudaStream_t stream);
 
-/// Of each mel bin over the frames of an utterance: minus the mean, over (deviation + 1e-5), in
-/// place. Zeros beyond its frames. An utterance of one frame becomes none.
+/// Normalises each mel bin over the frames of an utterance in place: (x - mean) / (deviation +
+/// 1e-5). Writes zeros beyond its frames. An utterance of one frame becomes empty.
 struct FeatureNorm {
   float* values;           // [utterances, mel_bins, count]
   const int64_t* lengths;  // [utterances] samples

@@ -21,8 +21,8 @@ class FusedFrontEnd {
     BatchRows batch;
   };
   Output operator()(const Features& features, int64_t rows) const;
-  /// As Subsampling::part(): [B, M, T] -> [B, T', d] and the frames up to each row's end [B] int64.
-  /// Of a front end by convolutions.
+  /// Computes Subsampling::part(): [B, M, T] -> [B, T', d], and the number of frames up to each
+  /// row's end, [B] int64. Needs a front end of convolutions.
   Subsampling::Output part(const at::Tensor& values, const at::Tensor& begin,
                            const at::Tensor& end) const;
 

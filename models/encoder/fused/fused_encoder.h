@@ -1,9 +1,9 @@
 // The encoder on a GPU in 16-bit or 8-bit floats, by kernels that do not move data without need.
 //
-// The same computation as ReferenceEncoder, with other roundings. The frames of all utterances are
-// the rows of one matrix without padding. A layer is eight products of matrices (cuBLASLt, which
-// adds biases and residuals) and eight kernels between them (kernels.h); attention keeps no scores
-// in memory (Dao et al. 2022), so that it grows with the number of frames, not with its square.
+// It computes what ReferenceEncoder does, with other roundings. The frames of all utterances are
+// the rows of one matrix without padding. A layer is eight matrix products (cuBLASLt, which adds
+// biases and residuals) with eight kernels between them (kernels.h). Attention keeps no scores in
+// memory (Dao et al. 2022), so its memory grows with the number of frames, not with its square.
 #pragma once
 
 #include <optional>
@@ -23,10 +23,10 @@ class FusedEncoder : public EncoderImplementation {
   /// can.
   static std::string missing(const EncoderConfig& config);
 
-  /// `reader`: the weights below "encoder.", device and dtype (bfloat16 or float16) of the frames.
-  /// `eight_bits`: products of the feed-forward layers, of attention's input and of the first half
-  /// of the convolution module as e4m3 with a scale for each row and each output, the rows' scales
-  /// from their own largest values (W8A8, as in FP8 recipes without calibration).
+  /// `reader` gives the weights below "encoder.", and the device and dtype (bfloat16 or float16) of
+  /// the frames. With `eight_bits`, some products are in e4m3 with a scale for each row and each
+  /// output: those of the feed-forward layers, of attention's input, and of the first half of the
+  /// convolution module. A row's scale follows from its largest value (W8A8 without calibration).
   FusedEncoder(const EncoderConfig& config, int64_t mel_bins, const WeightReader& reader,
                bool eight_bits);
 
@@ -34,7 +34,7 @@ class FusedEncoder : public EncoderImplementation {
   int64_t rows(int64_t utterances, int64_t feature_frames,
                const std::vector<int64_t>& host_lengths) const override;
 
-  /// Of frames: bfloat16 or float16.
+  /// The type of frames: bfloat16 or float16.
   at::ScalarType dtype() const { return dtype_; }
 
   /// The next chunks of streams.

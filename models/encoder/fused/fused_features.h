@@ -18,7 +18,7 @@ class FusedFeatures {
   FusedFeatures(const FeatureConfig& config, const at::Tensor& window,
                 const at::Tensor& filterbank);
 
-  /// As FeatureExtractor does. Enqueues; does not wait.
+  /// Computes what FeatureExtractor does. Enqueues and does not wait.
   Features operator()(const at::Tensor& audio, const at::Tensor& lengths) const;
 
  private:

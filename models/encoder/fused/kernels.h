@@ -23,8 +23,8 @@ struct RowLayout {
   int32_t longest;  // no length is greater
 };
 
-/// What a product of matrices reads: elements of the precision, or e4m3 (8-bit floats) with a scale
-/// per row, by which they are to be multiplied.
+/// The input of a matrix product: elements of the precision, or e4m3 (8-bit floats) with a factor
+/// per row.
 struct ProductInput {
   void* values;   // [rows, width]
   float* scales;  // [rows], or null
@@ -101,9 +101,9 @@ constexpr int32_t kWidestNorm = 2048;
 void silu(Precision precision, const void* x, int64_t rows, int32_t width, const ProductInput& y,
           cudaStream_t stream);
 
-/// What a layer keeps of streams (models/encoder/fused/stream_rings.h): for each, a ring of the
-/// frames that its next step still sees and of those of a step. Frame f of a stream is in row
-/// f % (rows of the ring); a step is as many frames for all utterances.
+/// The state of a layer for streams (models/encoder/fused/stream_rings.h). Each stream has a ring
+/// of the frames that its next step still sees, and of those of a step. Frame f of a stream is in
+/// row f % (rows of the ring). A step has equally many frames for all utterances.
 struct LayerRings {
   void* keys_values;       // [streams, attended + frames, 2 width]
   void* gated;             // [streams, convolved + frames, width]: what the gated unit gives
@@ -126,8 +126,8 @@ struct TimeConvolution {
   NormWeights norm;             // null = none
   void* output;                 // [rows, width]
   int32_t width, kernel, left;  // left: frames that the kernel reaches back
-  /// Of streams: what is before the step's frames, and takes what the gated unit gives for them.
-  /// The kernel only reaches back.
+  /// In streams, the rings hold the frames before the step, and receive the gated unit's output.
+  /// The kernel reaches back only.
   const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestConvolution = 4096;
@@ -144,8 +144,8 @@ struct RelativeAttentionInput {
   int32_t width, heads;
   int32_t reach;               // distances of the table are less than that
   int32_t left, right, chunk;  // EncoderConfig
-  /// Of streams: all of a step's frames see each other and those that the rings have. Keys and
-  /// values are in the rings, of the step's frames too; left, right and chunk are not looked at.
+  /// In streams, all frames of a step see each other and the frames in the rings. The rings hold
+  /// keys and values of the step's frames too; left, right and chunk are not used.
   const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestHead = 128;

@@ -8,8 +8,8 @@
 
 namespace rtfx {
 
-/// What a linear map reads: [rows, in], bf16, fp16 or e4m3 with `scales` [rows] float32, by which
-/// the rows are to be multiplied.
+/// The input of a linear map: [rows, in] in bf16, fp16 or e4m3, the last with factors `scales`
+/// [rows] float32.
 struct LinearInput {
   at::Tensor values;
   at::Tensor scales;  // undefined but for e4m3

@@ -7,7 +7,7 @@
 
 namespace rtfx {
 
-/// Of bfloat16 and float16.
+/// The precision of bfloat16 and float16.
 inline Precision precision_of_dtype(c10::ScalarType dtype) {
   return dtype == c10::kBFloat16 ? Precision::bf16 : Precision::fp16;
 }

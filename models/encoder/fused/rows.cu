@@ -100,7 +100,7 @@ struct Row {
     }
   }
 
-  /// What a tensor of T would hold.
+  /// The value after rounding to T.
   template <class T>
   __device__ void round() {
 #pragma unroll

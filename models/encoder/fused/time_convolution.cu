@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kBlock)
     encoded = rings.encoded[utterance];
     of_stream = static_cast<T*>(rings.gated) + rings.slots[utterance] * ring * of.width + channel;
   }
-  // Of a frame of the stream, the step's first one being 0.
+  // The row of a frame of the stream; the step's first frame is 0.
   const auto ring_row = [&](int frame) {
     return of_stream + static_cast<int>((encoded + ring + frame) % ring) * of.width;
   };
