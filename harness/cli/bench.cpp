@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDecoderFlag = "--decoder";
 
-/// What stands between commas outside of brackets.
+/// Splits at commas outside of brackets.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);
   int depth = 0;

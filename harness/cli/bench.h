@@ -27,7 +27,7 @@ nlohmann::json bench_decoders(const std::string& text);
 /// Throws UserError.
 nlohmann::json bench_document(const BenchOptions& options);
 
-/// The same, read. Throws UserError.
+/// The configuration that the arguments stand for, read and checked. Throws UserError.
 Config bench_config(const BenchOptions& options);
 
 }  // namespace rtfx

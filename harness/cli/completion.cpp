@@ -47,7 +47,7 @@ Words command_names(const CommandHelp& command) {
   return names;
 }
 
-/// What stands where no option does: commands, or the words of positionals.
+/// Words that may stand where no option does: commands, or the words of positionals.
 Words positional_words(const CommandHelp& command) {
   Words words = command_names(command);
   for (const OptionHelp& option : command.options) {

@@ -20,7 +20,7 @@ struct ConfigArguments {
   void add_to(CLI::App& app);
   /// All but the configuration itself.
   void add_overrides_to(CLI::App& app);
-  /// As "key=value", those of --device, --threads and --output among them.
+  /// All overrides as "key=value", with those of --device, --threads and --output.
   std::vector<std::string> all_overrides() const;
   /// Makes the files that the configuration's key "prepare" lists. Throws UserError.
   Config load() const;

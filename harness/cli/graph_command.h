@@ -19,8 +19,9 @@ struct GraphOptions {
   bool drop_unspelled = false;
 };
 
-/// Of a checkpoint (.nemo or folder), a SentencePiece .model, a WordPiece vocab.txt (any .txt) or a
-/// tokenizer.json (any .json) of Hugging Face. Throws UserError where there is none to be read.
+/// Reads the tokenizer of a checkpoint (.nemo or folder), a SentencePiece .model, a WordPiece
+/// vocab.txt (any .txt) or a tokenizer.json (any .json) of Hugging Face. Throws UserError where it
+/// cannot.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 /// Prints a line for each stage as it is done: states, arcs, seconds, memory; then the file's

@@ -1,5 +1,5 @@
-// What the program says of its own command line: completion scripts, the manual page, and what was
-// meant by a mistyped word. All of it is read from the CLI11 application.
+// Descriptions of the command line, read from the CLI11 application: completion scripts, the manual
+// page, and suggestions for mistyped words.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -103,7 +103,7 @@ class Listener {
         check_interrupt();
         block = reader.read(rate / 20);
       } catch (const Interrupted&) {
-        // What was heard so far is put into text.
+        // The audio that has been heard so far is still transcribed.
       }
       more = !block.empty();
       more ? speech_->push(stream_, block) : speech_->finish(stream_);

@@ -30,7 +30,7 @@ json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const E
             {"basis", time.basis}}}};
 }
 
-/// What was taken: the checkpoint, or what stands in for it.
+/// Prints the checkpoint that was found, or its stand-in.
 void print_model(const ModelSource& source, const Checkpoint& checkpoint) {
   fmt::print("model    {}: {}, {:.4g} million parameters, {}\n", printable(source.id),
              fmt::join(checkpoint.config.kinds(), " + "),

@@ -1,4 +1,4 @@
-// What `rtfx transcribe` is given: files, folders, patterns, manifests, standard input.
+// The inputs of `rtfx transcribe`: files, folders, patterns, manifests and standard input.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace rtfx {
 struct TranscribeInput {
   std::string name;             // as it is printed; "-" for standard input
   std::filesystem::path audio;  // as it can be opened
-  /// Of its output, without ending: the file's own name, below the folder that was named.
+  /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
   std::optional<std::string> reference;  // of a manifest
 };
@@ -34,11 +34,15 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// A folder stands for all files with sound below it, a pattern (`*`, `?`, `[...]`) that no file is
-/// called for those it matches, "-" for standard input, whose bytes are copied to a file in
-/// `scratch`, and a manifest (.json, .jsonl) for its utterances. Anything else is an
-/// audio file, and is looked at when it is read. `complain` hears of what stands for nothing or
-/// cannot be read; the others are returned, in the order given.
+/// Expands the arguments in their order:
+///
+///   a folder                      all files with sound below it
+///   a pattern (`*`, `?`, `[...]`) the files that match it, unless a file has that very name
+///   "-"                           standard input, whose bytes are copied to a file in `scratch`
+///   a manifest (.json, .jsonl)    its utterances
+///   anything else                 an audio file, which is opened only when it is read
+///
+/// Calls `complain` for each argument that stands for nothing or cannot be read.
 std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<std::filesystem::path>& arguments, ScratchFolder& scratch,
     const std::function<void(const UserError&)>& complain);

@@ -13,7 +13,7 @@ namespace rtfx {
 ///
 /// The one that was named, not prepared; null where none was.
 std::unique_ptr<Decoder> named_decoder(const TranscribeOptions& options, const ModelConfig& model);
-/// What goes with the model and its device where none was named, prepared.
+/// The default decoder of the model and its device, prepared. It serves where none was named.
 std::unique_ptr<Decoder> unnamed_decoder(const TranscribeOptions& options,
                                          const AcousticModel& model, const PrepareDecoder& prepare);
 

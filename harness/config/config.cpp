@@ -42,7 +42,7 @@ void for_each_path(Config& config, const Change& change) {
   for (TuneSpec& tune : config.tune) visit_dataset(tune.dataset);
 }
 
-/// What the table of keys leaves to do: paths, names, and what several keys must fulfil together.
+/// Reads what the table of keys cannot: paths, names, and conditions on several keys together.
 class Reader {
  public:
   Reader(const JsonView& root, const std::filesystem::path& file)
@@ -56,7 +56,7 @@ class Reader {
     for_each_path(config_, [&](const std::filesystem::path& path) {
       return (folder_ / path).lexically_normal().string();
     });
-    // What a key that could not be read would have said is not missed further down.
+    // A key that could not be read is not reported as missing further down.
     for (const std::string& plugin : config_.plugins) errors_.run([&] { load_plugin(plugin); });
     errors_.run([&] { name_models(); });
     check_datasets();

@@ -18,7 +18,7 @@
 namespace rtfx {
 
 struct ModelSource {
-  /// For a checkpoint that may be absent: what is timed and decoded in its place
+  /// A stand-in for a checkpoint that may be absent: it is timed and decoded instead
   /// (models/synthetic.h).
   struct Fallback {
     std::string encoder;                // name of an architecture
@@ -33,15 +33,15 @@ struct ModelSource {
   std::string id;
   std::filesystem::path path;
   std::optional<Fallback> fallback = {};
-  /// Of a cache-aware encoder, as in NeMo: [left, right] frames, or [left, chunk, right]. Empty:
-  /// the model's default.
+  /// The attention context of a cache-aware encoder in NeMo's form: [left, right] frames, or [left,
+  /// chunk, right]. Empty selects the model's default.
   std::vector<int64_t> att_context_size = {};
 };
 
 struct DecoderSpec {
   std::string id;
   std::string name;  // in the registry
-  /// As given, with present names (OptionTable); a list of values has been expanded.
+  /// The given options (OptionTable); a list of values has been expanded.
   nlohmann::json options = nlohmann::json::object();
   std::vector<std::string> models;  // ids or kinds it is restricted to; empty: all
   std::string baseline;             // id of the decoder it is compared with; empty: of its kind
@@ -64,7 +64,7 @@ struct BatchRule {
 /// The most CPU threads that can be asked for.
 constexpr int64_t kMaxThreads = 1024;
 
-/// Of the mode "throughput".
+/// Settings of the mode "throughput".
 struct Throughput {
   int64_t in_flight = 6;         // batches, from their padding to their text
   std::string audio = "memory";  // or "files": read and resampled on the way
@@ -136,8 +136,8 @@ const OptionTable<Config>& config_keys();
 nlohmann::json read_document(const std::filesystem::path& file,
                              const std::vector<std::string>& overrides);
 
-/// For a command that does not look for the largest batch: throws UserError where that is asked
-/// for.
+/// Throws UserError where the configuration asks for the largest batch. Commands that do not look
+/// for it call this.
 void require_sizes(const Config& config, const std::string& command);
 
 /// Throws UserError.

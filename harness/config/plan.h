@@ -9,7 +9,7 @@
 
 namespace rtfx {
 
-/// What the plan must know of a model: "ctc", "rnnt", "tdt"; a hybrid has two.
+/// The kinds of a model: "ctc", "rnnt", "tdt"; a hybrid has two.
 using ModelKinds = std::vector<std::string>;
 
 struct PlannedDecoder {

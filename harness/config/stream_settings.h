@@ -27,7 +27,8 @@ struct StreamSettings {
 
 const OptionTable<StreamSettings>& stream_keys();
 
-/// By the table, and together they leave something to measure. Throws UserError.
+/// Reads the settings by their table, and checks that they leave something to measure. Throws
+/// UserError.
 StreamSettings read_stream_settings(const JsonView& view);
 
 /// Behind which frame each request of an utterance ends. A request brings the frames of one period,

@@ -1,4 +1,4 @@
-// What the machine did while a round ran: clocks, throttling, and waiting for a CPU.
+// The machine's conditions while a round ran: clocks, throttling, and waiting for a CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What stays taken of a GPU's memory, and the most that some work takes.
+// The GPU memory that stays in use, and the peak that some work needs.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -17,7 +17,7 @@ namespace rtfx {
 /// unused memory back to it, so it is for outside of timed work. 0 on the CPU.
 int64_t kept_memory(at::Device device);
 
-/// The same of a device's segments of memory, without the blocks that begin at `nobodys`.
+/// The kept bytes of a device's segments of memory, without the blocks that begin at `nobodys`.
 int64_t kept_memory(const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments,
                     const std::set<size_t>& nobodys = {});
 

@@ -11,7 +11,7 @@
 
 namespace rtfx {
 
-/// What the counter said at a time.
+/// A reading of the counter.
 struct EnergySample {
   double seconds = 0;
   uint64_t millijoules = 0;

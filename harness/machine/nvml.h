@@ -28,7 +28,8 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// What the GPU cannot tell stays 0. May be called from any thread; does not wait for the device.
+  /// Values that the GPU cannot tell stay 0. Any thread may call; this does not wait for the
+  /// device.
   GpuState state() const;
   double max_sm_clock_mhz() const;
   /// Millijoules since the driver was loaded; none where the GPU does not count them. The counter

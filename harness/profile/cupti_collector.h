@@ -13,8 +13,8 @@ namespace rtfx {
 /// Names of environment variables by which a profiler drives this process; empty without one.
 std::string driving_profiler();
 
-/// What is written down of a CUDA graph: each of its kernels, which sets them apart on the device
-/// and so takes longer, or its run as a whole, as one "kernel".
+/// The records of a CUDA graph: each of its kernels, which separates them on the device and so
+/// takes longer, or its run as a whole, as one "kernel".
 enum class GraphTrace { node, graph };
 
 class CuptiCollector {
@@ -40,8 +40,8 @@ class CuptiCollector {
   /// Everything since begin().
   Activity end();
 
-  /// Of the last begin() .. end(): records that CUPTI dropped, and work without time stamps. Where
-  /// either is not 0, the figures are wrong.
+  /// Records of the last begin() .. end() that CUPTI dropped, and work without time stamps. If this
+  /// is not 0, the figures are wrong.
   int64_t dropped() const;
   int64_t without_time() const;
 

@@ -9,7 +9,8 @@
 
 namespace rtfx {
 
-/// By its properties at its highest clocks (docs/profiling.md has the formulas). 0: not known.
+/// Limits that follow from the device's properties at its highest clocks (docs/profiling.md has the
+/// formulas). 0 stands for unknown.
 struct DeviceLimits {
   double bytes = 0;   // of its memory, in a second
   double vector = 0;  // FLOP in a second, fp32 by its vector units
@@ -21,7 +22,7 @@ struct DeviceLimits {
   nlohmann::json to_json() const;
 };
 
-/// Of a GPU from its attributes; of a CPU nothing is known.
+/// The limits of a GPU, from its attributes. Those of a CPU are unknown.
 DeviceLimits device_limits(at::Device device);
 
 /// From the attributes of a CUDA device: clocks in kHz, bus in bits, compute capability.

@@ -24,7 +24,8 @@ constexpr const char* kKernelTime = "gpu__time_duration.sum";
 constexpr const char* kDramBytes = "dram__bytes.sum";
 constexpr const char* kL2Bytes = "lts__t_bytes.sum";
 constexpr const char* kVectorPeak = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum";
-// Of any precision. The peaks of the counters of operations below are those of sparse matrices.
+// Counts cycles of any precision. The counters of operations below have the peaks of sparse
+// matrices.
 constexpr const char* kMatrixBusy = "sm__pipe_tensor_cycles_active.avg";
 
 struct Instruction {

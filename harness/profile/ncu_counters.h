@@ -1,4 +1,4 @@
-// What the GPU's counters say of kernels, through Nsight Compute's program ncu.
+// The GPU's counters of kernels, read by Nsight Compute's program ncu.
 #pragma once
 
 #include <cstdint>

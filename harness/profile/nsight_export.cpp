@@ -16,13 +16,13 @@ namespace {
 constexpr const char* kNsightRemedy =
     "give what `nsys export --type sqlite` makes of a report of `rtfx profile --nsys`";
 
-// Of ENUM_NSYS_EVENT_TYPE.
+// A value of ENUM_NSYS_EVENT_TYPE.
 constexpr int kPushPopRange = 59;
 
 // A globalTid holds, from its lowest bits on, 24 bits each of the thread's and of the process's id.
 constexpr int64_t kThreadMask = 0xFFFFFF;
 
-/// Of copyKind, as CUPTI counts them.
+/// The name of a copyKind, which CUPTI numbers.
 const char* nsight_copy_name(int64_t kind) {
   switch (kind) {
     case 1:
@@ -156,7 +156,7 @@ class SessionReader {
     return found->second;
   }
 
-  /// Of a kernel or call, by the id of its string; `shorten` where it is new.
+  /// The name of a kernel or call, by the id of its string. `shorten` is applied to a new one.
   template <typename Shorten>
   uint32_t name_of(int64_t id, Shorten shorten, std::unordered_map<int64_t, uint32_t>& known) {
     if (const auto found = known.find(id); found != known.end()) return found->second;

@@ -19,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What model/dataset/decoder/b16/fp32 says. A name of another form is the decoder's.
+/// The fields in a name of the form model/dataset/decoder/b16/fp32. Any other name is the
+/// decoder's.
 json fields_of_name(const std::string& name) {
   std::vector<std::string> parts;
   std::stringstream rest(name);

@@ -20,8 +20,8 @@ namespace {
 using nlohmann::json;
 using std::filesystem::path;
 
-// Of Nsight Systems' own installer, of a CUDA toolkit, of Debian. The one that Nsight Compute
-// brings records, but cannot make a report of what it has recorded: it comes last.
+// Places of Nsight Systems' own installer, of a CUDA toolkit and of Debian. The copy that Nsight
+// Compute brings comes last: it records, but cannot make a report.
 constexpr const char* kPlaces[] = {"/opt/nvidia/nsight-systems*/*/bin/nsys",
                                    "/opt/nvidia/nsight-systems*/*/target-linux-x64/nsys",
                                    "/usr/local/cuda*/bin/nsys",

@@ -6,7 +6,7 @@
 namespace rtfx {
 namespace {
 
-/// Of a tensor's elements; one that is expanded has fewer in memory than it shows.
+/// Bytes of a tensor's elements in memory; an expanded tensor has fewer than it shows.
 double tensor_bytes(const at::Tensor& tensor) {
   const auto shown = static_cast<double>(tensor.numel()) * static_cast<double>(tensor.itemsize());
   return std::min(shown, static_cast<double>(tensor.storage().nbytes()));

@@ -1,5 +1,5 @@
-// What an operator of LibTorch has to compute and to move, reckoned from the shapes of its tensors:
-// no I/O, no clock, no CUDA.
+// The FLOP and bytes of an operator of LibTorch, computed from the shapes of its tensors. No I/O,
+// no clock, no CUDA.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -9,7 +9,7 @@
 namespace rtfx {
 namespace {
 
-/// Of an operator under way.
+/// The state of an operator that is running.
 struct UnderWay : at::ObserverContext {
   std::vector<at::Tensor> inputs;  // which are gone at its end
   bool calls_others = false;

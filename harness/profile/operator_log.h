@@ -29,7 +29,7 @@ class OperatorLog final : public RangeListener {
   void opened(RangeName name) noexcept override;
   void closed(RangeName name) noexcept override;
 
-  /// By name, "aten::addmm".
+  /// Counts by the operator's name, such as "aten::addmm".
   const std::map<std::string, OperatorCount>& operators() const;
 
  private:

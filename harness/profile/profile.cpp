@@ -33,7 +33,7 @@ void call_profiler(const char* function) {
   if (auto* call = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, function))) call();
 }
 
-/// What collects GPU figures: CUPTI by ourselves, another profiler, or nothing.
+/// The collector of GPU figures: our own through CUPTI, another profiler, or none.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
   std::string remark;             // why there is no collector

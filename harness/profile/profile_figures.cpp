@@ -26,7 +26,7 @@ void add_run(KernelFigures& same, int64_t length) {
   ++same.count;
 }
 
-/// By total time, longest first.
+/// The `top` kernels by total time, longest first.
 std::vector<KernelFigures> longest(std::map<std::string, KernelFigures> by_name, size_t top) {
   std::vector<KernelFigures> list;
   for (auto& [name, figures] : by_name) {
@@ -38,7 +38,8 @@ std::vector<KernelFigures> longest(std::map<std::string, KernelFigures> by_name,
   return list;
 }
 
-/// Of a window, the longest stretch that no span covers. Both sorted and disjoint.
+/// The longest stretch of the windows that no span of work covers. Both lists are sorted and
+/// disjoint.
 int64_t longest_gap(const std::vector<Span>& windows, const std::vector<Span>& work) {
   int64_t most = 0;
   for (const Span& window : windows) {

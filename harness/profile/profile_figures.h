@@ -1,4 +1,4 @@
-// What a profile says of a region, from time spans alone: no I/O, no clock, no CUDA.
+// Figures of a profile's regions, computed from time spans alone. No I/O, no clock, no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Span {
   int64_t length() const { return end - begin; }
 };
 
-/// What a call of the CUDA runtime or driver does to the device.
+/// The effect of a call of the CUDA runtime or driver on the device.
 enum class CallKind : uint8_t { launch, graph_launch, synchronize, other };
 
 struct KernelRun {
@@ -94,10 +94,10 @@ struct NamedSpan {
   Span time;
 };
 
-/// For each name among `ranges` (in the order in which they began, on one thread) the kernels that
-/// calls within it launched, whenever they ran: their number and lengths. Of ranges within each
-/// other the innermost has the call. By total time, longest first; names that launched none are
-/// left out.
+/// For each name among `ranges`, the number and lengths of the kernels that calls within it
+/// launched, whenever they ran. `ranges` are in the order in which they began, on one thread. The
+/// innermost of nested ranges has the call. The result is sorted by total time, longest first;
+/// names that launched no kernel are left out.
 std::vector<KernelFigures> kernels_by_range(const Activity& activity,
                                             const std::vector<NamedSpan>& ranges);
 

@@ -1,4 +1,4 @@
-// What `rtfx profile` writes down and prints (docs/journal.md, "profile").
+// The records and the table of `rtfx profile` (docs/journal.md, "profile").
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ nlohmann::json regions_json(const std::vector<LoggedRange>& ranges, const std::v
                             const Activity& activity, const FigureOptions& options,
                             nlohmann::json& remarks);
 
-/// What each segment launched: kernels and their seconds, all laps. Longest first.
+/// The kernels that each segment launched, with their seconds over all laps, longest first.
 nlohmann::json segments_json(const std::vector<LoggedRange>& segments, const Activity& activity);
 
 /// Names of the regions of a record in the order in which data pass through them, phases behind

@@ -17,10 +17,10 @@ struct RooflineOptions {
   int64_t top = 10;               // kernels or operators listed of a case
 };
 
-/// For each case either, where a GPU and ncu are there, its kernels by the GPU's counters (of a
-/// process that ncu runs), or LibTorch's operators, whose bytes and FLOP are reckoned from shapes
-/// and marked so. Prints a table and writes <output>/roofline.jsonl (docs/journal.md; an earlier
-/// one is kept as roofline.jsonl.N). Returns an ExitCode. Throws UserError.
+/// Measures the roofline of each case. With a GPU and ncu, a process that ncu runs gives the
+/// counters of its kernels. Otherwise the bytes and FLOP of LibTorch's operators are computed from
+/// shapes, and marked so. Prints a table and writes <output>/roofline.jsonl (docs/journal.md); an
+/// earlier file is kept as roofline.jsonl.N. Returns an ExitCode. Throws UserError.
 int roofline(const Config& config, const RooflineOptions& options);
 
 }  // namespace rtfx

@@ -14,8 +14,9 @@ struct DashboardOptions {
   bool pages = false;                      // make the page of each run that has none
 };
 
-/// What plots/dashboard.py draws: {"metrics": metrics_json(), "mark_meanings", "runs": [{"journal"
-/// (within `folder`), "started", "revision", "dirty", "name", "question", "machine", "cases":
+/// The facts that plots/dashboard.py draws: {"metrics": metrics_json(), "mark_meanings", "runs":
+/// [{"journal" (within `folder`), "started", "revision", "dirty", "name", "question", "machine",
+/// "cases":
 /// [{"case", "model", "dataset", "decoder", "batch", "dtype", "conditions" (conditions_of()),
 /// "grade", "failure", "marks", "figures" (figures_json())}]}]}, runs by time.
 nlohmann::json dashboard_facts(const std::filesystem::path& folder,

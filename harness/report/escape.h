@@ -7,14 +7,14 @@
 
 namespace rtfx {
 
-/// For a cell of a LaTeX table, its caption or a comment: no character of it is a command, ends the
-/// comment, or is read as the option of a line's end ("\\ [2pt]").
+/// Escapes text for a cell of a LaTeX table, its caption or a comment. No character of it is a
+/// command, ends the comment, or is read as the option of a line's end ("\\ [2pt]").
 std::string latex_text(std::string_view text);
 
-/// For a cell of a Markdown table and for running text: neither markup nor HTML.
+/// Escapes text for a Markdown table and for running text, so that it is neither markup nor HTML.
 std::string markdown_text(std::string_view text);
 
-/// For the text of an XML element and the value of an attribute.
+/// Escapes text for an XML element and for the value of an attribute.
 std::string xml_text(std::string_view text);
 
 /// A field of a CSV file, quoted where it must be. What a spreadsheet would take for a formula

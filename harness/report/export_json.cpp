@@ -55,7 +55,7 @@ ordered gbench_timeless(const std::string& name, const char* aggregate) {
           {"time_unit", "ms"}};
 }
 
-/// What a repetition took, in ms: from samples to text, or the latency of a stream's request.
+/// The milliseconds of a repetition: from samples to text, or the latency of a stream's request.
 json gbench_time(const json& round) {
   if (round.contains("total_seconds")) return 1e3 * round["total_seconds"].get<double>();
   return round.at("metrics").value("stream.total_ms", json());

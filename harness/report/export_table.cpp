@@ -47,7 +47,7 @@ std::string judgement(const CaseResult& c) {
   return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;
 }
 
-/// What says which case a row is.
+/// The columns that identify the case of a row.
 Row identity(const CaseResult& c) {
   const json& last = c.summary.last;
   return {last.at("model").at("id"),

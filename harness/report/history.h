@@ -13,8 +13,8 @@ namespace rtfx {
 /// profiles, shards and hypotheses, sorted by path. Throws UserError where there is no such folder.
 std::vector<ResultSet> read_history(const std::filesystem::path& folder);
 
-/// What a result key is made of but for the revision: two results of equal conditions differ by the
-/// source they were built from, and by noise.
+/// The parts of a result key without the revision. Two results of equal conditions differ only by
+/// the source that they were built from, and by noise.
 nlohmann::json conditions_of(const CaseResult& result);
 
 /// {"journals": how many, "other_conditions": results that were left out for them,

@@ -32,7 +32,7 @@ bool is_leaderboard_set(const std::string& id) {
   return std::ranges::any_of(kLeaderboardSets, [&](const auto& set) { return set.first == id; });
 }
 
-/// What a model and its decoder have gathered over the leaderboard's datasets.
+/// The sums of a model and its decoder over the leaderboard's datasets.
 struct LeaderboardRow {
   std::map<std::string, double> wer;  // per cent, by dataset id
   double audio_seconds = 0, work_seconds = 0;

@@ -1,4 +1,4 @@
-// What the page of a run shows beside the records of its journal (plots/report.py).
+// Facts that the page of a run shows beside the records of its journal (plots/report.py).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace rtfx {
 
-/// Of each case that differs from its baseline decoder: {"case", "baseline", "grade", "first"
+/// Facts of each case that differs from its baseline decoder: {"case", "baseline", "grade", "first"
 /// (the journal's first difference), "texts": of how many utterances the words differ,
 /// "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
 /// word], ...]}]}, words aligned with as few edits as possible, null where one side has none.

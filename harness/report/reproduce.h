@@ -29,9 +29,9 @@ std::filesystem::path table_file(const std::string& name);
 /// anything runs, for data or models that are not there.
 int run_table(const Config& config, Journal::Mode mode);
 
-/// Prints the table of a journal, or of a run's folder, and writes it as Markdown and, if wanted,
-/// LaTeX, and the figures that the table names as SVG: into the folder `output`, which is made, or
-/// beside the journal where it is empty.
+/// Prints the table of a journal, or of a run's folder. Writes it as Markdown, if wanted as LaTeX
+/// too, and writes the figures that the table names as SVG. They go into the folder `output`, which
+/// is made, or beside the journal where it is empty.
 void render_table(const std::filesystem::path& table, const std::filesystem::path& journal,
                   const std::filesystem::path& output, bool latex);
 

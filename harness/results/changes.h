@@ -17,10 +17,11 @@ struct MetricChange {
                     // are infinite
 };
 
-/// Of each metric that x (a case of a) and y (of b) both have, in the order of metrics(). Ratios
-/// have their 95 % interval, which is paired over rounds where these were measured side by side in
-/// one run (`paired`), else counts the drift between runs (runs_ratio()). Of differences, that of
-/// the WER alone has one: the paired bootstrap over utterances, where both hold the hypotheses.
+/// The change of each metric that both x (a case of a) and y (of b) have, in the order of
+/// metrics(). Ratios have a 95 % interval. It is paired over rounds where these were measured side
+/// by side in one run (`paired`); otherwise it includes the drift between runs (runs_ratio()). Only
+/// one difference has an interval: that of the WER, by a paired bootstrap over utterances, where
+/// both hold hypotheses.
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired);
 

@@ -113,7 +113,7 @@ class ConditionComparison {
     }
   }
 
-  /// Of the file that an option names, which may lie elsewhere; the value itself of others.
+  /// The checksum of the file that an option names, which may lie elsewhere; else the value itself.
   static json checksum(const json& provenance, const json& value) {
     if (!value.is_string()) return value;
     return provenance.value("decoder_files", json::object()).value(value.get<std::string>(), value);

@@ -8,7 +8,7 @@
 
 namespace rtfx {
 
-/// What differs between the conditions of two results.
+/// A difference between the conditions of two results.
 struct ConditionDifference {
   std::string kind;  // one of allowable_differences(); empty for what makes comparing pointless
   std::string text;  // "other libtorch: 2.10.0, now 2.11.0"
@@ -22,10 +22,10 @@ struct ConditionDifference {
 ///   scorer    text normaliser and its version; the word error rates are then not compared
 const std::vector<std::string>& allowable_differences();
 
-/// Of the same case name: machine and its share, model, data, batches and their order, options of
-/// the decoder and the files they name, encoder, LibTorch, driver, scorer. Not the revision of
-/// rtfx, which is what a gate judges, and nothing that one of both journals, of another release,
-/// does not say: an option that only one release has is compared with nothing.
+/// Differences between two results of one case name. It compares the machine and its share, model,
+/// data, batches and their order, the decoder's options and the files they name, encoder, LibTorch,
+/// driver and scorer. It does not compare the revision of rtfx, which a gate judges, nor anything
+/// that one of the two journals lacks, such as an option that only one release has.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
 
 }  // namespace rtfx

@@ -129,7 +129,7 @@ bool noisy(const CaseResult& c, const std::vector<json>& rounds) {
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }
 
-/// What noise makes of two runs of the same thing, by an interval of their ratio.
+/// The change that noise alone makes between two equal runs, from the interval of their ratio.
 double noise_of(const Interval& ratio) {
   return noise_floor({1, ratio.low / ratio.estimate, ratio.high / ratio.estimate});
 }

@@ -39,8 +39,8 @@ std::vector<double> metric_values(const Metric& metric, const std::vector<nlohma
 /// its ends are equal for what every round repeats.
 std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result);
 
-/// The same, but that of RTFx, where the journal knows the batches, has the interval of resampled
-/// rounds and batches: what other utterances of the kind would give.
+/// The interval of a metric. If the journal has batch times, that of RTFx resamples rounds and
+/// batches, so it covers other utterances of the kind.
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
 
 /// The figure that tables and exports show of a metric.

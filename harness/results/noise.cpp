@@ -44,7 +44,7 @@ std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& 
   return summaries;
 }
 
-/// As runs_ratio() does.
+/// The drift between runs, computed like runs_ratio() does.
 double drift_between(const std::vector<Summary>& runs) {
   std::vector<double> means;
   means.reserve(runs.size());

@@ -23,11 +23,14 @@ struct NoiseRow {
   std::vector<double> by_rounds;  // with each of kRoundsOfNoise
 };
 
-/// Of each case and metric of the last of `runs`, A/A controls apart, with two rounds or more.
-/// `metrics`: keys of those that change by ratios; none: those that the gate judges. Several runs
-/// of one program tell how far runs differ: kRunsThatTellDrift or more replace kRunDrift by their
-/// own spread, fewer where it is more, as in runs_ratio(). `drift` replaces either. Throws
-/// UserError for runs without a case, and where no case has two rounds.
+/// The noise of each case and metric in the last of `runs` that has two rounds or more, without A/A
+/// controls. `metrics` holds keys of metrics that change by ratios; if it is empty, the gate's are
+/// used.
+///
+/// Several runs of one program show how far runs differ. kRunsThatTellDrift or more replace
+/// kRunDrift by their own spread; fewer do so where it is larger, which runs_ratio() does too.
+/// `drift` replaces either. Throws UserError for runs without a case, and where no case has two
+/// rounds.
 std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
                             const std::vector<std::string>& metrics, std::optional<double> drift);
 

@@ -1,4 +1,4 @@
-// What changed between two runs' environments and configurations.
+// Differences between the environments and configurations of two runs.
 #pragma once
 
 #include <nlohmann/json.hpp>

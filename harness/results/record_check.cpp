@@ -100,7 +100,7 @@ const std::vector<Field>& any_fields() {
   return fields;
 }
 
-/// What names a case: of runs, streams and failures.
+/// The fields that name a case, in runs, streams and failures.
 const std::vector<Field>& case_fields() {
   static const std::vector<Field> fields = {{"case", kText},
                                             {"result_key", kText},

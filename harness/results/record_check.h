@@ -10,7 +10,7 @@ namespace rtfx {
 /// kinds that are not read again, and fields that nothing reads, may hold anything.
 void check_record(const nlohmann::json& record, const std::string& where);
 
-/// The same of a line of a hypotheses file.
+/// Checks a line of a hypotheses file.
 void check_hypothesis(const nlohmann::json& line, const std::string& where);
 
 }  // namespace rtfx

@@ -47,7 +47,7 @@ std::string name_of_all_streams(const CaseResult& result) {
                      last["dtype"].get<std::string>());
 }
 
-/// For each decoder a case that says up to how many streams all were stable.
+/// Adds a case for each decoder with the largest number of streams up to which all were stable.
 void add_sustained(std::vector<CaseResult>& streams) {
   std::map<std::string, std::map<double, const CaseResult*>> groups;
   for (const CaseResult& result : streams)
@@ -69,8 +69,8 @@ void add_sustained(std::vector<CaseResult>& streams) {
   std::ranges::move(more, std::back_inserter(streams));
 }
 
-/// What the profile beside the journal says of decoding, put into each case's first round. The
-/// result key says that it was of the same build, model and options.
+/// Puts the profile's figures of decoding into each case's first round. An equal result key says
+/// that both are of one build, model and options.
 void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(plain_or_gzip(file))) return;
   for (const json& record : read_journal(file)) {

@@ -49,7 +49,7 @@ struct ResultSet {
   const CaseResult* find(const std::string& case_name) const;
   /// Throws UserError for profiled records and for a journal without any case.
   const ResultSet& require_cases() const;
-  /// The same; streams alone are enough.
+  /// Throws UserError for profiled records and for a journal without any case or stream.
   const ResultSet& require_results() const;
 };
 
@@ -57,11 +57,11 @@ struct ResultSet {
 /// .gz (plain_or_gzip() of base/text_lines.h).
 std::filesystem::path journal_of(const std::filesystem::path& path);
 
-/// Of a path as journal_of() takes it, with the figures of the profile.jsonl beside it. Throws
-/// UserError.
+/// Reads the results at a path that journal_of() accepts, with the figures of the profile.jsonl
+/// beside it. Throws UserError.
 ResultSet read_results(const std::filesystem::path& path);
 
-/// Of the marks that its cases have (summaries.h).
+/// Meanings of the marks that the cases have (summaries.h).
 Meanings meanings_of(const ResultSet& results);
 
 struct UtteranceText {
@@ -70,7 +70,7 @@ struct UtteranceText {
   std::optional<double> seconds;  // of its audio; none in journals that lack it
 };
 
-/// What a case's hypotheses file holds, beside the journal; none where there is no such file.
+/// The contents of a case's hypotheses file beside the journal; none where there is no such file.
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result);
 

@@ -11,13 +11,13 @@ namespace rtfx {
 /// The mark of results on audio that stands in for the set that a case names.
 constexpr const char* kStandInData = "stand-in data";
 
-/// What the audio of a record (run, stream, failure) is where it stands in for its set; empty where
-/// it does not. Journals of earlier releases say it in `provenance` alone, and only of fallbacks:
-/// there the speech of datasets/speak_test_other.py is known by its manifests' checksums.
+/// Describes the audio of a record (run, stream, failure) that stands in for its set; empty where
+/// it does not. Older journals have this in `provenance` alone, and only for fallbacks. There the
+/// speech of datasets/speak_test_other.py is known by its manifests' checksums.
 std::string stand_in_data(const nlohmann::json& record, const nlohmann::json& provenance);
 
-/// What a record's case is marked with: "random encoder + stand-in decoder" and "stand-in data",
-/// where they are. `data`: of stand_in_data().
+/// The marks of a record's case: "random encoder + stand-in decoder" and "stand-in data", where
+/// they apply. `data` is the result of stand_in_data().
 std::vector<std::string> stand_in_marks(const nlohmann::json& record, const std::string& data);
 
 /// The case's name with its marks behind it, for where a name is all there is.

@@ -152,7 +152,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
   const double difference = mean_now - between.mean;
   if (one_round) return exponential(around(difference, kInfinity));
   if (!drift && before.size() >= kRunsThatTellDrift) {
-    // What lies between the runs includes what lies between their rounds.
+    // The variance between runs includes the variance between their rounds.
     variance = square(between.sd) / runs + std::max(square(between.sd), variance_now);
     squares = square(variance) / (runs - 1);
   } else {

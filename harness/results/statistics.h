@@ -68,11 +68,11 @@ constexpr size_t kRunsThatTellDrift = 5;
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
                     std::optional<double> drift = {});
 
-/// The smallest change that runs_ratio() tells from none in four of five comparisons of two runs
-/// with so many rounds each, as a share: exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds +
-/// drift²), t is Student's for 95 % and 0.84 the 80th percentile of a normal variable (Cohen,
-/// Statistical Power Analysis, 1988, chapter 2). `sd`: of the logarithms of a metric over rounds,
-/// which are 2 or more.
+/// The smallest change, as a share, that runs_ratio() finds in four of five comparisons of two runs
+/// with so many rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds + drift²), t
+/// is Student's quantile for 95 %, and 0.84 is the 80th percentile of a normal variable (Cohen,
+/// Statistical Power Analysis, 1988, chapter 2). `sd` is the standard deviation of the logarithms
+/// of a metric over two or more rounds.
 double visible_change(double sd, int64_t rounds, double drift);
 
 /// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a

@@ -44,7 +44,7 @@ bool has_failed(const json& replay) {
   return replay.is_object() && replay.at("beyond").get<int64_t>() > 0;
 }
 
-/// What the journal holds of one case.
+/// The records of one case in the journal.
 struct CaseRecords {
   json last;
   std::map<std::string, std::vector<json>> rounds;  // by result key
@@ -232,7 +232,7 @@ std::vector<std::string> CaseSummary::marks() const {
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
   if (!failure && last.contains("pipeline")) {
-    // Of all rounds: which stage bounds a single one may be chance.
+    // All rounds together name the stage, since it may be chance in a single one.
     std::string stage;
     double most = 0;
     for (const auto& [metric, _] : last.at("metrics").items()) {

@@ -49,10 +49,14 @@ struct CaseSummary {
   std::optional<double> suspect_share() const;
   /// Why, and in how many rounds: {"cpu_wait": 3}.
   std::map<std::string, int64_t> suspect_reasons() const;
-  /// What must be read with the figures: "BEYOND ROUNDING 3/812" (decisions, of all that were
-  /// replayed), "NONDETERMINISTIC", "NOISY", "EMPTY", "OVERLOADED", "suspect 1/3" (rounds that the
-  /// machine disturbed, of all), "overlapped, encoder 97 % busy" (protocol.mode throughput),
-  /// "gaps 3.1 %" (over 2 %), and stand_ins().
+  /// Marks that warn the reader of the figures:
+  ///
+  ///   BEYOND ROUNDING 3/812  decisions that replay refused, of all that were replayed
+  ///   NONDETERMINISTIC, NOISY, EMPTY, OVERLOADED
+  ///   suspect 1/3            rounds that the machine disturbed, of all
+  ///   overlapped, encoder 97 % busy   in protocol.mode throughput
+  ///   gaps 3.1 %             time in no region, where it is over 2 %
+  ///   and the marks of stand_ins()
   std::vector<std::string> marks() const;
   /// "random encoder + stand-in decoder" and "stand-in data", where they are.
   std::vector<std::string> stand_ins() const;
@@ -65,11 +69,11 @@ struct CaseSummary {
 /// that is beyond rounding; empty where none is.
 std::string beyond_rounding(const CaseSummary& summary);
 
-/// By case in the order of first appearance, without those of `rtfx stream`. Throws UserError for
-/// records of a profile.
+/// One summary per case in the order of first appearance, without the cases of `rtfx stream`.
+/// Throws UserError for records of a profile.
 std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
 
-/// The same of `rtfx stream` alone: a case for each number of streams.
+/// Summaries of `rtfx stream` alone: a case for each number of streams.
 std::vector<CaseSummary> summarize_streams(const std::vector<nlohmann::json>& records);
 
 /// A sentence for each kind of mark that these cases have: {"suspect", "rounds, of all, that ..."}.
@@ -79,14 +83,15 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);
 /// Record of kind "summary".
 nlohmann::json summary_record(const CaseSummary& summary);
 
-/// What `rtfx summary` prints and the scripts in plots/ read:
+/// The object that `rtfx summary` prints and the scripts in plots/ read:
 ///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."}}
-/// A case is {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
-/// "worst_round" (the index of the first round with the grade), "deterministic", "noisy", "marks",
-/// "stand_in_data" (text or null), "metrics": {name: {"mean", "sd"}} of those that may be shown,
-/// "regions": {name: mean seconds on the host}}. The command adds to each case "figures"
-/// (figures_json()), and to all "metrics" (metrics_json()). Throws UserError for records of a
-/// profile.
+/// A case is an object:
+///   {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
+///    "worst_round" (the index of the first round with the grade), "deterministic", "noisy",
+///    "marks", "stand_in_data" (text or null), "metrics": {name: {"mean", "sd"}} of those that may
+///    be shown, "regions": {name: mean seconds on the host}}
+/// The command adds "figures" (figures_json()) to each case, and "metrics" (metrics_json()) to the
+/// whole. Throws UserError for records of a profile.
 nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -66,7 +66,7 @@ std::string id_of(const CaseSummary& c) {
   return printable(c.last["decoder"]["id"].get<std::string>());
 }
 
-/// What only some decoders have, at the end of the row.
+/// Figures that only some decoders have, for the end of the row.
 std::string further_figures(const json& run) {
   std::string text;
   const auto add = [&](const char* name, const json::json_pointer& where) {

@@ -10,7 +10,7 @@ namespace rtfx {
 /// only on a terminal and without NO_COLOR.
 void print_table(const std::vector<nlohmann::json>& records);
 
-/// The same cases: percentiles of the time of a batch, GPU memory, energy.
+/// Prints the costs of the cases: percentiles of the time of a batch, GPU memory and energy.
 void print_costs(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

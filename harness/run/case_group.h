@@ -46,7 +46,7 @@ struct BatchTime {
   double latency_seconds = 0;  // from samples to text
 };
 
-/// What one decoder did in one round.
+/// The result of one decoder in one round.
 struct RoundResult {
   RegionTimes times;        // summed over batches
   double seconds = 0;       // from samples to text: of all regions, or of the overlapped pass
@@ -64,7 +64,7 @@ struct RoundResult {
   std::optional<ReplayAudit> replay;  // of decoders whose decisions can be recomputed
 };
 
-/// What passes of one decoder alone took of the GPU, from samples to text.
+/// The GPU's energy for passes of one decoder alone, from samples to text.
 struct EnergyUse {
   MeanPower power;
   double seconds = 0, audio_seconds = 0;  // of all passes
@@ -96,15 +96,15 @@ class CaseGroupRunner {
   /// Interrupted between batches.
   std::vector<RoundResult> round(int64_t number);
 
-  /// Whole passes over the dataset by one arm alone, nothing compared, until they have taken
-  /// `seconds`: what shares encoder passes in a round cannot be told apart by a counter that goes
-  /// on every 20 to 100 ms. None where the counter cannot be read or the time was too short
-  /// (mean_power()), where the arm fails, and for a model timed without its checkpoint, whose
-  /// stand-in would be counted. Throws Interrupted between batches.
+  /// Measures the energy of one arm. It makes whole passes over the dataset with this arm alone,
+  /// compares nothing, and stops after `seconds`. Arms of a round share encoder passes, and a
+  /// counter that is updated every 20 to 100 ms cannot separate them. Returns none where the
+  /// counter cannot be read, the time was too short (mean_power()), the arm fails, or a stand-in
+  /// decoder would be counted. Throws Interrupted between batches.
   std::optional<EnergyUse> energy(Arm& arm, double seconds, const EnergyCounter& counter);
 
-  /// For another process, which then knows what was under way when this one ended. Without, an
-  /// overdue stage ends the program (end_suddenly).
+  /// Reports stages to another process, which then knows what this one was doing when it ended.
+  /// Without it, an overdue stage ends the program (end_suddenly).
   void watch_stages(OnStage on_stage, OnOverdue on_overdue);
 
   /// From now on this is under way, of `arm` or (null) of all arms, and its time is theirs. Stages
@@ -121,14 +121,14 @@ class CaseGroupRunner {
   /// Throws UserError where a batch cannot fit.
   void require_memory() const;
   Clips clips_of(const std::vector<size_t>& utterances) const;
-  /// Of a batch: the encoder once, then each arm, region by region.
+  /// Runs a batch: the encoder once, then each arm, region by region.
   void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
                  std::vector<RoundResult>& results);
   /// One arm alone over all batches, nothing kept.
   void isolated_pass(Arm& arm, const char* stage);
   /// Each arm over all batches by itself, several of them in flight.
   void overlapped_round(const std::vector<size_t>& order, std::vector<RoundResult>& results);
-  /// What one of these gave; of an arm that failed, some of it.
+  /// The result of one pass; an arm that failed has a part of it.
   struct OverlappedPass {
     struct Batch {
       Decoded decoded;
@@ -154,7 +154,7 @@ class CaseGroupRunner {
   void audit(Arm& arm, const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
              std::vector<RoundResult>& results) const;
   void fail(Arm& arm, const std::string& stage, const std::string& message);
-  /// Of the exception that is being handled, naming the utterance of a wrong result.
+  /// Describes the exception that is being handled, and names the utterance of a wrong result.
   std::string failure_of(const std::vector<size_t>& utterances) const;
   /// Whose stage is under way.
   void fail_stage(const std::string& message);

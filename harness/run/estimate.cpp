@@ -46,7 +46,7 @@ double mean_of(const CaseSummary& summary, const char* pointer) {
   return sum / static_cast<double>(summary.rounds.size());
 }
 
-/// What a case takes in a round beyond the encoder's pass, which it shares.
+/// Seconds of a case in a round beyond the encoder's pass, which it shares.
 double own_seconds(const CaseSummary& summary) {
   double seconds = 0;
   for (const char* region : {"decode", "d2h", "detokenize"})

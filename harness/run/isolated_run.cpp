@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kNotStarted = 127;
-// Of a child: one line "decoder<TAB>stage" for each stage, and before its end "<TAB>end code".
+// A child writes one line "decoder<TAB>stage" for each stage, and before its end "<TAB>end code".
 constexpr int kStageDescriptor = 3;
 constexpr const char* kEnd = "end ";
 

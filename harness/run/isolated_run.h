@@ -20,7 +20,7 @@ struct Arm;
 /// not come back within its limit.
 constexpr int kDeviceLost = 3, kCaseOverdue = 4;
 
-/// What the parent tells a child on its command line.
+/// The task that the parent gives to a child on its command line.
 struct ChildTask {
   struct Ended {
     std::string stage, message;
@@ -33,7 +33,7 @@ struct ChildTask {
   bool is_child() const { return group >= 0; }
   bool takes(int64_t number) const { return !is_child() || number == group; }
 
-  /// As arguments of `rtfx run`, and back from the values of --ended.
+  /// Converts the task to arguments of `rtfx run`, and back from the values of --ended.
   std::vector<std::string> arguments() const;
   void add_ended(const std::string& value);
 };

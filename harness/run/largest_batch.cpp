@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPrecision = 32;
 
-/// What the encoder needs at least for the group's largest batch.
+/// The least number of bytes that the encoder needs for the group's largest batch.
 int64_t reckoned_bytes(Workspace& workspace, const CaseGroup& group, const AcousticModel& model) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];

@@ -32,7 +32,7 @@ json values(const Parts& parts, const json::json_pointer& where) {
   return list;
 }
 
-/// Of hashes that each shard has; null where one lacks it.
+/// Joins the shards' hashes; null where one lacks it.
 json joined_hash(const Parts& parts, const char* key) {
   std::string text;
   for (const json* part : parts) {
@@ -66,7 +66,7 @@ json greatest(const Parts& parts, const std::string& metric) {
   return most;
 }
 
-/// Of all audio, where every shard knows its own; else null.
+/// The energy for all audio, where every shard has its own; else null.
 json merged_energy(const Parts& parts) {
   double joules = 0, audio = 0;
   for (const json* part : parts) {
@@ -229,7 +229,7 @@ json merged_provenance(const std::vector<ResultSet>& shards) {
   return merged;
 }
 
-/// What each shard has of the case; empty where one has nothing.
+/// Each shard's part of the case; empty where one has none.
 std::vector<const CaseResult*> parts_of(const std::vector<ResultSet>& shards,
                                         const std::string& name) {
   std::vector<const CaseResult*> parts;

@@ -8,10 +8,11 @@
 
 namespace rtfx {
 
-/// Provenance, and for each case and round that all shards have, a record of the whole: audio, word
-/// errors, grades and counters are sums; RTFx is all audio / the longest time of any shard; regions
-/// and conditions are those of the slowest shard; `shards` has the times of each and their skew,
-/// longest / mean. A case that failed in one shard has failed. `shards`: in their order.
+/// Merges the shards, which are given in their order. The result is the provenance, and a record of
+/// the whole for each case and round that all shards have. Audio, word errors, grades and counters
+/// are sums. RTFx is all audio / the longest time of any shard. Regions and conditions are those of
+/// the slowest shard. `shards` has the times of each and their skew, longest / mean. A case that
+/// failed in one shard has failed.
 std::vector<nlohmann::json> merge_shards(const std::vector<ResultSet>& shards);
 
 /// Writes the journal and hypotheses of the whole run to `output`, whose shards/ holds those of

@@ -1,4 +1,4 @@
-// What the records of a whole run say of it.
+// The outcome of a whole run, from its records.
 #pragma once
 
 #include <map>

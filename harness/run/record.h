@@ -9,7 +9,7 @@
 
 namespace rtfx {
 
-/// What all records of a case share.
+/// The fields that all records of a case have.
 nlohmann::json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
                            at::Device device);
 
@@ -31,7 +31,7 @@ void add_energy(nlohmann::json& record, const std::optional<EnergyUse>& use);
 /// The field "wer" of a record.
 nlohmann::json wer_field(const EditCounts& edits, const Normalizer& normalizer);
 
-/// Of the group's utterances, in their order.
+/// The ids of the group's utterances, in their order.
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group);
 
 /// Word errors of a round's words over the utterances that have a reference.

@@ -45,8 +45,8 @@ class ReplayCheck {
   };
   using Results = std::map<size_t, std::vector<Known>>;  // by utterance
 
-  /// Of all paths of the batch that are not known yet. own: see own_; null where rules.bias is
-  /// empty.
+  /// Replays all paths of the batch that are not known yet. `own` has the meaning of own_; it is
+  /// null where rules.bias is empty.
   void replay(const ReplayRules& rules, const std::shared_ptr<const TokenBias>& own,
               const UtteranceBiases& biases, const std::vector<size_t>& utterances,
               const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,

@@ -61,7 +61,7 @@ class Runner {
   }
 
  private:
-  /// Of the largest batch: that of the rounds that the journal holds, else by trying.
+  /// Finds the size of the largest batch: that of the journal's rounds, or by trying.
   void find_size(CaseGroup& group) {
     for (const json& record : session_.records()) {
       const auto is_its = [&](const PlannedDecoder& d) { return d.case_name == record["case"]; };
@@ -159,7 +159,7 @@ class Runner {
     return fmt::format("{}/{}", number_of(group), round);
   }
 
-  /// Of every arm that takes part.
+  /// Whether the journal has this round of every arm that takes part.
   bool is_recorded(CaseGroupRunner& runner, int64_t round) const {
     return std::all_of(runner.arms().begin(), runner.arms().end(),
                        [&](Arm& arm) { return arm.failed || rounds_done(arm).contains(round); });

@@ -20,8 +20,8 @@ namespace rtfx {
 int run(const Config& config, Journal::Mode mode, const Shard& shard = {},
         const ChildTask& task = {});
 
-/// The same in this process, without table and verdict. Whether it came to its end: false after an
-/// interrupt, which is said on stderr.
+/// Runs in this process, without table and verdict. Returns false after an interrupt, which it
+/// reports on standard error.
 bool measure(const Config& config, Journal::Mode mode);
 
 }  // namespace rtfx

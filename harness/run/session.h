@@ -1,5 +1,5 @@
-// What every command that measures has while it runs: models and data, the device, the folder with
-// the journal, and an end that an interrupt may bring.
+// The session of a command that measures: models and data, the device, the folder with the journal,
+// and the handling of interrupts.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ class Session {
   const std::vector<CaseGroup>& plan() const { return plan_; }
   at::Device device() const { return scope_.device(); }
   Journal& journal() { return journal_; }
-  /// What the journal holds, from earlier invocations too.
+  /// The journal's records, also those of earlier invocations.
   const std::vector<nlohmann::json>& records() const { return records_; }
 
   /// Calls `work` with audio in memory and provenance in the journal. False where an interrupt

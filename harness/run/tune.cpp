@@ -78,7 +78,7 @@ class Tuner {
     }
   }
 
-  /// What was chosen and what it was measured by, for the configuration.
+  /// The chosen weights and their measurement, for the configuration.
   json chosen(const Weights& weights) const {
     json options = json::object();
     for (size_t i = 0; i < names_.size(); ++i)

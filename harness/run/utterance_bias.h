@@ -1,4 +1,4 @@
-// What single utterances of a dataset ask of a decoder: phrases and allowed characters.
+// Contextual biasing that single utterances of a dataset ask for: phrases and allowed characters.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace rtfx {
 
-/// By utterance; no lists where no utterance asks for anything, or the decoder is not asked.
+/// Biases by utterance. There are none where no utterance asks for one, or the decoder is not
+/// asked.
 struct UtteranceBiases {
   std::vector<std::shared_ptr<const TokenBias>> biases;
   std::vector<BoostedWords> boosted;  // with the words of the decoder's options

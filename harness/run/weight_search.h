@@ -20,13 +20,13 @@ struct WeighedErrors {
 /// Errors of each of the points, none of which was asked for before.
 using CountErrors = std::function<std::vector<int64_t>(const std::vector<Weights>&)>;
 
-/// All points that were tried; the first is the chosen one: the fewest errors, among equals the
-/// smaller weight (by magnitude, the first range before the second).
+/// All points that were tried. The first is the chosen one, with the fewest errors; among equals it
+/// has the smaller weight by magnitude, of the first range before the second.
 ///
-/// The search: a grid of `grid` equally spaced values of each range with both ends; then, with half
-/// the spacing, the neighbours of the best point along each range, again from the better one while
-/// there is one, and so on until the spacing is at most `tolerance` of each range. Values are
-/// rounded to 1e-6, those of integers to integers.
+/// The search begins with a grid of `grid` equally spaced values of each range, both ends included.
+/// Then it halves the spacing and tries the neighbours of the best point along each range, as long
+/// as one is better. It repeats this until the spacing is at most `tolerance` of each range. Values
+/// are rounded to 1e-6, those of integers to integers.
 std::vector<WeighedErrors> search_weights(const std::vector<TuneRange>& ranges, int64_t grid,
                                           double tolerance, const CountErrors& count);
 

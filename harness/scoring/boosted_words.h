@@ -24,7 +24,7 @@ struct BoostedWords {
 };
 BoostedWords boosted_words(const std::vector<std::string>& list, const Normalizer& normalizer);
 
-/// Of one utterance or, summed, of a set.
+/// Counts of one utterance or, summed, of a set.
 struct BoostedCounts {
   int64_t occurrences = 0;   // in the reference
   int64_t recalled = 0;      // those of them that are paired with the same word
@@ -39,14 +39,15 @@ struct BoostedCounts {
   bool operator==(const BoostedCounts&) const = default;
 };
 
-/// By align_words(): a boosted word in the place of another one is a miss and a false alarm.
+/// Counts with align_words(): a boosted word in the place of another one is a miss and a false
+/// alarm.
 BoostedCounts count_boosted(Words reference, Words hypothesis, const BoostedWords& boosted);
 
-/// The same for phrases of any number of words, as NeMo's compute_fscore (2.7.3) counts them: of n
-/// words of the reference that are a phrase, whether each is paired with the same word; of n words
-/// of the hypothesis that are one, whether they are paired with other ones, a false alarm. Words
-/// that only the other side has are passed over. A single word of the list in the place of another
-/// one of the list is no false alarm.
+/// Counts phrases of any number of words like NeMo's compute_fscore (2.7.3). A phrase of n words in
+/// the reference is a hit if each is paired with an equal word. A phrase of n words in the
+/// hypothesis is a false alarm if they are paired with other words. Words that only the other side
+/// has are passed over. A single word of the list in the place of another one of the list is no
+/// false alarm.
 BoostedCounts count_phrases(Words reference, Words hypothesis, const BoostedWords& boosted);
 
 /// 2 recalled / (occurrences + recalled + false alarms), the harmonic mean of recall and precision;

@@ -17,11 +17,12 @@ std::u32string lower_case(std::u32string_view text);
 /// Compatibility decomposition, as `unicodedata.normalize("NFKD", text)`.
 std::u32string decomposed(std::u32string_view text);
 
-/// As \s of `re` and `str.split()`.
+/// Whether \s of Python's `re`, and `str.split()`, treat it as white space.
 bool is_space(char32_t c);
-/// As \w of `re`: letters, numbers of every kind, the underscore.
+/// Whether \w of Python's `re` matches it: letters, numbers of every kind, the underscore.
 bool is_word_character(char32_t c);
-/// As \d of `re`: decimal digits of every script. `digit_value` gives 0..9 for them.
+/// Whether \d of Python's `re` matches it: decimal digits of every script. `digit_value` gives
+/// 0..9.
 bool is_decimal_digit(char32_t c);
 int digit_value(char32_t c);
 /// 0-9 alone.

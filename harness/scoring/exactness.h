@@ -28,7 +28,7 @@ std::string to_string(Grade grade);
 /// `name` is one of grade_names().
 Grade grade_of(const std::string& name);
 
-/// What the replay of a hypothesis says of it (algorithms/shared/replay/replay.h).
+/// The verdict of a hypothesis' replay (algorithms/shared/replay/replay.h).
 enum class Proof {
   none,    // it was not replayed, or the replay says nothing of its choice among texts (beams)
   within,  // every decision is within rounding

@@ -1,5 +1,5 @@
-// What counts as a word: named, versioned rules that turn text into the words that are scored.
-// Name and version belong to every WER, since rules change figures.
+// Text normalisation: named, versioned rules that turn text into the words that are scored. Name
+// and version belong to every WER, since rules change figures.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What queueing theory expects of a server: M/D/1, arrivals at random (Poisson), one server that
-// takes the same time for each (Kleinrock, "Queueing Systems", vol. 1, 1975). Numbers in, numbers
-// out.
+// The prediction of queueing theory for a server: M/D/1, with random (Poisson) arrivals and one
+// server that takes equal time for each (Kleinrock, "Queueing Systems", vol. 1, 1975). Numbers in,
+// numbers out.
 #pragma once
 
 #include <optional>

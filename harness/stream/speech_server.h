@@ -1,4 +1,4 @@
-// The same from samples on: what a request brings goes through encoder and search.
+// A streaming server that begins with samples: each request goes through encoder and search.
 #pragma once
 
 #include <vector>
@@ -45,8 +45,8 @@ class SpeechServer : public LoadServer {
   StageSeconds before_;  // of what speech_ did before
 };
 
-/// What comes of utterances that are there at once, by streams in which none is open and `streams`
-/// can be.
+/// The results of utterances that are complete from the start, decoded by `speech`. None of its
+/// streams is open, and `streams` of them can be.
 std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
                                      const std::vector<const std::vector<float>*>& audio,
                                      int64_t streams);

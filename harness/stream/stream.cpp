@@ -153,11 +153,11 @@ class StreamRunner {
     return batches;
   }
 
-  /// What is measured of one decoder.
+  /// The parts that measure one decoder.
   struct Subject {
-    /// For so many streams.
+    /// Makes a server for so many streams.
     std::function<std::unique_ptr<LoadServer>(int64_t streams)> server;
-    /// Of utterances in one piece each; after the server of so many streams is gone.
+    /// Decodes utterances in one piece each, after the server of so many streams is gone.
     std::function<std::vector<Hypothesis>(const std::vector<size_t>& utterances, int64_t streams)>
         whole;
   };

@@ -59,7 +59,7 @@ struct Served {
   bool last = false;  // it ended its utterance
 };
 
-/// What a batch of work has brought, of these requests or of earlier ones.
+/// The results of a batch of work, for these requests or for earlier ones.
 struct Work {
   std::vector<Served> served;
   size_t pending = 0;  // requests that need another batch
@@ -87,7 +87,7 @@ struct Percentiles {
 /// Nearest rank; of few values p95 and p99 are the largest. Not of nothing.
 Percentiles percentiles(const std::vector<double>& values);
 
-/// What requests that arrived in [from, to) took, in seconds.
+/// Latencies in seconds of requests that arrived in [from, to).
 struct LoadFigures {
   int64_t requests = 0, batches = 0;
   Percentiles compute, queue, total;  // of a request: the batch that served it, until that began,

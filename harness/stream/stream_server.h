@@ -1,5 +1,4 @@
-// What a streaming server does with a batch of requests: it searches the next frames of each
-// stream's utterance, all together.
+// A streaming server, which decodes the next frames of each stream's utterance as one batch.
 #pragma once
 
 #include <vector>
@@ -21,7 +20,7 @@ struct FinishedUtterance {
   Hypothesis result;
 };
 
-/// What the stages of a server have taken, where they are told apart.
+/// Seconds of a server's stages, where they are told apart.
 struct StageSeconds {
   double encoder = 0, search = 0;
 };
