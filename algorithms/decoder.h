@@ -25,7 +25,7 @@ struct EncodedBatch {
   at::Tensor frames;                  // [B, T', D], dtype of the decoder, on its device
   at::Tensor lengths;                 // [B] int64, same device, 0 <= length <= T'
   std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
-  /// For each row the result of this decoder's compile_bias(). A row with null, and every row of an
+  /// Results of this decoder's compile_bias(), one per row. A row with null, and every row of an
   /// empty list, is biased by the decoder's options alone.
   std::vector<std::shared_ptr<const TokenBias>> biases = {};
 

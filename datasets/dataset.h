@@ -27,8 +27,8 @@ struct DatasetSource {
 
 /// Lists the utterances. Opens an audio file only where nothing else tells its length.
 ///
-/// A set is a stand-in for the one it is named after in three cases: `source.stand_in` says so, the
-/// fallback is read, or there is a file stand_in.txt beside the manifest or in the LibriSpeech
+/// A set is a stand-in for the one it is named after in three cases. `source.stand_in` says so; the
+/// fallback is read; or there is a file stand_in.txt beside the manifest or in the LibriSpeech
 /// folder, whose first line describes the audio.
 ///
 /// Throws UserError where the reader of the set's kind does, for an audio file without a readable

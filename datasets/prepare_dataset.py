@@ -8,11 +8,12 @@
   prepare_dataset.py europarl    Europarl-ASR/ | Europarl-ASR_v1.0.tar.gz  --output data/europarl
   prepare_dataset.py slurp       slurp/ (a clone, with audio/slurp_real/)  --output data/slurp
 
-writes OUTPUT/<part>.jsonl for each part that is there ("test", "dev", "test-other", ...; training sets
-only with --part). Archives are unpacked below OUTPUT. Audio stays where it is where utterances are files
-of their own (LibriSpeech, SPGISpeech, SLURP); else it is cut into OUTPUT/audio as FLAC: AMI by its
-annotated segments, Earnings22 at the ends of sentences, changes of speaker and long pauses (30 s at most),
-Europarl-ASR by speech (through ffmpeg). Texts are as published: the scorer normalises them.
+The script writes OUTPUT/<part>.jsonl for each part that is there ("test", "dev", "test-other", ...), and
+training sets only with --part. Archives are unpacked below OUTPUT. Utterances that are files of their own
+(LibriSpeech, SPGISpeech, SLURP) stay where they are. Other audio is cut into OUTPUT/audio as FLAC. AMI is cut
+by its annotated segments, and Europarl-ASR by speech (through ffmpeg). Earnings22 is cut at the ends of
+sentences, changes of speaker and long pauses, at 30 s at most. Texts stay as published: the scorer
+normalises them.
 """
 
 import argparse

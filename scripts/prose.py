@@ -63,7 +63,8 @@ def comment_lines(path):
                 for number, line in enumerate(ast.get_docstring(node).splitlines()):
                     yield first + number, line
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+            alone = token.line.strip() == token.string
+            if token.type == tokenize.COMMENT and alone and not token.string.startswith("#!"):
                 yield token.start[0], token.string.lstrip("# ")
         return
     mark = r"^\s*///?\s?(.*)" if path.suffix in CPP else r"^\s*#(?!!)\s?(.*)"

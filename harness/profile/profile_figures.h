@@ -94,8 +94,8 @@ struct NamedSpan {
   Span time;
 };
 
-/// For each name among `ranges`, the number and lengths of the kernels that calls within it
-/// launched, whenever they ran. `ranges` are in the order in which they began, on one thread. The
+/// The number and lengths of the kernels that calls within each named range launched, whenever they
+/// ran. `ranges` are in the order in which they began, on one thread. The
 /// innermost of nested ranges has the call. The result is sorted by total time, longest first;
 /// names that launched no kernel are left out.
 std::vector<KernelFigures> kernels_by_range(const Activity& activity,

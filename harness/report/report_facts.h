@@ -7,12 +7,14 @@
 
 namespace rtfx {
 
-/// Facts of each case that differs from its baseline decoder: {"case", "baseline", "grade", "first"
-/// (the journal's first difference), "texts": of how many utterances the words differ,
-/// "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
-/// word], ...]}]}, words aligned with as few edits as possible, null where one side has none.
-/// Without the hypotheses of both, "texts" is null and "utterances" holds the words around the
-/// first difference alone.
+/// Facts of each case that differs from its baseline decoder:
+///   {"case", "baseline", "grade", "first" (the journal's first difference),
+///    "texts": number of utterances whose words differ,
+///    "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
+///                  word], ...]}]}
+/// Words are aligned with as few edits as possible; a word is null where one side has none. Without
+/// the hypotheses of both, "texts" is null, and "utterances" holds only the words around the first
+/// difference.
 nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 
 /// How much faster each case decodes than that of its baseline decoder: [{"case", "baseline" (the

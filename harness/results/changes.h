@@ -30,11 +30,14 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
 std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
                                        const CaseResult& y);
 
-/// Two runs: {"a", "b" (journals), "provenance": [{"key", "from", "to"}], "cases": [{"case",
-/// "marks_a", "marks_b", "failure" (text or null), "changes": {metric: {"from", "to", "kind"
-/// ("ratio" or "difference"), "change": {"estimate", "low", "high"}}}}], "only_a", "only_b": case
-/// names, "noise_floors": {group: {metric: share}} of the A/A controls of both}. Throws UserError
-/// as print_comparison() does.
+/// The comparison of two runs:
+///   {"a", "b" (journals), "provenance": [{"key", "from", "to"}],
+///    "cases": [{"case", "marks_a", "marks_b", "failure" (text or null),
+///               "changes": {metric: {"from", "to", "kind" ("ratio" or "difference"),
+///                                    "change": {"estimate", "low", "high"}}}}],
+///    "only_a", "only_b": case names,
+///    "noise_floors": {group: {metric: share}} of the A/A controls of both}
+/// Throws UserError where print_comparison() does.
 nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
 
 /// The decoders of one run: {"run", "cases": [as above, with "baseline", the decoder that it is

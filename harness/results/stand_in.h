@@ -1,5 +1,5 @@
-// What stands in for a published set or checkpoint in a result: every table, page, figure and
-// export that shows the result says so.
+// Stand-ins for a published set or checkpoint in a result. Every table, page, figure and export
+// that shows the result names them.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -15,8 +15,8 @@ namespace rtfx {
 /// with gq, gk and gv. gq, gk and gv are q, k and v, or of linear maps of their own.
 ///
 /// NeMo reads its global queries in another order than it wrote them: it takes [G, H] for [H, G].
-/// With one global frame that is the same; with more, head h of global frame g asks with the query
-/// of head (h G + g) mod H of frame (h G + g) div H. Models were trained with that, so it stays.
+/// With one global frame both are equal. With more, head h of global frame g uses the query of head
+/// (h G + g) mod H of frame (h G + g) div H. Models were trained with that, so it stays.
 /// One thing is not repeated: NeMo's tensor often ends with a frame behind the utterance, and where
 /// a global position falls on it, NeMo lets every query see it. Here it is padding like any other.
 class GlobalAttention : public RelativeAttention {

@@ -49,7 +49,7 @@ at::Tensor StreamFeatures::operator()(std::span<const Block> blocks) const {
   const auto whole = at::TensorOptions(at::kLong).pinned_memory(pinned);
   at::Tensor samples =
       at::zeros({rows_, 1 + length}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
-  // For each row its first sample and frame, and those behind its last.
+  // The first sample and frame of each row, and those behind its last.
   at::Tensor bounds = at::zeros({4, rows_}, whole);
   auto bound = bounds.accessor<int64_t, 2>();
   for (size_t i = 0; i < blocks.size(); ++i) {

@@ -341,7 +341,7 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
     throw;
   }
   result.samples = chunks.samples();
-  // What was said later is from where nothing had been said.
+  // Tokens of parts that were decoded again lie where the first search had found none.
   append(said_later_, all_of(said_later_.hypothesis), 0, result);
   if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
   std::vector<size_t> order = all_of(result.hypothesis);

@@ -30,16 +30,18 @@ class Model:
     program's own tensors. B rows; D width of encoder frames, P of the prediction network, H of the
     joint network; V tokens.
 
-    kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer
-    vocabulary  V; tokens are below it
-    blank       id of blank, which is V
-    durations   TDT: frames of each duration index; else []
-    max_symbols most tokens at a frame (option `max_symbols`)
-    limits      {"max_batch", "max_frames"}: upper bounds of the batches to come
-    pieces      V strings, as the tokenizer spells its tokens
-    config      further settings: prediction network, joint, seconds of an encoder frame
-    tensors     {name: tensor}, by NeMo's names (`joint.joint_net`: the joint's last linear map;
-                `ctc`: the CTC head), in the dtype and on the device of the run
+Attributes:
+
+      kind        "ctc", "rnnt" or "tdt"; a hybrid of transducer and CTC is named by its transducer
+      vocabulary  V; tokens are below it
+      blank       id of blank, which is V
+      durations   TDT: frames of each duration index; else []
+      max_symbols most tokens at a frame (option `max_symbols`)
+      limits      {"max_batch", "max_frames"}: upper bounds of the batches to come
+      pieces      V strings: the tokens in the tokenizer's spelling
+      config      further settings: prediction network, joint, seconds of an encoder frame
+      tensors     {name: tensor}, by NeMo's names (`joint.joint_net`: the joint's last linear map;
+                  `ctc`: the CTC head), in the dtype and on the device of the run
     """
 
     def __init__(self, settings, tensors):

@@ -1,26 +1,28 @@
-// Phrases of tokens as an automaton that scores every token of a text: a prefix tree with failure
-// links (Aho, Corasick, "Efficient String Matching", CACM 1975) in the form of NgramArrays, as in
-// NeMo's GPU-PB (Andrusenko et al., "TurboBias: Universal ASR Context-Biasing powered by
+// An automaton of phrases that scores every token of a text. It is a prefix tree with failure links
+// (Aho, Corasick, "Efficient String Matching", CACM 1975) in the form of NgramArrays. NeMo's GPU-PB
+// has this form too (Andrusenko et al., "TurboBias: Universal ASR Context-Biasing powered by
 // GPU-accelerated Phrase-Boosting Tree", 2025).
 //
-// A state is the longest end of the text that begins a phrase. The token at depth d of phrase p has
+// A state is the longest end of the text that begins a phrase. The token at depth d of phrase p
+// scores
 //
 //   s_p(1) = weight of p,    s_p(d) = weight of p * depth_scaling + ln d   for d > 1
 //
-// and a token of the tree the largest s_p of the phrases through it, t(v). With N(v), the sum of t
-// from the root to v, and f(v), the state of the longest proper end of v that is one:
+// A token of the tree scores t(v), the largest s_p of the phrases through it. N(v) is the sum of t
+// from the root to v, and f(v) the state of the longest proper end of v that is a state:
 //
 //   score of a token k in v:  t(child of v by k)         where v has one
 //                             b(v) + score of k in f(v)  otherwise; at the root `unknown`
 //
-// Rules "earned":  b(v) = pending(f(v)) - pending(v), pending(v) = N(v) - earned(v): what a begun
-// phrase was given in advance is taken back when it does not come, what whole phrases inside v
-// brought stays. earned(v): the largest sum of N over whole phrases in v that do not overlap. At
-// the end of a text -pending(v) is due.
+// Rules "earned":  b(v) = pending(f(v)) - pending(v),  pending(v) = N(v) - earned(v)
+// The scores that a begun phrase received in advance are taken back when it does not continue. The
+// scores of whole phrases inside v stay. earned(v) is the largest sum of N over whole phrases in v
+// that do not overlap. At the end of a text -pending(v) is added.
 //
-// Rules "nemo":  b(v) = N(f(v)) - N(v), and 0 where v is a whole phrase, with t and N as NeMo 2.7.3
-// leaves them: t of a token that an earlier phrase has is its old value or the new phrase's weight,
-// and N of what stands behind it is not computed again. Nothing is due at the end.
+// Rules "nemo":  b(v) = N(f(v)) - N(v), and 0 where v is a whole phrase
+// NeMo 2.7.3 leaves t and N in this form: t of a token that an earlier phrase has is its old value
+// or the new phrase's weight, and N of later tokens is not computed again. Nothing is added at the
+// end.
 #pragma once
 
 #include <cstdint>

@@ -1,18 +1,18 @@
-// Greedy RNN-T and TDT search in kernels of its own: exact, for NVIDIA GPUs from compute capability
-// 8.0 on. The rows of a batch move on their own: in each step every unfinished row looks at its
-// next frames (a blank search window, WIND, arXiv 2505.13765), takes its next token or passes them,
-// and the rows that found a token update the prediction network. A step is
+// Exact greedy RNN-T and TDT search in CUDA kernels of its own, for GPUs of compute capability 8.0
+// and higher. The rows of a batch move on their own. In each step every unfinished row evaluates a
+// window of its next frames (blank search window, WIND, arXiv 2505.13765), and either finds its
+// next token or passes them. Rows that found a token then update the prediction network. A step is
 //
 //   joint    best of W_o act(E[b, t .. t + window] + g_b) + b_o, without writing the logits
 //   advance  tokens, times; which rows go on
 //   predict  LSTM layers and joint.pred for the rows with a token (or a table look-up, stateless)
 //
-// and costs 3 to 5 kernels in a graph, each set up while the one before runs, or as many grid
-// barriers within one persistent kernel that keeps the weights in shared memory. The encoder's
-// frames are projected (joint.enc) by the same kernel, or by the graph's first, and the prediction
-// network's answer to the start symbol is computed once, in prepare(): a batch is one launch.
-// Values are rounded to the model's dtype where LibTorch's operators round, so results differ from
-// label_looping's only by the order of sums.
+// In a CUDA graph a step costs 3 to 5 kernels, each of which is set up while the one before runs.
+// In one persistent kernel, which keeps the weights in shared memory, it costs as many grid
+// barriers. The persistent kernel, or the first one of the graph, also projects the encoder's
+// frames (joint.enc). prepare() computes the prediction for the start symbol once. A batch is
+// therefore one launch. Values are rounded to the model's dtype where LibTorch's operators round,
+// so results differ from those of label_looping only by the order of sums.
 //
 // Boosted phrases and forbidden tokens (RowBias) act as in greedy_fusion.h. When a row has a new
 // token, their bonus for each token of the vocabulary is written to memory, beside the update of

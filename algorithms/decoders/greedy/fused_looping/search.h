@@ -4,9 +4,9 @@
 //   g_b = W_p h_top + b_p,   (h, c) = LSTM(label, h, c).
 //
 // Weights are packed for the tensor cores. A tile is 16 outputs x all inputs. A chunk of a tile is
-// 64 bytes of each of its 16 rows, in the order in which the 32 lanes of a warp read it: lane 4 r +
-// q reads bytes [16 q, 16 q + 16) of row r, then those of row r + 8. Inputs are padded with zeros
-// to whole chunks, outputs to whole tiles.
+// 64 bytes of each of its 16 rows. Its bytes are in the order in which the 32 lanes of a warp read
+// them. Lane 4 r + q reads bytes [16 q, 16 q + 16) of row r, then those of row r + 8. Inputs are
+// padded with zeros to whole chunks, outputs to whole tiles.
 #pragma once
 
 #include <vector_types.h>
