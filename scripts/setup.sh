@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ make ccache pkg-config python3-venv espeak-ng
-  libarchive-dev libcli11-dev libfmt-dev libfst-dev libfst-tools libgtest-dev libicu-dev libogg-dev libsentencepiece-dev
+  libarchive-dev libboost-math-dev libcli11-dev libfmt-dev libfst-dev libfst-tools libgtest-dev libicu-dev libogg-dev libsentencepiece-dev
   libsndfile1-dev libsoxr-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
 )
 

@@ -1,9 +1,10 @@
 #include "harness/results/statistics.h"
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
 #include <random>
 
@@ -32,8 +33,8 @@ Interval exponential(const Interval& logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
 }
 
-/// Draws by hand: the C++ standard fixes the numbers of the engine, but leaves open what its
-/// distributions make of them, and intervals are to be the same on every machine.
+/// Draws without a distribution of the standard library: the C++ standard fixes the numbers of the
+/// engine only, and intervals must be equal on every machine.
 class Resampler {
  public:
   explicit Resampler(uint64_t seed) : engine_(seed) {}
@@ -86,25 +87,8 @@ double Interval::relative_half_width() const { return (high - low) / 2 / std::ab
 
 double student_t95(int64_t df) {
   if (df < 1) return kInfinity;
-  const auto n = static_cast<double>(df);
-  // The probability within [-t, t] as a finite series in the angle atan(t / sqrt(df)).
-  const auto within = [&](double angle) {
-    const double cosine = std::cos(angle), squared = cosine * cosine;
-    const bool odd = df % 2 == 1;
-    double term = odd ? cosine : 1, sum = 0;
-    for (int64_t k = odd ? 1 : 0; k <= df - 2; k += 2) {
-      sum += term;
-      const auto i = static_cast<double>(k);
-      term *= squared * (i + 1) / (i + 2);
-    }
-    return odd ? (angle + std::sin(angle) * sum) * 2 / std::numbers::pi : std::sin(angle) * sum;
-  };
-  double low = 0, high = std::numbers::pi / 2;
-  for (int step = 0; step < 60; ++step) {
-    const double middle = (low + high) / 2;
-    (within(middle) < kConfidence ? low : high) = middle;
-  }
-  return std::tan(low) * std::sqrt(n);
+  const boost::math::students_t distribution(static_cast<double>(df));
+  return boost::math::quantile(distribution, (1 + kConfidence) / 2);
 }
 
 Interval mean_interval(const std::vector<double>& values) {
@@ -167,7 +151,7 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
 
 double visible_change(double sd, int64_t rounds, double drift) {
   RTFX_CHECK(rounds >= 2, "one round says nothing of its spread");
-  constexpr double kPower = 0.8416;  // of a normal variable, 80 % lie below
+  static const double kPower = boost::math::quantile(boost::math::normal(), 0.8);
   const double by_rounds = 2 * sd * sd / static_cast<double>(rounds);
   const double variance = by_rounds + 2 * drift * drift;
   if (variance == 0) return 0;

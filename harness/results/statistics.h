@@ -36,8 +36,8 @@ struct Interval {
   double relative_half_width() const;
 };
 
-/// t such that a Student variable with `df` degrees of freedom lies within [-t, t] with a
-/// probability of 0.95 (Abramowitz and Stegun, 26.7.3 and 26.7.4); infinite for df < 1.
+/// The t for which a Student variable with `df` degrees of freedom lies within [-t, t] with a
+/// probability of 0.95; infinite for df < 1.
 double student_t95(int64_t df);
 
 /// The mean with its t-interval.
