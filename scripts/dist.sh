@@ -16,7 +16,6 @@ install -m 755 scripts/rtfx-wrapper.sh "$folder"/bin/rtfx
 cp -r plots LICENSE README.md "$folder"/
 mkdir "$folder"/configs
 cp -r configs/tables "$folder"/configs/  # for `rtfx reproduce`
-install -D scripts/bisect_commits.py "$folder"/scripts/bisect_commits.py
 rm -rf "$folder"/plots/__pycache__
 
 # ldd lists what is needed in the end, LibTorch's own needs too; those come with LibTorch.

@@ -4,12 +4,9 @@
 
 #include <optional>
 
-#include "base/error.h"
 #include "base/json_file.h"
 #include "harness/report/dashboard.h"
-#include "harness/report/python_script.h"
 #include "harness/results/journal.h"
-#include "harness/results/metrics.h"
 #include "harness/results/noise.h"
 
 namespace rtfx {
@@ -49,50 +46,6 @@ void add_noise(CLI::App& app) {
   });
 }
 
-void add_bisect(CLI::App& app) {
-  struct Arguments {
-    std::string good, bad, config, metric, build, program, output, tolerance, drift;
-  };
-  const auto args = std::make_shared<Arguments>();
-  args->metric = "rtfx.decode";
-  args->build = "scripts/build.sh --target rtfx";
-  args->program = "build/release/rtfx";
-  args->output = "runs/bisect";
-  auto* command = app.add_subcommand(
-      "bisect", "the commit since which a metric is worse, by `git bisect run` with the gate");
-  command->add_option("good", args->good, "a revision that was still good")
-      ->required()
-      ->type_name("GOOD");
-  command->add_option("bad", args->bad, "a revision that is worse")->required()->type_name("BAD");
-  command->add_option("--config", args->config, "what to run on each revision")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--metric", args->metric,
-                      "one that the gate can judge; `results`: other tokens");
-  command
-      ->add_option("--tolerance", args->tolerance,
-                   "how much worse a commit may be (default: half of what BAD has lost)")
-      ->type_name("SHARE");
-  command->add_option("--drift", args->drift, "as of `rtfx gate`: standard deviation between runs")
-      ->type_name("SHARE");
-  command->add_option("--build", args->build, "command that builds a revision, in its tree");
-  command->add_option("--program", args->program, "what it builds, within the tree")
-      ->type_name("FILE");
-  command->add_option("--output", args->output, "folder for the tree and the runs' journals")
-      ->type_name("FOLDER");
-  command->callback([args] {
-    if (args->metric != "results") {
-      const Metric& metric = find_metric(args->metric, "--metric");
-      if (!metric.tolerance && metric.change != Metric::Change::ratio)
-        throw UserError("--metric " + args->metric, "this metric is shown, never gated", "");
-    }
-    become_script("scripts/bisect_commits.py",
-                  {args->good, args->bad, "--config", args->config, "--metric", args->metric,
-                   "--tolerance=" + args->tolerance, "--drift=" + args->drift, "--build",
-                   args->build, "--program", args->program, "--output", args->output});
-  });
-}
-
 void add_dashboard(CLI::App& app) {
   const auto args = std::make_shared<DashboardOptions>();
   auto* command = app.add_subcommand(
@@ -111,7 +64,6 @@ void add_dashboard(CLI::App& app) {
 
 void add_watch_commands(CLI::App& app) {
   add_noise(app);
-  add_bisect(app);
   add_dashboard(app);
 }
 

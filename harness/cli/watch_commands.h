@@ -1,4 +1,4 @@
-// The subcommands for watching a program over its revisions: noise, bisect, dashboard.
+// The subcommands that watch a program over its revisions: noise and dashboard.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -98,14 +98,7 @@ void run_script(const std::string& what, const std::string& script,
     return;
   }
   throw UserError(what, fmt::format("{} failed", script),
-                  "it needs Python with matplotlib and jinja2 (`make setup`, or RTFX_PYTHON)");
-}
-
-void become_script(const std::string& script, const std::vector<std::string>& arguments) {
-  const Command command(script, arguments);
-  execvp(command.program(), command.arguments());
-  throw UserError(command.program(), std::strerror(errno),
-                  "install Python (`make setup`), or name it by RTFX_PYTHON");
+                  "it needs Python with matplotlib, jinja2 and scipy (`make setup`, or RTFX_PYTHON)");
 }
 
 }  // namespace rtfx

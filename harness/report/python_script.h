@@ -17,9 +17,4 @@ std::filesystem::path project_file(const std::string& name);
 void run_script(const std::string& what, const std::string& script,
                 const std::vector<std::string>& arguments, const std::string& input = "");
 
-/// Becomes the script, with its output, its exit code and our standard input. Throws UserError
-/// where there is no Python.
-[[noreturn]] void become_script(const std::string& script,
-                                const std::vector<std::string>& arguments);
-
 }  // namespace rtfx

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
-            "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "bisect", "dashboard",
+            "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
             "transcribe", "graph",
             "list", "doctor", "inspect", "completion", "man"]  # fmt: skip
 
