@@ -8,10 +8,6 @@
 //
 // Options that several decoders share can be a struct with a table of its own. They are an optional
 // member, which is given as an object ({"lm": {"path": ...}}) and listed with a dot ("lm.path").
-//
-// An option that had another name, or other values, keeps them for one release:
-//   option("loop", &Options::loop, "who drives the loops", {"host", "graph"})
-//       .formerly("graphs", {{"none", "host"}})
 #pragma once
 
 #include <cstdint>
@@ -30,12 +26,6 @@
 
 namespace rtfx {
 
-/// How an option was called in an earlier release.
-struct FormerName {
-  std::string name;  // that of the option itself where only its values have other names
-  std::map<std::string, std::string> values = {};  // former -> present; others are as they were
-};
-
 /// A description of one option, which `rtfx list` prints.
 struct OptionInfo {
   std::string name;
@@ -44,24 +34,10 @@ struct OptionInfo {
   nlohmann::json default_value;
   std::string default_text;  // in words, where no value says what holds without the option
   bool is_file = false;      // relative to the configuration that it stands in
-  std::vector<FormerName> formerly = {};  // not printed
 };
 
 /// "10", "the period", "required"; what is printed as the default.
 std::string default_of(const OptionInfo& option);
-
-/// `object` with the present names of options and values. For each former one that it uses there is
-/// a notice on standard error, once in a process. Two options may share a former name, which then
-/// sets both. Throws UserError where an option is given under two names; `where` names `object`.
-nlohmann::json with_present_names(nlohmann::json object, std::string_view where,
-                                  const std::vector<OptionInfo>& options);
-
-/// "rtfx: where: text" on standard error; the same text once in a process only, since one option
-/// may be that of ten decoders.
-void notice_once(std::string_view where, const std::string& text);
-
-/// From now on there are no such notices: for a child whose parent has given them.
-void silence_notices();
 
 template <class Options>
 struct OptionField {
@@ -72,7 +48,6 @@ struct OptionField {
   std::vector<OptionInfo> members = {};  // of an object, or of each one in a list of objects
   bool is_required = false;
   std::string default_text = {};
-  std::vector<FormerName> formers = {};
 
   OptionField required() const {
     OptionField field = *this;
@@ -85,13 +60,6 @@ struct OptionField {
   OptionField by_default(std::string text) const {
     OptionField field = *this;
     field.default_text = std::move(text);
-    return field;
-  }
-
-  /// Adds a name that the option had earlier. An option may have several, and several options one.
-  OptionField formerly(std::string former, std::map<std::string, std::string> values = {}) const {
-    OptionField field = *this;
-    field.formers.push_back({std::move(former), std::move(values)});
     return field;
   }
 };
@@ -180,17 +148,15 @@ struct OptionTable {
   void fill_into(Options& options, const JsonView& given) const {
     std::vector<std::string> names;
     for (const auto& field : fields) names.push_back(field.name);
-    const nlohmann::json present = with_present_names(given.value(), given.where(), info());
-    const JsonView view(present, given.where());
     ErrorList errors;
-    errors.run([&] { view.check_keys(names, kind); });
+    errors.run([&] { given.check_keys(names, kind); });
     for (const auto& field : fields) {
-      if (!view.value().is_object()) break;
+      if (!given.value().is_object()) break;
       errors.run([&] {
-        if (const auto value = view.find(field.name)) {
+        if (const auto value = given.find(field.name)) {
           field.set(options, *value);
         } else if (field.is_required) {
-          view.at(field.name);
+          given.at(field.name);
         }
       });
     }
@@ -207,7 +173,7 @@ struct OptionTable {
     std::vector<OptionInfo> list;
     for (const auto& f : fields) {
       const nlohmann::json value = f.is_required ? nlohmann::json() : f.get(Options{});
-      list.push_back({f.name, f.help, f.allowed, value, f.default_text, f.is_file, f.formers});
+      list.push_back({f.name, f.help, f.allowed, value, f.default_text, f.is_file});
       for (OptionInfo member : f.members) {
         member.name = f.name + "." + member.name;
         list.push_back(std::move(member));

@@ -52,7 +52,6 @@ void add_run(CLI::App& app, int& code) {
   command->add_option("--ended", args->ended_decoders)->group("");
   command->callback([args, &code] {
     for (const std::string& value : args->ended_decoders) args->child.add_ended(value);
-    if (args->child.is_child()) silence_notices();
     const Shard shard =
         args->shard.empty() ? Shard() : parse_shard(args->shard, process_environment());
     const Config config = args->config.load();
@@ -340,7 +339,6 @@ void add_profile(CLI::App& app, int& code) {
   command->callback([args, command, &code] {
     if (!command->get_subcommands().empty()) return;
     if (args->config.file.empty()) throw CLI::RequiredError("config");
-    if (args->options.undisturbed) silence_notices();
     args->options.cupti = !args->no_cupti;
     args->options.graphs = args->graph_trace == "graph" ? GraphTrace::graph : GraphTrace::node;
     const Config config = args->config.load();

@@ -147,7 +147,6 @@ class Reader {
     const auto& entry =
         find_decoder(spec.name, view.value().is_object() ? view.at("name").where() : spec.where);
     const std::string where = spec.where + "/options";
-    spec.options = with_present_names(std::move(spec.options), where, entry.options);
     for (OptionValues& values : expand_lists(spec.options, where, entry.options)) {
       DecoderSpec one = spec;
       one.id += values.suffix;

@@ -214,11 +214,9 @@ OptionField<Config> group(std::string name, std::string help, const OptionTable<
 }
 
 OptionField<Config> required_grade(const std::string& dtype) {
-  const OptionField<Config> field{
-      dtype, "of " + dtype, detail::choice_text(grade_names()),
-      [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
-      [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
-  return field.formerly(dtype, {{"tie", "rounding"}});
+  return {dtype, "of " + dtype, detail::choice_text(grade_names()),
+          [dtype](Config& c, const JsonView& v) { c.required[dtype] = v.choice(grade_names()); },
+          [dtype](const Config& c) { return nlohmann::json(c.required.at(dtype)); }};
 }
 
 const OptionTable<Config>& verify_keys() {

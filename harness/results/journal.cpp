@@ -92,53 +92,6 @@ void Journal::sync() {
   if (fsync(file_.number) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
 }
 
-namespace {
-
-/// Grades that the release before called `tie` looked at the first difference alone.
-void rename_tie(nlohmann::json& grade, const std::filesystem::path& path) {
-  if (grade != "tie") return;
-  grade = "rounding";
-  notice_once(
-      path.string(),
-      "of an earlier release: its grade 'tie', which looked at the first difference only, is "
-      "shown as 'rounding'");
-}
-
-/// What the release before called exactness.verdict is exactness.grade, and the grade of the
-/// baseline itself was "reference".
-void take_present_names(nlohmann::json& record, const std::filesystem::path& path) {
-  const auto rename = [&](nlohmann::json& object) {
-    if (!object.is_object() || !object.contains("verdict") || object.contains("grade")) return;
-    nlohmann::json grade = std::move(object["verdict"]);
-    object.erase("verdict");
-    object["grade"] = grade == "reference" ? nlohmann::json("baseline") : std::move(grade);
-    notice_once(path.string(),
-                "of an earlier release: 'verdict' of a record is now called 'grade'");
-  };
-  const auto take_grade = [&](nlohmann::json& object) {
-    rename(object);
-    if (object.is_object() && object.contains("grade")) rename_tie(object["grade"], path);
-  };
-  if (record.contains("exactness")) {
-    nlohmann::json& exactness = record["exactness"];
-    take_grade(exactness);
-    if (const auto counts = exactness.find("grades");
-        exactness.is_object() && counts != exactness.end() && counts->is_object() &&
-        counts->contains("tie")) {
-      nlohmann::json count = std::move((*counts)["tie"]);
-      counts->erase("tie");
-      (*counts)["rounding"] = std::move(count);
-    }
-  }
-  const nlohmann::json kind = record.value("kind", nlohmann::json());
-  if (kind == "summary") take_grade(record);
-  const nlohmann::json::json_pointer required("/config/verify/required");
-  if (kind == "provenance" && record.contains(required) && record[required].is_object())
-    for (nlohmann::json& grade : record[required]) rename_tie(grade, path);
-}
-
-}  // namespace
-
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
   std::istringstream lines(read_text(path));
   std::vector<nlohmann::json> records;
@@ -154,7 +107,6 @@ std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
       throw;
     }
     if (!record.is_object()) throw UserError(where, "not a JSON object", kRemedy);
-    take_present_names(record, path);
     check_record(record, where);
     records.push_back(std::move(record));
   }

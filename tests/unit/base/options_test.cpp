@@ -1,4 +1,4 @@
-// Options and the names that they had: each works under its former name, once with a notice.
+// Option tables: reading, resolved values, and errors that name the place and the nearest name.
 #include "base/options.h"
 
 #include <gtest/gtest.h>
@@ -14,94 +14,56 @@ using test::user_error;
 struct Inner {
   int64_t size = 1;
 };
-const OptionTable<Inner> kInner{
-    {option("size", &Inner::size, "how large", 1, 9).formerly("extent")}};
+const OptionTable<Inner> kInner{{option("size", &Inner::size, "how large", 1, 9)}};
 
 struct Options {
   std::string loop = "host";
-  bool encoder = true, prediction = true;
+  bool encoder = true;
   int64_t count = 1;
   std::optional<Inner> inner;
 };
 
 const OptionTable<Options> kOptions{{
-    option("loop", &Options::loop, "who drives the loops", {"host", "replay", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}})
-        .formerly("loop", {{"none", "host"}}),
-    option("encoder", &Options::encoder, "once").formerly("precompute"),
-    option("prediction", &Options::prediction, "once").formerly("precompute"),
+    option("loop", &Options::loop, "who drives the loops", {"host", "replay", "graph"}),
+    option("encoder", &Options::encoder, "once"),
     option("count", &Options::count, "how many", 0, 9),
     option("inner", &Options::inner, "an object", kInner),
 }};
 
-/// The options and what was printed on standard error meanwhile.
-std::pair<Options, std::string> fill(const char* text) {
-  testing::internal::CaptureStderr();
-  const Options options = kOptions.fill(json::parse(text), "c.json#/options");
-  return {options, testing::internal::GetCapturedStderr()};
-}
+Options fill(const char* text) { return kOptions.fill(json::parse(text), "c.json#/options"); }
 
 std::string complaint(const char* text) {
-  return user_error([&] { kOptions.fill(json::parse(text), "c.json#/options"); });
+  return user_error([&] { fill(text); });
 }
 
-TEST(RenamedOption, AFormerNameSetsTheOptionAndIsNoticedOnce) {
-  const auto [options, notice] = fill(R"({"graphs": "replay", "count": 2})");
+TEST(OptionTable, SetsWhatIsGivenAndKeepsDefaults) {
+  const Options options = fill(R"({"loop": "replay", "count": 2, "inner": {"size": 3}})");
   EXPECT_EQ(options.loop, "replay");
   EXPECT_EQ(options.count, 2);
-  EXPECT_EQ(notice, "rtfx: c.json#/options: option 'graphs' is now called 'loop'\n");
-  EXPECT_EQ(fill(R"({"graphs": "replay"})").second, "");
-}
-
-TEST(RenamedOption, AFormerValueBecomesThePresentOne) {
-  const auto [options, notice] = fill(R"({"graphs": "conditional"})");
-  EXPECT_EQ(options.loop, "graph");
-  EXPECT_HAS(notice, "value 'conditional' of option 'loop' is now called 'graph'\n");
-}
-
-TEST(RenamedOption, AValueMayHaveANewNameWhereTheOptionHasNone) {
-  EXPECT_EQ(fill(R"({"loop": "none"})").first.loop, "host");
-  EXPECT_HAS(complaint(R"({"loop": "conditional"})"),
-             "c.json#/options/loop: unknown value 'conditional'");
-}
-
-TEST(RenamedOption, OneFormerNameMaySetTwoOptions) {
-  const auto [options, notice] = fill(R"({"precompute": false})");
-  EXPECT_FALSE(options.encoder);
-  EXPECT_FALSE(options.prediction);
+  EXPECT_TRUE(options.encoder);
+  EXPECT_EQ(options.inner->size, 3);
   EXPECT_EQ(
-      notice,
-      "rtfx: c.json#/options: option 'precompute' is now called 'encoder' and 'prediction'\n");
+      kOptions.resolved(options),
+      json::parse(R"({"loop": "replay", "encoder": true, "count": 2, "inner": {"size": 3}})"));
 }
 
-TEST(RenamedOption, BothNamesAreAnError) {
-  for (const char* text :
-       {R"({"graphs": "none", "loop": "host"})", R"({"precompute": true, "prediction": true})"}) {
-    const std::string message = complaint(text);
-    EXPECT_HAS(message, "is given too; leave one of them out");
-  }
-  EXPECT_HAS(complaint(R"({"graphs": "none", "loop": "host"})"),
-             "c.json#/options/graphs: option 'loop', as this is now called");
-}
-
-TEST(RenamedOption, ReachesIntoObjects) {
-  EXPECT_EQ(fill(R"({"inner": {"extent": 3}})").first.inner->size, 3);
-  const json present = with_present_names(
-      json::parse(R"({"inner": {"extent": [3, 4]}, "graphs": ["none", "replay"]})"),
-      "c.json#/options", kOptions.info());
-  EXPECT_EQ(present, json::parse(R"({"inner": {"size": [3, 4]}, "loop": ["host", "replay"]})"));
-}
-
-TEST(RenamedOption, IsNotListed) {
-  for (const OptionInfo& option : kOptions.info()) EXPECT_NE(option.name, "graphs");
-  const std::string message = complaint(R"({"grap": 1})");
-  EXPECT_HAS(message, "unknown option 'grap'");
-  EXPECT_EQ(message.find("graphs"), std::string::npos) << message;
-}
-
-TEST(RenamedOption, AWrongValueIsToldUnderThePresentName) {
-  EXPECT_HAS(complaint(R"({"graphs": "grap"})"),
+TEST(OptionTable, NamesTheNearestOptionAndValue) {
+  EXPECT_HAS(complaint(R"({"lop": 1})"), "unknown option 'lop'; did you mean 'loop'?");
+  EXPECT_HAS(complaint(R"({"loop": "grap"})"),
              "c.json#/options/loop: unknown value 'grap'; did you mean 'graph'?");
+  EXPECT_HAS(complaint(R"({"inner": {"sise": 3}})"), "c.json#/options/inner");
+}
+
+TEST(OptionTable, ReportsAllErrorsAtOnce) {
+  const std::string message = complaint(R"({"count": 10, "encoder": 1, "inner": {"size": 0}})");
+  for (const char* place : {"/options/count", "/options/encoder", "/options/inner/size"})
+    EXPECT_HAS(message, place);
+}
+
+TEST(OptionTable, ListsMembersWithADot) {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : kOptions.info()) names.push_back(option.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"loop", "encoder", "count", "inner", "inner.size"}));
 }
 
 }  // namespace

@@ -203,30 +203,6 @@ TEST(Config, ListsOfOptionValuesBecomeTheirProduct) {
                      "l[max_symbols=10][window=1]", "l[max_symbols=10][window=8]"}));
 }
 
-struct Renamed {
-  std::string loop = "host";
-};
-const OptionTable<Renamed> kRenamed{{option("loop", &Renamed::loop, "a loop", {"host", "graph"})
-                                         .formerly("graphs", {{"none", "host"}})}};
-const RegisterDecoder registered{{"renamed", "its option had another name", kRenamed.info(),
-                                  [](const json& options, std::string_view where) {
-                                    kRenamed.fill(options, where);
-                                    return make_decoder("null", nullptr, where);
-                                  }}};
-
-TEST(Config, TakesOverThePresentNamesOfOptions) {
-  json document = valid();
-  document["decoders"] = json::parse(
-      R"(["frame_looping", {"id": "r", "name": "renamed", "options": {"graphs": ["none", "graph"]}}])");
-  const Config config = parse(document);
-  ASSERT_EQ(config.decoders.size(), 3U);
-  EXPECT_EQ(config.decoders[1].id, "r[loop=host]");
-  EXPECT_EQ(config.decoders[2].options, json::parse(R"({"loop": "graph"})"));
-  json present = document;
-  present["decoders"][1]["options"] = {{"loop", {"host", "graph"}}};
-  EXPECT_EQ(parse(present).hash(), config.hash());
-}
-
 TEST(Config, ListsWithinAnOptionAndOfObjectsToo) {
   json document = valid();
   document["decoders"] = json::parse(R"([{"id": "l", "name": "label_looping", "options":

@@ -31,11 +31,9 @@ const OptionTable<AesPp::Options> kOptions{{
            beam_boosting_options()),
     allowed_option(&AesPp::Options::allowed),
     option("kernels", &AesPp::Options::kernels, "a frame as LibTorch operators or as fused kernels",
-           {"operators", "fused"})
-        .formerly("step"),
+           {"operators", "fused"}),
     option("loop", &AesPp::Options::loop, "who drives the loops: the host, one graph",
-           {"host", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "graph"}),
 }};
 
 const RegisterDecoder registered{

@@ -27,11 +27,9 @@ const OptionTable<AlsdPp::Options> kOptions{{
            beam_boosting_options()),
     allowed_option(&AlsdPp::Options::allowed),
     option("kernels", &AlsdPp::Options::kernels, "a step as LibTorch operators or as fused kernels",
-           {"operators", "fused"})
-        .formerly("step"),
+           {"operators", "fused"}),
     option("loop", &AlsdPp::Options::loop, "who drives the loop: the host, one graph",
-           {"host", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "graph"}),
 }};
 
 const RegisterDecoder registered{

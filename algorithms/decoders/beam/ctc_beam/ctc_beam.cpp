@@ -47,11 +47,9 @@ const OptionTable<CtcBeam::Options> kOptions{{
     option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
     option("kernels", &CtcBeam::Options::kernels,
            "a frame as LibTorch operators, or all frames as one fused kernel",
-           {"operators", "fused"})
-        .formerly("step"),
+           {"operators", "fused"}),
     option("loop", &CtcBeam::Options::loop, "who drives the loop: the host, one graph",
-           {"host", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "graph"}),
 }};
 
 const RegisterDecoder registered{

@@ -16,8 +16,7 @@ namespace {
 const OptionTable<CtcGreedy::Options> kOptions{{
     option("loop", &CtcGreedy::Options::loop,
            "who drives the loop over frames that a language model needs",
-           {"host", "replay", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "replay", "graph"}),
     option("lm", &CtcGreedy::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
     option("boost", &CtcGreedy::Options::boost, "phrases whose tokens are made more likely",

@@ -15,11 +15,10 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option("cache_predictor", &FrameLooping::Options::cache_predictor,
            "keep the prediction network's output until a token is emitted (exact)"),
     option("project_encoder_once", &FrameLooping::Options::project_encoder_once,
-           "project all encoder frames once per batch (exact)")
-        .formerly("precompute_projections"),
-    option("project_prediction_once", &FrameLooping::Options::project_prediction_once,
-           "project the prediction once per prediction call instead of once per joint call (exact)")
-        .formerly("precompute_projections"),
+           "project all encoder frames once per batch (exact)"),
+    option(
+        "project_prediction_once", &FrameLooping::Options::project_prediction_once,
+        "project the prediction once per prediction call instead of once per joint call (exact)"),
     option("max_symbols", &FrameLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &FrameLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
@@ -32,8 +31,7 @@ const OptionTable<FrameLooping::Options> kOptions{{
            {"flag", "rows"}),
     option("loop", &FrameLooping::Options::loop,
            "who drives the loops: the host, the host with replayed graphs, one graph",
-           {"host", "replay", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "replay", "graph"}),
     option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
     option("boost", &FrameLooping::Options::boost, "phrases whose tokens are made more likely",

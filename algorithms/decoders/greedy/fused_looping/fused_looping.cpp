@@ -24,8 +24,7 @@ namespace {
 const OptionTable<FusedLooping::Options> kOptions{{
     option("loop", &FusedLooping::Options::loop,
            "who drives the loop: one kernel, a CUDA graph, the host",
-           {"persistent", "graph", "host"})
-        .formerly("form", {{"conditional", "graph"}}),
+           {"persistent", "graph", "host"}),
     option("window", &FusedLooping::Options::window, "most frames of a row that a step looks at", 1,
            64),
     option("frames_per_step", &FusedLooping::Options::frames_per_step,

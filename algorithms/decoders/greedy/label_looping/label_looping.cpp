@@ -12,19 +12,16 @@ const OptionTable<LabelLooping::Options> kOptions{{
     option("window", &LabelLooping::Options::window,
            "frames per row that one joint call looks at (exact)", 1, 64),
     option("project_encoder_once", &LabelLooping::Options::project_encoder_once,
-           "project all encoder frames once per batch (exact)")
-        .formerly("precompute_encoder"),
+           "project all encoder frames once per batch (exact)"),
     option("project_prediction_once", &LabelLooping::Options::project_prediction_once,
-           "project the prediction once per label instead of once per joint call (exact)")
-        .formerly("precompute_prediction"),
+           "project the prediction once per label instead of once per joint call (exact)"),
     option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
     option("loop", &LabelLooping::Options::loop,
            "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
            "replayed graphs, one graph",
-           {"host", "script", "replay", "graph"})
-        .formerly("graphs", {{"none", "host"}, {"conditional", "graph"}}),
+           {"host", "script", "replay", "graph"}),
     option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
            greedy_lm_options()),
     option("boost", &LabelLooping::Options::boost, "phrases whose tokens are made more likely",

@@ -20,8 +20,7 @@ using step_replay::Steps;
 const OptionTable<StepReplay::Options> kOptions{{
     option("loop", &StepReplay::Options::loop,
            "steps launched anew, replayed as graphs, and with one upload each",
-           {"host", "replay", "coalesced"})
-        .formerly("form", {{"rebuild", "host"}}),
+           {"host", "replay", "coalesced"}),
     option("max_symbols", &StepReplay::Options::max_symbols, "tokens per frame", 1, 1000),
 }};
 
