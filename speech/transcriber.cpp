@@ -223,7 +223,7 @@ class Transcriber::Pass {
       for (const Clip& clip : clips) fail(clip.recording, why);
       return;
     }
-    totals_.confidence_seconds += batch.times.of(Region::confidence);
+    totals_.confidence_seconds += batch.times.seconds(Region::confidence);
     for (size_t row = 0; row < clips.size(); ++row)
       give(clips[row].recording, clips[row].audio.seconds(), batch.decoded, row, {});
   }

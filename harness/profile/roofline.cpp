@@ -141,7 +141,7 @@ class Roofline {
     for (int64_t lap = -1; lap < options_.laps && !arm.failed; ++lap) {
       const auto results = runner.round(std::max<int64_t>(0, lap));
       if (lap >= 0)
-        seconds += results.front().times.of(static_cast<Region>(region_)) /
+        seconds += results.front().times.seconds(static_cast<Region>(region_)) /
                    static_cast<double>(options_.laps);
       progress.advance(1);
     }

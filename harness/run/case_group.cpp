@@ -78,7 +78,7 @@ void CaseGroupRunner::enter(Arm* arm, const char* stage) {
   if (!watchdog_) return;
   double taken = 0;
   for (const Arm& one : arms_) {
-    if (of_stage(one)) taken = std::max(taken, one.seconds);
+    if (is_in_stage(one)) taken = std::max(taken, one.seconds);
   }
   watchdog_->set(std::max(0.0, limit_ - taken) + kOverdue * limit_ + 1);
 }
@@ -87,7 +87,7 @@ void CaseGroupRunner::leave() {
   if (watchdog_) watchdog_->set(std::nullopt);
   const double seconds = std::chrono::duration<double>(Clock::now() - stage_begin_).count();
   for (Arm& arm : arms_) {
-    if (!of_stage(arm)) continue;
+    if (!is_in_stage(arm)) continue;
     arm.seconds += seconds;
     if (limit_ > 0 && arm.seconds > limit_) {
       fail(arm, stage_,
@@ -104,7 +104,7 @@ void CaseGroupRunner::fail(Arm& arm, const std::string& stage, const std::string
 
 void CaseGroupRunner::fail_stage(const std::string& message) {
   for (Arm& arm : arms_) {
-    if (of_stage(arm)) fail(arm, stage_, message);
+    if (is_in_stage(arm)) fail(arm, stage_, message);
   }
 }
 
@@ -296,7 +296,7 @@ void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decode
                            const RegionTimes& times, BatchTime of_batch,
                            RoundResult& result) const {
   for (const size_t i : utterances) of_batch.audio_seconds += dataset_.seconds[i];
-  of_batch.decode_seconds = times.of(Region::decode);
+  of_batch.decode_seconds = times.seconds(Region::decode);
   result.times += times;
   result.batches.push_back(of_batch);
   for (size_t i = 0; i < utterances.size(); ++i) {

@@ -160,7 +160,9 @@ class CaseGroupRunner {
   void fail_stage(const std::string& message);
   const std::string& id_of(const std::vector<size_t>& utterances, size_t row) const;
   size_t reference_of(const Arm& arm) const;
-  bool of_stage(const Arm& arm) const { return !arm.failed && (!stage_arm_ || stage_arm_ == &arm); }
+  bool is_in_stage(const Arm& arm) const {
+    return !arm.failed && (!stage_arm_ || stage_arm_ == &arm);
+  }
 
   UnderWayScope under_way_;
   Workspace& workspace_;

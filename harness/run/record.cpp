@@ -27,7 +27,7 @@ constexpr double kMebibyte = 1 << 20;
 json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
   const RegionTimes& times = result.times;
   const double encode_decode =
-      times.of(Region::encoder) + times.of(Region::decode) + times.of(Region::d2h);
+      times.seconds(Region::encoder) + times.seconds(Region::decode) + times.seconds(Region::d2h);
   std::vector<double> milliseconds;
   for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.latency_seconds);
   const auto of_batch = [&](double share) -> json {
@@ -37,8 +37,8 @@ json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
   const auto alone = [&](double a, double b) { return overlapped ? json() : ratio(a, b); };
   return {{"rtfx.total", ratio(audio_seconds, result.seconds)},
           {"rtfx.encode_decode", alone(audio_seconds, encode_decode)},
-          {"rtfx.decode", alone(audio_seconds, times.of(Region::decode))},
-          {"share.decode", alone(times.of(Region::decode), result.seconds)},
+          {"rtfx.decode", alone(audio_seconds, times.seconds(Region::decode))},
+          {"share.decode", alone(times.seconds(Region::decode), result.seconds)},
           {"batch_ms.p50", of_batch(0.5)},
           {"batch_ms.p95", of_batch(0.95)},
           {"batch_ms.p99", of_batch(0.99)}};

@@ -61,10 +61,10 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const T
 
 std::string ReplayCheck::left_out(const Decoder& decoder) {
   nlohmann::json options = decoder.options();
-  if (ReplayRules::of(decoder.describe(), options) || !options.is_object()) return "";
+  if (ReplayRules::from(decoder.describe(), options) || !options.is_object()) return "";
   options.erase("boost");
   options.erase("allowed");
-  return ReplayRules::of(decoder.describe(), options)
+  return ReplayRules::from(decoder.describe(), options)
              ? "scores of a beam are not recomputed with boosted phrases or allowed characters"
              : "";
 }
@@ -76,7 +76,7 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const UtteranceBia
                                       const std::vector<Utterance>& names,
                                       std::optional<ReplayAudit>& audit) {
   std::vector<Proof> proofs(utterances.size(), Proof::none);
-  const auto rules = ReplayRules::of(decoder.describe(), decoder.options());
+  const auto rules = ReplayRules::from(decoder.describe(), decoder.options());
   if (!rules) return proofs;
   Results& results = results_[rules->key()];
   std::shared_ptr<const TokenBias> own;

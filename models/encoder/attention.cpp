@@ -155,8 +155,8 @@ at::Tensor Attention::position_keys(const EncoderConfig& /*config*/, int64_t /*p
   return {};
 }
 
-at::Tensor Attention::continued(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
-                                const at::Tensor& position_keys) const {
+at::Tensor Attention::forward_step(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
+                                   const at::Tensor& position_keys) const {
   const int64_t before = past.keys.size(2), count = x.size(1);
   const Heads heads = project(x);
   const at::Tensor keys = at::cat({past.keys, heads.k}, 2);

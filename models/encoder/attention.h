@@ -60,9 +60,9 @@ class Attention {
   /// the C before and of the n that key_mask [B, C + n] lets it see: what a chunk sees, where C is
   /// its left context. `position_keys`: position_keys(C, n). `past` becomes that of the frames
   /// behind these. Does not synchronise.
-  at::Tensor continued(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
-                       const at::Tensor& position_keys) const;
-  /// The position keys that continued() reads, made once for n queries behind C frames.
+  at::Tensor forward_step(const at::Tensor& x, Past& past, const at::Tensor& key_mask,
+                          const at::Tensor& position_keys) const;
+  /// The position keys that forward_step() reads, made once for n queries behind C frames.
   virtual at::Tensor position_keys(const EncoderConfig& config, int64_t past, int64_t count) const;
 
  protected:

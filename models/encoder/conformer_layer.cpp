@@ -56,8 +56,8 @@ at::Tensor ConvolutionModule::operator()(const at::Tensor& x, const FrameMasks& 
   return mixed(at::constant_pad_nd(gated(x, masks), {left, right}), 0, masks);
 }
 
-at::Tensor ConvolutionModule::continued(const at::Tensor& x, at::Tensor& past,
-                                        const FrameMasks& masks) const {
+at::Tensor ConvolutionModule::forward_step(const at::Tensor& x, at::Tensor& past,
+                                           const FrameMasks& masks) const {
   const at::Tensor all = at::cat({past, gated(x, masks)}, 2);
   past = all.narrow(2, x.size(1), past.size(2));
   return mixed(all, 0, masks);
@@ -99,13 +99,14 @@ at::Tensor ConformerLayer::operator()(at::Tensor x, const FrameMasks& masks) con
       [&](const at::Tensor& y) { return convolution(y, masks); });
 }
 
-at::Tensor ConformerLayer::continued(at::Tensor x, LayerPast& past, const FrameMasks& masks) const {
+at::Tensor ConformerLayer::forward_step(at::Tensor x, LayerPast& past,
+                                        const FrameMasks& masks) const {
   return through(
       std::move(x),
       [&](const at::Tensor& y) {
-        return attention->continued(y, past.attention, masks.key_mask, past.position_keys);
+        return attention->forward_step(y, past.attention, masks.key_mask, past.position_keys);
       },
-      [&](const at::Tensor& y) { return convolution.continued(y, past.convolution, masks); });
+      [&](const at::Tensor& y) { return convolution.forward_step(y, past.convolution, masks); });
 }
 
 }  // namespace rtfx

@@ -42,7 +42,7 @@ struct ConvolutionModule {
   at::Tensor operator()(const at::Tensor& x, const FrameMasks& masks) const;
   /// The next frames of longer rows; the kernel reaches back only. `past` [B, d, left]: what its
   /// kernel sees of the frames before (zeros at a row's begin), then of those before the next.
-  at::Tensor continued(const at::Tensor& x, at::Tensor& past, const FrameMasks& masks) const;
+  at::Tensor forward_step(const at::Tensor& x, at::Tensor& past, const FrameMasks& masks) const;
 
   at::Tensor pointwise1, bias1, depthwise, depthwise_bias, pointwise2, bias2;
   int64_t left, right;  // frames that the kernel reaches to each side
@@ -56,7 +56,7 @@ struct ConvolutionModule {
 /// The state that a layer keeps of earlier frames.
 struct LayerPast {
   Attention::Past attention;
-  at::Tensor convolution;    // as ConvolutionModule::continued() takes it
+  at::Tensor convolution;    // as ConvolutionModule::forward_step() takes it
   at::Tensor position_keys;  // of attention->position_keys(); stays as it is
 };
 
@@ -65,7 +65,7 @@ struct ConformerLayer {
   at::Tensor operator()(at::Tensor x, const FrameMasks& masks) const;
   /// The next n frames of longer rows, [B, n, d]. masks.key_mask is of the frames before and of
   /// these, masks.mask of these.
-  at::Tensor continued(at::Tensor x, LayerPast& past, const FrameMasks& masks) const;
+  at::Tensor forward_step(at::Tensor x, LayerPast& past, const FrameMasks& masks) const;
 
   LayerNorm norm_feed_forward1, norm_attention, norm_convolution, norm_feed_forward2, norm_out;
   FeedForward feed_forward1, feed_forward2;

@@ -55,7 +55,7 @@ class Encoder {
   /// The encoder by operators; null where it is fused.
   const ReferenceEncoder* by_operators() const;
   /// The fused encoder; null where it is by operators.
-  const FusedEncoder* by_kernels() const;
+  const FusedEncoder* fused() const;
 
  private:
   bool fused_;

@@ -15,7 +15,7 @@ const FusedEncoder* encoder_of(const AcousticModel& model, int64_t attended) {
                                 "encoder at most {}",
                                 attended, FusedEncoder::kMostAttended),
                     "use encoder: reference, or a smaller att_context_size");
-  return model.encoder->by_kernels();
+  return model.encoder->fused();
 }
 
 }  // namespace
@@ -28,9 +28,9 @@ FusedCachedEncoder::FusedCachedEncoder(std::shared_ptr<const AcousticModel> mode
              at::TensorOptions(model_->device).dtype(encoder_->dtype())) {}
 
 at::Tensor FusedCachedEncoder::operator()(const CachedStep& step) {
-  return encoder_->continued({next_window(step), step.rows[0], step.rows[1],
-                              sizes_.drop_extra_pre_encoded, step.rows[3], step.rows[2]},
-                             rings_);
+  return encoder_->forward_step({next_window(step), step.rows[0], step.rows[1],
+                                 sizes_.drop_extra_pre_encoded, step.rows[3], step.rows[2]},
+                                rings_);
 }
 
 }  // namespace rtfx

@@ -47,7 +47,7 @@ at::Tensor ReferenceCachedEncoder::operator()(const CachedStep& step) {
     LayerPast past{{of_layer.select(1, 0), of_layer.select(1, 1)},
                    convolution.select(1, static_cast<int64_t>(i)),
                    position_keys_[i]};
-    x = encoder_->layers()[i].continued(x, past, masks);
+    x = encoder_->layers()[i].forward_step(x, past, masks);
     keys_values.push_back(at::stack({past.attention.keys, past.attention.values}, 1));
     kernels.push_back(past.convolution);
   }

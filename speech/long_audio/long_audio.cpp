@@ -152,30 +152,31 @@ TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis&
   RegionTimes times;
   clock_.measure(Region::confidence, 1, times,
                  [&] { found = confidence_->of_piece(frames, piece, before); });
-  result.confidence_seconds += times.of(Region::confidence);
+  result.confidence_seconds += times.seconds(Region::confidence);
   return found;
 }
 
 /// Evidence of the first `tokens` of `h`, the section's result, which stay.
-void LongAudio::testify(Witness& witness, const Hypothesis& h, size_t tokens,
-                        LongResult& result) const {
-  if (!witness.frames.defined() || h.nan) return;
-  RTFX_CHECK(tokens >= witness.done, "tokens that were to stay are gone");
+void LongAudio::add_evidence(StreamEvidence& gathered, const Hypothesis& h, size_t tokens,
+                             LongResult& result) const {
+  if (!gathered.frames.defined() || h.nan) return;
+  RTFX_CHECK(tokens >= gathered.done, "tokens that were to stay are gone");
   LongResult all, piece;
   all.hypothesis = h;
-  std::vector<size_t> next(tokens - witness.done);
-  std::iota(next.begin(), next.end(), witness.done);
-  append(all, next, -witness.first, piece);
+  std::vector<size_t> next(tokens - gathered.done);
+  std::iota(next.begin(), next.end(), gathered.done);
+  append(all, next, -gathered.first, piece);
   for (int32_t& frame : piece.hypothesis.frames) frame = std::max(frame, 0);
-  const TokenEvidence found = evidence_of(witness.frames, piece.hypothesis, witness.before, result);
-  std::ranges::copy(found.runs, std::back_inserter(witness.evidence.runs));
-  std::ranges::copy(found.confidence, std::back_inserter(witness.evidence.confidence));
-  witness.done = tokens;
-  int64_t kept = witness.first + witness.frames.size(0) - kKeptFrames;
+  const TokenEvidence found =
+      evidence_of(gathered.frames, piece.hypothesis, gathered.before, result);
+  std::ranges::copy(found.runs, std::back_inserter(gathered.evidence.runs));
+  std::ranges::copy(found.confidence, std::back_inserter(gathered.evidence.confidence));
+  gathered.done = tokens;
+  int64_t kept = gathered.first + gathered.frames.size(0) - kKeptFrames;
   if (tokens < h.frames.size()) kept = std::min<int64_t>(kept, h.frames[tokens]);
-  const int64_t over = std::max<int64_t>(0, kept - witness.first);
-  witness.frames = witness.frames.slice(0, over).clone();
-  witness.first += over;
+  const int64_t over = std::max<int64_t>(0, kept - gathered.first);
+  gathered.frames = gathered.frames.slice(0, over).clone();
+  gathered.first += over;
 }
 
 /// The section's result, which goes into `result`.
@@ -183,9 +184,9 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
   LongResult own;
   own.hypothesis = streams_->finish(*section.stream);
   const Hypothesis& h = own.hypothesis;
-  if (auto witness = witnesses_.extract(*section.stream)) {
-    testify(witness.mapped(), h, h.tokens.size(), result);
-    if (!own.hypothesis.nan) own.evidence = std::move(witness.mapped().evidence);
+  if (auto gathered = evidence_of_streams_.extract(*section.stream)) {
+    add_evidence(gathered.mapped(), h, h.tokens.size(), result);
+    if (!own.hypothesis.nan) own.evidence = std::move(gathered.mapped().evidence);
   }
   append(own, all_of(h), section.first, result);
   if (!h.nbest.empty()) {
@@ -236,7 +237,7 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
   if (before && before->stream != turns.front().stream) close(*before, result);
   for (size_t i = 0; i < chunks.size(); ++i) {
     if (confidence_ != nullptr) {
-      at::Tensor& heard = witnesses_[turns[i].stream].frames;
+      at::Tensor& heard = evidence_of_streams_[turns[i].stream].frames;
       const at::Tensor more = encoded.frames[static_cast<int64_t>(i)].slice(0, 0, chunks[i].frames);
       heard = heard.defined() ? at::cat({heard, more}) : more;
     }
@@ -249,7 +250,8 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
   }
   if (confidence_ == nullptr) return;
   const PartialResult so_far = streams_->partial(*section.stream);
-  testify(witnesses_[*section.stream], so_far.best, static_cast<size_t>(so_far.stable), result);
+  add_evidence(evidence_of_streams_[*section.stream], so_far.best,
+               static_cast<size_t>(so_far.stable), result);
 }
 
 /// `said`: tokens of the section so far, frames counted from the chunk's first.
@@ -289,7 +291,7 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
       Confidence::Before nothing;
       own.evidence = evidence_of(encoded.frames[0], h, nothing, result);
     }
-    append(own, all_of(h), part.first, said_later_);
+    append(own, all_of(h), part.first, decoded_again_);
     result.hypothesis.score += h.score;
     result.notices.push_back(
         fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
@@ -301,8 +303,8 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
 LongResult LongAudio::transcribe(const ChunkSource& source,
                                  const std::function<void(double)>& progress) {
   LongResult result;
-  said_later_ = {};
-  witnesses_.clear();
+  decoded_again_ = {};
+  evidence_of_streams_.clear();
   ChunkReader chunks(source, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
                               blocks(options_.context_seconds), [&](int64_t samples) {
                                 return model_.config.encoded_frames(samples);
@@ -342,7 +344,7 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
   }
   result.samples = chunks.samples();
   // Tokens of parts that were decoded again lie where the first search had found none.
-  append(said_later_, all_of(said_later_.hypothesis), 0, result);
+  append(decoded_again_, all_of(decoded_again_.hypothesis), 0, result);
   if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
   std::vector<size_t> order = all_of(result.hypothesis);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });

@@ -75,7 +75,7 @@ class LongAudio {
   struct Batch;
   struct OwnFrames;
   /// Evidence of a section's tokens. Frames are kept while a token may still be found in them.
-  struct Witness {
+  struct StreamEvidence {
     int64_t first = 0;  // frame of the section that `frames` begin with
     at::Tensor frames;  // [T, D] of the encoder
     size_t done = 0;    // tokens that have evidence
@@ -88,7 +88,8 @@ class LongAudio {
   OwnFrames own_frames(const Batch& batch) const;
   TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
                             Confidence::Before& before, LongResult& result) const;
-  void testify(Witness& witness, const Hypothesis& h, size_t tokens, LongResult& result) const;
+  void add_evidence(StreamEvidence& gathered, const Hypothesis& h, size_t tokens,
+                    LongResult& result) const;
   Hypothesis close(const Section& section, LongResult& result);
   void search(const Batch& batch, Section& section, LongResult& result);
   void decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result);
@@ -103,9 +104,9 @@ class LongAudio {
   const Confidence* confidence_;
   const PipelineStreams* pipeline_;  // null on the CPU
   std::unique_ptr<Streams> streams_;
-  std::map<int64_t, Witness> witnesses_;  // of open streams
-  size_t block_;                          // samples of an encoder frame
-  LongResult said_later_;                 // tokens of parts that were decoded again
+  std::map<int64_t, StreamEvidence> evidence_of_streams_;  // of open streams
+  size_t block_;                                           // samples of an encoder frame
+  LongResult decoded_again_;  // tokens of parts that were decoded again
 };
 
 }  // namespace rtfx

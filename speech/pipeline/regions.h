@@ -43,8 +43,8 @@ struct RegionTimes {
   double cpu = 0;  // in the same time, of all threads of the process, those that only wait included
   std::vector<Enqueued> enqueued;
 
-  double& of(Region region) { return host[static_cast<size_t>(region)]; }
-  double of(Region region) const { return host[static_cast<size_t>(region)]; }
+  double& seconds(Region region) { return host[static_cast<size_t>(region)]; }
+  double seconds(Region region) const { return host[static_cast<size_t>(region)]; }
   double total() const;
   /// Adds the time of what was enqueued to `device`; waits for its end.
   void settle();

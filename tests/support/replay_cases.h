@@ -21,7 +21,7 @@ constexpr double kBlankBias = 0.3;
 inline std::vector<Replayed> replay(const std::shared_ptr<const AcousticModel>& model,
                                     const Decoder& decoder, const EncodedBatch& batch,
                                     const std::vector<Hypothesis>& found) {
-  const auto rules = ReplayRules::of(decoder.describe(), decoder.options());
+  const auto rules = ReplayRules::from(decoder.describe(), decoder.options());
   EXPECT_TRUE(rules) << decoder.describe().name;
   std::vector<int64_t> rows;
   std::vector<const Hypothesis*> texts;

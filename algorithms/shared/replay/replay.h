@@ -57,7 +57,7 @@ struct ReplayRules {
   ///     whole batch, and those that repeat NeMo's old arithmetic;
   ///   - beams with phrases or allowed characters;
   ///   - decoders with another kind of score than the ones above.
-  static std::optional<ReplayRules> of(const Description& decoder, const nlohmann::json& options);
+  static std::optional<ReplayRules> from(const Description& decoder, const nlohmann::json& options);
 };
 
 class Replay {

@@ -56,7 +56,7 @@ std::string ReplayRules::key() const {
                      temperature, sums_alignments, ends_text, fused, bias);
 }
 
-std::optional<ReplayRules> ReplayRules::of(const Description& decoder, const json& options) {
+std::optional<ReplayRules> ReplayRules::from(const Description& decoder, const json& options) {
   ReplayRules rules;
   rules.head = decoder.head;
   rules.score_kind = decoder.score_kind;

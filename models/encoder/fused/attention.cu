@@ -67,16 +67,16 @@ __device__ float2 load_pair(const T* from, bool valid) {
 struct Window {
   int begin, end;
 };
-__device__ Window window_of(const RelativeAttentionInput& of, int query, int length) {
-  const int first = query / of.chunk * of.chunk;
-  return {of.left < 0 ? 0 : max(0, first - of.left),
-          of.right < 0 ? length : min(length, first + of.chunk + of.right)};
+__device__ Window window_of(const RelativeAttentionInput& in, int query, int length) {
+  const int first = query / in.chunk * in.chunk;
+  return {in.left < 0 ? 0 : max(0, first - in.left),
+          in.right < 0 ? length : min(length, first + in.chunk + in.right)};
 }
 
 /// kStreams: keys and values are in `rings`, those of the frames before the utterance's too.
 template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    attend_kernel(const RelativeAttentionInput of, const RowLayout layout, const LayerRings rings) {
+    attend_kernel(const RelativeAttentionInput in, const RowLayout layout, const LayerRings rings) {
   constexpr int kDepth = kWidth / 16;  // tiles of a head's width
   constexpr int kRowStride = kStride<kWidth>;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -88,33 +88,33 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
   const int length = layout.lengths[utterance];
   if (first >= length) return;
-  const int head_width = kExact ? kWidth : of.width / of.heads;
+  const int head_width = kExact ? kWidth : in.width / in.heads;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int64_t stride = 3 * of.width;
+  const int64_t stride = 3 * in.width;
   const T* const queries =
-      static_cast<const T*>(of.qkv) + layout.offsets[utterance] * stride + head * head_width;
+      static_cast<const T*>(in.qkv) + layout.offsets[utterance] * stride + head * head_width;
   using Source = Rows<T, kWidth, kExact, kBytes>;
   // Keys are counted from the first that any query may see: query q is key `past` + q.
   int past = 0;
   Window all_see{};
-  Source all_keys{queries + of.width, stride, length, head_width};
-  Source all_values{queries + 2 * of.width, stride, length, head_width};
+  Source all_keys{queries + in.width, stride, length, head_width};
+  Source all_values{queries + 2 * in.width, stride, length, head_width};
   if constexpr (kStreams) {
     past = rings.attended;
     const int64_t encoded = rings.encoded[utterance];
     const int ring = past + rings.frames;
     all_see = {encoded < past ? past - static_cast<int>(encoded) : 0, past + length};
     const T* const of_stream = static_cast<const T*>(rings.keys_values) +
-                               rings.slots[utterance] * ring * 2 * of.width + head * head_width;
-    all_keys = {of_stream, 2 * of.width, past + length, head_width};
+                               rings.slots[utterance] * ring * 2 * in.width + head * head_width;
+    all_keys = {of_stream, 2 * in.width, past + length, head_width};
     all_keys.ring = ring;
     all_keys.start = static_cast<int>((encoded + rings.frames) % ring);  // of encoded - past
     all_values = all_keys;
-    all_values.values += of.width;
+    all_values.values += in.width;
   }
-  const auto seen_by = [&](int query) { return kStreams ? all_see : window_of(of, query, length); };
-  const Source table{static_cast<const T*>(of.positions) + head * head_width, of.width,
-                     2 * of.reach - 1, head_width};
+  const auto seen_by = [&](int query) { return kStreams ? all_see : window_of(in, query, length); };
+  const Source table{static_cast<const T*>(in.positions) + head * head_width, in.width,
+                     2 * in.reach - 1, head_width};
 
   if constexpr (!kExact) {  // what lies beyond a head's width stays zero
     for (int i = threadIdx.x; i < (2 * kKeys + kPlaces) * kRowStride; i += kThreads)
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int begin = seen_by(first).begin;
   const int end = seen_by(min(first + kQueries, length) - 1).end;
   // The first place is that of the block's last query and the first key.
-  const int first_place = of.reach - kQueries - past - first + begin;
+  const int first_place = in.reach - kQueries - past - first + begin;
   all_keys.template copy<kStreams>(keys, 0, begin, kKeys);
   table.copy(places, 0, first_place, kPlaces);
   commit_copies();
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       const int column = 16 * d + 8 * side + lane % 4 * 2;
       const bool inside = kExact || column < head_width;
       const int bias = head * head_width + column;
-      const float2 u = load_pair(static_cast<const T*>(of.bias_u) + bias, inside);
-      const float2 v = load_pair(static_cast<const T*>(of.bias_v) + bias, inside);
+      const float2 u = load_pair(static_cast<const T*>(in.bias_u) + bias, inside);
+      const float2 v = load_pair(static_cast<const T*>(in.bias_v) + bias, inside);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = own_query + 8 * half;
@@ -268,8 +268,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     commit_copies();
   }
 
-  T* const output = static_cast<T*>(of.output) +
-                    static_cast<int64_t>(layout.offsets[utterance]) * of.width + head * head_width;
+  T* const output = static_cast<T*>(in.output) +
+                    static_cast<int64_t>(layout.offsets[utterance]) * in.width + head * head_width;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     for (int n = 0; n < 2 * kDepth; ++n) {
       const int column = 8 * n + lane % 4 * 2;
       if (column < head_width) {
-        *reinterpret_cast<uint32_t*>(output + static_cast<int64_t>(query) * of.width + column) =
+        *reinterpret_cast<uint32_t*>(output + static_cast<int64_t>(query) * in.width + column) =
             pack_pair(context[n][2 * half] * inverse, context[n][2 * half + 1] * inverse, T());
       }
     }
@@ -289,36 +289,36 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }
 
 template <class T, int kWidth, bool kExact, int kBytes>
-void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
-  const auto kernel = of.rings == nullptr ? attend_kernel<T, kWidth, kExact, kBytes, false>
+void launch(const RelativeAttentionInput& in, const RowLayout& layout, cudaStream_t stream) {
+  const auto kernel = in.rings == nullptr ? attend_kernel<T, kWidth, kExact, kBytes, false>
                                           : attend_kernel<T, kWidth, kExact, kBytes, true>;
   RTFX_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(kShared<kWidth>)));
   const dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kQueries)),
-                  static_cast<unsigned>(of.heads), static_cast<unsigned>(layout.utterances));
+                  static_cast<unsigned>(in.heads), static_cast<unsigned>(layout.utterances));
   kernel<<<grid, kThreads, kShared<kWidth>, stream>>>(
-      of, layout, of.rings == nullptr ? LayerRings{} : *of.rings);
+      in, layout, in.rings == nullptr ? LayerRings{} : *in.rings);
   RTFX_CUDA(cudaGetLastError());
 }
 
 template <class T>
-void launch(const RelativeAttentionInput& of, const RowLayout& layout, cudaStream_t stream) {
-  const int width = of.width / of.heads;
-  if (width == 128) return launch<T, 128, true, 16>(of, layout, stream);
-  if (width == 64) return launch<T, 64, true, 16>(of, layout, stream);
+void launch(const RelativeAttentionInput& in, const RowLayout& layout, cudaStream_t stream) {
+  const int width = in.width / in.heads;
+  if (width == 128) return launch<T, 128, true, 16>(in, layout, stream);
+  if (width == 64) return launch<T, 64, true, 16>(in, layout, stream);
   // Rows of other heads are aligned to 8 bytes, not always to 16.
-  if (width <= 48) return launch<T, 48, false, 8>(of, layout, stream);
-  launch<T, 128, false, 8>(of, layout, stream);
+  if (width <= 48) return launch<T, 48, false, 8>(in, layout, stream);
+  launch<T, 128, false, 8>(in, layout, stream);
 }
 
 }  // namespace
 
-void attend(Precision precision, const RelativeAttentionInput& of, const RowLayout& layout,
+void attend(Precision precision, const RelativeAttentionInput& in, const RowLayout& layout,
             cudaStream_t stream) {
   if (precision == Precision::bf16) {
-    launch<__nv_bfloat16>(of, layout, stream);
+    launch<__nv_bfloat16>(in, layout, stream);
   } else {
-    launch<__half>(of, layout, stream);
+    launch<__half>(in, layout, stream);
   }
 }
 

@@ -17,7 +17,7 @@ struct FeatureWindows {
   int32_t utterances, count, n_fft, hop;
   float preemphasis;
 };
-void cut_windows(const FeatureWindows& of, cudaStream_t stream);
+void cut_windows(const FeatureWindows& in, cudaStream_t stream);
 
 /// Logarithms of mel values of spectra.
 struct MelValues {
@@ -30,7 +30,7 @@ struct MelValues {
   float guard;
   bool clamp;  // `guard` is the least value; else it is added
 };
-void mel_values(const MelValues& of, cudaStream_t stream);
+void mel_values(const MelValues& in, cudaStream_t stream);
 
 /// Normalises each mel bin over the frames of an utterance in place: (x - mean) / (deviation +
 /// 1e-5). Writes zeros beyond its frames. An utterance of one frame becomes empty.
@@ -40,6 +40,6 @@ struct FeatureNorm {
   int64_t* frame_lengths;  // [utterances] out
   int32_t utterances, mel_bins, count, hop;
 };
-void normalise_features(const FeatureNorm& of, cudaStream_t stream);
+void normalise_features(const FeatureNorm& in, cudaStream_t stream);
 
 }  // namespace rtfx

@@ -12,46 +12,46 @@ __device__ int frames_of(int64_t samples, int hop, int count) {
   return static_cast<int>(min(samples / hop, static_cast<int64_t>(count)));
 }
 
-__global__ void __launch_bounds__(kThreads) windows_kernel(const FeatureWindows of) {
+__global__ void __launch_bounds__(kThreads) windows_kernel(const FeatureWindows in) {
   const int utterance = blockIdx.y, frame = blockIdx.x;
-  const int64_t length = of.lengths[utterance];
-  if (frame >= frames_of(length, of.hop, of.count)) return;
-  const float* const audio = of.audio + utterance * of.samples;
-  float* const to = of.frames + (static_cast<int64_t>(utterance) * of.count + frame) * of.n_fft;
-  const int64_t first = static_cast<int64_t>(frame) * of.hop - of.n_fft / 2;
-  for (int n = threadIdx.x; n < of.n_fft; n += kThreads) {
+  const int64_t length = in.lengths[utterance];
+  if (frame >= frames_of(length, in.hop, in.count)) return;
+  const float* const audio = in.audio + utterance * in.samples;
+  float* const to = in.frames + (static_cast<int64_t>(utterance) * in.count + frame) * in.n_fft;
+  const int64_t first = static_cast<int64_t>(frame) * in.hop - in.n_fft / 2;
+  for (int n = threadIdx.x; n < in.n_fft; n += kThreads) {
     const int64_t i = first + n;
     float value = 0;
-    if (i >= 0 && i < length) value = audio[i] - (i > 0 ? of.preemphasis * audio[i - 1] : 0);
-    to[n] = value * of.window[n];
+    if (i >= 0 && i < length) value = audio[i] - (i > 0 ? in.preemphasis * audio[i - 1] : 0);
+    to[n] = value * in.window[n];
   }
 }
 
 constexpr int kMelThreads = 256, kFrames = 16;
 
-__global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues of) {
+__global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues in) {
   extern __shared__ float power[];  // [kFrames, bins]: bins are odd, so rows begin in other banks
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
-  const int frames = frames_of(of.lengths[utterance], of.hop, of.count);
+  const int frames = frames_of(in.lengths[utterance], in.hop, in.count);
   if (first >= frames) return;
   const float2* const spectra =
-      of.spectra + (static_cast<int64_t>(utterance) * of.count + first) * of.bins;
+      in.spectra + (static_cast<int64_t>(utterance) * in.count + first) * in.bins;
   const int valid = min(kFrames, frames - first);
-  for (int i = threadIdx.x; i < valid * of.bins; i += kMelThreads) {
+  for (int i = threadIdx.x; i < valid * in.bins; i += kMelThreads) {
     const float2 s = spectra[i];
     power[i] = s.x * s.x + s.y * s.y;
   }
   __syncthreads();
   const int frame = static_cast<int>(threadIdx.x) % kFrames;
   if (frame >= valid) return;
-  for (int m = static_cast<int>(threadIdx.x) / kFrames; m < of.mel_bins;
+  for (int m = static_cast<int>(threadIdx.x) / kFrames; m < in.mel_bins;
        m += kMelThreads / kFrames) {
-    const float* const filter = of.filterbank + static_cast<int64_t>(m) * of.bins;
+    const float* const filter = in.filterbank + static_cast<int64_t>(m) * in.bins;
     float sum = 0;
-    for (int k = of.ranges[2 * m]; k < of.ranges[2 * m + 1]; ++k)
-      sum += filter[k] * power[frame * of.bins + k];
-    of.values[(static_cast<int64_t>(utterance) * of.mel_bins + m) * of.count + first + frame] =
-        logf(of.clamp ? fmaxf(sum, of.guard) : sum + of.guard);
+    for (int k = in.ranges[2 * m]; k < in.ranges[2 * m + 1]; ++k)
+      sum += filter[k] * power[frame * in.bins + k];
+    in.values[(static_cast<int64_t>(utterance) * in.mel_bins + m) * in.count + first + frame] =
+        logf(in.clamp ? fmaxf(sum, in.guard) : sum + in.guard);
   }
 }
 
@@ -68,11 +68,11 @@ __device__ float block_sum(float value) {
   return value;
 }
 
-__global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNorm of) {
+__global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNorm in) {
   const int mel = blockIdx.x, utterance = blockIdx.y;
-  const int frames = frames_of(of.lengths[utterance], of.hop, of.count);
+  const int frames = frames_of(in.lengths[utterance], in.hop, in.count);
   float* const values =
-      of.values + (static_cast<int64_t>(utterance) * of.mel_bins + mel) * of.count;
+      in.values + (static_cast<int64_t>(utterance) * in.mel_bins + mel) * in.count;
   float sum = 0;
   for (int t = threadIdx.x; t < frames; t += kThreads) sum += values[t];
   const float mean = block_sum(sum) / static_cast<float>(frames);
@@ -82,32 +82,32 @@ __global__ void __launch_bounds__(kThreads) norm_features_kernel(const FeatureNo
   const float deviation =
       frames > 1 ? sqrtf(block_sum(squares) / static_cast<float>(frames - 1)) : 0;
   const float inverse = 1 / (deviation + kDeviationGuard);
-  for (int t = threadIdx.x; t < of.count; t += kThreads)
+  for (int t = threadIdx.x; t < in.count; t += kThreads)
     values[t] = t < frames ? (values[t] - mean) * inverse : 0;
-  if (mel == 0 && threadIdx.x == 0) of.frame_lengths[utterance] = frames > 1 ? frames : 0;
+  if (mel == 0 && threadIdx.x == 0) in.frame_lengths[utterance] = frames > 1 ? frames : 0;
 }
 
 }  // namespace
 
-void cut_windows(const FeatureWindows& of, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(of.count), static_cast<unsigned>(of.utterances));
-  windows_kernel<<<grid, kThreads, 0, stream>>>(of);
+void cut_windows(const FeatureWindows& in, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(in.count), static_cast<unsigned>(in.utterances));
+  windows_kernel<<<grid, kThreads, 0, stream>>>(in);
   RTFX_CUDA(cudaGetLastError());
 }
 
-void mel_values(const MelValues& of, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(of.count, kFrames)),
-                  static_cast<unsigned>(of.utterances));
-  const size_t shared = sizeof(float) * kFrames * static_cast<size_t>(of.bins);
+void mel_values(const MelValues& in, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(in.count, kFrames)),
+                  static_cast<unsigned>(in.utterances));
+  const size_t shared = sizeof(float) * kFrames * static_cast<size_t>(in.bins);
   RTFX_CUDA(cudaFuncSetAttribute(mel_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shared)));
-  mel_kernel<<<grid, kMelThreads, shared, stream>>>(of);
+  mel_kernel<<<grid, kMelThreads, shared, stream>>>(in);
   RTFX_CUDA(cudaGetLastError());
 }
 
-void normalise_features(const FeatureNorm& of, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(of.mel_bins), static_cast<unsigned>(of.utterances));
-  norm_features_kernel<<<grid, kThreads, 0, stream>>>(of);
+void normalise_features(const FeatureNorm& in, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(in.mel_bins), static_cast<unsigned>(in.utterances));
+  norm_features_kernel<<<grid, kThreads, 0, stream>>>(in);
   RTFX_CUDA(cudaGetLastError());
 }
 

@@ -48,7 +48,7 @@ Encoded FusedEncoder::operator()(const Features& features) const {
   return {through_layers(frames, batch, {}), batch.encoded_lengths};
 }
 
-at::Tensor FusedEncoder::continued(const Chunks& chunks, const StreamRings& rings) const {
+at::Tensor FusedEncoder::forward_step(const Chunks& chunks, const StreamRings& rings) const {
   const auto [frames, lengths] = front_end_.part(chunks.features, chunks.begin, chunks.end);
   const at::Tensor wanted =
       frames.narrow(1, chunks.dropped, rings.frames).contiguous().flatten(0, 1);

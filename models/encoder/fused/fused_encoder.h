@@ -47,8 +47,8 @@ class FusedEncoder : public EncoderImplementation {
   };
   /// -> [B, rings.frames, D]; a row's frames beyond its end are anything. For encoders that can be
   /// streamed by caches (models/streaming/step_sizes.h). Enqueues; does not wait.
-  at::Tensor continued(const Chunks& chunks, const StreamRings& rings) const;
-  /// Frames that attention can see at the most, with those of the step, in continued().
+  at::Tensor forward_step(const Chunks& chunks, const StreamRings& rings) const;
+  /// Frames that attention can see at the most, with those of the step, in forward_step().
   static constexpr int64_t kMostAttended = kReadyPositions;
 
  private:

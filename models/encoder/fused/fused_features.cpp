@@ -14,12 +14,12 @@ at::Tensor ranges_of(const at::Tensor& filterbank) {
   const at::Tensor filters = filterbank.to(at::kCPU);
   const at::Tensor ranges = at::zeros({filters.size(0), 2}, at::kInt);
   const auto values = filters.accessor<float, 2>();
-  auto of = ranges.accessor<int32_t, 2>();
+  auto in = ranges.accessor<int32_t, 2>();
   for (int64_t m = 0; m < filters.size(0); ++m) {
     for (int64_t k = 0; k < filters.size(1); ++k) {
       if (values[m][k] == 0) continue;
-      if (of[m][1] == 0) of[m][0] = static_cast<int32_t>(k);
-      of[m][1] = static_cast<int32_t>(k + 1);
+      if (in[m][1] == 0) in[m][0] = static_cast<int32_t>(k);
+      in[m][1] = static_cast<int32_t>(k + 1);
     }
   }
   return ranges.to(filterbank.device());

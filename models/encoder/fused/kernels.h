@@ -66,7 +66,7 @@ struct FirstConvolutions {
   int32_t longest;  // frames of level 2
   int32_t scale;    // level 2 has that many times more rows than the last, as a power of 2
 };
-void first_convolutions(Precision precision, const FirstConvolutions& of, cudaStream_t stream);
+void first_convolutions(Precision precision, const FirstConvolutions& in, cudaStream_t stream);
 
 /// A strided 3 x 3 convolution of each channel.
 struct DepthwiseStride {
@@ -79,7 +79,7 @@ struct DepthwiseStride {
   int32_t utterances, bins, halved_bins, channels;
   int32_t before, longest, scale;  // longest: frames of the output
 };
-void depthwise_stride(Precision precision, const DepthwiseStride& of, cudaStream_t stream);
+void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream_t stream);
 
 /// Rows [utterances, frames, width] of a padded batch -> those of a layout.
 void pack_rows(Precision precision, const void* padded, int32_t frames, int32_t width,
@@ -131,7 +131,7 @@ struct TimeConvolution {
   const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestConvolution = 4096;
-void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
+void convolve_time(Precision precision, const TimeConvolution& in, const RowLayout& layout,
                    cudaStream_t stream);
 
 /// Self-attention with relative positions (Dai et al. 2019), an online softmax (Milakov and
@@ -149,7 +149,7 @@ struct RelativeAttentionInput {
   const LayerRings* rings;  // null = whole utterances
 };
 constexpr int32_t kWidestHead = 128;
-void attend(Precision precision, const RelativeAttentionInput& of, const RowLayout& layout,
+void attend(Precision precision, const RelativeAttentionInput& in, const RowLayout& layout,
             cudaStream_t stream);
 
 }  // namespace rtfx

@@ -119,20 +119,20 @@ struct Norms {
 };
 
 template <class T, int kVectors>
-__global__ void __launch_bounds__(kThreads) norm_kernel(const Norms of) {
+__global__ void __launch_bounds__(kThreads) norm_kernel(const Norms in) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  if (row >= of.rows) return;
-  T* const x = static_cast<T*>(of.x) + row * of.width;
+  if (row >= in.rows) return;
+  T* const x = static_cast<T*>(in.x) + row * in.width;
   Row<kVectors> values;
-  values.vectors = of.width / 8;
+  values.vectors = in.width / 8;
   values.load(x);
-  values.template norm<T>(of.norm);
-  if (of.next.weight != nullptr) {
+  values.template norm<T>(in.norm);
+  if (in.next.weight != nullptr) {
     values.template round<T>();
     values.store(x);
-    values.template norm<T>(of.next);
+    values.template norm<T>(in.next);
   }
-  values.template store<T>(of.y, row);
+  values.template store<T>(in.y, row);
 }
 
 template <class T, int kVectors>
@@ -160,11 +160,11 @@ void for_width(Precision precision, int32_t width, const Work& work) {
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());
 }
 
-void launch_norms(Precision precision, const Norms& of, cudaStream_t stream) {
-  for_width(precision, of.width, [&]<class T, int kVectors>() {
+void launch_norms(Precision precision, const Norms& in, cudaStream_t stream) {
+  for_width(precision, in.width, [&]<class T, int kVectors>() {
     norm_kernel<T, kVectors>
-        <<<static_cast<unsigned>(ceil_div<int64_t>(of.rows, kThreads / 32)), kThreads, 0, stream>>>(
-            of);
+        <<<static_cast<unsigned>(ceil_div<int64_t>(in.rows, kThreads / 32)), kThreads, 0, stream>>>(
+            in);
   });
   RTFX_CUDA(cudaGetLastError());
 }

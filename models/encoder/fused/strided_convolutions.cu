@@ -14,45 +14,45 @@ constexpr int kMelFrames = 4 * (kFrames - 1) + 7;  // that they see
 constexpr int kMostThreads = 512;
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolutions of) {
+__global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolutions in) {
   extern __shared__ float mel[];  // [kMelFrames, bins]
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
-  const int mel_length = of.lengths[utterance];
-  const int length1 = of.lengths[of.utterances + utterance];
-  const int length2 = of.lengths[2 * of.utterances + utterance];
+  const int mel_length = in.lengths[utterance];
+  const int length1 = in.lengths[in.utterances + utterance];
+  const int length2 = in.lengths[2 * in.utterances + utterance];
   if (first >= length2) return;
-  const int mel_begin = of.begins == nullptr ? 0 : of.begins[utterance];
-  const int begin1 = of.begins == nullptr ? 0 : of.begins[of.utterances + utterance];
-  const int before = of.before, bins = of.mel_bins + 4;
+  const int mel_begin = in.begins == nullptr ? 0 : in.begins[utterance];
+  const int begin1 = in.begins == nullptr ? 0 : in.begins[in.utterances + utterance];
+  const int before = in.before, bins = in.mel_bins + 4;
   const auto halved = [&](int extent) { return before == 2 ? extent / 2 + 1 : (extent + 1) / 2; };
-  const int bins1 = halved(of.mel_bins), bins2 = halved(bins1);
+  const int bins1 = halved(in.mel_bins), bins2 = halved(bins1);
 
   const int first_mel = 4 * first - 3 * before;
   const float* const features =
-      of.features + static_cast<int64_t>(utterance) * of.mel_bins * of.mel_frames;
+      in.features + static_cast<int64_t>(utterance) * in.mel_bins * in.mel_frames;
   for (int i = threadIdx.x; i < kMelFrames * bins; i += blockDim.x) {
     const int bin = i / kMelFrames - before, frame = first_mel + i % kMelFrames;
-    const bool valid = bin >= 0 && bin < of.mel_bins && frame >= mel_begin && frame < mel_length;
+    const bool valid = bin >= 0 && bin < in.mel_bins && frame >= mel_begin && frame < mel_length;
     mel[i % kMelFrames * bins + i / kMelFrames] =
-        valid ? features[static_cast<int64_t>(bin) * of.mel_frames + frame] : 0;
+        valid ? features[static_cast<int64_t>(bin) * in.mel_frames + frame] : 0;
   }
   __syncthreads();
 
   const int channel = 2 * static_cast<int>(threadIdx.x);
-  if (channel >= of.channels) return;
+  if (channel >= in.channels) return;
   float2 weight1[9], weight2[9];
 #pragma unroll
   for (int i = 0; i < 9; ++i) {
-    weight1[i] = *reinterpret_cast<const float2*>(of.weight1 + i * of.channels + channel);
-    weight2[i] = *reinterpret_cast<const float2*>(of.weight2 + i * of.channels + channel);
+    weight1[i] = *reinterpret_cast<const float2*>(in.weight1 + i * in.channels + channel);
+    weight2[i] = *reinterpret_cast<const float2*>(in.weight2 + i * in.channels + channel);
   }
-  const float2 bias1 = *reinterpret_cast<const float2*>(of.bias1 + channel);
-  const float2 bias2 = *reinterpret_cast<const float2*>(of.bias2 + channel);
+  const float2 bias1 = *reinterpret_cast<const float2*>(in.bias1 + channel);
+  const float2 bias2 = *reinterpret_cast<const float2*>(in.bias2 + channel);
 
   for (int frame = first; frame < min(first + kFrames, length2); ++frame) {
     T* const output =
-        static_cast<T*>(of.output) +
-        ((static_cast<int64_t>(of.offsets[utterance]) << of.scale) + frame) * bins2 * of.channels +
+        static_cast<T*>(in.output) +
+        ((static_cast<int64_t>(in.offsets[utterance]) << in.scale) + frame) * bins2 * in.channels +
         channel;
     const float* const seen = mel + 4 * (frame - first) * bins;
     // Column `bin` of the first convolution's rows 2 frame - before + {0, 1, 2}.
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
         }
         columns[0][a] = columns[2][a];
       }
-      output[bin * of.channels] = from_float<T>(sum.x);
-      output[bin * of.channels + 1] = from_float<T>(sum.y);
+      output[bin * in.channels] = from_float<T>(sum.x);
+      output[bin * in.channels + 1] = from_float<T>(sum.y);
     }
   }
 }
@@ -107,32 +107,32 @@ __global__ void __launch_bounds__(kMostThreads) first_kernel(const FirstConvolut
 constexpr int kThreads = 256;
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride of) {
+__global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride in) {
   const int utterance = blockIdx.z, frame = blockIdx.x;
-  const int in_length = of.lengths[utterance], length = of.lengths[of.utterances + utterance];
+  const int in_length = in.lengths[utterance], length = in.lengths[in.utterances + utterance];
   if (frame >= length) return;
-  const int in_begin = of.begins == nullptr ? 0 : of.begins[utterance];
-  const int item = blockIdx.y * kThreads + static_cast<int>(threadIdx.x), vectors = of.channels / 8;
+  const int in_begin = in.begins == nullptr ? 0 : in.begins[utterance];
+  const int item = blockIdx.y * kThreads + static_cast<int>(threadIdx.x), vectors = in.channels / 8;
   const int bin = item / vectors, channel = item % vectors * 8;
-  if (bin >= of.halved_bins) return;
-  const int64_t offset = of.offsets[utterance];
-  const T* const input = static_cast<const T*>(of.input) +
-                         (offset << (of.scale + 1)) * of.bins * of.channels + channel;
+  if (bin >= in.halved_bins) return;
+  const int64_t offset = in.offsets[utterance];
+  const T* const input = static_cast<const T*>(in.input) +
+                         (offset << (in.scale + 1)) * in.bins * in.channels + channel;
   float sums[8];
 #pragma unroll
-  for (int c = 0; c < 8; ++c) sums[c] = of.bias[channel + c];
+  for (int c = 0; c < 8; ++c) sums[c] = in.bias[channel + c];
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
-    const int row = 2 * frame + a - of.before;
+    const int row = 2 * frame + a - in.before;
     if (row < in_begin || row >= in_length) continue;
 #pragma unroll
     for (int q = 0; q < 3; ++q) {
-      const int column = 2 * bin + q - of.before;
-      if (column < 0 || column >= of.bins) continue;
+      const int column = 2 * bin + q - in.before;
+      if (column < 0 || column >= in.bins) continue;
       float values[8];
-      load_vector(values, input + (static_cast<int64_t>(row) * of.bins + column) * of.channels);
+      load_vector(values, input + (static_cast<int64_t>(row) * in.bins + column) * in.channels);
       const auto* const weight =
-          reinterpret_cast<const float4*>(of.weight + (3 * a + q) * of.channels + channel);
+          reinterpret_cast<const float4*>(in.weight + (3 * a + q) * in.channels + channel);
       const float4 low = weight[0], high = weight[1];
       sums[0] += values[0] * low.x, sums[1] += values[1] * low.y;
       sums[2] += values[2] * low.z, sums[3] += values[3] * low.w;
@@ -140,34 +140,34 @@ __global__ void __launch_bounds__(kThreads) stride_kernel(const DepthwiseStride 
       sums[6] += values[6] * high.z, sums[7] += values[7] * high.w;
     }
   }
-  store_vector(static_cast<T*>(of.output) +
-                   (((offset << of.scale) + frame) * of.halved_bins + bin) * of.channels + channel,
+  store_vector(static_cast<T*>(in.output) +
+                   (((offset << in.scale) + frame) * in.halved_bins + bin) * in.channels + channel,
                sums);
 }
 
 }  // namespace
 
-void first_convolutions(Precision precision, const FirstConvolutions& of, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(of.longest, kFrames)),
-                  static_cast<unsigned>(of.utterances));
-  const int threads = round_up(of.channels / 2, 32);
-  const size_t shared = sizeof(float) * kMelFrames * (of.mel_bins + 4);
+void first_convolutions(Precision precision, const FirstConvolutions& in, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(in.longest, kFrames)),
+                  static_cast<unsigned>(in.utterances));
+  const int threads = round_up(in.channels / 2, 32);
+  const size_t shared = sizeof(float) * kMelFrames * (in.mel_bins + 4);
   if (precision == Precision::bf16) {
-    first_kernel<__nv_bfloat16><<<grid, threads, shared, stream>>>(of);
+    first_kernel<__nv_bfloat16><<<grid, threads, shared, stream>>>(in);
   } else {
-    first_kernel<__half><<<grid, threads, shared, stream>>>(of);
+    first_kernel<__half><<<grid, threads, shared, stream>>>(in);
   }
   RTFX_CUDA(cudaGetLastError());
 }
 
-void depthwise_stride(Precision precision, const DepthwiseStride& of, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(of.longest),
-                  static_cast<unsigned>(ceil_div(of.halved_bins * of.channels / 8, kThreads)),
-                  static_cast<unsigned>(of.utterances));
+void depthwise_stride(Precision precision, const DepthwiseStride& in, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(in.longest),
+                  static_cast<unsigned>(ceil_div(in.halved_bins * in.channels / 8, kThreads)),
+                  static_cast<unsigned>(in.utterances));
   if (precision == Precision::bf16) {
-    stride_kernel<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(of);
+    stride_kernel<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(in);
   } else {
-    stride_kernel<__half><<<grid, kThreads, 0, stream>>>(of);
+    stride_kernel<__half><<<grid, kThreads, 0, stream>>>(in);
   }
   RTFX_CUDA(cudaGetLastError());
 }

@@ -37,37 +37,37 @@ __device__ void block_sums(float (&values)[kFrames]) {
 /// frames before the utterance's.
 template <class T, int kKernel, int kBlock, bool kStreams>
 __global__ void __launch_bounds__(kBlock)
-    convolve_kernel(const TimeConvolution of, const RowLayout layout, const LayerRings rings) {
+    convolve_kernel(const TimeConvolution in, const RowLayout layout, const LayerRings rings) {
   const int utterance = blockIdx.y, first = blockIdx.x * kFrames;
   const int length = layout.lengths[utterance];
   if (first >= length) return;
   const int channel = static_cast<int>(blockIdx.z * blockDim.x + threadIdx.x) * kChannels;
-  const bool valid = channel < of.width;
-  const int64_t stride = 2 * of.width;
+  const bool valid = channel < in.width;
+  const int64_t stride = 2 * in.width;
   const T* const gates =
-      static_cast<const T*>(of.gates) + layout.offsets[utterance] * stride + channel;
+      static_cast<const T*>(in.gates) + layout.offsets[utterance] * stride + channel;
   const auto tap = [&](int k) {
-    return *reinterpret_cast<const float4*>(of.weight + static_cast<int64_t>(k) * of.width +
+    return *reinterpret_cast<const float4*>(in.weight + static_cast<int64_t>(k) * in.width +
                                             channel);
   };
   // Row s of those that the block's frames see. Loaded in any case, so that no load waits for
   // another.
   const auto row_of = [&](int s) {
-    return gates + min(max(first - of.left + s, 0), length - 1) * stride;
+    return gates + min(max(first - in.left + s, 0), length - 1) * stride;
   };
   const int ring = rings.convolved + rings.frames;
   T* of_stream = nullptr;
   int64_t encoded = 0;
   if constexpr (kStreams) {
     encoded = rings.encoded[utterance];
-    of_stream = static_cast<T*>(rings.gated) + rings.slots[utterance] * ring * of.width + channel;
+    of_stream = static_cast<T*>(rings.gated) + rings.slots[utterance] * ring * in.width + channel;
   }
   // The row of a frame of the stream; the step's first frame is 0.
   const auto ring_row = [&](int frame) {
-    return of_stream + static_cast<int>((encoded + ring + frame) % ring) * of.width;
+    return of_stream + static_cast<int>((encoded + ring + frame) % ring) * in.width;
   };
   const auto gated = [&](int s, uint2 value_bits, uint2 gate_bits, float(&value)[kChannels]) {
-    const int frame = first - of.left + s;
+    const int frame = first - in.left + s;
     if constexpr (kStreams) {
       if (frame < 0) {
         unpack_vector<T>(value, *reinterpret_cast<const uint2*>(ring_row(frame)));
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kBlock)
 
   float sums[kFrames][kChannels] = {};
   if (valid) {
-    const float4 bias = *reinterpret_cast<const float4*>(of.bias + channel);
+    const float4 bias = *reinterpret_cast<const float4*>(in.bias + channel);
 #pragma unroll
     for (float(&sum)[kChannels] : sums) {
       sum[0] = bias.x, sum[1] = bias.y, sum[2] = bias.z, sum[3] = bias.w;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kBlock)
       for (int s = 0; s < kSeen; ++s) {
         const T* const row = row_of(s);
         values[s] = *reinterpret_cast<const uint2*>(row);
-        gating[s] = *reinterpret_cast<const uint2*>(row + of.width);
+        gating[s] = *reinterpret_cast<const uint2*>(row + in.width);
       }
 #pragma unroll
       for (int k = 0; k < kKernel; ++k) weights[k] = tap(k);
@@ -122,20 +122,20 @@ __global__ void __launch_bounds__(kBlock)
         }
       }
     } else {
-      for (int s = 0; s < kFrames + of.kernel - 1; ++s) {
+      for (int s = 0; s < kFrames + in.kernel - 1; ++s) {
         const T* const row = row_of(s);
         float value[kChannels];
         gated(s, *reinterpret_cast<const uint2*>(row),
-              *reinterpret_cast<const uint2*>(row + of.width), value);
+              *reinterpret_cast<const uint2*>(row + in.width), value);
 #pragma unroll
         for (int f = 0; f < kFrames; ++f) {
-          if (s >= f && s - f < of.kernel) add(f, tap(s - f), value);
+          if (s >= f && s - f < in.kernel) add(f, tap(s - f), value);
         }
       }
     }
   }
 
-  if (of.norm.weight != nullptr) {
+  if (in.norm.weight != nullptr) {
     float mean[kFrames], square[kFrames];
 #pragma unroll
     for (int f = 0; f < kFrames; ++f)
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kBlock)
     block_sums(mean);
 #pragma unroll
     for (int f = 0; f < kFrames; ++f) {
-      mean[f] /= static_cast<float>(of.width);
+      mean[f] /= static_cast<float>(in.width);
       square[f] = 0;
       for (float& x : sums[f]) {
         x -= mean[f];
@@ -153,55 +153,55 @@ __global__ void __launch_bounds__(kBlock)
     block_sums(square);
     if (valid) {
       float weight[kChannels], bias[kChannels];
-      load_vector(weight, static_cast<const T*>(of.norm.weight) + channel);
-      load_vector(bias, static_cast<const T*>(of.norm.bias) + channel);
+      load_vector(weight, static_cast<const T*>(in.norm.weight) + channel);
+      load_vector(bias, static_cast<const T*>(in.norm.bias) + channel);
 #pragma unroll
       for (int f = 0; f < kFrames; ++f) {
-        const float inverse = rsqrtf(square[f] / static_cast<float>(of.width) + kNormEpsilon);
+        const float inverse = rsqrtf(square[f] / static_cast<float>(in.width) + kNormEpsilon);
 #pragma unroll
         for (int c = 0; c < kChannels; ++c) sums[f][c] = sums[f][c] * inverse * weight[c] + bias[c];
       }
     }
   }
   if (!valid) return;
-  T* const output = static_cast<T*>(of.output) +
-                    static_cast<int64_t>(layout.offsets[utterance] + first) * of.width + channel;
+  T* const output = static_cast<T*>(in.output) +
+                    static_cast<int64_t>(layout.offsets[utterance] + first) * in.width + channel;
 #pragma unroll
   for (int f = 0; f < kFrames; ++f) {
     if (first + f >= length) break;
     for (float& x : sums[f]) x = silu_of(x);
-    store_vector(output + static_cast<int64_t>(f) * of.width, sums[f]);
+    store_vector(output + static_cast<int64_t>(f) * in.width, sums[f]);
   }
 }
 
 template <class T, int kKernel, bool kStreams>
-void launch(const TimeConvolution& of, const RowLayout& layout, cudaStream_t stream) {
-  const LayerRings rings = kStreams ? *of.rings : LayerRings{};
+void launch(const TimeConvolution& in, const RowLayout& layout, cudaStream_t stream) {
+  const LayerRings rings = kStreams ? *in.rings : LayerRings{};
   constexpr int kPart = 64;  // threads of a block that need not see whole frames
-  const int threads = round_up(ceil_div(of.width, kChannels), 32);
+  const int threads = round_up(ceil_div(in.width, kChannels), 32);
   dim3 grid(static_cast<unsigned>(ceil_div(layout.longest, kFrames)),
             static_cast<unsigned>(layout.utterances));
-  if (of.norm.weight == nullptr) {
+  if (in.norm.weight == nullptr) {
     grid.z = static_cast<unsigned>(ceil_div(threads, kPart));
-    convolve_kernel<T, kKernel, kPart, kStreams><<<grid, kPart, 0, stream>>>(of, layout, rings);
+    convolve_kernel<T, kKernel, kPart, kStreams><<<grid, kPart, 0, stream>>>(in, layout, rings);
   } else if (threads <= 256) {
-    convolve_kernel<T, kKernel, 256, kStreams><<<grid, threads, 0, stream>>>(of, layout, rings);
+    convolve_kernel<T, kKernel, 256, kStreams><<<grid, threads, 0, stream>>>(in, layout, rings);
   } else {
-    convolve_kernel<T, 0, kMostThreads, kStreams><<<grid, threads, 0, stream>>>(of, layout, rings);
+    convolve_kernel<T, 0, kMostThreads, kStreams><<<grid, threads, 0, stream>>>(in, layout, rings);
   }
   RTFX_CUDA(cudaGetLastError());
 }
 
 }  // namespace
 
-void convolve_time(Precision precision, const TimeConvolution& of, const RowLayout& layout,
+void convolve_time(Precision precision, const TimeConvolution& in, const RowLayout& layout,
                    cudaStream_t stream) {
   const auto with = [&]<class T>(T) {
-    const bool streams = of.rings != nullptr;
-    if (of.kernel == 9) {
-      streams ? launch<T, 9, true>(of, layout, stream) : launch<T, 9, false>(of, layout, stream);
+    const bool streams = in.rings != nullptr;
+    if (in.kernel == 9) {
+      streams ? launch<T, 9, true>(in, layout, stream) : launch<T, 9, false>(in, layout, stream);
     } else {
-      streams ? launch<T, 0, true>(of, layout, stream) : launch<T, 0, false>(of, layout, stream);
+      streams ? launch<T, 0, true>(in, layout, stream) : launch<T, 0, false>(in, layout, stream);
     }
   };
   precision == Precision::bf16 ? with(__nv_bfloat16()) : with(__half());

@@ -75,7 +75,7 @@ TEST(BoostingReplay, RefusesWhatOtherPhrasesGive) {
 TEST(BoostingReplay, BeamsAreLeftOut) {
   const auto rules = [](const char* name, const nlohmann::json& options) {
     const auto decoder = make_decoder(name, options, "");
-    return ReplayRules::of(decoder->describe(), decoder->options()).has_value();
+    return ReplayRules::from(decoder->describe(), decoder->options()).has_value();
   };
   EXPECT_TRUE(rules("alsd_pp", {}));
   EXPECT_FALSE(rules("alsd_pp", boosted(false)));

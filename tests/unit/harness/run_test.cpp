@@ -115,7 +115,7 @@ TEST(WallClock, CountsWhatLiesBetweenRegions) {
     std::this_thread::sleep_for(20ms);
     clock.measure(Region::h2d, 1, times, [] {});
   }
-  EXPECT_GE(times.of(Region::pad), 0.01);
+  EXPECT_GE(times.seconds(Region::pad), 0.01);
   EXPECT_GE(times.wall - times.total(), 0.02);
   RegionTimes both = times;
   both += times;
