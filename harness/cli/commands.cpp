@@ -24,7 +24,6 @@
 #include "harness/cli/watch_commands.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/run/isolated_run.h"
-#include "harness/run/provenance.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
 #include "speech/transcript/formats.h"

@@ -15,7 +15,6 @@
 #include "harness/machine/wait_policy.h"
 #include "harness/profile/ncu_counters.h"
 #include "harness/profile/nsys_session.h"
-#include "harness/run/provenance.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
 

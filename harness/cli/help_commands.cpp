@@ -1,6 +1,7 @@
 #include "harness/cli/help_commands.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,9 +10,9 @@
 
 #include "algorithms/registry.h"
 #include "harness/cli/command_help.h"
+#include "harness/cli/reference.h"
 #include "harness/report/export.h"
 #include "harness/report/reproduce.h"
-#include "harness/run/provenance.h"
 #include "speech/runtime/build.h"
 
 namespace rtfx {
@@ -35,6 +36,7 @@ Names words_of(const std::string& type) {
       {"DEVICE", {"auto", "cpu", "cuda", "cuda:0"}},
       {"DTYPE", {"fp32", "bf16", "fp16"}},
       {"SCORER", {"basic_english", "none", "whisper_english"}},
+      {"PAGE", reference_pages()},
       {"SHELL", {"bash", "zsh", "fish"}},
       {"TOPOLOGY", {"compact", "normal"}},
       {"FORMAT", export_formats()}};
@@ -120,6 +122,13 @@ void add_help_commands(CLI::App& app) {
       throw unknown_name("completion", "shell", *shell, words_of("SHELL"));
     fmt::print("{}", writer->second(describe(app)));
   });
+  const auto page = std::make_shared<std::string>();
+  auto* reference =
+      app.add_subcommand("reference", "a reference page in Markdown, as in docs/reference");
+  reference->add_option("page", *page, fmt::format("{}", fmt::join(reference_pages(), ", ")))
+      ->required()
+      ->type_name("PAGE");
+  reference->callback([&app, page] { fmt::print("{}", reference_page(*page, describe(app))); });
   app.add_subcommand("man", "the manual page: rtfx man | man -l -")->callback([&app] {
     const std::string version = version_text();
     fmt::print("{}", manual_page(describe(app), version.substr(0, version.find('\n'))));

@@ -11,7 +11,7 @@
 
 namespace rtfx {
 
-/// `completion` and `man`.
+/// Adds `completion`, `reference` and `man`.
 void add_help_commands(CLI::App& app);
 
 /// The error to show where `arguments` name a command or an option that there is not, with the

@@ -11,7 +11,7 @@ import pytest
 COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice", "profile", "reproduce", "report",
             "compare", "gate", "export", "summary", "diff-runs", "rescore", "noise", "dashboard",
             "transcribe", "graph",
-            "list", "doctor", "inspect", "completion", "man"]  # fmt: skip
+            "list", "doctor", "inspect", "completion", "reference", "man"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
