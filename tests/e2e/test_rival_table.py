@@ -191,3 +191,14 @@ def test_the_tables_of_pages(tmp_path):
         counts, first = exactness["grades"], exactness["first_difference"]
         assert cell.startswith(f"{counts['bitwise'] + counts['exact']} of {sum(counts.values())}")
         assert cell.endswith(f" at {first['seconds']:.2f} s") if first else " at " not in cell
+
+
+def test_the_headline_of_readme_is_of_the_journal(tmp_path):
+    """Numbers that somebody changed in README are written anew from the journal."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "nemo3_beam.jsonl.gz").write_bytes((RIVALS / "nemo3_beam.jsonl.gz").read_bytes())
+    page = tmp_path / "page.md"
+    page.write_text(readme.replace("| greedy search | **10", "| greedy search | **99"), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") != readme
+    assert script("scripts/rival_reports.py", tmp_path, page).returncode == 0
+    assert page.read_text(encoding="utf-8") == readme
