@@ -76,7 +76,7 @@ const ReferenceEncoder* Encoder::by_operators() const {
   return dynamic_cast<const ReferenceEncoder*>(implementation_.get());
 }
 
-const FusedEncoder* Encoder::fused() const {
+const FusedEncoder* Encoder::fused_encoder() const {
   return dynamic_cast<const FusedEncoder*>(implementation_.get());
 }
 

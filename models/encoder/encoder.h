@@ -55,7 +55,7 @@ class Encoder {
   /// The encoder by operators; null where it is fused.
   const ReferenceEncoder* by_operators() const;
   /// The fused encoder; null where it is by operators.
-  const FusedEncoder* fused() const;
+  const FusedEncoder* fused_encoder() const;
 
  private:
   bool fused_;

@@ -15,7 +15,7 @@ const FusedEncoder* encoder_of(const AcousticModel& model, int64_t attended) {
                                 "encoder at most {}",
                                 attended, FusedEncoder::kMostAttended),
                     "use encoder: reference, or a smaller att_context_size");
-  return model.encoder->fused();
+  return model.encoder->fused_encoder();
 }
 
 }  // namespace
