@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "base/options.h"
 #include "base/output_file.h"
 #include "base/text_lines.h"
 #include "harness/results/record_check.h"
