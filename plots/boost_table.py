@@ -84,12 +84,12 @@ def tables(journal, folder):
         lines = ["| " + " | ".join(HEADS) + " |", "|---|" + "--:|" * (len(HEADS) - 2) + "---|"]
         some = sorted(some, key=lambda case: (phrases(case) or "", magnitude(case) or 0))
         lines += ["| " + " | ".join(row(case, cases, folder)) + " |" for case in some]
-        yield "\n".join(lines)
         where = (model, dataset, batch, dtype, name)
         rounds = [run for case in cases if place(case) == where for run in case.rounds]
         suspect = sum(bool(run.get("suspect")) for run in rounds)
         if suspect:
             yield f"{suspect} of {len(rounds)} rounds of these decoders are suspect."
+        yield "\n".join(lines)
 
 
 def main():

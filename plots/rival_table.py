@@ -323,8 +323,8 @@ def main():
         stand_ins = stand_in_sentences(cases)
         parts.append(table(key, rows, arguments.name, pairs, stand_ins, arguments.rtfx))
     marks |= {"NOISY": "the times of the rounds differ by more than protocol.cv_max: measure again"} if "NOISY" in marks else {}
-    parts += [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items() if any(mark in part for part in parts)]
-    text = "\n\n".join(parts) + "\n"
+    legend = [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items() if any(mark in part for part in parts)]
+    text = "\n\n".join(([" ".join(legend)] if legend else []) + parts) + "\n"
     print(text, end="")
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

@@ -26,6 +26,7 @@ INK, FAINT = "#101112", "#B9BABB"
 
 WIDE, NARROW = 8.6, 4.3  # inches
 BAR = 0.21  # inches of height for one bar
+MOST_KEYS = 4  # result keys that a script prints
 
 
 def new_figure(rows, columns, width, heights):
@@ -240,7 +241,8 @@ def draw_file(arguments, draw, read, shown):
     note_stand_ins(figure, cases)
     save(figure, arguments.output)
     keys = sorted({case.last["result_key"] for case in cases if case.rounds})
-    print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys)}"))
+    more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+    print(printable(f"{arguments.output}: from {journal.path}, result keys {' '.join(keys[:MOST_KEYS])}{more}"))
 
 
 COLUMNS = 2
