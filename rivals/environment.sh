@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# environment.sh NAME [REQUIREMENT...]: makes rivals/NAME/.venv with what rivals/NAME/requirements.txt
-# lists (or with the requirements given here), on top of the environment that LibTorch lies in
-# (.venv, or that of the program PYTHON): the torch in both is the very same. Prints how to run with it.
+# environment.sh NAME [REQUIREMENT...]: makes rivals/NAME/.venv with the packages of rivals/NAME/requirements.txt, or with
+# the requirements given here. It builds on the environment that holds LibTorch (.venv, or that of the program PYTHON),
+# so that both use the same torch. It prints how to run with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:?usage: environment.sh NAME [REQUIREMENT...]}

@@ -1,9 +1,8 @@
-"""count_tests.py RESULTS [CHECK=passed|failed ...]: names the ten slowest tests and those that failed,
-and sums all into one line.
+"""count_tests.py RESULTS [CHECK=passed|failed ...]: names the ten slowest and the failed tests, and counts all in one line.
 
-RESULTS holds ctest.xml, pytest.xml and gtest/<test of ctest>.xml. A GoogleTest program counts with
-its single tests; where it failed without saying which of them (a crash), it counts as one failure
-more. Fails when a test failed or a report is missing.
+RESULTS holds ctest.xml, pytest.xml and gtest/<test of ctest>.xml. Each test of a GoogleTest program counts. A program
+that failed without naming a test, such as by a crash, counts as one more failure. The script fails when a test failed
+or a report is missing.
 """
 
 import argparse
@@ -20,7 +19,7 @@ def outcome(case):
 
 
 def cases_of(report):
-    """[(class, name, outcome, seconds)]; None for a report that is missing or torn."""
+    """Returns [(class, name, outcome, seconds)]; None for a report that is missing or torn."""
     try:
         root = ElementTree.parse(report).getroot()
     except (OSError, ElementTree.ParseError):
@@ -32,7 +31,7 @@ def cases_of(report):
 
 
 def cases_of_programs(folder):
-    """C++ tests: each program of ctest's report by its own report, if it wrote one."""
+    """Returns the C++ tests. A program that wrote a report of its own is replaced by the tests in it."""
     programs = cases_of(folder / "ctest.xml")
     if programs is None:
         return None

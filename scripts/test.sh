@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Format, clang-tidy, C++ tests (ctest) and Python tests (pytest); ends with the ten slowest tests and one line that
-# counts all.
-# Every part runs even where an earlier one failed.
+# Runs format, clang-tidy, C++ tests (ctest) and Python tests (pytest). Every part runs even if an earlier one failed.
+# The end lists the ten slowest tests and counts all in one line.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
-# Threads that wait sleep: a busy machine would otherwise spend its time on their spinning.
+# Waiting threads sleep, since spinning ones would take the time of a busy machine.
 export OMP_WAIT_POLICY=passive
 results=$PWD/build/release/results
 rm -rf "$results"
@@ -23,7 +22,7 @@ check format scripts/format.sh --check
 check tidy scripts/tidy.sh
 
 echo "== C++ tests"
-# GoogleTest's own reports tell the tests of a program apart; ctest's tells of programs that crashed.
+# GoogleTest's reports name the tests of a program, and ctest's report names programs that crashed.
 ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure \
   --output-junit "$results/ctest.xml" </dev/null
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy, by building in build/tidy with it, so that only what changed is looked at again.
-# `tidy.sh all` takes every source; without it the folders that need no LibTorch, which are quick.
+# Runs clang-tidy as part of a build in build/tidy, so that only changed sources are checked again.
+# `tidy.sh all` checks every source. Without it, only the folders that need no LibTorch are checked, which is quick.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
@@ -8,7 +8,7 @@ folder=build/tidy
 
 targets=(rtfx_base rtfx_datasets)
 [[ ${1:-} == all ]] && targets=(all)
-# The objects of this build are thrown away, so they are compiled without optimisation.
+# Nobody uses the objects of this build, so they are compiled without optimisation.
 options=(-DRTFX_TIDY=ON -DCLANG_TIDY="$PWD/.venv/bin/clang-tidy" -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG)
 [[ -n ${LIBTORCH:-} ]] && options+=(-DRTFX_LIBTORCH="$(realpath "$LIBTORCH")")
 

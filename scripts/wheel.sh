@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes dist/rtfx-*.whl: the folder of dist.sh, librtfx and the Python package, for any Python 3.10 or later. LibTorch is
-# that of the torch which is installed beside it.
+# Makes dist/rtfx-*.whl for Python 3.10 or later, with the folder of dist.sh, librtfx and the Python package. LibTorch comes
+# from the torch package that is installed beside it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
@@ -31,7 +31,7 @@ printf 'Wheel-Version: 1.0\nGenerator: scripts/wheel.sh\nRoot-Is-Purelib: false\
   >"$about"/WHEEL
 rm -f dist/rtfx-*.whl
 python -m wheel pack --dest-dir dist $stage >/dev/null
-# The oldest C library that it runs on, by the symbols that it asks for. auditwheel's own tag would be that of a wheel
-# without the libraries that torch brings.
+# The symbols that the libraries ask for give the oldest C library that they run on. auditwheel's own tag would assume a
+# wheel that holds the libraries of torch.
 platform=$(auditwheel show --json dist/rtfx-*.whl | python -c 'import json, sys; print(json.load(sys.stdin)["sym_tag"])')
 python -m wheel tags --remove --platform-tag "$platform" dist/rtfx-*.whl
