@@ -101,10 +101,12 @@ def test_other_audio_is_not_compared(ours, tmp_path):
 def test_a_committed_table_is_that_of_the_committed_journal(tmp_path, name):
     journal, page = RIVALS / f"{name}.jsonl.gz", tmp_path / "page.md"
     (tmp_path / journal.name).write_bytes(journal.read_bytes())
-    page.touch()
+    reports = (ROOT / "reports/README.md").read_text()
+    page.write_text(reports)
     result = script("scripts/rival_reports.py", tmp_path, page)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / f"{name}.md").read_text() == (RIVALS / f"{name}.md").read_text()
+    assert page.read_text() == reports
 
 
 def test_pairs_are_compared_one_by_one(tmp_path):

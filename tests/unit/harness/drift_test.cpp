@@ -105,10 +105,10 @@ TEST(Drift, PowerOfTheGate) {
 
 // Recorded runs of one revision on one kind of machine: nothing changed between them.
 
-/// reports/h200/rooms: two runs of each configuration and build, minutes apart on one H200.
+/// reports/h200/repeated: two runs of each configuration and build, minutes apart on one H200.
 std::vector<std::pair<ResultSet, ResultSet>> recorded_pairs() {
   std::vector<std::pair<ResultSet, ResultSet>> pairs;
-  for (const auto& entry : std::filesystem::directory_iterator("reports/h200/rooms")) {
+  for (const auto& entry : std::filesystem::directory_iterator("reports/h200/repeated")) {
     std::string second = entry.path().string();
     const size_t at = second.find("_1.jsonl");
     if (at == std::string::npos) continue;
