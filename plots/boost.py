@@ -51,7 +51,7 @@ def magnitude(case):
     return option(case, "options", "boost_alpha") if phrases(case) else None
 
 
-def words(case):
+def line_name(case):
     """Returns the decoder, its graph and its list, such as "ctc_wfst compact, beam 32: said_words"."""
     if option(case, "beam") is None:
         return f"{case.decoder.partition('[')[0]}: {phrases(case)}"
@@ -75,7 +75,7 @@ def search(case):
     return SEARCHES.get(option(case, "class")) if is_rival(case) else case.last["decoder"]["name"]
 
 
-def whose(case):
+def package(case):
     """Returns "rtfx" or "nemo 3.0.0" with the options that distinguish it from others of the same search."""
     if not is_rival(case):
         parts = ["rtfx", option(case, "boost", "rules") == "nemo" and "rules nemo"]
@@ -118,7 +118,7 @@ def draw_beside(cases, width):
     for title, group in by_batch(panels(cases)).items():
         for key in dict.fromkeys((search(case), phrases(case)) for case in group):
             some = [case for case in group if (search(case), phrases(case)) == key]
-            lines = lines_over(some, magnitude, whose)
+            lines = lines_over(some, magnitude, package)
             most = max(map(len, lines.values()), default=0)
             if most >= LEAST_POINTS and any(is_rival(case) for case in some):
                 groups[f"{title}: {key[0]}, {key[1]}"] = lines
@@ -133,7 +133,7 @@ def draw(cases, width):
     if any(is_rival(case) and phrases(case) for case in cases):
         return draw_beside(cases, width)
     groups = {
-        title: lines_over(group, ["boost", "scale"], words)
+        title: lines_over(group, ["boost", "scale"], line_name)
         for title, group in by_batch(panels(cases)).items()
     }
     figure, axes = draw_lines(groups, MEASURES, "boost (scaled cost)", width)

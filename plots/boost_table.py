@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from boost import f_score, magnitude, phrases, search, seconds, whose
+from boost import f_score, magnitude, package, phrases, search, seconds
 from journal import option, read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
 from script import OneLineParser, file_of, markdown, run_script
@@ -21,13 +21,13 @@ HEADS = ["phrases", "boost", "F, rtfx", "F, its rules", "F, rival", "WER, rtfx",
          "s, rtfx", "s, its rules", "s, rival", "rival / rtfx", "equal tokens", "frames too", "first other"]  # fmt: skip
 
 
-def place(case):
+def settings(case):
     return case.model, case.dataset, case.batch, case.dtype, search(case)
 
 
 def ours_like(case, cases):
     """Returns the cases of rtfx with the same phrases and boost, by its own rules and by the rival's; None for a missing one."""
-    like = [c for c in cases if not is_rival(c) and place(c) == place(case)
+    like = [c for c in cases if not is_rival(c) and settings(c) == settings(case)
             and (phrases(c), magnitude(c)) == (phrases(case), magnitude(case))]  # fmt: skip
     own = next((c for c in like if option(c, "boost", "rules") != "nemo"), None)
     theirs = next((c for c in like if option(c, "boost", "rules") == "nemo"), None)
@@ -78,14 +78,14 @@ def tables(journal, folder):
     rivals = {}
     for case in cases:
         if is_rival(case):
-            rivals.setdefault((*place(case), whose(case)), []).append(case)
+            rivals.setdefault((*settings(case), package(case)), []).append(case)
     for (model, dataset, batch, dtype, name, rival), some in rivals.items():
         yield f"## {markdown(model)}, {markdown(dataset)}, batch {batch}, {dtype}: {name} beside {markdown(rival)}"
         lines = ["| " + " | ".join(HEADS) + " |", "|---|" + "--:|" * (len(HEADS) - 2) + "---|"]
         some = sorted(some, key=lambda case: (phrases(case) or "", magnitude(case) or 0))
         lines += ["| " + " | ".join(row(case, cases, folder)) + " |" for case in some]
         where = (model, dataset, batch, dtype, name)
-        rounds = [run for case in cases if place(case) == where for run in case.rounds]
+        rounds = [run for case in cases if settings(case) == where for run in case.rounds]
         suspect = sum(bool(run.get("suspect")) for run in rounds)
         if suspect:
             yield f"{suspect} of {len(rounds)} rounds of these decoders are suspect."

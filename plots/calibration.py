@@ -25,18 +25,18 @@ def plain(word):
     return word.lower().strip(AROUND)
 
 
-def right_words(said, reference):
-    """Returns for each word of `said` whether it is right. Among equally good alignments, the one that matches first counts."""
-    rows, columns = len(said), len(reference)
-    # cost[i][j] is the number of edits from said[i:] to reference[j:].
+def right_words(hypothesis, reference):
+    """Returns for each word of `hypothesis` whether it is right. Among equally good alignments, the one that matches first counts."""
+    rows, columns = len(hypothesis), len(reference)
+    # cost[i][j] is the number of edits from hypothesis[i:] to reference[j:].
     cost = [[rows - i + columns - j for j in range(columns + 1)] for i in range(rows + 1)]
     for i in range(rows - 1, -1, -1):
         for j in range(columns - 1, -1, -1):
-            cost[i][j] = min(cost[i + 1][j + 1] + (said[i] != reference[j]), cost[i + 1][j] + 1, cost[i][j + 1] + 1)
+            cost[i][j] = min(cost[i + 1][j + 1] + (hypothesis[i] != reference[j]), cost[i + 1][j] + 1, cost[i][j + 1] + 1)
     right, i, j = [], 0, 0
     while i < rows:
-        if j < columns and cost[i][j] == cost[i + 1][j + 1] + (said[i] != reference[j]):
-            right.append(said[i] == reference[j])
+        if j < columns and cost[i][j] == cost[i + 1][j + 1] + (hypothesis[i] != reference[j]):
+            right.append(hypothesis[i] == reference[j])
             i, j = i + 1, j + 1
         elif cost[i][j] == cost[i + 1][j] + 1:
             right.append(False)
@@ -54,11 +54,11 @@ def read_words(path):
         if "reference" not in record:
             continue
         reference = [word for word in map(plain, record["reference"].split()) if word]
-        said = [word for word in record["words"] if plain(word["text"])]
-        if said and "confidence" not in said[0]:
+        hypothesis = [word for word in record["words"] if plain(word["text"])]
+        if hypothesis and "confidence" not in hypothesis[0]:
             raise SystemExit(f"{printable(path)}: no confidence; give --confidence to `rtfx transcribe`")
-        right = right_words([plain(word["text"]) for word in said], reference)
-        words += [(word["confidence"], ok) for word, ok in zip(said, right, strict=True)]
+        right = right_words([plain(word["text"]) for word in hypothesis], reference)
+        words += [(word["confidence"], ok) for word, ok in zip(hypothesis, right, strict=True)]
     if len({ok for _, ok in words}) < 2:
         raise SystemExit(f"{printable(path)}: needs words with references, right ones and wrong ones")
     return words

@@ -95,8 +95,8 @@ def our_row(case):
     algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
     if case.last["decoder"]["name"].endswith("_cpu"):
         return Row(case.decoder, True, "threads of a CPU", "", algorithm)
-    of_graph = case.last["decoder"]["name"] == "ctc_wfst"
-    kernels = "kernels of a search" if of_graph else "fused kernels" if fused else "operators"
+    searches_graph = case.last["decoder"]["name"] == "ctc_wfst"
+    kernels = "kernels of a search" if searches_graph else "fused kernels" if fused else "operators"
     return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
 
 
@@ -299,7 +299,7 @@ def main():
     pairs = [tuple(pair.split("=", 1)) for pair in arguments.pairs]
     if any(len(pair) != 2 for pair in pairs):
         parser.error("--pairs: each is OURS=THEIRS, two decoder ids")
-    of_pairs = {name for pair in pairs for name in pair}
+    paired = {name for pair in pairs for name in pair}
     journals = [read_journal(path) for path in arguments.journals]
     if arguments.rtfx and arguments.rival:
         parser.error("--rtfx: of journals alone")
@@ -307,7 +307,7 @@ def main():
     def wanted(case):
         if arguments.only and case.decoder not in arguments.only:
             return False
-        return case.decoder in of_pairs if pairs else case.last["decoder"].get("head") == arguments.head
+        return case.decoder in paired if pairs else case.last["decoder"].get("head") == arguments.head
 
     tables = rows_of(journals, wanted, arguments.rtfx)
     for path in arguments.rival:

@@ -73,7 +73,7 @@ def cell(ours, theirs, batch):
 def brief(journal, title, pairs):
     """Yields a table in which each row is a pair of decoders."""
     tables = rows_of([journal], lambda case: True, rtfx=True)
-    rows = [row for of_model in tables.values() for row in of_model.values()]
+    rows = [row for model_rows in tables.values() for row in model_rows.values()]
     audio = {batch: round(seconds) for row in rows for batch, seconds in row.audio.items()}
     batches = sorted(audio)
     about = journal.provenance
@@ -83,7 +83,7 @@ def brief(journal, title, pairs):
     sets = {s: [str(b) for b in batches if audio[b] == s] for s in audio.values()}
     yield CAPTION.format(
         title=title,
-        audio="; ".join(f"Batch {', '.join(of)}: {s} s of audio" for s, of in sets.items()),
+        audio="; ".join(f"Batch {', '.join(held)}: {s} s of audio" for s, held in sets.items()),
         device=markdown(about["device"]["name"]),
         versions=", ".join(sorted(versions)),
         revision=about["rtfx"]["revision"][:12],
@@ -92,8 +92,8 @@ def brief(journal, title, pairs):
     yield ""
     yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} |"
     yield "|---|" + "--:|" * len(batches)
-    for (model, dtype, _), of_model in tables.items():
-        by_id = {row.id or row.name: row for row in of_model.values()}
+    for (model, dtype, _), model_rows in tables.items():
+        by_id = {row.id or row.name: row for row in model_rows.values()}
         for label, ours, theirs in pairs:
             if ours in by_id and theirs in by_id:
                 cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
@@ -110,8 +110,8 @@ HEADLINE_MODEL, HEADLINE_BATCHES = "standin-rnnt", (1, 32, 128)
 def headline(journal):
     """Yields README's table: one row for greedy and one for beam search, whole calls alone."""
     tables = rows_of([journal], lambda case: case.model == HEADLINE_MODEL, rtfx=True)
-    ((_, dtype, _), of_model), = tables.items()
-    by_id = {row.id or row.name: row for row in of_model.values()}
+    ((_, dtype, _), model_rows), = tables.items()
+    by_id = {row.id or row.name: row for row in model_rows.values()}
     yield f"| | {' | '.join(f'batch {batch}' for batch in HEADLINE_BATCHES)} |"
     yield "|---|" + "--:|" * len(HEADLINE_BATCHES)
     for label, ours, theirs in HEADLINE:

@@ -65,7 +65,7 @@ void add_runs(std::vector<json>& runs, const std::string& journal, const ResultS
   for (auto& [id, run] : by_invocation) runs.push_back(std::move(run));
 }
 
-/// "h200_rooms_greedy.html" of "h200/repeated/greedy.jsonl", as plots/dashboard.py looks for it.
+/// "h200_repeated_greedy.html" of "h200/repeated/greedy.jsonl", as plots/dashboard.py looks for it.
 std::string page_name(std::string journal) {
   std::ranges::replace(journal, '/', '_');
   return journal.substr(0, journal.rfind(".jsonl")) + ".html";

@@ -14,16 +14,16 @@ from workers import Workers, flashlight_search, kaldi_search
 SCALE = 1 / 0.55  # the scale of ln p beside the graph's costs, as in bench.py
 
 
-def runs_of(labels, blank):
+def first_frames(labels, blank):
     """Returns the first frame of each run of a token."""
     return [i for i, label in enumerate(labels) if 0 <= label < blank and (i == 0 or label != labels[i - 1])]
 
 
-def places(spelled, labels, blank):
+def token_frames(spelled, labels, blank):
     """Returns the frames of the tokens that spell the words; all 0 if the tokens are not those of the labels.
 
     In the compact topology an equal token may follow without blank, so that one run of labels can be two tokens."""
-    runs, frames = runs_of(labels, blank), []
+    runs, frames = first_frames(labels, blank), []
     for token in spelled:
         following = frames[-1] + 1 if frames else len(labels)
         if runs and labels[runs[0]] == token:
@@ -50,7 +50,7 @@ class Words:
         """Returns the results of `found`, which has (labels of the frames, words, score) of each row."""
         words = graphs.texts([words for _, words, _ in found], self.table)
         tokens = [[token for word in row for token in self.spelled[word]] for row in words]
-        frames = [places(own, labels, self.blank) for own, (labels, *_) in zip(tokens, found)]
+        frames = [token_frames(own, labels, self.blank) for own, (labels, *_) in zip(tokens, found)]
         return tokens, frames, [score for *_, score in found]
 
 
@@ -91,7 +91,7 @@ class Flashlight(OnCpu):
         self.start(model, flashlight_search, settings, processes)
 
     def results(self, found):
-        runs = [runs_of(labels, self.model.blank) for labels, *_ in found]
+        runs = [first_frames(labels, self.model.blank) for labels, *_ in found]
         tokens = [[labels[i] for i in own] for own, (labels, *_) in zip(runs, found)]
         return tokens, runs, [score for *_, score in found]
 

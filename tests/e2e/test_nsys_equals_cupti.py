@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 from conftest import ROOT, strict_records
 
-WALK = ROOT / "reports/h200/trace"
+TRACE = ROOT / "reports/h200/trace"
 REGIONS, CALLS, KERNELS, COPIES = range(4)  # kinds of tracks (harness/profile/trace_file.cpp)
 COPY_KINDS = {"copy host to device": 1, "copy device to host": 2, "copy device to device": 8}
 
@@ -71,7 +71,7 @@ class Export:
 
 def traced():
     """{case: events, each with its `time` in ns}"""
-    with gzip.open(WALK / "trace.json.gz") as file:
+    with gzip.open(TRACE / "trace.json.gz") as file:
         trace = json.load(file)
     assert trace["otherData"]["left_out_events"] == 0
     names, cases = {}, {}
@@ -96,7 +96,7 @@ def profiles(rtfx, tmp_path_factory):
     result = rtfx("profile", "import", folder / "nsys.sqlite", "--top", 999, "--output", folder / "run")
     assert result.returncode == 0, result.stderr
     ours, theirs = ({record["case"]: record["regions"] for record in strict_records(path) if record["kind"] == "profile"}
-                    for path in (WALK / "profile.jsonl", folder / "run/profile.jsonl"))  # fmt: skip
+                    for path in (TRACE / "profile.jsonl", folder / "run/profile.jsonl"))  # fmt: skip
     assert ours.keys() == theirs.keys() and len(ours) == 4
     return {case: (theirs[case], ours[case]) for case in ours}
 

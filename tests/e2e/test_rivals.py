@@ -169,15 +169,15 @@ assert list(" ".encode()) == [32]
 def test_words_lie_along_the_labels(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(ROOT / "rivals/wfst")
-    from wfst_decoders import places
+    from wfst_decoders import token_frames
 
     blank = 9
-    assert places([1, 2], [9, 1, 1, 9, 2], blank) == [1, 4]
-    assert places([1, 1, 2], [1, 9, 1, 2], blank) == [0, 2, 3]
-    assert places([1, 1, 2], [9, 1, 1, 2], blank) == [1, 2, 3]  # without a blank between its likes
-    assert places([1, 2], [1, 9, 1, 2], blank) == [0, 0]  # not these labels
-    assert places([1, 1], [9, 1], blank) == [0, 0]
-    assert places([], [9, 9], blank) == []
+    assert token_frames([1, 2], [9, 1, 1, 9, 2], blank) == [1, 4]
+    assert token_frames([1, 1, 2], [1, 9, 1, 2], blank) == [0, 2, 3]
+    assert token_frames([1, 1, 2], [9, 1, 1, 2], blank) == [1, 2, 3]  # without a blank between its likes
+    assert token_frames([1, 2], [1, 9, 1, 2], blank) == [0, 0]  # not these labels
+    assert token_frames([1, 1], [9, 1], blank) == [0, 0]
+    assert token_frames([], [9, 9], blank) == []
     for name in ("wfst_decoders", "workers", "graphs"):
         sys.modules.pop(name, None)
 
