@@ -1,0 +1,125 @@
+// Transcriber on the quickstart checkpoint: order, errors of single files, long files, and decoders
+// that fail.
+#include "speech/transcriber.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "algorithms/registry.h"
+#include "models/load_checkpoint.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+/// Keeps all that it is told.
+struct Notes : TranscriptionObserver {
+  void result(size_t recording, const Transcription& transcription) override {
+    order.push_back(recording);
+    results[recording] = transcription;
+  }
+  void failure(size_t recording, const std::string& message) override {
+    failures[recording] = message;
+  }
+  void started(const std::vector<size_t>& recordings) override { batches.push_back(recordings); }
+  void progress(size_t, double seconds) override { done = seconds; }
+
+  std::vector<size_t> order;
+  std::vector<std::vector<size_t>> batches;
+  std::map<size_t, Transcription> results;
+  std::map<size_t, std::string> failures;
+  double done = 0;
+};
+
+class FailingDecoder : public Decoder {
+ public:
+  Description describe() const override {
+    return {"failing", Head::none, Description::Exactness::approximate, {}, ""};
+  }
+  nlohmann::json options() const override { return nlohmann::json::object(); }
+  void prepare(std::shared_ptr<const AcousticModel>, const Limits&) override {}
+  Hypotheses decode(const EncodedBatch& batch) override {
+    if (++batches_ == 1) throw std::runtime_error("the first batch");
+    return Hypotheses::empty(batch.frames.size(0), batch.frames.device());
+  }
+
+ private:
+  int batches_ = 0;
+};
+
+class TranscriberTest : public test::TempFolder {
+ protected:
+  static std::shared_ptr<const AcousticModel> model() {
+    static const std::shared_ptr<const AcousticModel> kModel = AcousticModel::build(
+        load_checkpoint("models/quickstart/quickstart-rnnt.nemo"), at::kCPU, at::kFloat);
+    return kModel;
+  }
+
+  static std::unique_ptr<Decoder> label_looping(const PrepareDecoder& prepare) {
+    auto decoder = make_decoder("label_looping", {}, "");
+    prepare(*decoder);
+    return decoder;
+  }
+
+  static Recording quickstart(int number) {
+    const std::string name = fmt::format("qs{:02}", number);
+    return {name, "datasets/quickstart/" + name + ".flac"};
+  }
+};
+
+TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
+  const std::vector<Recording> recordings = {quickstart(0), quickstart(3), quickstart(1)};
+  Notes one, three;
+  Transcriber(model(), label_looping, {.batch_size = 1}).run(recordings, one);
+  const auto totals = Transcriber(model(), label_looping, {.batch_size = 3}).run(recordings, three);
+  EXPECT_EQ(three.order, (std::vector<size_t>{0, 1, 2}));
+  EXPECT_EQ(one.batches.size(), 3U);
+  EXPECT_EQ(three.batches, (std::vector<std::vector<size_t>>{{0, 1, 2}}));
+  double seconds = 0;
+  for (const auto& [i, result] : three.results) {
+    EXPECT_EQ(result.hypothesis.tokens, one.results[i].hypothesis.tokens) << i;
+    EXPECT_FALSE(result.transcript.words.empty()) << i;
+    seconds += result.seconds;
+  }
+  EXPECT_DOUBLE_EQ(totals.audio_seconds, seconds);
+}
+
+TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
+  const auto bad = write("bad.flac", "no audio");
+  Notes notes;
+  Transcriber(model(), label_looping, {.batch_size = 2, .with_times = false})
+      .run({quickstart(0), {"the bad one", bad}, quickstart(1)}, notes);
+  EXPECT_EQ(notes.order, (std::vector<size_t>{0, 2}));
+  ASSERT_EQ(notes.failures.size(), 1U);
+  EXPECT_TRUE(notes.failures[1].starts_with("the bad one: ")) << notes.failures[1];
+  EXPECT_TRUE(notes.results[0].transcript.words.empty());
+  EXPECT_FALSE(notes.results[0].transcript.text.empty());
+}
+
+TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
+  const auto failing = [](const PrepareDecoder& prepare) {
+    std::unique_ptr<Decoder> decoder = std::make_unique<FailingDecoder>();
+    prepare(*decoder);
+    return decoder;
+  };
+  Notes notes;
+  Transcriber(model(), failing, {.batch_size = 2, .with_times = false})
+      .run({quickstart(0), quickstart(1), quickstart(2)}, notes);
+  EXPECT_EQ(notes.order, (std::vector<size_t>{2}));
+  ASSERT_EQ(notes.failures.size(), 2U);
+  EXPECT_EQ(notes.failures[1], "qs01: the first batch");
+}
+
+TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
+  Notes notes;
+  Transcriber(model(), label_looping, {.batch_size = 4, .long_above = 3, .chunk_seconds = 4})
+      .run({quickstart(0), quickstart(1)}, notes);
+  EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1}));
+  EXPECT_GT(notes.done, 3);
+  for (const auto& batch : notes.batches) EXPECT_EQ(batch.size(), 1U);
+}
+
+}  // namespace
+}  // namespace rtfx
