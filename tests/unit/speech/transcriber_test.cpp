@@ -70,7 +70,7 @@ class TranscriberTest : public test::TempFolder {
 };
 
 TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
-  const std::vector<Recording> recordings = {quickstart(0), quickstart(3), quickstart(1)};
+  const std::vector<Recording> recordings = {quickstart(1), quickstart(4), quickstart(6)};
   Notes one, three;
   Transcriber(model(), label_looping, {.batch_size = 1}).run(recordings, one);
   const auto totals = Transcriber(model(), label_looping, {.batch_size = 3}).run(recordings, three);
@@ -90,7 +90,7 @@ TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   const auto bad = write("bad.flac", "no audio");
   Notes notes;
   Transcriber(model(), label_looping, {.batch_size = 2, .with_times = false})
-      .run({quickstart(0), {"the bad one", bad}, quickstart(1)}, notes);
+      .run({quickstart(1), {"the bad one", bad}, quickstart(4)}, notes);
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 2}));
   ASSERT_EQ(notes.failures.size(), 1U);
   EXPECT_TRUE(notes.failures[1].starts_with("the bad one: ")) << notes.failures[1];
@@ -106,16 +106,16 @@ TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   };
   Notes notes;
   Transcriber(model(), failing, {.batch_size = 2, .with_times = false})
-      .run({quickstart(0), quickstart(1), quickstart(2)}, notes);
+      .run({quickstart(1), quickstart(4), quickstart(6)}, notes);
   EXPECT_EQ(notes.order, (std::vector<size_t>{2}));
   ASSERT_EQ(notes.failures.size(), 2U);
-  EXPECT_EQ(notes.failures[1], "qs01: the first batch");
+  EXPECT_EQ(notes.failures[1], "qs04: the first batch");
 }
 
 TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
   Notes notes;
   Transcriber(model(), label_looping, {.batch_size = 4, .long_above = 3, .chunk_seconds = 4})
-      .run({quickstart(0), quickstart(1)}, notes);
+      .run({quickstart(1), quickstart(4)}, notes);
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1}));
   EXPECT_GT(notes.done, 3);
   for (const auto& batch : notes.batches) EXPECT_EQ(batch.size(), 1U);
