@@ -10,9 +10,8 @@ punctuation do not count, and missing words count nowhere."""
 
 import json
 import math
-from pathlib import Path
 
-from journal import read_text
+from journal import journal_name, read_text
 from matplotlib.lines import Line2D
 from script import OneLineParser, figure_file, inches, printable, run_script
 from style import FAINT, GREY, WIDE, entry_width, legend, new_figure, save, series_style
@@ -145,7 +144,7 @@ def main():
 
     def work():
         named = [text.rpartition("=")[::2] for text in arguments.transcripts]
-        series = {printable(name or Path(file).stem): read_words(file) for name, file in named}
+        series = {printable(name or journal_name(file)): read_words(file) for name, file in named}
         if arguments.table:
             print(table(series))
         if arguments.output:
