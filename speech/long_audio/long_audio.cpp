@@ -91,7 +91,6 @@ LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model
                     "choose another decoder, for example label_looping or ctc_greedy");
   }
 }
-LongAudio::~LongAudio() = default;
 
 double LongAudio::seconds(int64_t frame) const {
   return static_cast<double>(frame) * model_.config.frame_seconds();

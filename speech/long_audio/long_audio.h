@@ -61,7 +61,6 @@ class LongAudio {
   /// decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
             Decoder& decoder, const Confidence* confidence = nullptr);
-  ~LongAudio();
 
   /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
   /// a time. On a GPU four times as many: some are read, some copied to the device and some

@@ -165,6 +165,15 @@ TEST_F(AudioTest, ThreadsSeeWhatIsWrong) {
   ParallelAudio half(half_of(write_audio("a.wav", wave)), 16000, 2);
   EXPECT_EQ(half.read(0, 10000).size(), 10000U);
   EXPECT_HAS(user_error([&] { half.read(10000, 20000); }), "its header promises more");
+  const std::string flac = bytes_of(write_audio("a.flac", wave, kFlac));
+  std::string broken = flac;
+  broken.replace(flac.size() / 2, 20, 20, 'x');
+  const auto corrupt = write("corrupt.flac", broken);
+  ParallelAudio pieces(corrupt, 16000, 2);
+  EXPECT_EQ(user_error([&] {
+              for (size_t first = 0; first < wave.size(); first += 10000) pieces.read(first, 10000);
+            }),
+            error_of(corrupt));
   auto spoilt = wave;
   spoilt[30000] = std::numeric_limits<float>::quiet_NaN();
   ParallelAudio with_nan(write_audio("nan.wav", spoilt, kFloatWav), 16000, 2);
