@@ -78,7 +78,7 @@ struct Program {
     group->require_subcommand(1);
     auto* build = group->add_subcommand(
         "build", "from a tokenizer, a lexicon and a language model over words");
-    build->add_option("--lexicon", graph.lexicon, "lines of a word and its pieces; may be gzip")
+    build->add_option("--lexicon", graph.lexicon, "lines of a word and its tokens; may be gzip")
         ->required()
         ->type_name("FILE");
     build->add_option("--lm", graph.lm, "ARPA language model over words; may be gzip")

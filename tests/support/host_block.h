@@ -56,12 +56,13 @@ class HostWorkspaces {
     graph_ = {view.start,    view.columns,   static_cast<int32_t>(view.emitting_arcs),
               view.arcs,     states_.data(), view.final_cost,
               source_.data()};
-    const auto places = static_cast<size_t>(int64_t{workspaces} * view.states);
-    best_.assign(places, kNoKey);
-    state_.resize(2 * places);
-    slot_.resize(2 * places);
-    cost_.resize(2 * places);
-    memory_ = {workspaces, view.states, best_.data(), state_.data(), cost_.data(), slot_.data()};
+    const auto positions = static_cast<size_t>(int64_t{workspaces} * view.states);
+    best_.assign(positions, kNoKey);
+    state_.resize(2 * positions);
+    token_of_.resize(2 * positions);
+    cost_.resize(2 * positions);
+    memory_ = {workspaces,    view.states,  best_.data(),
+               state_.data(), cost_.data(), token_of_.data()};
   }
 
   /// All phases in one kernel. Sets rows, ends and counters of the batch; returns how many traces
@@ -168,7 +169,7 @@ class HostWorkspaces {
         frame_phase<PassingPhase::bound>();
         frame_phase<PassingPhase::expand>();
         frame_phase<PassingPhase::follow>();
-        frame_phase<PassingPhase::take>();
+        frame_phase<PassingPhase::reserve>();
         if (batch.lattice_beam >= 0) frame_phase<PassingPhase::link>();
         frame_phase<PassingPhase::keep>();
       }
@@ -186,7 +187,7 @@ class HostWorkspaces {
   int32_t workspaces_, threads_;
   PassingGraph graph_;
   std::vector<PassingKey> best_;
-  std::vector<int32_t> state_, slot_;
+  std::vector<int32_t> state_, token_of_;
   std::vector<float> cost_;
   PassingWorkspaces memory_;
   std::vector<PassingProgress> progress_;

@@ -12,7 +12,7 @@ constexpr int64_t kThreads = 64;  // few, so that rows spread over the multiproc
 __global__ void backtrace_kernel(BacktraceArrays arrays) {
   const int64_t row = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (row >= arrays.batch * arrays.nbest) return;
-  backtrace_walk(arrays, row / arrays.nbest, row % arrays.nbest);
+  trace_back(arrays, row / arrays.nbest, row % arrays.nbest);
 }
 
 }  // namespace

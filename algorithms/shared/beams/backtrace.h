@@ -1,5 +1,6 @@
-// The walk along one hypothesis, the same on both devices. No LibTorch here: the kernel's source
-// includes it.
+// Back-trace: from the tree of a batch's beams to token sequences. A thread follows one hypothesis
+// from its last column to its first. The CPU and the GPU run this code, so it includes no LibTorch
+// header.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +11,7 @@
 
 namespace rtfx {
 
-/// Arrays as BeamHypotheses and NBest have them.
+/// The arrays of BeamHypotheses and NBest as pointers.
 struct BacktraceArrays {
   const int32_t *labels, *parents;  // [C, B, K]
   const int32_t* durations;         // [C, B, K], null unless TDT
@@ -18,31 +19,31 @@ struct BacktraceArrays {
   const int64_t *lengths, *time;    // [B, K]
   const int64_t* order;             // [B, N]
   int32_t *tokens, *frames;         // [B, N, capacity]
-  int32_t* token_durations;         // the same, null unless TDT
+  int32_t* token_durations;         // [B, N, capacity], null unless TDT
   int64_t batch, beam, nbest, capacity;
   int32_t blank;
   bool ctc;
 };
 
-/// Fills entry n of utterance b. Durations sum up to the frame at the end, so a label's frame is
-/// known on the way back.
-RTFX_HOST_DEVICE inline void backtrace_walk(const BacktraceArrays& a, int64_t b, int64_t n) {
+/// Writes entry n of utterance b's list. The durations of a path sum up to its last frame, so the
+/// frame of each label is known on the way back.
+RTFX_HOST_DEVICE inline void trace_back(const BacktraceArrays& a, int64_t b, int64_t n) {
   const int64_t row = b * a.nbest + n;
   int64_t slot = a.order[row];
   int64_t left = a.lengths[b * a.beam + slot];  // tokens still to be found
   int64_t time = a.time[b * a.beam + slot];
-  const auto place = [&a, b](int64_t column, int64_t k) {
+  const auto index = [&a, b](int64_t column, int64_t k) {
     return (column * a.batch + b) * a.beam + k;
   };
   for (int64_t c = *a.column - 1; left > 0 && c >= 0; --c) {
-    const int64_t here = place(c, slot);
+    const int64_t here = index(c, slot);
     const int32_t label = a.labels[here];
     slot = a.parents[here];
     if (label < 0) continue;
     const int32_t duration = a.durations ? a.durations[here] : a.ctc || label == a.blank ? 1 : 0;
     time -= duration;
     if (label == a.blank) continue;
-    if (a.ctc && c > 0 && a.labels[place(c - 1, slot)] == label) continue;
+    if (a.ctc && c > 0 && a.labels[index(c - 1, slot)] == label) continue;
     --left;
     a.tokens[row * a.capacity + left] = label;
     a.frames[row * a.capacity + left] = static_cast<int32_t>(time);
@@ -50,7 +51,7 @@ RTFX_HOST_DEVICE inline void backtrace_walk(const BacktraceArrays& a, int64_t b,
   }
 }
 
-/// Enqueues one thread for each entry.
+/// Enqueues a kernel with a thread for each entry, and does not wait for it.
 void launch_backtrace(const BacktraceArrays& arrays, cudaStream_t stream);
 
 }  // namespace rtfx

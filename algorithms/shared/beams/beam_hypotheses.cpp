@@ -13,7 +13,20 @@
 
 namespace rtfx {
 
-void backtrace(const BeamHypotheses& beams, const at::Tensor& order, NBest& list) {
+namespace {
+
+constexpr int64_t kFields = 6;                // tensors in BeamHypotheses::state
+constexpr int64_t kTextFields = 3;            // the first ones, which identify a text
+constexpr int64_t kLastLabel = 1, kTime = 3;  // indices of fields
+
+/// Returns where the values [..., B, K] of slots i and j are equal: [..., B, K, K].
+at::Tensor pairs_equal(const at::Tensor& values) {
+  return values.unsqueeze(-1) == values.unsqueeze(-2);
+}
+
+/// Writes tokens, frames and (TDT) durations of the hypotheses in slots order[b, n] into `list`,
+/// [B, N, capacity] int32 each, where no length exceeds the capacity. order: [B, N] int64.
+void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& list) {
   const bool tdt = beams.durations.defined();
   const BacktraceArrays arrays{
       beams.labels.const_data_ptr<int32_t>(),
@@ -38,17 +51,7 @@ void backtrace(const BeamHypotheses& beams, const at::Tensor& order, NBest& list
     return;
   }
   for (int64_t b = 0; b < arrays.batch; ++b)
-    for (int64_t n = 0; n < arrays.nbest; ++n) backtrace_walk(arrays, b, n);
-}
-
-namespace {
-
-constexpr int64_t kFields = 6;      // of BeamHypotheses::state
-constexpr int64_t kTextFields = 3;  // the first of them: hash, last_label, lengths
-
-/// Where values [..., B, K] of slots i and j are equal: [..., B, K, K].
-at::Tensor pairs_equal(const at::Tensor& values) {
-  return values.unsqueeze(-1) == values.unsqueeze(-2);
+    for (int64_t n = 0; n < arrays.nbest; ++n) trace_back(arrays, b, n);
 }
 
 }  // namespace
@@ -141,7 +144,7 @@ Hypotheses BeamHypotheses::result(int64_t nbest, bool score_norm, const at::Tens
   h.nbest.lengths.copy_(lengths.gather(1, order));
   at::gather_out(h.nbest.scores, scores, 1, order);
   at::logical_or_out(h.nan, nan, scores.isnan().any(1));
-  backtrace(*this, order, h.nbest);
+  write_paths(*this, order, h.nbest);
   if (nbest == 1) h.nbest = {};
   return h;
 }
@@ -157,10 +160,10 @@ void require_beam_fits(const Description& description, int64_t beam_size,
 
 namespace {
 
-/// The walk along the hypotheses of a piece, on the host.
+/// The columns of the tree that a piece wrote, on the host.
 struct PieceTree {
   at::Tensor labels, parents, durations;  // [C, B, K] int32
-  at::Tensor last_label, time;            // [B, K] int64, before the piece
+  at::Tensor last_label, time;            // [B, K] int64, their values before the piece
   int64_t blank;
   bool ctc;
 
@@ -208,10 +211,9 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
     return tree.defined() ? reads.values(tree.narrow(0, 0, columns)).contiguous() : tree;
   };
   const at::Tensor before = reads.values(piece.before);
-  // 1 and 3: see BeamHypotheses::state.
-  const PieceTree tree{
-      written(h.labels), written(h.parents),       written(h.durations), before[1], before[3],
-      h.blank,           h.lattice == Lattice::ctc};
+  const PieceTree tree{written(h.labels),        written(h.parents), written(h.durations),
+                       before[kLastLabel],       before[kTime],      h.blank,
+                       h.lattice == Lattice::ctc};
   const at::Tensor scores = reads.values(h.scores), done = reads.values(consumed),
                    marked = reads.values(nan.logical_or(h.scores.isnan().any(1)));
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));

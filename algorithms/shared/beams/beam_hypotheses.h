@@ -1,7 +1,7 @@
-// The beams of a batch of utterances on the device: the hypotheses' scores and states as plain
-// arrays, and the symbols of all steps as a tree, linked from each hypothesis to its parent in the
-// step before (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based
-// ASR Models", 2025). Texts are compared by hashes, never token by token.
+// The beams of a batch of utterances on the device. Scores and states of the hypotheses are plain
+// arrays. The labels of all steps form a tree: each hypothesis is linked to its parent in the step
+// before (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
+// Models", 2025). Token sequences ("texts") are compared by hashes, never token by token.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,57 +18,58 @@
 
 namespace rtfx {
 
-/// How labels move a hypothesis in time and make text.
+/// How a label moves a hypothesis in time, and when it adds a token.
 enum class Lattice {
   ctc,   // every label moves one frame; a label that repeats the one before it is no new token
   rnnt,  // blank moves one frame, tokens none
   tdt,   // every label moves by its duration
 };
 
-/// Multiplier of the hash of a text: h(empty) = 0, h(y k) = h(y) * kHashMultiplier + 1 + k modulo
-/// 2^64 (int64 tensors hold the bits).
+/// The hash of a text is h(empty) = 0, h(y k) = h(y) * kHashMultiplier + 1 + k modulo 2^64. Tensors
+/// hold its bits as int64.
 constexpr int64_t kHashMultiplier = 6364136223846793005;
 
-/// All tensors are contiguous and keep their addresses; B utterances, K slots of a beam, C columns,
-/// one for each step. No member waits for the device, and all can be recorded into a graph.
+/// Shapes: B utterances, K slots of a beam, C columns of the tree, one for each step. A slot is the
+/// place of a hypothesis in its beam. All tensors are contiguous and keep their addresses. No
+/// member waits for the device, and all can be recorded into a graph.
 struct BeamHypotheses {
-  /// At the start slot 0 of each beam holds the empty text with score 0, the others nothing.
-  /// `columns`: most steps that will come. `hash_multiplier`: other values are for tests.
+  /// At the start, slot 0 of each beam holds the empty text with score 0, and the other slots are
+  /// empty. `columns` bounds the number of steps. Tests give another `hash_multiplier`.
   BeamHypotheses(Lattice lattice, int64_t batch, int64_t beam, int64_t columns, int64_t blank,
                  at::Device device, int64_t hash_multiplier = kHashMultiplier);
 
-  /// One step. Slot k of each beam becomes hypothesis parents[b, k] followed by labels[b, k]: a
-  /// token, blank, or -1 for a hypothesis that stays as it is. parents, labels [B, K] int64, scores
-  /// [B, K] float32; durations [B, K] int64, frames, for TDT only.
+  /// Does one step: slot k of each beam becomes hypothesis parents[b, k] followed by labels[b, k].
+  /// A label is a token, blank, or -1 for a hypothesis that stays unchanged. parents and labels are
+  /// [B, K] int64, scores [B, K] float32. durations [B, K] int64 counts frames and is for TDT only.
   void append(const at::Tensor& parents, const at::Tensor& labels, const at::Tensor& scores,
               const at::Tensor& durations = {});
 
-  /// Slots with equal texts become one, for TDT if they are at the same frame too: the best of them
-  /// (the lowest of equals) gets the sum of their probabilities, or with `sum` false keeps its own;
-  /// the others get -inf. Equal texts: equal hash, last label and length.
+  /// Merges slots with equal texts; TDT hypotheses must be at the same frame too. The best of them
+  /// (the lowest slot of equal ones) gets the sum of their probabilities, or keeps its own if `sum`
+  /// is false. The others get -inf. Texts are equal if hash, last label and length are.
   void merge(bool sum = true) { merge_at(time, sum); }
-  /// The same with `frames` [B, K] in place of TDT hypotheses' own frames.
+  /// Merges as merge() does, and compares `frames` [B, K] in place of TDT hypotheses' own frames.
   void merge_at(const at::Tensor& frames, bool sum = true);
 
-  /// Hash of each hypothesis followed by a token: labels [B, K, E] int64 -> [B, K, E].
+  /// Returns the hash of each hypothesis followed by a token: labels [B, K, E] int64 -> [B, K, E].
   at::Tensor extended_hash(const at::Tensor& labels) const;
 
-  /// [B, K, K] bool: (b, i, j) is set where the text of slot i is that of slot j and one token
-  /// more; for TDT, where they are at the same frame as well.
+  /// Returns [B, K, K] bool: (b, i, j) is set where the text of slot i is the text of slot j and
+  /// one more token. TDT hypotheses must be at the same frame as well.
   at::Tensor extends() const;
 
-  /// The best of each beam, by score / (tokens + 1) if `score_norm`, else by score; if `nbest` is
-  /// more than 1 with a list of so many, or of all. `nan` [B] bool marks rows, to which it adds
-  /// those with NaN scores.
+  /// Returns the best hypothesis of each beam, ranked by score / (tokens + 1) if `score_norm`, else
+  /// by score. If `nbest` is more than 1, an n-best list of at most that length comes with it. A
+  /// row is marked as NaN where `nan` [B] bool is set or a score is NaN.
   Hypotheses result(int64_t nbest, bool score_norm, const at::Tensor& nan) const;
 
-  /// For searches in pieces: all but the tree.
+  /// Passes all tensors but the tree to `walk`, for searches in pieces.
   void walk(StateWalk& walk) {
     walk(scores);
     walk(state, 1);
   }
 
-  /// Slots that hold something, [B, K] bool.
+  /// Returns which slots hold a hypothesis, [B, K] bool.
   at::Tensor alive() const;
 
   Lattice lattice;
@@ -76,43 +77,39 @@ struct BeamHypotheses {
 
   at::Tensor scores;  // [B, K] float32, natural logarithm; -inf: the slot is empty
 
-  at::Tensor state;        // [6, B, K] int64, of these:
-  at::Tensor hash;         // of the text
+  at::Tensor state;        // [6, B, K] int64: the six tensors below are views of it
+  at::Tensor hash;         // hash of the text
   at::Tensor last_label;   // last token, -1 at the start; CTC: last label, blank included
-  at::Tensor lengths;      // tokens
+  at::Tensor lengths;      // number of tokens
   at::Tensor time;         // next frame
-  at::Tensor prefix_hash;  // of the text without its last token
+  at::Tensor prefix_hash;  // hash of the text without its last token
   at::Tensor run;          // tokens emitted since the last move in time
 
-  // The tree, [C, B, K] int32: what each step wrote into each slot
+  // The tree: each step writes a column, [C, B, K] int32.
   at::Tensor labels;     // token, blank, or -1
   at::Tensor parents;    // slot in the column before
   at::Tensor durations;  // TDT: frames; undefined for others
-  at::Tensor column;     // [1] int64: columns that are written
+  at::Tensor column;     // [1] int64: number of columns that are written
 };
 
-// What the options of all beam searches share.
-
-/// The kind of score of a beam search: the logarithm of a text's probability over the alignments
-/// that the beam kept, with blanks and durations, and what a language model adds.
+/// The kind of score of a beam search: the logarithm of a text's probability, summed over the
+/// alignments that the beam kept. Blanks, durations and language model count.
 inline constexpr char kBeamScore[] = "text_logprob";
 
 /// Throws UserError when `beam_size` hypotheses could not differ in their next token.
 void require_beam_fits(const Description& description, int64_t beam_size,
                        const AcousticModel& model);
 
-// Batched beam searches in pieces (algorithms/shared/streams): what a piece adds to each
-// hypothesis, read off its tree.
-
-/// A beam at the start of a piece.
+/// The state of a beam at the start of a piece, for read_pieces().
 struct BeamPiece {
   explicit BeamPiece(const BeamHypotheses& h) : before(h.state.clone()) {}
   at::Tensor before;  // [6, B, K], BeamHypotheses::state
 };
 
-/// The tree of `h`, `columns` of which are written since `piece`. consumed [B] int64: frames of the
-/// piece that are done, from which on the hypotheses' frames count now; nan [B] bool. Waits for the
-/// device.
+/// For streams (algorithms/shared/streams): returns what a piece of audio added to each hypothesis.
+/// The piece wrote the first `columns` columns of the tree of `h`. consumed [B] int64 counts the
+/// frames of the piece that no hypothesis needs any more; hypotheses' frames count from there
+/// afterwards. nan [B] bool marks rows. Waits for the device.
 std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int64_t columns,
                                   const at::Tensor& consumed, const at::Tensor& nan,
                                   HostReads& reads);

@@ -108,11 +108,11 @@ void keep_best(HostBeam& beam, size_t count) {
 }
 
 void merge_equal(HostBeam& beam, bool same_time) {
-  std::map<std::pair<PredictionTree::Text, int64_t>, size_t> places;
+  std::map<std::pair<PredictionTree::Text, int64_t>, size_t> indices;  // in `merged`
   HostBeam merged;
   for (HostHypothesis& hypothesis : beam) {
     const auto [found, fresh] =
-        places.emplace(std::pair{hypothesis.text, same_time ? hypothesis.time : 0}, merged.size());
+        indices.emplace(std::pair{hypothesis.text, same_time ? hypothesis.time : 0}, merged.size());
     if (fresh) {
       merged.push_back(std::move(hypothesis));
     } else {
@@ -139,12 +139,12 @@ bool HostLogProbs::nan() const {
   return std::any_of(begin, begin + values_.numel(), [](float x) { return std::isnan(x); });
 }
 
-HostLogProbs HostLattice::log_probs(const std::vector<Place>& places) {
+HostLogProbs HostLattice::log_probs(const std::vector<Node>& nodes) {
   std::vector<PredictionTree::Text> texts;
   std::vector<at::Tensor> frames;
-  for (const Place& place : places) {
-    texts.push_back(place.text);
-    frames.push_back(encoded_[place.time]);
+  for (const Node& node : nodes) {
+    texts.push_back(node.text);
+    frames.push_back(encoded_[node.time]);
   }
   ++joint_calls_;
   const LogProbs next =
@@ -155,10 +155,9 @@ HostLogProbs HostLattice::log_probs(const std::vector<Place>& places) {
 }
 
 HostLogProbs HostLattice::log_probs(const HostBeam& beam) {
-  std::vector<Place> places;
-  for (const HostHypothesis& hypothesis : beam)
-    places.push_back({hypothesis.text, hypothesis.time});
-  return log_probs(places);
+  std::vector<Node> nodes;
+  for (const HostHypothesis& hypothesis : beam) nodes.push_back({hypothesis.text, hypothesis.time});
+  return log_probs(nodes);
 }
 
 std::vector<Move> HostLattice::moves(const HostLogProbs& next, size_t i) const {

@@ -1,5 +1,6 @@
-// The texts of one utterance's beam search as a tree, each with the prediction network's output
-// after it: equal texts are one node, and no text is put through the network twice.
+// The beam of one utterance on the host, which alsd and aes share: the beam is a list, and its
+// texts are nodes of a tree. All orders are stable: among hypotheses of equal score, the one that
+// stands earlier comes first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,24 +16,28 @@
 
 namespace rtfx {
 
+/// The texts of one utterance's search as a tree. Each node holds the output of the prediction
+/// network after its text. Equal texts are one node, so that no text goes through the network
+/// twice.
 class PredictionTree {
  public:
-  using Text = size_t;  // index of a text: two texts are equal if their indices are
+  using Text = size_t;  // index of a node; equal texts have equal indices
   static constexpr Text kEmpty = 0;
 
   /// `transducer` must project predictions once, and outlive this.
   explicit PredictionTree(const Transducer& transducer);
 
-  /// `text` and one token more.
+  /// Returns `text` followed by `token`.
   Text extended(Text text, int32_t token);
-  /// `text` without its last token; it must have one.
+  /// Returns `text` without its last token; it must have one.
   Text parent(Text text) const { return nodes_[text].parent; }
   int32_t last_token(Text text) const { return nodes_[text].token; }
   int64_t length(Text text) const { return nodes_[text].length; }
   std::vector<int32_t> tokens(Text text) const;
 
-  /// Projected prediction network outputs [n, H]. Those that were not asked for before are computed
-  /// together; their parents must have been. Does not wait for the device.
+  /// Returns the projected outputs of the prediction network, [n, H]. One prediction call computes
+  /// those that are missing; the outputs of their parents must be there. Does not wait for the
+  /// device.
   at::Tensor outputs(const std::vector<Text>& texts);
 
   int64_t predictor_calls() const { return predictor_calls_; }
@@ -49,41 +54,38 @@ class PredictionTree {
   void compute(const std::vector<Text>& texts);
 
   const Transducer& transducer_;
-  at::Tensor labels_;  // [V+1] int64, 0 .. V on the device: a label is a view, not a copy from here
+  at::Tensor labels_;  // [V+1] int64, 0 .. V on the device: a label is a view of it, not a copy
   std::vector<Node> nodes_;
   int64_t predictor_calls_ = 0;
 };
-
-// What the searches over one utterance on the host (alsd, aes) share: a beam as a list.
-//
-// All orders are stable: of equal scores the hypothesis that stands earlier comes first.
 
 struct HostHypothesis {
   PredictionTree::Text text = PredictionTree::kEmpty;
   double score = 0;                                  // natural logarithm
   int64_t time = 0;                                  // next frame
-  std::vector<int32_t> frames = {}, durations = {};  // of each token
+  std::vector<int32_t> frames = {}, durations = {};  // one for each token
 
-  /// After a symbol that moves `duration` frames: a blank, or with another `text` a token, which is
-  /// emitted at `time`.
+  /// Returns the hypothesis after a label that moves `duration` frames. If `next` is another text,
+  /// the label is a token, emitted at `time`; otherwise it is blank.
   HostHypothesis after(PredictionTree::Text next, double log_prob, int64_t duration) const;
 };
 using HostBeam = std::vector<HostHypothesis>;
 
-/// ln(e^a + e^b); -inf if both are.
+/// Returns ln(e^a + e^b), -inf if both are.
 double log_add(double a, double b);
 
-/// Best first, no more than `count`.
+/// Sorts the beam, best first, and keeps at most `count` hypotheses.
 void keep_best(HostBeam& beam, size_t count);
 
-/// Hypotheses of the same text (and next frame, if `same_time`) become one, with the sum of their
-/// probabilities, in the place of the first of them.
+/// Merges hypotheses of equal text (and equal next frame, if `same_time`). The first of them stays
+/// and gets the sum of their probabilities.
 void merge_equal(HostBeam& beam, bool same_time);
 
-/// Labels [0, count) of `row` with the largest values, best first, the lowest of equals.
+/// Returns the `count` of the labels 0 .. labels - 1 with the largest values in `row`, best first.
+/// Among equal values the lower label comes first.
 std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count);
 
-/// Log-probabilities on the host: row i is of the i-th place in the lattice that was asked for.
+/// Log-probabilities on the host. Row i belongs to the i-th node that was asked for.
 class HostLogProbs {
  public:
   HostLogProbs(at::Tensor values, int64_t labels) : values_(std::move(values)), labels_(labels) {}
@@ -102,16 +104,17 @@ class HostLogProbs {
   int64_t labels_;
 };
 
-/// A way for a symbol to move in time. RNN-T has one: blank moves a frame, a token none.
+/// How far a label moves in time. RNN-T has one possibility: blank moves one frame, a token none.
+/// TDT has one for each duration; a blank of duration 0 moves one frame.
 struct Move {
-  int64_t of_blank = 1, of_token = 0;  // frames; TDT: the duration, but 1 for blank where that is 0
-  double log_prob = 0;                 // of the duration
+  int64_t blank_frames = 1, token_frames = 0;
+  double log_prob = 0;  // ln p of the duration
 };
 
-/// The lattice of one utterance.
+/// The lattice of one utterance: its nodes are pairs of text and frame.
 class HostLattice {
  public:
-  /// encoded [T, H], projected. All must outlive this.
+  /// encoded [T, H], projected. The references must outlive this object.
   HostLattice(const Transducer& transducer, const at::Tensor& encoded, double temperature,
               HostReads& host)
       : transducer_(transducer),
@@ -125,15 +128,15 @@ class HostLattice {
   PredictionTree& tree() { return tree_; }
   const PredictionTree& tree() const { return tree_; }
 
-  /// What may come after each text at its frame. One joint call, one host read.
-  struct Place {
+  struct Node {
     PredictionTree::Text text;
     int64_t time;
   };
-  HostLogProbs log_probs(const std::vector<Place>& places);
+  /// Returns the probabilities of what may follow each node, by one joint call and one host read.
+  HostLogProbs log_probs(const std::vector<Node>& nodes);
   HostLogProbs log_probs(const HostBeam& beam);
 
-  /// By duration index; `i`: row of `next`.
+  /// Returns the moves that row `i` of `next` allows, by the index of their duration.
   std::vector<Move> moves(const HostLogProbs& next, size_t i) const;
 
   int64_t joint_calls() const { return joint_calls_; }
@@ -148,17 +151,18 @@ class HostLattice {
   int64_t joint_calls_ = 0;
 };
 
-/// Hypotheses by score / (tokens + 1) if `score_norm`, else by score, best first, `nbest` at most.
+/// Returns at most `nbest` hypotheses, best first, ranked by score / (tokens + 1) if `score_norm`,
+/// else by score.
 std::vector<Hypothesis> rank(HostBeam beam, const PredictionTree& tree, bool score_norm,
                              int64_t nbest);
 
-/// Decoder::decode() of such a search: projects the frames of the batch at once (range
+/// Implements Decoder::decode() of such a search. It projects the frames of the whole batch (range
 /// "decode.project" of a profile), then calls `search` for one utterance after the other
 /// ("decode.loop").
 ///
-/// `search`: encoded [T, H], projected, the utterance's own frames -> ranked hypotheses; none if
-/// the emissions hold a NaN. The results are on the host, with a list if `nbest` is more than one.
-/// Waits for the device once at the end, besides what `search` waits.
+/// `search` gets the utterance's own projected frames [T, H] and returns ranked hypotheses, none if
+/// a score is NaN. The results are on the host, with an n-best list if `nbest` is more than 1. The
+/// function waits for the device once at the end, besides the waits of `search`.
 Hypotheses search_one_by_one(
     const Transducer& transducer, const EncodedBatch& batch, int64_t nbest, HostReads& host,
     const std::function<std::vector<Hypothesis>(const at::Tensor& encoded)>& search);

@@ -2,21 +2,68 @@
 
 #include <ATen/ATen.h>
 
-namespace rtfx {
+#include <algorithm>
+#include <cmath>
 
-TopK top_k(const at::Tensor& values, int64_t k) {
-  if (k == 1) {
-    const auto [best, index] = values.max(-1, /*keepdim=*/true);  // the first of equals
-    return {best, index};
+#include "algorithms/gpu/parallel.h"
+
+namespace rtfx {
+namespace {
+
+bool are_equal(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+/// Gives equal values the order of the rule. `best` [k] holds the values that LibTorch chose from
+/// `row`, best first, and `index` [k] where it found them.
+void order_equal_values(const float* row, const float* best, int64_t* index, int64_t k) {
+  for (int64_t begin = 0; begin < k;) {
+    int64_t end = begin + 1;
+    while (end < k && are_equal(best[begin], best[end])) ++end;
+    if (end < k) {
+      std::sort(index + begin, index + end);
+    } else {
+      // The row may hold more of the worst value than were chosen, at lower indices.
+      const int64_t last = *std::max_element(index + begin, index + end);
+      for (int64_t i = 0; i <= last && begin < k; ++i)
+        if (are_equal(row[i], best[k - 1])) index[begin++] = i;
+    }
+    begin = end;
   }
-  // One signed integer for value and index, so that no two of a row are equal: the order of max_key
-  // (algorithms/gpu/ordered_key.h). As integers the bits of positive floats have the order of their
-  // values, those of negative ones the reverse; adding 0 makes -0 a 0.
+}
+
+/// LibTorch chooses the values, and leaves open which of equal ones it takes and in which order.
+TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
+  const at::Tensor rows = values.contiguous();
+  const auto [best, indices] = rows.topk(k, -1);
+  const int64_t width = rows.size(-1);
+  const float* row = rows.const_data_ptr<float>();
+  const float* chosen = best.const_data_ptr<float>();
+  auto* index = indices.mutable_data_ptr<int64_t>();
+  parallel_ranges(k == 0 ? 0 : indices.numel() / k, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      order_equal_values(row + r * width, chosen + r * k, index + r * k, k);
+  });
+  return {rows.gather(-1, indices), indices};
+}
+
+/// One signed integer holds value and index, so that no two of a row are equal: the order of
+/// max_key (algorithms/gpu/ordered_key.h). The bits of positive floats have the order of their
+/// values, and those of negative ones the reverse order. Adding 0 turns -0 into 0.
+TopK top_k_on_gpu(const at::Tensor& values, int64_t k) {
   const at::Tensor bits = (values + 0.0).view(at::kInt).to(at::kLong);
   const at::Tensor order = at::where(bits < 0, bits.bitwise_xor(0x7fffffff), bits);
   const at::Tensor index = at::arange(values.size(-1), order.options());
   const at::Tensor indices = std::get<1>((order.mul(int64_t{1} << 32) - index).topk(k, -1));
   return {values.gather(-1, indices), indices};
+}
+
+}  // namespace
+
+TopK top_k(const at::Tensor& values, int64_t k) {
+  if (k == 1) {
+    const auto [best, index] = values.max(-1, /*keepdim=*/true);  // the first of equal ones
+    return {best, index};
+  }
+  return values.is_cuda() ? top_k_on_gpu(values, k) : top_k_on_cpu(values, k);
 }
 
 }  // namespace rtfx

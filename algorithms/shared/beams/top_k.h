@@ -12,9 +12,9 @@ struct TopK {
   at::Tensor indices;  // [..., k] int64
 };
 
-/// The k largest along the last dimension; among equal values the lowest index comes first, which
-/// at::topk leaves open. values [..., n] float32 without NaN (where there is one the indices are
-/// still valid), n >= k. Does not wait for the device; can be recorded into a graph.
+/// Returns the k largest values along the last dimension. Among equal values the lowest index comes
+/// first, which at::topk leaves open. values [..., n] float32, n >= k; NaN is the greatest value.
+/// On a GPU the call does not wait for the device and can be recorded into a graph.
 TopK top_k(const at::Tensor& values, int64_t k);
 
 }  // namespace rtfx

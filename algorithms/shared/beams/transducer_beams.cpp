@@ -33,14 +33,14 @@ LogProbs TransducerBeams::log_probs(const at::Tensor& frames, double temperature
 }
 
 at::Tensor TransducerBeams::fused(const LogProbs& next) const {
-  const auto of_slots = [&](const at::Tensor& scores) {
+  const auto by_slot = [&](const at::Tensor& scores) {
     return scores.view({hypotheses.batch, hypotheses.beam, -1});
   };
   at::Tensor fused = next.labels;
   if (lm_.model != nullptr)
-    fused = fuse(fused, of_slots(lm_.model->scores(lm_states)), *lm_.options);
+    fused = fuse(fused, by_slot(lm_.model->scores(lm_states)), *lm_.options);
   if (!bias.has_models()) return fused;
-  fused = fused + at::constant_pad_nd(of_slots(bias.scores(bias_states)), {0, 1});
+  fused = fused + at::constant_pad_nd(by_slot(bias.scores(bias_states)), {0, 1});
   if (!bias.blank_weights.defined()) return fused;
   return rescale_blank(fused, next.labels,
                        bias.blank_weights.view({hypotheses.batch, hypotheses.beam}),
@@ -72,12 +72,12 @@ Choice TransducerBeams::choose(const at::Tensor& scores, const at::Tensor& label
   const TopK best = top_k(scores.flatten(1), h.beam);
   const at::Tensor any = open.any(1, /*keepdim=*/true);
   const at::Tensor own = at::arange(h.beam, labels.options());
-  const auto of_best = [&](const at::Tensor& values) {
+  const auto best_of = [&](const at::Tensor& values) {
     return values.defined() ? values.flatten(1).gather(1, best.indices) : values;
   };
   return {at::where(any, best.indices.div(scores.size(2), "floor"), own),
-          of_best(labels).masked_fill(any.logical_not(), -1), at::where(any, best.values, h.scores),
-          of_best(durations)};
+          best_of(labels).masked_fill(any.logical_not(), -1), at::where(any, best.values, h.scores),
+          best_of(durations)};
 }
 
 void TransducerBeams::advance(const at::Tensor& parents, const at::Tensor& labels) {

@@ -1,6 +1,6 @@
-// What batched beam searches of transducers (alsd_pp, aes_pp) share: the beams of a batch with the
-// prediction network's and the language model's state of each hypothesis, and one step of all
-// three.
+// The beams of a batch of utterances for a transducer, which alsd_pp and aes_pp share. Each
+// hypothesis has its states of the prediction network, of the language model and of contextual
+// biasing. One step moves the beams and all three states.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,32 +14,33 @@
 
 namespace rtfx {
 
-/// Shallow fusion as a search uses it; `model` null: none. What rows add to their own tokens comes
-/// on top, and what they must not have is as if the joint had none.
+/// Shallow fusion as a search uses it; without a language model, `model` is null. Contextual
+/// biasing of the rows is added to it. A token that a row forbids is treated as if the joint did
+/// not have it.
 struct BeamLm {
   const NgramLm* model = nullptr;
   const LmOptions* options = nullptr;
-  RowBias rows = {};  // of B
+  RowBias rows = {};  // B rows
 
   bool early() const { return model != nullptr && options->pruning == "early"; }
 };
 
-/// Labels to continue hypotheses with. [B, K, E] each.
+/// The E best labels to continue each hypothesis with. [B, K, E] each.
 struct Expansions {
   at::Tensor labels;     // int64
   at::Tensor scores;     // float32, ln p of label and duration, fused
-  at::Tensor acoustic;   // float32, the same without the language model
+  at::Tensor acoustic;   // float32, ln p without language model and biasing
   at::Tensor durations;  // int64, frames; undefined for RNN-T
 };
 
-/// What each slot takes: [B, K] each, as BeamHypotheses::append wants it.
+/// What each slot becomes in a step: the arguments of BeamHypotheses::append(), [B, K] each.
 struct Choice {
   at::Tensor parents, labels, scores, durations;
 };
 
 /// Tensors keep their addresses and are changed in place. No member waits for the device, and all
-/// can be recorded into a graph. B utterances of K slots each; R = B * K slots of the batch, of
-/// which number b * K + k is slot k of utterance b.
+/// can be recorded into a graph. B utterances have K slots each. The batch has R = B * K slots;
+/// number b * K + k is slot k of utterance b.
 class TransducerBeams {
  public:
   /// encoded [B, T', H], projected; lengths [B] int64. `columns`: see BeamHypotheses. All slots
@@ -47,36 +48,37 @@ class TransducerBeams {
   TransducerBeams(const Transducer& transducer, const BeamLm& lm, const at::Tensor& encoded,
                   const at::Tensor& lengths, int64_t beam, int64_t columns);
 
-  /// What may follow each hypothesis at frames [B, K] (clamped to the utterance): labels
-  /// [B, K, V+1], durations [B, K, D]. Logits are divided by `temperature`.
+  /// Returns the probabilities of what may follow each hypothesis at frames [B, K], which are
+  /// clamped to the utterance: labels [B, K, V+1], durations [B, K, D]. Logits are divided by
+  /// `temperature`.
   LogProbs log_probs(const at::Tensor& frames, double temperature) const;
 
-  /// log_probs().labels fused with the language model and with the rows' own models; as they are
-  /// without any.
+  /// Returns log_probs().labels fused with the language model and contextual biasing, or unchanged
+  /// without both.
   at::Tensor fused(const LogProbs& next) const;
 
-  /// The `count` best labels of each hypothesis, for TDT the best pairs of those labels and all
-  /// durations: by fused scores, or by acoustic ones with early pruning. A blank of duration 0
-  /// moves one frame.
+  /// Returns the `count` best labels of each hypothesis; for TDT, the best pairs of those labels
+  /// and all durations. Labels are chosen by fused scores, or by acoustic ones with early pruning.
+  /// A blank of duration 0 moves one frame.
   Expansions expand(const LogProbs& next, const at::Tensor& fused, int64_t count) const;
 
-  /// The K best of the candidates of each utterance: scores, labels and (TDT) durations [B, K, E].
-  /// An utterance with no set flag in `open` [B, K] stays as it is, slot by slot, so that its
-  /// result does not depend on how long the others of its batch go on.
+  /// Chooses the K best candidates of each utterance from scores, labels and (TDT) durations [B, K,
+  /// E]. An utterance with no set flag in `open` [B, K] stays unchanged, slot by slot, so that its
+  /// result does not depend on how long the rest of its batch goes on.
   Choice choose(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& durations,
                 const at::Tensor& open) const;
 
-  /// After hypotheses.append(parents, labels, ...): takes each slot's states from its parent, and
-  /// one step further where the label is a token.
+  /// Call this after hypotheses.append(parents, labels, ...): each slot gets the states of its
+  /// parent, moved one step where the label is a token.
   void advance(const at::Tensor& parents, const at::Tensor& labels);
 
-  /// For searches in pieces: first the states of the rows' own models.
+  /// Passes the state between two pieces to `walk`, the states of contextual biasing first.
   void walk(StateWalk& walk);
 
-  /// Adds what the rows' own models want at the end of a text: to be called once.
+  /// Adds the final scores of contextual biasing. Call this once, at the end of the utterances.
   void end();
 
-  /// See BeamHypotheses::result; calls end().
+  /// Calls end() and BeamHypotheses::result().
   Hypotheses result(int64_t nbest, bool score_norm);
 
   BeamHypotheses hypotheses;
@@ -85,8 +87,8 @@ class TransducerBeams {
   Transducer::Prediction prediction;  // output [R, H], state of R slots
   at::Tensor lm_states;               // [R] int32; undefined without a language model
   at::Tensor first_slot;              // [B, 1] int64, b * K
-  RowBias bias;                       // of R rows
-  at::Tensor bias_states;             // [R] int32; undefined without models of rows
+  RowBias bias;                       // R rows
+  at::Tensor bias_states;             // [R] int32; undefined without contextual biasing
 
  private:
   const Transducer& transducer_;

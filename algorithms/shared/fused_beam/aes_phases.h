@@ -1,4 +1,6 @@
-// AES++ (algorithms/decoders/beam/aes_pp): the parts of a frame's expansions.
+// The phases of a frame of AES++ (algorithms/decoders/beam/aes_pp/aes_pp.h has the algorithm):
+// Normalize, StartFrame; for each expansion ExpandFrame, ChooseExpanded, Normalize; FinishFrame,
+// NextFrame. The kernels include this file, so it includes no LibTorch header.
 #pragma once
 
 #include <cmath>
@@ -8,22 +10,22 @@
 
 namespace rtfx::fused_beam {
 
-/// ln(e^a + e^b)
+/// Returns ln(e^a + e^b).
 RTFX_DEVICE inline float log_add(float a, float b) {
   const float high = a > b ? a : b, low = a > b ? b : a;
   return low == kLogZero ? high : high + log1pf(expf(low - high));
 }
 
-/// What the phases of a frame share.
+/// The state that the phases of a frame share.
 struct Frame {
   Beams beams;
   Scoring scoring;
-  RowSoftmax* softmax;  // [R] of the logits
-  bool* open;           // [R] at this frame and without a blank
+  RowSoftmax* softmax;  // [R] normalisers of the logits
+  bool* open;           // [R] the hypothesis is at this frame and has no blank yet
   int64_t* time;        // [1] this frame
-  int64_t* expansions;  // [1] at this frame so far
+  int64_t* expansions;  // [1] number of expansions at this frame so far
   bool* any_active;     // [1] an utterance has a frame left
-  bool* any_expanding;  // [1] a hypothesis is to be expanded at this frame
+  bool* any_expanding;  // [1] a hypothesis must be expanded at this frame
 
   RTFX_HOST_DEVICE bool tdt() const { return scoring.durations > 0; }
   RTFX_DEVICE bool alive(int32_t row) const { return beams.scores[row] > kLogZero; }
@@ -35,7 +37,7 @@ struct Frame {
   }
 };
 
-/// The softmax of each row's logits: a block for each row.
+/// Computes the normalisers of each row's logits; a block works on one row.
 struct Normalize {
   static constexpr int32_t kThreads = 256;
 
@@ -52,12 +54,13 @@ struct Normalize {
   }
 };
 
-/// Which hypotheses are at the frame, and prefix search: a block for each utterance.
+/// Finds the hypotheses that are at the frame, and does the prefix search. A block works on one
+/// utterance.
 struct StartFrame {
   static constexpr int32_t kThreads = 128;
 
   Frame frame;
-  int32_t zero;  // TDT: index of duration 0, -1: none
+  int32_t zero;  // TDT: index of duration 0, -1 if there is none
 
   int32_t blocks() const { return frame.beams.batch; }
   int64_t shared_bytes() const {
@@ -81,11 +84,12 @@ struct StartFrame {
       const bool here = own.score > kLogZero && (!frame.tdt() || own.time == now);
       frame.open[first + k] = active && here;
       any |= active && here;
-      if (searches && here) beams.scores[first + k] = log_add(own.score, given(first, texts, own));
+      if (searches && here)
+        beams.scores[first + k] = log_add(own.score, from_prefixes(first, texts, own));
     }
     any = block.all_reduce(any, Either{});
     if (block.thread() != 0) return;
-    if (any) *frame.any_expanding = true;  // it was false when the last frame was done
+    if (any) *frame.any_expanding = true;  // it was false at the end of the last frame
     if (utterance == 0) *frame.expansions = 0;
   }
 
@@ -106,8 +110,8 @@ struct StartFrame {
             beams.scores[row]};
   }
 
-  /// What the hypotheses without the last token of `own` give it.
-  RTFX_DEVICE float given(int32_t first, const Text* texts, const Text& own) const {
+  /// Returns ln of the probability that `own` gets from the hypotheses without its last token.
+  RTFX_DEVICE float from_prefixes(int32_t first, const Text* texts, const Text& own) const {
     float sum = kLogZero;
     for (int32_t k = 0; k < frame.beams.beam; ++k) {
       const Text& from = texts[k];
@@ -123,17 +127,17 @@ struct StartFrame {
   }
 };
 
-/// The best labels to follow each hypothesis that is open, without those that fall behind its best
-/// by `gamma` and those that make a text which the beam holds; the others as they are, in the last
-/// place. A block for each row. Also begins a column of the tree and takes back any_expanding, for
-/// ChooseExpanded.
+/// Writes the best labels to follow each open hypothesis. Labels that are `gamma` or more worse
+/// than the best one get -inf, and so do labels that make a text which the beam holds. A hypothesis
+/// that is not open has one candidate, itself, in the last column. A block works on one row. The
+/// phase also begins a column of the tree and clears any_expanding, which ChooseExpanded sets.
 struct ExpandFrame {
   static constexpr int32_t kThreads = 256;
 
   Frame frame;
   Candidates candidates;
   float gamma;
-  bool count_acoustic_twice;
+  bool count_acoustic_twice;  // as NeMo does: see AesPp::Options::compatibility
 
   int32_t blocks() const { return frame.beams.rows(); }
   int64_t shared_bytes() const {
@@ -147,7 +151,7 @@ struct ExpandFrame {
     const bool leads = row == 0 && block.thread() == 0;
     const int32_t count = candidates.count, beam = frame.beams.beam, first = row - row % beam;
     auto* held = static_cast<Held*>(shared);
-    // Loaded along with the logits, whether or not they are needed.
+    // These loads are in flight together with the logits, whether or not they are needed.
     const int64_t column = leads ? *frame.beams.column : 0;
     const int64_t expansions = leads ? *frame.expansions : 0;
     const float before = frame.beams.scores[row];
@@ -184,7 +188,7 @@ struct ExpandFrame {
     const int64_t hash = held[row % frame.beams.beam].hash;
     char* behind_logits =
         reinterpret_cast<char*>(held + frame.beams.beam) + StagedLogits::bytes(frame.scoring);
-    auto* pairs = reinterpret_cast<int32_t*>(behind_logits);  // TDT: of label and duration
+    auto* pairs = reinterpret_cast<int32_t*>(behind_logits);  // TDT: pairs of label and duration
     const BestLabels best(pairs + count, count);
     best.fill(block, scores);
     if (durations > 0) {
@@ -198,17 +202,18 @@ struct ExpandFrame {
           });
       block.sync();
     }
-    const auto of_pair = [&](const float* values, int32_t i) {
+    const auto value_at = [&](const float* values, int32_t i) {
       if (durations == 0) return values[i];
       return values[pairs[i] / durations] + scores.duration(pairs[i] % durations);
     };
     float greatest = kLogZero;
-    for (int32_t i = 0; i < count; ++i) greatest = fmaxf(greatest, before + of_pair(best.ranks, i));
+    for (int32_t i = 0; i < count; ++i)
+      greatest = fmaxf(greatest, before + value_at(best.ranks, i));
     for (int32_t i = block.thread(); i < count; i += block.threads()) {
       const int32_t label = best.labels[durations == 0 ? i : pairs[i] / durations];
       const int32_t frames = durations == 0 ? 0 : scores.frames_of(label, pairs[i] % durations);
-      const float rank = of_pair(best.ranks, i);
-      float total = before + of_pair(best.scores, i);
+      const float rank = value_at(best.ranks, i);
+      float total = before + value_at(best.scores, i);
       if (count_acoustic_twice) total += rank;
       const bool possible =
           before + rank > greatest - gamma &&
@@ -217,7 +222,7 @@ struct ExpandFrame {
     }
   }
 
-  /// Whether the beam holds, at this frame, the text of `hash` and a token that stays there.
+  /// Returns whether the beam holds, at this frame, the text of `hash` followed by `token`.
   RTFX_DEVICE bool is_held(const Held* held, int64_t hash, int32_t token) const {
     const int64_t extended = frame.beams.extended(hash, token);
     for (int32_t k = 0; k < frame.beams.beam; ++k)
@@ -226,17 +231,17 @@ struct ExpandFrame {
   }
 };
 
-/// What each slot takes of its utterance's candidates: a block for each utterance. Without an open
-/// slot everything stays as it is.
+/// Makes the K best candidates of an utterance its hypotheses. A block works on one utterance. An
+/// utterance without an open slot stays unchanged.
 struct ChooseExpanded {
   static constexpr int32_t kThreads = 256;
 
   Frame frame;
   Append append;
   Candidates candidates;
-  float* merged;         // [R, N]; TDT
-  int32_t most;          // expansions of a frame
-  bool ask_former_slot;  // as in NeMo: AesPp::Options::permute_update
+  float* merged;         // [R, N] scores after merging; TDT
+  int32_t most;          // upper bound of the expansions at a frame
+  bool ask_former_slot;  // as NeMo does: see AesPp::Options::compatibility
 
   int32_t blocks() const { return frame.beams.batch; }
   int64_t shared_bytes() const {
@@ -292,7 +297,7 @@ struct ChooseExpanded {
   }
 
  private:
-  /// TDT: of candidates with equal texts at equal frames the best has the sum.
+  /// For TDT: the best of the candidates with equal texts at equal frames gets their sum.
   template <class Block>
   RTFX_DEVICE void merge(Block& block, int32_t first, int64_t* hashes, int64_t* times) const {
     const Beams& beams = frame.beams;
@@ -314,13 +319,13 @@ struct ChooseExpanded {
   }
 };
 
-/// A blank for each hypothesis that has none yet: a block for each utterance.
+/// Appends a blank to each hypothesis that has none yet. A block works on one utterance.
 struct FinishFrame {
   static constexpr int32_t kThreads = 128;
 
   Frame frame;
   Append append;
-  int32_t shortest;  // TDT: index of the smallest duration but 0, -1: none
+  int32_t shortest;  // TDT: index of the smallest duration above 0, -1 if there is none
 
   int32_t blocks() const { return frame.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }
@@ -354,7 +359,7 @@ struct FinishFrame {
   }
 };
 
-/// On to the next frame: one block.
+/// Moves to the next frame, by one block.
 struct NextFrame {
   static constexpr int32_t kThreads = 128;
 

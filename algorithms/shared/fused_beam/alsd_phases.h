@@ -1,4 +1,6 @@
-// The best labels to follow each hypothesis, out of its logits: a block for each row.
+// The phases of a step of ALSD++ (algorithms/decoders/beam/alsd_pp/alsd_pp.h has the algorithm):
+// Expand finds the candidates of each hypothesis, Choose turns the best of them into the new beam.
+// The kernels include this file, so it includes no LibTorch header.
 #pragma once
 
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
@@ -6,9 +8,10 @@
 
 namespace rtfx::fused_beam {
 
-/// ALSD++: writes `candidates`, K for each row. A hypothesis behind its last frame has one alone:
-/// itself, with label -1; after max_symbols tokens at a frame blank alone. Also begins a column of
-/// the tree and takes back any_active, for Choose.
+/// Writes the K best candidates of each row; a block works on one row. A hypothesis behind its last
+/// frame has one candidate, itself, with label -1. After max_symbols tokens at a frame, blank is
+/// the only candidate. The phase also begins a column of the tree and clears any_active, which
+/// Choose sets.
 struct Expand {
   static constexpr int32_t kThreads = 256;
 
@@ -26,7 +29,7 @@ struct Expand {
   template <class Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
     const bool leads = row == 0 && block.thread() == 0;
-    // Loaded along with the logits, whether or not they are needed.
+    // These loads are in flight together with the logits, whether or not they are needed.
     const int64_t column = leads ? *beams.column : 0;
     const float before = beams.scores[row];
     const int64_t left = beams.frames_left(row), run = beams.run[row];
@@ -86,17 +89,15 @@ struct Expand {
   }
 };
 
-// ALSD++: what each slot of a beam takes, a block for each utterance.
-
-/// The K best of an utterance's K * K candidates become its hypotheses, and equal texts become one.
-/// Without an active slot everything stays as it is.
+/// Makes the K best of an utterance's K * K candidates its hypotheses, and merges equal texts. A
+/// block works on one utterance. An utterance without an active slot stays unchanged.
 struct Choose {
   static constexpr int32_t kThreads = 256;
 
   Append append;
   Candidates candidates;
-  bool merge_finished;  // TDT: at whatever frames behind the end
-  bool* any_active;     // [1], set if a slot is active after the step
+  bool merge_finished;  // TDT: merges equal texts that end at different frames
+  bool* any_active;     // [1] set if a slot is active after the step
 
   int32_t blocks() const { return append.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }
@@ -110,7 +111,7 @@ struct Choose {
     const bool leads = utterance == 0 && block.thread() == 0;
     const int32_t buffer = leads ? *append.moves.state_buffer : 0;
 
-    // Candidates are chosen even if no slot is active: asking first would take another barrier.
+    // Candidates are chosen even if no slot is active: to know that first would take a barrier.
     bool active = false;
     for (int32_t k = block.thread(); k < beam; k += block.threads())
       active |= beams.active(first + k);

@@ -1,5 +1,6 @@
-// CTC prefix beam search (algorithms/decoders/beam/ctc_beam): all frames of an utterance by one
-// block.
+// CTC prefix beam search as one kernel (algorithms/decoders/beam/ctc_beam/ctc_beam.h has the
+// algorithm): a block of threads searches all frames of an utterance. The kernel includes this
+// file, so it includes no LibTorch header.
 #pragma once
 
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
@@ -7,30 +8,30 @@
 
 namespace rtfx::fused_beam {
 
-/// A hypothesis of an utterance, in memory that the block shares.
+/// A hypothesis ("prefix") of an utterance, in memory that the block shares.
 struct Prefix {
-  MaxKey candidate;  // what it takes: hypothesis * (V+1) + label, and the score of both
+  MaxKey candidate;  // what it becomes: index hypothesis * (V+1) + label, and their score
   int64_t hash, prefix_hash;
-  int32_t length, last_label;  // tokens; last label, blank included, -1 at the start
-  float chosen, score;         // before and after equal texts became one
-  int32_t lm_state, own_state;
-  int32_t bonus_row;  // row of `bonuses` with what its tokens are given, K per utterance
+  int32_t length, last_label;  // number of tokens; last label, blank included, -1 at the start
+  float chosen, score;         // before and after equal texts were merged
+  int32_t lm_state, bias_state;
+  int32_t bonus_row;  // row of `bonuses` that holds the bonus of each next token
   bool new_token;
 };
 
-/// From `beams` at the start to `beams` after the last frame. The tree's columns behind an
-/// utterance's last frame say that its hypotheses stay. Candidates are not stored: each thread
+/// Moves `beams` from the start to the end of the utterances. In the tree's columns behind an
+/// utterance's last frame its hypotheses stay unchanged. Candidates are not stored: each thread
 /// computes those that it compares.
 struct CtcFrames {
   static constexpr int32_t kThreads = 512;
 
   Beams beams;
   const float* log_probs;  // [B, columns, V+1]
-  int32_t columns;         // T', frames and columns of the tree
-  Fusion fusion;           // early and full do not matter: all labels are candidates
-  float* bonuses;          // [B, K, V] work, null without a model
+  int32_t columns;         // T', the number of frames and of the tree's columns
+  Fusion fusion;           // early and full have no effect: all labels are candidates
+  float* bonuses;          // [B, K, V] scratch, K rows for each utterance; null without fusion
   float threshold;
-  bool sum;  // of equal texts; otherwise the best one
+  bool sum;  // equal texts get the sum of their probabilities; otherwise the best one
 
   int32_t blocks() const { return beams.batch; }
   int64_t shared_bytes() const {
@@ -47,7 +48,7 @@ struct CtcFrames {
     for (int32_t t = 0; t < frames; ++t) {
       choose(block, utterance, t, now, next);
       for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
-        take(utterance, t, now, next, k);
+        extend(utterance, t, now, next, k);
       block.sync();
       for (int32_t k = block.thread(); k < beams.beam; k += block.threads())
         next[k].score = merged(next, k);
@@ -66,22 +67,21 @@ struct CtcFrames {
     return bonuses + (int64_t{utterance} * beams.beam + row) * beams.blank;
   }
 
-  /// What each token is given as the next of `p`, into its row.
+  /// Writes the bonus of each token after `p` into the row of `p`.
   template <class Block>
   RTFX_DEVICE void fill_row(const Block& block, int32_t utterance, const Prefix& p) const {
     float* const row = bonus_row(utterance, p.bonus_row);
     if (fusion.states != nullptr) advance_row(block, fusion.lm, p.lm_state, row, nullptr);
-    // Each thread goes on with tokens that others may have written: advance_row ends with a
-    // barrier.
+    // Threads read tokens that other threads may have written: advance_row() ended with a barrier.
     for (int32_t token = block.thread(); token < beams.blank; token += block.threads()) {
       float bonus = fusion.states != nullptr ? lm_bonus(row[token]) : 0.0f;
-      if (fusion.roots != nullptr)
-        bonus += fusion.own_score(utterance * beams.beam, p.own_state, token);
+      if (fusion.bias_roots != nullptr)
+        bonus += fusion.bias_score(utterance * beams.beam, p.bias_state, token);
       row[token] = bonus;
     }
   }
 
-  /// All slots have the same text at the start, and so the same row.
+  /// Loads the beam. All slots have the same text at the start, and so they share a row.
   template <class Block>
   RTFX_DEVICE void load(Block& block, int32_t utterance, Prefix* now) const {
     const int32_t first = utterance * beams.beam;
@@ -95,7 +95,7 @@ struct CtcFrames {
                 beams.scores[row],
                 beams.scores[row],
                 fusion.states != nullptr ? fusion.states[row] : 0,
-                fusion.roots != nullptr ? fusion.own_states[row] : 0,
+                fusion.bias_roots != nullptr ? fusion.bias_states[row] : 0,
                 0,
                 false};
     }
@@ -104,7 +104,7 @@ struct CtcFrames {
     block.sync();
   }
 
-  /// The K best of all hypotheses with all labels.
+  /// Chooses the K best candidates among all hypotheses with all labels.
   template <class Block>
   RTFX_DEVICE void choose(Block& block, int32_t utterance, int32_t t, const Prefix* now,
                           Prefix* next) const {
@@ -129,12 +129,13 @@ struct CtcFrames {
     return label != beams.blank && label != p.last_label;
   }
   RTFX_DEVICE float lm_bonus(float lm) const {
-    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    // An unknown token may have ln p = -inf, and 0 * -inf would be NaN.
     return (fusion.alpha == 0 ? 0.0f : product(lm, fusion.alpha)) + fusion.beta;
   }
 
-  RTFX_DEVICE void take(int32_t utterance, int32_t t, const Prefix* now, Prefix* next,
-                        int32_t k) const {
+  /// Fills slot k of `next` from its candidate.
+  RTFX_DEVICE void extend(int32_t utterance, int32_t t, const Prefix* now, Prefix* next,
+                          int32_t k) const {
     Prefix& p = next[k];
     const int32_t index = index_of(p.candidate), label = index % labels(),
                   parent = index / labels();
@@ -148,10 +149,11 @@ struct CtcFrames {
     p.last_label = label;
     p.bonus_row = from.bonus_row;
     p.lm_state = from.lm_state;
-    p.own_state = from.own_state;
+    p.bias_state = from.bias_state;
     if (p.new_token && fusion.states != nullptr)
       p.lm_state = look_up(fusion.lm, from.lm_state, label).next;
-    if (p.new_token) p.own_state = fusion.own_next(utterance * beams.beam, from.own_state, label);
+    if (p.new_token)
+      p.bias_state = fusion.bias_next(utterance * beams.beam, from.bias_state, label);
     write_tree(utterance, t, k, label, parent);
   }
 
@@ -173,8 +175,8 @@ struct CtcFrames {
         sum);
   }
 
-  /// What may follow the hypotheses that have a new token. The others keep their rows, K at most
-  /// together with the new ones.
+  /// Fills the rows of the hypotheses that have a new token. The others keep their rows, so that at
+  /// most K rows are in use.
   template <class Block>
   RTFX_DEVICE void score_tokens(Block& block, int32_t utterance, Prefix* all,
                                 int32_t* row_in_use) const {
@@ -210,7 +212,7 @@ struct CtcFrames {
       beams.last_label[row] = all[k].last_label;
       beams.time[row] = frames;
       if (fusion.states != nullptr) fusion.states[row] = all[k].lm_state;
-      if (fusion.roots != nullptr) fusion.own_states[row] = all[k].own_state;
+      if (fusion.bias_roots != nullptr) fusion.bias_states[row] = all[k].bias_state;
       for (int32_t t = frames; t < columns; ++t) write_tree(utterance, t, k, -1, k);
     }
     if (utterance == 0 && block.thread() == 0) *beams.column = columns;

@@ -13,7 +13,7 @@ namespace rtfx::fused_beam {
 
 Elements elements(const at::Tensor& t) {
   RTFX_CHECK(t.is_contiguous(), "a tensor of a fused step");
-  // Phases do not write where they are given a constant.
+  // Phases write only to tensors that callers pass as mutable.
   return {const_cast<void*>(t.const_data_ptr()), precision_of(t.scalar_type(), "a fused step")};
 }
 
@@ -38,7 +38,7 @@ Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
 }
 
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
-                 const RowBias& bias, const at::Tensor& own_states) {
+                 const RowBias& bias, const at::Tensor& bias_states) {
   Fusion fusion{};
   if (lm != nullptr && (options->alpha != 0 || options->beta != 0)) {
     fusion.lm = lm->view();
@@ -52,9 +52,9 @@ Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& 
       static_cast<float>(std::log(lm != nullptr ? options->blank_eps : kBlankEps));
   fusion.early = lm != nullptr && options->pruning == "early";
   if (bias.has_models()) {
-    fusion.models = bias.models->view();
-    fusion.roots = bias.roots.const_data_ptr<int32_t>();
-    fusion.own_states = data<int32_t>(own_states);
+    fusion.bias_models = bias.models->view();
+    fusion.bias_roots = bias.roots.const_data_ptr<int32_t>();
+    fusion.bias_states = data<int32_t>(bias_states);
     if (bias.blank_weights.defined())
       fusion.blank_weights = bias.blank_weights.const_data_ptr<float>();
   }
@@ -194,7 +194,7 @@ LstmCell FusedRows::cell(int64_t layer, const at::Tensor& input_gates) const {
 }
 
 void FusedRows::project(const at::Tensor& output) {
-  // Rows without a new token have the state that they had, and so get the same again.
+  // Rows without a new token have the state of their parent, and so they get the same output again.
   const Joint::Linear& linear = model_.model->joint->prediction();
   at::addmm_out(beams_.prediction.output, linear.bias, output, linear.weight.t());
 }
@@ -203,12 +203,6 @@ void FusedRows::look_up_texts() {
   const at::Tensor before = texts_.narrow(1, 1, texts_.size(1) - 1);
   project(model_.model->prediction->step(texts_.select(1, 0), {{}, {}, before}).output);
 }
-
-}  // namespace rtfx
-
-namespace rtfx::fused_beam {}  // namespace rtfx::fused_beam
-
-namespace rtfx {
 
 FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& options,
                      TransducerBeams& beams)
@@ -225,14 +219,6 @@ FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& o
 }
 
 void FusedStep::operator()() { step(fused_beam::RunPhases(any_active.device())); }
-
-}  // namespace rtfx
-
-namespace rtfx::fused_beam {}  // namespace rtfx::fused_beam
-
-namespace rtfx {
-
-using namespace fused_beam;
 
 FusedFrame::FusedFrame(const FusedModel& model, const BeamLm& lm, const Options& options,
                        TransducerBeams& beams)
@@ -289,5 +275,3 @@ void FusedFrame::expand() { expand(RunPhases(open_.device())); }
 void FusedFrame::finish_frame() { finish_frame(RunPhases(open_.device())); }
 
 }  // namespace rtfx
-
-namespace rtfx::fused_beam {}  // namespace rtfx::fused_beam

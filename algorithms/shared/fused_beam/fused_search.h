@@ -1,4 +1,7 @@
-// Tensors as the plain pointers that phases take (arrays.h).
+// Fused beam searches on tensors. FusedRows evaluates joint and prediction network for all rows,
+// FusedStep does a step of ALSD++, and FusedFrame does a frame of AES++. A GPU runs their phases as
+// a few kernels in place of LibTorch's operators, and a CPU runs the same phases on its threads.
+// Scores and tie rules equal those of the operators; only roundings differ.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,26 +28,26 @@
 
 namespace rtfx::fused_beam {
 
-/// Address of a tensor's values, null for an undefined one.
+/// Returns the address of a tensor's values, null for an undefined tensor.
 template <class T>
 T* data(const at::Tensor& t) {
   return t.defined() ? t.mutable_data_ptr<T>() : nullptr;
 }
 
-/// A tensor of the model's dtype; it must be contiguous.
+/// Returns a view of a tensor of the model's dtype. The tensor must be contiguous.
 Elements elements(const at::Tensor& t);
 
-/// frames: of the utterances, [B] int64.
+/// Returns a view of the hypotheses. `frames` [B] int64: lengths of the utterances.
 Beams view_of(const BeamHypotheses& hypotheses, const at::Tensor& frames);
 
-/// states, own_states [R] int32; bias: of R rows. No fusion with a model that is not there, or that
-/// would change nothing.
+/// Returns the fusion with a language model and with biasing, each of which may be missing. A
+/// language model that would change nothing is left out. states and bias_states are [R] int32, and
+/// `bias` has R rows.
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
-                 const RowBias& bias, const at::Tensor& own_states);
+                 const RowBias& bias, const at::Tensor& bias_states);
 
-// Phases where a device's memory is: kernels on a GPU, blocks by the threads of a CPU.
-
-/// run(phase) does the phase on `device`; on a GPU it is enqueued on the current stream.
+/// run(phase) does the phase on `device`. On a GPU the call enqueues a kernel on the current stream
+/// and does not wait. On a CPU the threads of LibTorch do the work of the blocks.
 class RunPhases {
  public:
   explicit RunPhases(at::Device device) {
@@ -68,8 +71,8 @@ class RunPhases {
   c10::cuda::OptionalCUDAGuard guard_;
 };
 
-/// Throws UserError where blocks of one of the phases would share more memory than a GPU has.
-/// where, what, remedy: as for require_shared_memory().
+/// Throws UserError if the blocks of a phase would share more memory than the GPU has. `where`,
+/// `what` and `remedy`: see require_shared_memory().
 template <class... Phases>
 void require_fits(at::Device device, std::string_view where, std::string_view what,
                   std::string_view remedy, const Phases&... phases) {
@@ -80,49 +83,51 @@ void require_fits(at::Device device, std::string_view where, std::string_view wh
    ...);
 }
 
-// What fused steps of beam searches share: joint and prediction network for all rows, and the
-// arrays of TransducerBeams as the phases see them.
-//
-//   evaluate_joint   Hidden: act(E[b, t] + g) of each row; a GEMM: the logits
-//   advance          a GEMM: recurrent gates of all layers and rows, as they are before the step;
-//                    for each layer LstmCell, from the parent's gates and state, and a GEMM: the
-//                    input gates of the next; a GEMM: joint.pred. For a stateless prediction
-//                    network a few operators
-
 }  // namespace rtfx::fused_beam
 
 namespace rtfx {
 
-/// What fused steps need of a transducer, made once.
+/// The weights of a transducer in the form that fused steps need. Made once, in prepare().
 struct FusedModel {
   explicit FusedModel(std::shared_ptr<const AcousticModel> transducer);
 
   std::shared_ptr<const AcousticModel> model;
-  at::Tensor first_gates;  // [V+1, 4P], what the first LSTM layer makes of a label
-  at::Tensor recurrent;    // [L, P, 4P], W_hh of all LSTM layers, transposed
-  /// Of the joint, with rows of zeros up to a multiple of 8: products of another width take a GPU's
-  /// slow path, for rows of their result are not aligned.
+  at::Tensor first_gates;  // [V+1, 4P] input gates of the first LSTM layer for each label
+  at::Tensor recurrent;    // [L, P, 4P] W_hh of all LSTM layers, transposed
+  /// The joint's output layer, padded with rows of zeros to a multiple of 8. Without the padding,
+  /// rows of the product are not aligned, and a GPU takes a slow path.
   Joint::Linear output;
   at::Tensor duration_values;  // [D] int64; undefined for RNN-T
 };
 
-/// run(phase), which members are given, must do all that the phase's blocks do. Nothing waits for
-/// the device, and all can be recorded into a graph.
+/// Joint and prediction network for all rows of a TransducerBeams:
+///
+///   evaluate_joint   the phase Hidden computes act(E[b, t] + g) of each row; a GEMM gives the
+///                    logits
+///   advance          a GEMM gives the recurrent gates of all layers and rows from the states
+///                    before the step. For each layer, LstmCell computes the new state from the
+///                    parent's gates and state, and a GEMM gives the next layer's input gates.
+///                    The last GEMM is joint.pred. A stateless prediction network takes a few
+///                    operators instead.
+///
+/// The members get a function run(phase), which must do the work of all blocks of a phase. No
+/// member waits for the device, and all can be recorded into a graph.
 class FusedRows {
  public:
-  /// For `beams` at the start of their search; model, lm and beams must outlive this. `frame`: of
-  /// all hypotheses, [1] int64; undefined: each one's own.
+  /// Takes `beams` at the start of their search. model, lm and beams must outlive this object.
+  /// `frame` [1] int64 is the frame of all hypotheses; if it is undefined, each hypothesis has its
+  /// own.
   FusedRows(const FusedModel& model, const BeamLm& lm, double temperature, TransducerBeams& beams,
             const at::Tensor& frame = {});
 
-  /// Writes the logits that scoring() has.
+  /// Writes the logits that scoring() refers to.
   template <class Run>
   void evaluate_joint(const Run& run) {
     run(hidden_);
     write_logits();
   }
 
-  /// Once Append has said what each row takes.
+  /// Moves the prediction network by one step, after Append has written Moves.
   template <class Run>
   void advance(const Run& run) {
     if (texts_.defined()) {
@@ -158,7 +163,7 @@ class FusedRows {
   TransducerBeams& beams_;
   at::Tensor hidden_units_;                     // [R, H]
   at::Tensor logits_;                           // [R, rows of model_.output]
-  at::Tensor parents_, tokens_, state_buffer_;  // of Moves
+  at::Tensor parents_, tokens_, state_buffer_;  // memory of moves_
   at::Tensor h_, c_;                            // [L, 2, R, P], see LstmCell; LSTM
   at::Tensor recurrent_gates_;                  // [L, R, 4P]; LSTM
   at::Tensor texts_;  // [R, C] int64, last labels, newest first; stateless
@@ -166,43 +171,33 @@ class FusedRows {
   fused_beam::Hidden hidden_{};
 };
 
-/// Candidates of `rows` hypotheses, `count` each, and the memory of them.
+/// The memory of `count` candidates for each of `rows` hypotheses.
 struct CandidateArrays {
   CandidateArrays(int64_t rows, int64_t count, bool tdt, at::Device device);
   fused_beam::Candidates view() const;
   at::Tensor scores, labels, durations;  // [rows, count]; durations: TDT
 };
 
-}  // namespace rtfx
-
-namespace rtfx::fused_beam {
-
-// A step of ALSD++ (algorithms/decoders/beam/alsd_pp) in some ten kernels in place of LibTorch's
-// operators: evaluate_joint, Expand, Choose, advance (fused_rows.h). The best of many values are
-// found by rounds of a maximum over a block of threads, so that no vocabulary is sorted. Scores and
-// their ties are those of the operators; only roundings differ.
-
-}  // namespace rtfx::fused_beam
-
-namespace rtfx {
-
+/// A step of ALSD++ (algorithms/decoders/beam/alsd_pp) in about ten kernels: evaluate_joint,
+/// Expand, Choose, advance. A block of threads finds the best of many values by repeated maxima, so
+/// that nobody sorts a vocabulary.
 class FusedStep {
  public:
   struct Options {
     int64_t max_symbols;
     double temperature;
     bool merge_finished;
-    bool scale_forced_blank;
+    bool scale_forced_blank;  // a blank after max_symbols tokens is fused, too
   };
 
   /// See FusedRows.
   FusedStep(const FusedModel& model, const BeamLm& lm, const Options& options,
             TransducerBeams& beams);
 
-  /// One step of all utterances. Does not wait for the device; can be recorded into a graph.
+  /// Does one step of all utterances. Does not wait for the device; can be recorded into a graph.
   void operator()();
 
-  /// The same by run(phase), which must do all that the phase's blocks do.
+  /// Does one step by run(phase), which must do the work of all blocks of a phase.
   template <class Run>
   void step(const Run& run) {
     rows_.evaluate_joint(run);
@@ -220,23 +215,13 @@ class FusedStep {
   fused_beam::Choose choose_{};
 };
 
-}  // namespace rtfx
-
-namespace rtfx::fused_beam {
-
-// A frame of AES++ (algorithms/decoders/beam/aes_pp) in a few kernels for each expansion: what
-// AesPp::Search does with operators, in the same order (frame.h has the parts). Scores and their
-// ties are those of the operators; only roundings differ.
-
-}  // namespace rtfx::fused_beam
-
-namespace rtfx {
-
+/// A frame of AES++ (algorithms/decoders/beam/aes_pp) in a few kernels for each expansion. It does
+/// the work of AesPp::Search in the order of its operators.
 class FusedFrame {
  public:
   struct Options {
     int64_t num_steps;
-    int64_t labels;  // candidates of a hypothesis
+    int64_t labels;  // number of candidates of a hypothesis
     double gamma;
     double temperature;
     bool count_acoustic_twice;
@@ -247,12 +232,12 @@ class FusedFrame {
   FusedFrame(const FusedModel& model, const BeamLm& lm, const Options& options,
              TransducerBeams& beams);
 
-  /// None waits for the device; all can be recorded into a graph.
+  /// These do not wait for the device, and can be recorded into a graph.
   void start_frame();
   void expand();
   void finish_frame();
 
-  /// The same by run(phase), which must do all that the phase's blocks do.
+  /// The same steps by run(phase), which must do the work of all blocks of a phase.
   template <class Run>
   void start_frame(const Run& run) {
     rows_.evaluate_joint(run);
@@ -274,12 +259,12 @@ class FusedFrame {
   }
 
   at::Tensor active;     // [1] bool: an utterance has a frame left
-  at::Tensor expanding;  // [1] bool: a hypothesis is to be expanded at this frame
+  at::Tensor expanding;  // [1] bool: a hypothesis must be expanded at this frame
 
  private:
-  at::Tensor open_;               // [R] bool: at this frame and without a blank
+  at::Tensor open_;               // [R] bool: the hypothesis is at this frame and has no blank yet
   at::Tensor time_, expansions_;  // [1] int64
-  at::Tensor softmax_;            // [R, 4] float32: RowSoftmax
+  at::Tensor softmax_;            // [R, 4] float32: a RowSoftmax for each row
   FusedRows rows_;
   CandidateArrays candidates_;
   at::Tensor merged_;  // [R, E] float32; TDT
@@ -292,5 +277,3 @@ class FusedFrame {
 };
 
 }  // namespace rtfx
-
-namespace rtfx::fused_beam {}  // namespace rtfx::fused_beam

@@ -1,7 +1,8 @@
-// What the phases of a fused step read and write: plain pointers to device memory (or to the
-// host's, where they run on a CPU). No LibTorch here: the kernels include it.
+// Fused beam searches: the arrays that their phases share, and one step of the hypotheses of a
+// beam. A phase is a plain struct of sizes and pointers, and a GPU runs each phase as one kernel
+// (PhaseKernel). The threads of a CPU run the same code, so this file includes no LibTorch header.
 //
-// B utterances, K slots each, R = B * K rows: row b * K + k is slot k of utterance b.
+// B utterances have K slots each. R = B * K rows: row b * K + k is slot k of utterance b.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,10 +18,10 @@
 
 namespace rtfx::fused_beam {
 
-/// a * b, rounded: as operators that do one thing at a time have it.
+/// Returns a * b, rounded. LibTorch's operators round each product; a fused multiply-add does not.
 RTFX_DEVICE inline float product(float a, float b) {
 #ifdef __CUDA_ARCH__
-  return __fmul_rn(a, b);  // not to be contracted with the sum that follows
+  return __fmul_rn(a, b);  // the compiler must not contract it with a sum that follows
 #else
   return a * b;
 #endif
@@ -40,7 +41,7 @@ struct Elements {
   }
 };
 
-/// BeamHypotheses, and the frames of the utterances.
+/// The arrays of BeamHypotheses, and the lengths of the utterances in frames.
 struct Beams {
   int32_t batch, beam, blank;
   int64_t hash_multiplier;
@@ -51,12 +52,12 @@ struct Beams {
   int64_t* column;                                                  // [1]
 
   RTFX_HOST_DEVICE int32_t rows() const { return batch * beam; }
-  /// Hash of a text with `hash` and a token more.
+  /// Returns the hash of a text with `hash` followed by `token`.
   RTFX_DEVICE int64_t extended(int64_t hash, int32_t token) const {
     const auto bits = static_cast<uint64_t>(hash) * static_cast<uint64_t>(hash_multiplier);
     return static_cast<int64_t>(bits + 1 + static_cast<uint64_t>(token));
   }
-  /// Holds a hypothesis with a frame left.
+  /// Returns whether the row holds a hypothesis with a frame left.
   RTFX_DEVICE bool active(int32_t row) const {
     const float score = scores[row];
     return frames_left(row) > 0 && score > kLogZero;
@@ -64,86 +65,87 @@ struct Beams {
   RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
 };
 
-/// Shallow fusion with an n-gram model (ngram_lm/fusion.h), and with models of single rows
-/// (ngram_lm/row_bias.h). states null: none of the first; roots null: none of the second.
+/// Shallow fusion with a language model (ngram_lm/fusion.h) and contextual biasing (RowBias).
+/// `states` is null without a language model, and `bias_roots` is null without biasing.
 struct Fusion {
   NgramView lm;
   int32_t* states;  // [R]
   float alpha, beta;
-  bool full;             // blank is rescaled along with the tokens
-  float blank_scale;     // 1 + alpha
-  float least_log_rest;  // least ln(1 - p(blank))
-  bool early;            // labels are taken by acoustic scores
-  bool acoustic_forced_blank;
-  NgramView models;
-  const int32_t* roots;        // [R]
-  int32_t* own_states;         // [R], from the row's root on
-  const float* blank_weights;  // [R], by which a row's own model rescales blank; null: none does
+  bool full;                   // lm_weighted_full: blank is rescaled along with the tokens
+  float blank_scale;           // 1 + alpha
+  float least_log_rest;        // lower bound of ln(1 - p(blank))
+  bool early;                  // labels are chosen by acoustic scores
+  bool acoustic_forced_blank;  // a blank after max_symbols tokens is not fused
+  NgramView bias_models;
+  const int32_t* bias_roots;   // [R]
+  int32_t* bias_states;        // [R], relative to the row's root
+  const float* blank_weights;  // [R] with which biasing rescales blank; null: it does not
 
-  RTFX_HOST_DEVICE bool any() const { return states != nullptr || roots != nullptr; }
-  RTFX_DEVICE float own_blank_weight(int32_t row) const {
+  RTFX_HOST_DEVICE bool any() const { return states != nullptr || bias_roots != nullptr; }
+  RTFX_DEVICE float bias_blank_weight(int32_t row) const {
     return blank_weights != nullptr ? blank_weights[row] : 0.0f;
   }
-  /// What a row's own model adds to a token, and its state behind a label.
-  RTFX_DEVICE float own_score(int32_t row, int32_t own_state, int32_t token) const {
-    return roots != nullptr ? look_up(models, roots[row] + own_state, token).score : 0.0f;
+  /// Returns the biasing score of a token in a state of the row.
+  RTFX_DEVICE float bias_score(int32_t row, int32_t bias_state, int32_t token) const {
+    return bias_roots != nullptr ? look_up(bias_models, bias_roots[row] + bias_state, token).score
+                                 : 0.0f;
   }
-  RTFX_DEVICE int32_t own_next(int32_t row, int32_t own_state, int32_t label) const {
-    if (roots == nullptr) return 0;
-    const int32_t next = look_up(models, roots[row] + own_state, label).next;
-    return next == 0 ? 0 : next - roots[row];
+  /// Returns the biasing state after a label.
+  RTFX_DEVICE int32_t bias_next(int32_t row, int32_t bias_state, int32_t label) const {
+    if (bias_roots == nullptr) return 0;
+    const int32_t next = look_up(bias_models, bias_roots[row] + bias_state, label).next;
+    return next == 0 ? 0 : next - bias_roots[row];
   }
 };
 
-/// What each row takes from the step before.
+/// How each row of this step follows from the step before. The prediction network reads it.
 struct Moves {
-  int32_t* parents;  // [R] row
-  int32_t* tokens;   // [R] token, or -1: the same text as the parent
-  /// [1] 0 or 1: which of two buffers takes the LSTM states; the other has those before the step.
+  int32_t* parents;  // [R] row of the parent
+  int32_t* tokens;   // [R] token, or -1 if the row has the text of its parent
+  /// [1] 0 or 1: the buffer into which new LSTM states go. The other buffer holds the states before
+  /// the step.
   int32_t* state_buffer;
 };
 
-// The largest of many values by a block of threads, without sorting them.
-
-/// Every thread calls visit(i, key) for the i-th greatest of key_at(0 .. n - 1), i < k <= n. Each
-/// thread remembers the best of its own indices, and searches them again only once that one was
-/// taken; a thread with a single index need not.
+/// Finds the k greatest of key_at(0 .. n - 1), k <= n, without sorting them. Every thread calls
+/// visit(i, key) for the i-th greatest, i < k. Each thread remembers the best of its own indices,
+/// and searches them again only after that one was chosen. A thread with a single index never
+/// searches again.
 template <class Block, class KeyAt, class Visit>
 RTFX_DEVICE void select(Block& block, int32_t n, int32_t k, const KeyAt& key_at,
                         const Visit& visit) {
-  const auto best_below = [&](MaxKey taken) {
+  const auto best_below = [&](MaxKey bound) {
     MaxKey best = 0;
     for (int32_t j = block.thread(); j < n; j += block.threads()) {
       const MaxKey key = key_at(j);
-      if (key < taken && key > best) best = key;
+      if (key < bound && key > best) best = key;
     }
     return best;
   };
   const bool has_more = block.thread() + block.threads() < n;
   MaxKey own = best_below(~MaxKey{0});
   for (int32_t i = 0; i < k; ++i) {
-    const MaxKey taken = block.all_reduce(own, Maximum{});
-    visit(i, taken);
-    if (own == taken && i + 1 < k) own = has_more ? best_below(taken) : 0;
+    const MaxKey greatest = block.all_reduce(own, Maximum{});
+    visit(i, greatest);
+    if (own == greatest && i + 1 < k) own = has_more ? best_below(greatest) : 0;
   }
 }
 
-/// Whether visit(i, ...) is this thread's: each is one thread's.
+/// Returns whether index i belongs to this thread. Each index belongs to one thread.
 template <class Block>
 RTFX_DEVICE bool is_mine(const Block& block, int32_t i) {
   return block.thread() == i % block.threads();
 }
 
-// What may follow each hypothesis, and the best of it for an utterance.
-
-/// What a slot takes: hypothesis `parent` (row) followed by `label`.
+/// One step of a slot: it becomes hypothesis `parent` (a row) followed by `label`.
 struct Step {
   int32_t parent, label, duration;
   float score;
 };
 
+/// What may follow each hypothesis: N candidates for each row.
 struct Candidates {
-  float* scores;       // [R, N] with it
+  float* scores;       // [R, N] score of the hypothesis with the candidate
   int32_t* labels;     // [R, N] token, blank, or -1
   int32_t* durations;  // [R, N] frames, 0 for label -1; null unless TDT
   int32_t count;       // N
@@ -155,7 +157,7 @@ struct Candidates {
     labels[place] = label;
     if (durations != nullptr) durations[place] = duration;
   }
-  /// Candidate i alone; the others are nothing.
+  /// Writes candidate i, and scores of -inf for the row's other candidates.
   template <class Block>
   RTFX_DEVICE void write_alone(Block& block, int32_t row, int32_t i, float score, int32_t label,
                                int32_t duration) const {
@@ -163,14 +165,16 @@ struct Candidates {
       write(row, j, j == i ? score : kLogZero, label, duration);
   }
 
-  /// visit(k, key) for the `beam` best of an utterance by `by` ([R, N], as `scores`): see select.
+  /// Calls visit(k, key) for the `beam` best candidates of an utterance, as select() does. `ranks`
+  /// [R, N] decides; it may be `scores`.
   template <class Block, class Visit>
-  RTFX_DEVICE void best(Block& block, int32_t utterance, int32_t beam, const float* by,
+  RTFX_DEVICE void best(Block& block, int32_t utterance, int32_t beam, const float* ranks,
                         const Visit& visit) const {
-    const float* own = by + int64_t{utterance} * beam * count;
+    const float* own = ranks + int64_t{utterance} * beam * count;
     select(
         block, beam * count, beam, [&](int32_t i) { return max_key(own[i], i); }, visit);
   }
+  /// Returns the step that a key of best() stands for.
   RTFX_DEVICE Step step(int32_t utterance, int32_t beam, MaxKey key) const {
     const int32_t index = index_of(key), first = utterance * beam;
     const int64_t place = int64_t{first} * count + index;
@@ -179,23 +183,22 @@ struct Candidates {
   }
 };
 
-// The step of hypotheses in the arrays of a beam, and the sum of those with equal texts: by a block
-// for each utterance.
-
-/// A hypothesis after its step, before it is written.
+/// A hypothesis after its step, in memory that a block shares, before it is written.
 struct Slot {
   int64_t hash, last_label, length, time, prefix_hash, run;
-  MaxKey candidate;  // of the best, the one that it takes
+  MaxKey candidate;  // key of the candidate that the slot becomes
   Step step;
-  int32_t lm_state, own_state;
-  float score;  // once equal texts became one
+  int32_t lm_state, bias_state;
+  float score;  // after equal texts were merged
 };
 
+/// Moves the hypotheses of an utterance by one step and merges those of equal text. A block of
+/// threads works on one utterance.
 struct Append {
   Beams beams;
   Fusion fusion;
   Moves moves;
-  int64_t* texts;       // [R, C] last labels, newest first, for a stateless network; null: none
+  int64_t* texts;       // [R, C] last labels, newest first, of a stateless network; else null
   int32_t text_labels;  // C
   bool tdt;
 
@@ -204,9 +207,9 @@ struct Append {
   }
   RTFX_DEVICE bool is_token(int32_t label) const { return label >= 0 && label != beams.blank; }
 
-  /// step_of(row, slot) for each slot of the utterance, as BeamHypotheses::append does it. The
-  /// tree's column *column - 1 + `ahead` is written. merge(slots, k): the score of slot k. A slot
-  /// is the same thread's throughout: that of is_mine.
+  /// Does step_of(row, slot) for each slot of the utterance, as BeamHypotheses::append() does, and
+  /// writes column *column - 1 + `ahead` of the tree. merge(slots, k) returns the score of slot k.
+  /// Each slot belongs to one thread throughout, the one for which is_mine() holds.
   template <class Block, class StepOf, class Merge>
   RTFX_DEVICE void run(Block& block, int32_t utterance, Slot* slots, int32_t ahead,
                        const StepOf& step_of, const Merge& merge) const {
@@ -214,7 +217,7 @@ struct Append {
     const int64_t column = *beams.column - 1 + ahead;
     auto* new_texts = reinterpret_cast<int64_t*>(slots + beam);
     for (int32_t k = block.thread(); k < beam; k += block.threads())
-      slots[k] = taken(step_of(first + k, slots[k]), new_texts + k * text_labels);
+      slots[k] = moved_by(step_of(first + k, slots[k]), new_texts + k * text_labels);
     block.sync();  // all have read the hypotheses that write() overwrites
     for (int32_t k = block.thread(); k < beam; k += block.threads()) {
       slots[k].score = merge(slots, k);
@@ -223,14 +226,15 @@ struct Append {
   }
 
  private:
-  RTFX_DEVICE Slot taken(const Step& step, int64_t* text) const {
+  /// Returns the hypothesis after its step, and writes its last labels to `text`.
+  RTFX_DEVICE Slot moved_by(const Step& step, int64_t* text) const {
     const int32_t from = step.parent, label = step.label;
     // All loads come first, so that they are in flight together.
     const int64_t hash = beams.hash[from], last_label = beams.last_label[from],
                   length = beams.lengths[from], time = beams.time[from],
                   prefix_hash = beams.prefix_hash[from], run = beams.run[from];
     const int32_t lm_state = fusion.states != nullptr ? fusion.states[from] : 0;
-    const int32_t own_state = fusion.roots != nullptr ? fusion.own_states[from] : 0;
+    const int32_t bias_state = fusion.bias_roots != nullptr ? fusion.bias_states[from] : 0;
     const bool token = is_token(label);
     const int64_t moved = tdt ? step.duration : static_cast<int64_t>(label == beams.blank);
     for (int32_t i = 0; i < text_labels; ++i) {
@@ -246,7 +250,7 @@ struct Append {
             0,
             step,
             fusion.states != nullptr ? look_up(fusion.lm, lm_state, label).next : 0,
-            fusion.own_next(from, own_state, label),
+            fusion.bias_next(from, bias_state, label),
             0};
   }
 
@@ -267,13 +271,14 @@ struct Append {
     moves.parents[row] = slot.step.parent;
     moves.tokens[row] = is_token(slot.step.label) ? slot.step.label : -1;
     if (fusion.states != nullptr) fusion.states[row] = slot.lm_state;
-    if (fusion.roots != nullptr) fusion.own_states[row] = slot.own_state;
+    if (fusion.bias_roots != nullptr) fusion.bias_states[row] = slot.bias_state;
     for (int32_t i = 0; i < text_labels; ++i) texts[int64_t{row} * text_labels + i] = text[i];
   }
 };
 
-/// The sum of the probabilities of all that are equal(j) to k, out of `count`, or without `add` k's
-/// own, if k is the best of them (the lowest of equals); -inf for the others.
+/// Returns the merged score of hypothesis k among `count`. equal(j) says whether hypothesis j is
+/// equal to k. The best of equal hypotheses (the lowest index among equal scores) gets the sum of
+/// their probabilities, or keeps its own score without `add`. The others get -inf.
 template <class ScoreOf, class Equal>
 RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of,
                                const Equal& equal, bool add = true) {
@@ -289,7 +294,8 @@ RTFX_DEVICE float merged_score(int32_t count, int32_t k, const ScoreOf& score_of
   return add ? logf(sum) + own : own;
 }
 
-/// The same of slots with equal texts (BeamHypotheses::merge), for TDT at equal times(slot).
+/// Returns merged_score() of slot k, where slots with equal texts and equal time_of(slot) are
+/// equal. See BeamHypotheses::merge().
 template <class TimeOf>
 RTFX_DEVICE float merged_text(const Slot* slots, int32_t beam, int32_t k, const TimeOf& time_of) {
   if (beam == 1) return slots[k].step.score;
@@ -303,16 +309,15 @@ RTFX_DEVICE float merged_text(const Slot* slots, int32_t beam, int32_t k, const 
       });
 }
 
-// A phase of a fused step as a kernel. A phase is a plain struct of sizes and pointers:
-//   kThreads                   of each of its blocks
-//   blocks()                   how many there are
-//   shared_bytes()             memory that the threads of a block share
-//   operator()(block, i, shared)   what block i does (algorithms/gpu/thread_block.h)
-
-/// Made for the phases that kernels.cu lists.
+/// Runs a phase as a kernel. A phase is a plain struct with
+///   kThreads                       threads of a block
+///   blocks()                       number of blocks
+///   shared_bytes()                 memory that the threads of a block share
+///   operator()(block, i, shared)   the work of block i (algorithms/gpu/thread_block.h)
+/// kernels.cu lists the phases for which this template exists.
 template <class Phase>
 struct PhaseKernel {
-  /// The most that shared_bytes() may be on the current device.
+  /// Returns the upper bound of shared_bytes() on the current device.
   static int64_t most_shared_bytes();
 
   /// Enqueues the kernel. Does not wait; can be recorded into a graph. Throws std::runtime_error

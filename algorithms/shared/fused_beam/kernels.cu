@@ -12,8 +12,8 @@
 namespace rtfx::fused_beam {
 namespace {
 
-// At least one block on a multiprocessor, however many registers it takes: registers for loads that
-// are under way together count for more than how many blocks fit.
+// The bound asks for one block on a multiprocessor, so that a thread may use many registers.
+// Registers for loads that are in flight together matter more here than the number of blocks.
 template <class Phase>
 __global__ void __launch_bounds__(Phase::kThreads, 1)
     phase_kernel(const __grid_constant__ Phase phase) {

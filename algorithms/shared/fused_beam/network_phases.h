@@ -1,4 +1,6 @@
-// The elementwise parts of joint and prediction network: each block has a chunk of a row.
+// Phases around the GEMMs of joint and prediction network: the elementwise parts, and the way from
+// a row's logits to the scores of what may follow its hypothesis. The kernels include this file, so
+// it includes no LibTorch header.
 #pragma once
 
 #include <cmath>
@@ -12,8 +14,8 @@
 
 namespace rtfx::fused_beam {
 
-/// Rows of `width` elements, cut into chunks of one element for each thread of a GPU's block. A
-/// chunk takes as long as a wider one would, since the time goes into waiting for memory.
+/// Rows of `width` elements, cut into chunks with one element for each thread of a block. A block
+/// works on one chunk. Wider chunks would be no faster, since the threads mostly wait for memory.
 struct Chunks {
   static constexpr int32_t kThreads = 128;
 
@@ -22,7 +24,7 @@ struct Chunks {
   RTFX_HOST_DEVICE int32_t of_row() const { return ceil_div(width, kThreads); }
   int32_t blocks() const { return rows * of_row(); }
 
-  /// work(row, i) for each element of one chunk.
+  /// Calls work(row, i) for each element of one chunk.
   template <class Block, class Work>
   RTFX_DEVICE void each(const Block& block, int32_t chunk, const Work& work) const {
     const int32_t row = chunk / of_row(), begin = chunk % of_row() * kThreads;
@@ -31,8 +33,8 @@ struct Chunks {
   }
 };
 
-/// The joint's hidden units, act(e + g), at `frame` or at each hypothesis' own; frames are clamped
-/// to the utterance.
+/// Computes the joint's hidden units, act(e + g), at `frame`, or at the frame of each hypothesis if
+/// `frame` is null. Frames are clamped to the utterance.
 struct Hidden {
   static constexpr int32_t kThreads = Chunks::kThreads;
 
@@ -63,7 +65,7 @@ struct Hidden {
   }
 
  private:
-  /// Of all utterances' frames.
+  /// Returns the row of `encoded` that the hypothesis is at.
   RTFX_DEVICE int64_t frame_of(int32_t row) const {
     const int32_t b = row / beams.beam;
     const int64_t last = beams.frames[b] - 1, time = frame == nullptr ? beams.time[row] : *frame;
@@ -72,21 +74,21 @@ struct Hidden {
   }
 };
 
-/// One LSTM layer's units: rows with a token go on from their parent's state, the others take it as
-/// it is. Gates in the order i, f, g, o.
+/// Computes the units of one LSTM layer. Rows with a token step on from their parent's state; the
+/// others copy it. Gates have the order i, f, g, o.
 ///
-/// States have two buffers: a row may read the state of any other, so new states go to the one that
-/// no row reads in this step (Moves::state_buffer).
+/// States have two buffers. A row may read the state of any other row, so new states go to the
+/// buffer that no row reads in this step (Moves::state_buffer).
 struct LstmCell {
   static constexpr int32_t kThreads = Chunks::kThreads;
 
   Moves moves;
-  Elements input_gates;  // [V+1, 4P] by token, or [R, 4P] by row; without bias
+  Elements input_gates;  // [V+1, 4P] for each label, or [R, 4P] for each row; without bias
   bool by_token;
-  Elements recurrent_gates;             // [R, 4P] of the rows before the step; without bias
+  Elements recurrent_gates;             // [R, 4P] from the states before the step; without bias
   Elements input_bias, recurrent_bias;  // [4P]
-  Elements h, c;                        // [2, R, P] of this layer
-  Elements output;                      // [R, P] h after the step, always here
+  Elements h, c;                        // [2, R, P] both buffers of this layer's states
+  Elements output;                      // [R, P] h after the step
   Chunks chunks;                        // R, P
 
   int32_t blocks() const { return chunks.blocks(); }
@@ -120,8 +122,8 @@ struct LstmCell {
         terms[gate][3] = load_constant(recurrent_bias.as<T>() + column);
       }
       const auto gate = [&terms](int32_t number) {
-        const T* of = terms[number];
-        return to_float(of[0]) + to_float(of[1]) + to_float(of[2]) + to_float(of[3]);
+        const T* t = terms[number];
+        return to_float(t[0]) + to_float(t[1]) + to_float(t[2]) + to_float(t[3]);
       };
       const float kept = sigmoid(gate(1)) * to_float(new_c);
       const float cell = kept + sigmoid(gate(0)) * tanhf(gate(2));
@@ -134,19 +136,18 @@ struct LstmCell {
   }
 };
 
-// A row's logits as scores of what may follow its hypothesis.
-
-/// Logits and what is done to them.
+/// The logits of all rows, and how they become scores.
 struct Scoring {
   Elements logits;                 // [R, columns]
-  int32_t columns;                 // V+1+D, and padding that is never read
+  int32_t columns;                 // V+1+D, then padding that is never read
   int32_t blank, durations;        // V; D, 0 for RNN-T
   const int64_t* duration_values;  // [D] frames
   float temperature;               // logits are divided by it
   Fusion fusion;
 
-  /// Whether labels are chosen by fused scores, and whether the language model is asked for all.
+  /// Returns whether labels are chosen by fused scores.
   RTFX_HOST_DEVICE bool fuses_all() const { return fusion.any() && !fusion.early; }
+  /// Returns whether the language model scores all tokens of a row.
   RTFX_HOST_DEVICE bool asks_lm_for_all() const {
     return fusion.states != nullptr && !fusion.early;
   }
@@ -155,7 +156,7 @@ struct Scoring {
   }
 };
 
-/// One row's logits, divided by the temperature, where they are.
+/// Reads one row's logits from global memory, divided by the temperature.
 class RowLogits {
  public:
   RTFX_DEVICE RowLogits(const Scoring& scoring, int32_t row) : scoring_(scoring), row_(row) {}
@@ -171,11 +172,12 @@ class RowLogits {
   const int32_t row_;
 };
 
-/// The same, copied to shared memory once: so all loads are in flight together.
+/// Reads one row's logits from a copy in shared memory. All loads of the copy are in flight
+/// together.
 class StagedLogits {
  public:
-  /// No barrier inside: until block.sync(), a thread may read only the columns that it staged,
-  /// those of its number and every threads()-th after it.
+  /// Copies the logits without a barrier. Until block.sync(), a thread may read only the columns
+  /// that it copied: the one of its own number, and every threads()-th after it.
   template <class Block>
   RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
       : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
@@ -198,7 +200,7 @@ class StagedLogits {
       put(i, scoring.scaled((*this)(i)));
   }
 
-  /// Bytes of shared memory for a row; 0 where it has too many columns to be staged.
+  /// Returns the bytes of shared memory for a row; 0 if it has too many columns for a copy.
   RTFX_HOST_DEVICE static int64_t bytes(const Scoring& scoring) {
     // 32 KiB of logits and 32 KiB of scores of a language model fit on sm_80 and later.
     constexpr int32_t kMaxStagedColumns = 8192;
@@ -213,7 +215,7 @@ class StagedLogits {
   }
   RTFX_DEVICE const Scoring& scoring() const { return scoring_; }
   RTFX_DEVICE int32_t row() const { return row_; }
-  /// Where they are, as bits.
+  /// Returns the copy's memory, which holds the bits of the logits.
   RTFX_DEVICE uint32_t* memory() const { return staged_; }
 
  private:
@@ -231,7 +233,7 @@ class StagedLogits {
   uint32_t* const staged_;
 };
 
-/// work(logits) with StagedLogits in `shared`, or RowLogits for rows that are too long.
+/// Calls work(logits) with StagedLogits in `shared`, or with RowLogits if a row is too long.
 template <class Block, class Work>
 RTFX_DEVICE void with_logits(const Block& block, const Scoring& scoring, int32_t row, void* shared,
                              const Work& work) {
@@ -250,7 +252,7 @@ struct RowSoftmax {
   Softmax labels, durations;
 };
 
-/// Waits for the block.
+/// Returns the normalisers of a row's labels and durations. All threads of the block take part.
 template <class Block, class Logits>
 RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   const int32_t labels = logits.scoring().blank + 1, durations = logits.scoring().durations;
@@ -263,7 +265,7 @@ RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   sum = block.all_reduce(sum, [](float a, float b) { return a + b; });
   RowSoftmax result{{greatest, logf(sum)}, {0, 0}};
   if (durations == 0) return result;
-  // So few that each thread does it by itself.
+  // There are so few durations that each thread computes this by itself.
   greatest = kLogZero;
   sum = 0;
   for (int32_t d = 0; d < durations; ++d) greatest = fmaxf(greatest, logits(labels + d));
@@ -272,7 +274,7 @@ RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   return result;
 }
 
-/// ln p of one row's labels and durations, each computed where it is asked for.
+/// ln p of one row's labels and durations. Each is computed when a caller asks for it.
 template <class Logits>
 class RowScores {
  public:
@@ -281,8 +283,8 @@ class RowScores {
         scoring_(logits.scoring()),
         softmax_(softmax),
         blank_(label(scoring_.blank)),
-        own_weight_(scoring_.fusion.own_blank_weight(logits.row())),
-        rest_(scoring_.fusion.full || own_weight_ != 0
+        bias_weight_(scoring_.fusion.bias_blank_weight(logits.row())),
+        rest_(scoring_.fusion.full || bias_weight_ != 0
                   ? fmaxf(logf(-expm1f(blank_)), scoring_.fusion.least_log_rest)
                   : 0) {}
 
@@ -295,21 +297,21 @@ class RowScores {
     return (x - softmax_.durations.greatest) - softmax_.durations.log_sum;
   }
 
-  /// As fuse (ngram_lm/fusion.h) does; `lm`: what the language model gives the token. Then what the
-  /// row's own model does.
+  /// Returns the fused score of a token: the language model's score `lm` is added as fuse()
+  /// (ngram_lm/fusion.h) does, then the biasing score of the row.
   RTFX_DEVICE float fused(int32_t token, float acoustic, float lm) const {
     const Fusion& f = scoring_.fusion;
     if (f.states != nullptr) acoustic = fused_with_lm(acoustic, lm);
-    if (f.roots == nullptr) return acoustic;
-    acoustic += f.own_score(row(), f.own_states[row()], token);
-    return own_weight_ != 0 ? acoustic + product(own_weight_, rest_) : acoustic;
+    if (f.bias_roots == nullptr) return acoustic;
+    acoustic += f.bias_score(row(), f.bias_states[row()], token);
+    return bias_weight_ != 0 ? acoustic + product(bias_weight_, rest_) : acoustic;
   }
   RTFX_DEVICE float fused_blank() const {
     const Fusion& f = scoring_.fusion;
     const float with_lm = f.states != nullptr && f.full ? product(blank_, f.blank_scale) : blank_;
-    return own_weight_ != 0 ? with_lm + product(own_weight_, blank_) : with_lm;
+    return bias_weight_ != 0 ? with_lm + product(bias_weight_, blank_) : with_lm;
   }
-  /// The same for one label of this score.
+  /// Returns the fused score of any label with this acoustic score.
   RTFX_DEVICE float fused_label(int32_t label, float acoustic) const {
     const Fusion& f = scoring_.fusion;
     if (!f.any()) return acoustic;
@@ -318,7 +320,7 @@ class RowScores {
     return fused(label, acoustic, lm);
   }
 
-  /// Index of the likeliest duration, the first of equals.
+  /// Returns the index of the likeliest duration, the first of equal ones.
   RTFX_DEVICE int32_t likeliest_duration() const {
     MaxKey best = 0;
     for (int32_t d = 0; d < scoring_.durations; ++d) {
@@ -327,7 +329,7 @@ class RowScores {
     }
     return index_of(best);
   }
-  /// A blank of duration 0 moves one frame.
+  /// Returns the frames that a label moves. A blank of duration 0 moves one frame.
   RTFX_DEVICE int32_t frames_of(int32_t label, int32_t duration) const {
     const auto frames = static_cast<int32_t>(scoring_.duration_values[duration]);
     return label == scoring_.blank && frames < 1 ? 1 : frames;
@@ -340,7 +342,7 @@ class RowScores {
  private:
   RTFX_DEVICE float fused_with_lm(float acoustic, float lm) const {
     const Fusion& f = scoring_.fusion;
-    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    // An unknown token may have ln p = -inf, and 0 * -inf would be NaN.
     float bonus = f.alpha == 0 ? 0.0f : product(lm, f.alpha);
     bonus += f.beta;
     if (f.full) bonus = fmaf(rest_, f.alpha, bonus);
@@ -351,11 +353,11 @@ class RowScores {
   const Scoring& scoring_;
   const RowSoftmax softmax_;
   const float blank_;
-  const float own_weight_, rest_;  // rest_: ln(1 - p(blank)), for blank that is rescaled
+  const float bias_weight_, rest_;  // rest_: ln(1 - p(blank)) where blank is rescaled
 };
 
-/// Labels that may follow a row, in memory that the block shares: `ranks` is what they were chosen
-/// by, acoustic scores with early pruning and fused ones otherwise; `scores` are always fused.
+/// The best labels to follow a row, in memory that the block shares. Labels are chosen by `ranks`:
+/// acoustic scores with early pruning, and fused scores otherwise. `scores` are always fused.
 struct BestLabels {
   int32_t* labels;   // [count]
   float* scores;     // [count]
@@ -363,7 +365,7 @@ struct BestLabels {
   float* lm_scores;  // [V] for late fusion with a language model
   int32_t count;
 
-  /// Memory for `count` labels at `shared`.
+  /// Lays out the arrays for `count` labels at `shared`.
   RTFX_DEVICE BestLabels(void* shared, int32_t count)
       : labels(static_cast<int32_t*>(shared)),
         scores(reinterpret_cast<float*>(labels + count)),
@@ -374,7 +376,7 @@ struct BestLabels {
     return int64_t{count} * 12 + (scoring.asks_lm_for_all() ? int64_t{scoring.blank} * 4 : 0);
   }
 
-  /// Chooses them; staged logits of labels are overwritten. Ends with a wait for the block.
+  /// Chooses the labels, and overwrites staged logits of labels. Ends with a barrier.
   template <class Block, class Logits>
   RTFX_DEVICE void fill(Block& block, const RowScores<Logits>& row) const {
     const Scoring& s = row.scoring();
@@ -391,12 +393,12 @@ struct BestLabels {
       ranks[i] = value_of(key);
     };
     if constexpr (std::is_same_v<Logits, StagedLogits>) {
-      uint32_t* const of_labels = row.logits().memory();
-      block.sync();  // all know the blank's logit
+      uint32_t* const rank_bits = row.logits().memory();
+      block.sync();  // all threads have read the blank's logit
       for (int32_t i = block.thread(); i <= s.blank; i += block.threads())
-        of_labels[i] = rank_of(score(i));
+        rank_bits[i] = rank_of(score(i));
       select(
-          block, s.blank + 1, count, [&](int32_t i) { return max_key_of_rank(of_labels[i], i); },
+          block, s.blank + 1, count, [&](int32_t i) { return max_key_of_rank(rank_bits[i], i); },
           visit);
     } else {
       select(

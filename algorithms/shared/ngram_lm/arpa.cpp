@@ -53,7 +53,7 @@ std::optional<std::pair<int64_t, int64_t>> parse_count(std::string_view line) {
 }  // namespace
 
 ArpaReader::ArpaReader(const std::filesystem::path& path) : lines_(path) {
-  // What stands before \data\ is a comment.
+  // Lines before \data\ are comments.
   while (next_line() && line_ != "\\data\\") {
   }
   if (at_end_) {
@@ -85,7 +85,7 @@ bool ArpaReader::next_line() {
   return false;
 }
 
-/// The current line is `header`.
+/// Throws UserError unless the current line is `header`.
 void ArpaReader::expect(const std::string& header) {
   if (line_ == header) return;
   throw UserError(where(),

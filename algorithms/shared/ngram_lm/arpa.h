@@ -1,6 +1,6 @@
-// Reader of the ARPA format of back-off n-gram models, as SRILM and KenLM write it: a section
-// \data\ with the number of n-grams of each order, a section \n-grams: for each order, \end\.
-// Any words; knows nothing of tokens.
+// Reads the ARPA format of back-off n-gram models, as SRILM and KenLM write it. The section \data\
+// has the number of n-grams of each order. A section \n-grams: follows for each order, then \end\.
+// The words may be tokens or whole words.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,36 @@
 
 namespace rtfx {
 
-/// One n-gram; the views are valid while it is being visited.
+/// One n-gram. The views are valid during the call of `visit`.
 struct ArpaEntry {
   std::span<const std::string_view> words;  // oldest first
   float log10_probability = 0;              // at most 0
-  float log10_backoff = 0;                  // 0 where the line has none
+  float log10_backoff = 0;                  // 0 if the line has none
 };
 
-/// Every complaint is a UserError with file and line.
+/// Throws UserError with file and line for every fault.
 class ArpaReader {
  public:
-  /// Of a back-off weight, without its sign: sums of ten stay finite.
+  /// The largest absolute value of a back-off weight: sums of ten weights stay finite.
   static constexpr float kMostBackoff = 1e30F;
 
   /// Opens the file (plain or gzip) and reads \data\.
   explicit ArpaReader(const std::filesystem::path& path);
 
-  /// counts()[n - 1]: n-grams of order n that \data\ announces.
+  /// counts()[n - 1] is the number of n-grams of order n that \data\ announces.
   const std::vector<int64_t>& counts() const { return counts_; }
   int64_t order() const { return static_cast<int64_t>(counts_.size()); }
 
-  /// Reads the section of order n = 1, 2, ..., each once and in this order. Words are separated by
-  /// spaces and tabs only: other white space of Unicode may be a word.
+  /// Reads the section of order n and calls `visit` for each n-gram. Call it for n = 1, 2, ... in
+  /// this order. Only spaces and tabs separate words: other white space of Unicode may be a word.
   void read_section(int64_t n, const std::function<void(const ArpaEntry&)>& visit);
 
   /// Reads \end\.
   void read_end();
 
-  /// Of the entry that is being visited, from 1.
+  /// The line of the current entry, from 1.
   int64_t line_number() const { return lines_.number(); }
-  /// "file:12", for complaints about a line.
+  /// Returns "file:12", for messages about a line.
   std::string where(int64_t line) const;
   std::string where() const { return where(line_number()); }
 
@@ -53,7 +53,7 @@ class ArpaReader {
   void expect(const std::string& header);
 
   TextLines lines_;
-  std::string_view line_;  // the current one, not blank
+  std::string_view line_;  // the current line, not blank
   bool at_end_ = false;
   std::vector<int64_t> counts_;
 };

@@ -18,10 +18,9 @@
 #include "base/sha256.h"
 
 namespace rtfx {
-
 namespace {
 
-/// Kept by all that an ARPA file may say, in natural logarithms and with rounding.
+/// The bound of ARPA files in natural logarithms, with room for rounding.
 constexpr float kMostBackoff = 3 * ArpaReader::kMostBackoff;
 
 class Check {
@@ -46,7 +45,7 @@ class Check {
       return fmt::format("is of order {}; 2 to {} are supported", order_, NgramLm::kMaxOrder);
     if (states_ < 2 || arcs_ < vocabulary_ || states_ > kMost || arcs_ > kMost)
       return fmt::format("has {} states and {} arcs for {} tokens", states_, arcs_, vocabulary_);
-    int64_t arc = 0;  // the first that no state has had yet
+    int64_t arc = 0;  // the first arc that belongs to none of the states so far
     for (int64_t state = 0; state < states_; ++state) {
       const char* const problem = problem_of(state, arc);
       if (problem != nullptr) return fmt::format("state {} {}", state, problem);
@@ -59,7 +58,7 @@ class Check {
     const int32_t context = context_[state], shorter = backoff_to_[state];
     if (state < 2 ? context != state : context < 1 || context >= order_)
       return "has a context of an impossible length";
-    // Each back-off shortens the context, so that a search comes to state 0 in `order` of them.
+    // Each back-off shortens the context, so that a search reaches state 0 after `order` of them.
     if (shorter < 0 || shorter >= states_ ||
         (state == 0 ? shorter != 0 : context_[shorter] != context - 1))
       return "backs off to a context that is not one token shorter";
@@ -84,9 +83,9 @@ class Check {
     return nullptr;
   }
 
-  /// Of a probability, which may be 0; rounding may lift a sum with back-off above 1.
+  /// Accepts the logarithm of 0, and of sums that rounding lifts above 1.
   static bool is_logarithm(float weight) {
-    return weight < std::numeric_limits<float>::infinity();  // neither is NaN
+    return weight < std::numeric_limits<float>::infinity();  // refuses NaN, too
   }
 
   int64_t arcs_, states_, vocabulary_, order_;
@@ -97,13 +96,12 @@ class Check {
   const int32_t* context_;
 };
 
-}  // namespace
-
+/// Returns the first promise of NgramArrays that these arrays break, such as "state 7 backs off to
+/// a context that is not one token shorter", or "" if they keep all. Searches follow the indices of
+/// the arrays unchecked. The arrays are on the CPU and have the right sizes and types.
 std::string unsoundness(const NgramArrays& arrays, int64_t vocabulary, int64_t order) {
   return Check(arrays, vocabulary, order).problem();
 }
-
-namespace {
 
 constexpr std::array<char, 8> kMagic = {'n', 'g', 'p', 'u', 'l', 'm', '\r', '\n'};
 constexpr int32_t kVersion = 1;
@@ -119,7 +117,7 @@ struct Header {
   int64_t vocabulary = 0, arcs = 0, states = 0;
   HexDigest source{}, arrays{};
 
-  int64_t words() const { return 3 * arcs + 6 * states; }  // of 4 bytes
+  int64_t words() const { return 3 * arcs + 6 * states; }  // 4 bytes each
 };
 
 HexDigest digest(const std::string& hex) {
@@ -132,7 +130,7 @@ std::string_view bytes_of(const at::Tensor& words) {
   return {static_cast<const char*>(words.const_data_ptr()), words.nbytes()};
 }
 
-/// All arrays one after the other, as int32.
+/// Puts all arrays one after the other, as int32.
 at::Tensor pack(const NgramArrays& a) {
   const auto ints = [](const at::Tensor& t) { return t.view(at::kInt).reshape(-1); };
   return at::cat({ints(a.arc_to), ints(a.arc_label), ints(a.arc_weight), ints(a.state_arcs),
@@ -189,7 +187,7 @@ NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
          "use a language model made with this model's tokenizer");
   }
   const auto size = static_cast<int64_t>(bytes.size());
-  const int64_t largest = size / 4;  // keeps the sum below within bounds
+  const int64_t largest = size / 4;  // keeps words() from overflowing
   if (header.arcs <= 0 || header.states <= 0 || header.arcs > largest || header.states > largest ||
       size != static_cast<int64_t>(sizeof(header)) + 4 * header.words()) {
     fail("is not of the size that its header says");

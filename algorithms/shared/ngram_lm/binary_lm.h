@@ -1,5 +1,6 @@
-// Whether the arrays of a language model are what searches rely on: they follow its indices without
-// looking.
+// Binary copies of language models, which load in a fraction of the time. The file has a header and
+// then the arrays as they are in memory, little endian. The copy of `lm.arpa.gz` is
+// `lm.arpa.gz.ngpulm`.
 #pragma once
 
 #include <filesystem>
@@ -9,28 +10,20 @@
 
 namespace rtfx {
 
-/// The first promise of NgramArrays that these arrays break ("state 7 backs off to a context that
-/// is not one token shorter"); empty if they keep all. Arrays on the CPU, of the right sizes and
-/// types; any values.
-std::string unsoundness(const NgramArrays& arrays, int64_t vocabulary, int64_t order);
-
-// Binary copies of language models, which load in a fraction of the time: a header, then the arrays
-// as they are in memory, little endian. Beside `lm.arpa.gz` it is `lm.arpa.gz.ngpulm`.
-
 std::filesystem::path binary_copy_of(const std::filesystem::path& arpa);
 
-/// By its first bytes.
+/// Tells by the first bytes whether the file is a binary language model.
 bool is_binary_lm(const std::filesystem::path& path);
 
-/// Onto the CPU, with the weight of unknown tokens as it stands in the source. Throws UserError
-/// when the file is damaged, of another version, made for another vocabulary, larger than
-/// `memory_limit` (bytes; 0: none), or unsound: an index out of bounds, a weight that is none, a
-/// back-off that goes round. A copy of an ARPA file must be of that with `source_sha256`; empty for
-/// a file that the user names.
+/// Reads a model onto the CPU, with the weights of unknown tokens as in its source. A copy of an
+/// ARPA file must stem from the file with checksum `source_sha256`; the checksum is empty for a
+/// file that the user names. Throws UserError if the file is damaged, has another version or
+/// vocabulary, or is larger than `memory_limit` bytes (0: no limit). It also checks everything that
+/// searches rely on: indices within bounds, weights that are logarithms, back-off without cycles.
 NgramLm read_binary_lm(const std::filesystem::path& path, int64_t vocabulary,
                        const std::string& source_sha256, int64_t memory_limit);
 
-/// Replaces the file in one step. Throws UserError when it cannot be written.
+/// Replaces the file in one step. Throws UserError if the file cannot be written.
 void write_binary_lm(const NgramLm& lm, const std::filesystem::path& path,
                      const std::string& source_sha256);
 

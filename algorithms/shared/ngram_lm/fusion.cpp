@@ -33,7 +33,7 @@ std::vector<OptionField<LmOptions>> common_fields() {
   };
 }
 
-/// What makes two requests one: the file as it is now, and what is done to it.
+/// Two requests with equal keys share a model: the file as it is now, and how it is loaded.
 using Key = std::tuple<std::string, std::filesystem::file_time_type, int64_t, bool, std::string>;
 
 NgramLm to_device(const NgramLm& lm, at::Device device, const std::string& path) {
@@ -53,15 +53,15 @@ bool rescales_blank(const LmOptions& options) {
   return options.blank_scoring == "lm_weighted_full";
 }
 
-/// ln(1 - p_b), [..., 1], without cancellation where p_b is near 1.
+/// Returns ln(1 - p_b), [..., 1], without cancellation if p_b is near 1.
 at::Tensor log_rest(const at::Tensor& blank_logprob, double blank_eps) {
   return blank_logprob.expm1().neg().log().clamp_min(std::log(blank_eps));
 }
 
-/// What is added to a token's log-probability. lm [..., N], blank_logprob [..., 1].
+/// Returns the bonus of each token: lm [..., N], blank_logprob [..., 1] -> [..., N].
 at::Tensor token_bonus(const at::Tensor& lm, const at::Tensor& blank_logprob,
                        const LmOptions& options) {
-  // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+  // An unknown token may have ln p = -inf, and 0 * -inf would be NaN.
   at::Tensor bonus = options.alpha == 0 ? at::zeros_like(lm) : lm * options.alpha;
   bonus.add_(options.beta);
   if (rescales_blank(options))
@@ -100,7 +100,7 @@ const OptionTable<LmOptions>& beam_lm_options() {
 
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model) {
   static std::mutex mutex;
-  // Never destroyed: memory of a GPU must not be given back when the process is going down.
+  // Never destroyed: memory of a GPU must not be freed while the process exits.
   static auto& loaded = *new std::map<Key, std::shared_ptr<const NgramLm>>;
   const std::lock_guard lock(mutex);
   const std::filesystem::path path = std::filesystem::absolute(options.path).lexically_normal();
@@ -138,11 +138,11 @@ at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
                          const at::Tensor& weights, double blank_eps) {
   const int64_t blank = logprobs.size(-1) - 1;
   const at::Tensor blank_logprob = logprobs.narrow(-1, blank, 1).to(at::kFloat);
-  const at::Tensor of_rows = weights.unsqueeze(-1);
-  const at::Tensor of_tokens = of_rows * log_rest(blank_logprob, blank_eps);
-  return at::cat({fused.narrow(-1, 0, blank) + of_tokens,
-                  fused.narrow(-1, blank, 1) + of_rows * blank_logprob},
-                 -1);
+  const at::Tensor weight = weights.unsqueeze(-1);
+  const at::Tensor bonus = weight * log_rest(blank_logprob, blank_eps);
+  return at::cat(
+      {fused.narrow(-1, 0, blank) + bonus, fused.narrow(-1, blank, 1) + weight * blank_logprob},
+      -1);
 }
 
 at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,

@@ -1,16 +1,17 @@
-// Shallow fusion: what a language model adds to the scores of a search. For a joint's
-// log-probabilities lp (tokens k, blank b, p_b = exp lp_b) and s_k = alpha * ln p_lm(k) + beta:
+// Shallow fusion: how a language model changes the scores of a search. A joint gives the
+// log-probabilities lp of tokens k and blank b, with p_b = exp lp_b. The language model gives
+// s_k = alpha * ln p_lm(k) + beta. The fused scores are:
 //
 //   blank_scoring      token k                                   blank
 //   no_score           lp_k + s_k                                lp_b
 //   lm_weighted_full   lp_k + alpha * ln(1 - p_b) + s_k          (1 + alpha) * lp_b
 //
-// (eqs. 2 and 3 of Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
-// Transducer-based ASR Models", 2025.) Without the second form a larger alpha makes tokens worse
-// and blanks relatively better. `late` pruning takes the best labels by fused scores; `early` takes
-// them by lp and fuses those.
+// These are eqs. 2 and 3 of Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
+// Transducer-based ASR Models", 2025. With no_score, a larger alpha makes tokens worse and blanks
+// relatively better. `late` pruning chooses the best labels by fused scores. `early` pruning
+// chooses them by lp and then fuses the chosen ones.
 //
-// Greedy searches fuse otherwise: the acoustic model alone decides between blank and token
+// Greedy searches fuse in another way: the acoustic model alone decides between blank and token
 // (greedy_fusion.h).
 #pragma once
 
@@ -28,45 +29,45 @@ namespace rtfx {
 
 struct AcousticModel;
 
-inline constexpr double kBlankEps = 1e-2;  // least 1 - p(blank), where nobody says another
+inline constexpr double kBlankEps = 1e-2;  // default lower bound of 1 - p(blank)
 
-/// The value of a decoder's option "lm", an object.
+/// The value of a decoder's option "lm".
 struct LmOptions {
   std::filesystem::path path;  // ARPA file (plain or gzip) or binary copy
-  double alpha = 0.3;          // weight of the model; 0: as without one, bit for bit, if beta is 0
+  double alpha = 0.3;          // weight of the model; if it and beta are 0, results are unchanged
   double beta = 0;             // bonus of each token
   std::string blank_scoring = "lm_weighted_full";  // or "no_score"
   std::string pruning = "late";                    // or "early"
-  double blank_eps = kBlankEps;  // 1 - p_b counts as no less than this in ln(1 - p_b)
-  bool normalize_unk = true;     // see LoadLmOptions, and the two below too
+  double blank_eps = kBlankEps;                    // lower bound of 1 - p_b in ln(1 - p_b)
+  bool normalize_unk = true;                       // this and the next two: see LoadLmOptions
   bool cache = false;
   int64_t memory_limit_mib = 0;
 };
 
-/// Fields of LmOptions: all for searches with a beam; those for greedy searches, where beta and the
-/// treatment of blank can change nothing. To be used as
+/// The fields of LmOptions. Beam searches have all. Greedy searches lack beta and the treatment of
+/// blank, which cannot change their result. A decoder with a member `std::optional<LmOptions> lm`
+/// uses them as
 ///   option("lm", &Options::lm, "language model, fused with ...", beam_lm_options())
-/// with a member `std::optional<LmOptions> lm`.
 const OptionTable<LmOptions>& beam_lm_options();
 const OptionTable<LmOptions>& greedy_lm_options();
 
-/// The model that `options` name, on the device of `model` and for its vocabulary. Each file is
-/// loaded once; all decoders share it. Throws UserError.
+/// Returns the language model that `options` name, on the device of `model` and for its vocabulary.
+/// Each file is loaded once, and all decoders share it. Throws UserError.
 std::shared_ptr<const NgramLm> load_lm(const LmOptions& options, const AcousticModel& model);
 
-/// All labels. logprobs [..., V+1] (blank last; natural logarithms), lm [..., V] as
-/// NgramLm::scores() gives them -> [..., V+1] float32.
+/// Fuses the scores of all labels: logprobs [..., V+1] (natural logarithms, blank last), lm [...,
+/// V] from NgramLm::scores() -> [..., V+1] float32.
 at::Tensor fuse(const at::Tensor& logprobs, const at::Tensor& lm, const LmOptions& options);
 
-/// What lm_weighted_full does to blank and tokens, for a weight of each row in place of `alpha`, on
-/// top of what else was added to them: fused [..., V+1] with w ln(1 - p_b) more for each token and
-/// w lp_b for blank. weights: of the dimensions before V+1, w.
+/// Rescales blank as lm_weighted_full does, with a weight w for each row in place of `alpha`: adds
+/// w ln(1 - p_b) to each token of `fused` [..., V+1] and w lp_b to blank. `weights` has the
+/// dimensions before V+1.
 at::Tensor rescale_blank(const at::Tensor& fused, const at::Tensor& logprobs,
                          const at::Tensor& weights, double blank_eps);
 
-/// Chosen labels, for early pruning: fuse(...).gather(-1, labels) but for rounding. logprobs
-/// [..., V+1], labels [..., K] int64, lm [..., K] as NgramLm::lookup() gives them (what it holds
-/// for blank does not matter) -> [..., K] float32.
+/// Fuses the scores of chosen labels, for early pruning: fuse(...).gather(-1, labels) up to
+/// rounding. logprobs [..., V+1], labels [..., K] int64, lm [..., K] from NgramLm::lookup() ->
+/// [..., K] float32. The entries of `lm` for blank do not matter.
 at::Tensor fuse_chosen(const at::Tensor& logprobs, const at::Tensor& labels, const at::Tensor& lm,
                        const LmOptions& options);
 

@@ -18,12 +18,38 @@
 #include "base/sha256.h"
 
 namespace rtfx {
-
 namespace {
+
+/// The words of a file as token ids. A file writes token id i in one of two forms throughout: the
+/// decimal number i, or the character with code point i + 100 in UTF-8.
+class LmTokens {
+ public:
+  static constexpr int32_t kStart = -1;    // <s>
+  static constexpr int32_t kEnd = -2;      // </s>
+  static constexpr int32_t kUnknown = -3;  // <unk>
+  static constexpr int32_t kNone = -4;     // no such word
+
+  explicit LmTokens(int64_t vocabulary) : added_(static_cast<size_t>(vocabulary)) {}
+
+  /// Returns the id of a word of the 1-grams, or one of the constants other than kNone. Throws
+  /// UserError(where) for a word that is neither, that has another form than the words before it,
+  /// or that occurs twice.
+  int32_t add(std::string_view word, const std::string& where);
+
+  /// Returns the id of a word of longer n-grams, kNone if it was not added.
+  int32_t find(std::string_view word) const;
+
+ private:
+  enum class Form { undecided, number, character };
+  int64_t vocabulary() const { return static_cast<int64_t>(added_.size()); }
+
+  std::vector<char> added_;  // by id
+  Form form_ = Form::undecided;
+};
 
 constexpr int32_t kFirstCharacter = 100;
 
-/// The code point of the one UTF-8 character that `word` is, -1 when it is anything else.
+/// Returns the code point of `word` if it is one UTF-8 character, else -1.
 int32_t single_code_point(std::string_view word) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(word[i]); };
   const size_t length = byte(0) < 0x80   ? 1
@@ -43,7 +69,7 @@ int32_t single_code_point(std::string_view word) {
 
 bool is_number(std::string_view word) { return word.front() >= '0' && word.front() <= '9'; }
 
-/// An id, which may be beyond the vocabulary, or one of the constants.
+/// Returns an id, which may be beyond the vocabulary, or one of the constants.
 int32_t parse(std::string_view word) {
   if (word == "<s>") return LmTokens::kStart;
   if (word == "</s>") return LmTokens::kEnd;
@@ -56,8 +82,6 @@ int32_t parse(std::string_view word) {
   const int32_t code = single_code_point(word);
   return code >= kFirstCharacter ? code - kFirstCharacter : LmTokens::kNone;
 }
-
-}  // namespace
 
 int32_t LmTokens::add(std::string_view word, const std::string& where) {
   const int32_t id = parse(word);
@@ -94,8 +118,6 @@ int32_t LmTokens::find(std::string_view word) const {
   return added ? id : kNone;
 }
 
-namespace {
-
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kUnset = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kMaxArcs = std::numeric_limits<int32_t>::max();
@@ -110,8 +132,8 @@ at::Tensor to_tensor(std::vector<T> values, at::ScalarType dtype) {
       owner->data(), {static_cast<int64_t>(owner->size())}, [owner](void*) {}, dtype);
 }
 
-/// Order by order. While n-grams of one order are read, the arrays hold all shorter ones, which is
-/// how contexts are found: from the root along arcs.
+/// Builds the arrays order by order. While it reads the n-grams of one order, the arrays hold all
+/// shorter ones, so that it can follow the context of an n-gram from the root along arcs.
 class Builder {
  public:
   Builder(const std::filesystem::path& path, int64_t vocabulary, int64_t memory_limit)
@@ -136,7 +158,7 @@ class Builder {
   }
 
  private:
-  /// An n-gram that is not ended by </s>, as an arc to be.
+  /// An n-gram that does not end in </s>: it becomes an arc.
   struct Arc {
     int32_t from, label;
     float weight, backoff;
@@ -144,7 +166,7 @@ class Builder {
     auto key() const { return std::pair(from, label); }
   };
 
-  /// By what \data\ announces, before anything is read.
+  /// Checks the sizes that \data\ announces, before any n-gram is read.
   void check_size(const std::string& where, int64_t memory_limit) const {
     const std::vector<int64_t>& counts = reader_.counts();
     if (reader_.order() < 2 || reader_.order() > NgramLm::kMaxOrder) {
@@ -252,7 +274,7 @@ class Builder {
     return ids;
   }
 
-  /// The state of all tokens but the last.
+  /// Returns the state of all tokens but the last.
   int32_t find_context(const ArpaEntry& entry,
                        const std::array<int32_t, NgramLm::kMaxOrder>& ids) const {
     int32_t state = ids[0] == LmTokens::kStart ? kStartState : arc_to_[static_cast<size_t>(ids[0])];
@@ -269,7 +291,7 @@ class Builder {
     return state;
   }
 
-  /// Where the arc of `state` with `label` leads to; -1 if there is none.
+  /// Returns the state behind the arc of `state` with `label`, -1 if there is no such arc.
   int32_t follow(int32_t state, int32_t label) const {
     const size_t index = 2 * static_cast<size_t>(state);
     const auto begin = arc_label_.begin() + state_arcs_[index],
@@ -280,7 +302,7 @@ class Builder {
                : arc_to_[static_cast<size_t>(found - arc_label_.begin())];
   }
 
-  /// Arcs come sorted by state and label.
+  /// Adds an arc. Callers give arcs sorted by state and label.
   void add_ngram(const Arc& arc, int64_t n) {
     const auto from = static_cast<size_t>(arc.from);
     const int32_t suffix = follow(backoff_to_[from], arc.label);
@@ -296,7 +318,7 @@ class Builder {
     add_arc(arc.label, arc.weight, longest ? suffix : add_state(suffix, arc.backoff, n));
   }
 
-  /// Shorter contexts come first.
+  /// Applies back-off to the weights of </s>, shorter contexts first.
   void resolve_final_weights() {
     if (std::isnan(final_weight_[kRoot])) final_weight_[kRoot] = -kInfinity;
     for (size_t s = 1; s < final_weight_.size(); ++s) {
@@ -321,14 +343,10 @@ class Builder {
   std::vector<float> arc_weight_, backoff_weight_, final_weight_;
 };
 
-}  // namespace
-
 NgramLm build_from_arpa(const std::filesystem::path& path, int64_t vocabulary,
                         int64_t memory_limit) {
   return Builder(path, vocabulary, memory_limit).result();
 }
-
-namespace {
 
 void notice(const std::string& text) { fmt::print(stderr, "rtfx: notice: {}\n", text); }
 
@@ -345,7 +363,7 @@ NgramLm read_through_cache(const std::filesystem::path& path, int64_t vocabulary
       unusable = e.what();
     }
   }
-  // First, for it may find the fault in the ARPA file: then the copy stays as it is.
+  // The ARPA file is read before the notice: if it has a fault, the copy stays untouched.
   NgramLm lm = build_from_arpa(path, vocabulary, memory_limit);
   if (!unusable.empty())
     notice(fmt::format("the copy of {} is made again: {}", path.string(), unusable));

@@ -32,10 +32,10 @@ void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scor
 
 void look_up(const NgramLm& lm, const at::Tensor& states, const at::Tensor& labels,
              const at::Tensor& scores, const at::Tensor& next) {
-  const at::Tensor from = states.contiguous(), by = labels.contiguous();
-  const int64_t rows = from.size(0), columns = rows == 0 ? 0 : by.numel() / rows;
+  const at::Tensor from = states.contiguous(), token = labels.contiguous();
+  const int64_t rows = from.size(0), columns = rows == 0 ? 0 : token.numel() / rows;
   const int32_t* state = from.const_data_ptr<int32_t>();
-  const int64_t* label = by.const_data_ptr<int64_t>();
+  const int64_t* label = token.const_data_ptr<int64_t>();
   float* score = scores.defined() ? scores.mutable_data_ptr<float>() : nullptr;
   int32_t* to = next.mutable_data_ptr<int32_t>();
   const NgramView view = lm.view();

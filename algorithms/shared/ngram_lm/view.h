@@ -1,4 +1,6 @@
-// A language model's arrays as plain pointers, for kernels, and one token of one state.
+// The device side of an n-gram language model: its arrays as plain pointers, the score of one token
+// (look_up) or of all tokens (advance_row) of a state, and the launches of both. Kernels include
+// this file, so it includes no LibTorch header.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +12,7 @@
 
 namespace rtfx {
 
-/// A state and all that it backs off to are never more.
+/// The upper bound of the order of a model, and so of the number of states on a back-off path.
 constexpr int kMaxLmOrder = 10;
 
 /// See NgramArrays. The memory belongs to an NgramLm, which must outlive the view.
@@ -18,7 +20,7 @@ struct NgramView {
   const int32_t* arc_to;
   const int32_t* arc_label;
   const float* arc_weight;
-  const int32_t* state_arcs;  // 2 per state
+  const int32_t* state_arcs;  // [S, 2]
   const int32_t* backoff_to;
   const float* backoff_weight;
   int32_t vocabulary;
@@ -29,8 +31,9 @@ struct Transition {
   int32_t next;
 };
 
-/// Back-off weights are added from the longest context to the shortest, then the arc's: every form
-/// of the evaluation keeps this order, so that all agree bit for bit.
+/// Returns score and next state of one token. A label outside [0, V) has score 0 and keeps the
+/// state. Back-off weights are added from the longest context to the shortest, then the weight of
+/// the arc. Every form of the evaluation keeps this order, so that all agree bit for bit.
 RTFX_HOST_DEVICE inline Transition look_up(const NgramView& lm, int32_t state, int64_t label) {
   if (label < 0 || label >= lm.vocabulary) return {0.0f, state};
   float backoff = 0;
@@ -53,11 +56,9 @@ RTFX_HOST_DEVICE inline Transition look_up(const NgramView& lm, int32_t state, i
   return {backoff + lm.arc_weight[label], lm.arc_to[label]};
 }
 
-// All tokens of one state, by a block of threads. No LibTorch here: kernels include it.
-
-/// ln p(token | state) for all V tokens into `scores`, the states after them into `next` (may be
-/// null). The shortest context has all tokens; each longer one overwrites those that it has. Ends
-/// with a barrier.
+/// Writes ln p(token | state) for all V tokens to `scores`, and the states after them to `next`
+/// (may be null). A block of threads shares the work. The shortest context has all tokens, and each
+/// longer one overwrites those that it has. Ends with a barrier.
 template <class Block>
 RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t state, float* scores,
                              int32_t* next) {
@@ -84,15 +85,14 @@ RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t st
   }
 }
 
-// The language model's evaluation on a GPU. Pointers are device memory; nothing is allocated and
-// nothing waits, so that all of it can be recorded into a graph.
-
-/// states [rows] -> scores [rows, V], next [rows, V] (may be null). One block per row.
+/// Enqueues advance_row() for states [rows], with a block for each row: scores [rows, V], next
+/// [rows, V] (may be null). Pointers are device memory. The call allocates nothing, does not wait,
+/// and can be recorded into a graph.
 void launch_advance(const NgramView& lm, const int32_t* states, int64_t rows, float* scores,
                     int32_t* next, cudaStream_t stream);
 
-/// states [rows], labels [rows, columns] -> scores (may be null) and next [rows, columns]. One
-/// thread per label; a label outside [0, V) has score 0 and keeps the state.
+/// Enqueues look_up() for states [rows] and labels [rows, columns], with a thread for each label:
+/// scores (may be null) and next [rows, columns]. Otherwise as launch_advance().
 void launch_lookup(const NgramView& lm, const int32_t* states, const int64_t* labels, int64_t rows,
                    int64_t columns, float* scores, int32_t* next, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 #include "algorithms/shared/wfst/composition.h"
 
-// The algorithms are called through fst::script, where the library has them compiled: as templates
-// they take this file a minute.
+// The algorithms are called through fst::script, where the library has them compiled. As templates,
+// they would take a minute of compile time.
 #include <fst/arc-map.h>
 #include <fst/arcsort.h>
 #include <fst/encode.h>
@@ -47,7 +47,7 @@ TransducerArcs from_fst(const fst::ExpandedFst<StdArc>& f) {
   return t;
 }
 
-/// Determinised in the log semiring.
+/// Determinises in the log semiring.
 StdFst determinized(const TransducerArcs& t) {
   LogFst log;
   fst::ArcMap(to_fst(t), &log, fst::WeightConvertMapper<StdArc, LogArc>());

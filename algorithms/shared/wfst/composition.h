@@ -1,5 +1,9 @@
-// A weighted finite-state transducer as plain lists: what the parts T, L and G are written in, and
-// what OpenFst (composition.h) takes and gives. Weights are costs, -ln p. Label 0 is epsilon.
+// Weighted finite-state transducers as plain lists, and the operations of OpenFst on them. Weights
+// are costs, -ln p. Label 0 is epsilon. See Mohri, Pereira, Riley, "Speech Recognition with
+// Weighted Finite-State Transducers", 2008.
+//
+// This header and its source are C++17, since OpenFst 1.7.9 (of Debian 12 and Ubuntu 24.04) is not
+// C++20.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +28,23 @@ struct TransducerArcs {
   }
 };
 
-/// Input labels of L and T's outputs: epsilon 0, tokens 1..V (token id + 1), blank V + 1 and the
-/// disambiguation symbols #0 (back-off), #1, ... after it.
+/// Labels of tokens, which are the inputs of L and the outputs of T: epsilon is 0, tokens are 1..V
+/// (token id + 1), blank is V + 1. The disambiguation symbols #0 (back-off), #1, ... follow.
 struct TokenLabels {
   int32_t tokens = 0;          // V
-  int32_t disambiguation = 1;  // D: how many # there are, #0 included
+  int32_t disambiguation = 1;  // D: number of disambiguation symbols, #0 included
 
   int32_t blank() const { return tokens + 1; }
   int32_t symbol(int32_t k) const { return tokens + 2 + k; }
 };
 
-// What OpenFst does for a decoding graph: composition, determinisation, minimisation.
-// Mohri, Pereira, Riley, "Speech Recognition with Weighted Finite-State Transducers", 2008.
-//
-// C++17, as its source is: OpenFst 1.7.9, the one of Debian 12 and Ubuntu 24.04, is not C++20.
-
-/// left o right, without states that lie on no path from the start to a final state.
+/// Returns left o right, without states that lie on no path from the start to a final state.
 TransducerArcs compose(const TransducerArcs& left, const TransducerArcs& right);
 
-/// min(det(t)). Determinised in the log semiring: costs of merged prefixes are summed as
-/// probabilities, which moves them towards the start. Then costs are rounded to multiples of 2^-10,
-/// and states that are equal so are merged. The result is sorted by input label.
-/// `t` must be functional and have the twins property: what disambiguation symbols are for.
+/// Returns min(det(t)), sorted by input label. Determinisation is in the log semiring: costs of
+/// merged prefixes are summed as probabilities, which moves costs towards the start. Then costs are
+/// rounded to multiples of 2^-10, and states that are equal after that are merged. `t` must be
+/// functional and have the twins property, which disambiguation symbols ensure.
 TransducerArcs determinize_and_minimize(const TransducerArcs& t);
 
 }  // namespace rtfx

@@ -37,8 +37,9 @@ std::string_view get(const std::array<char, N>& field) {
 
 }  // namespace
 
-/// Head of the file. Behind it: arcs, word_begin, emitting_begin, nonemitting_begin, final_cost,
-/// letters; each is aligned because those before it are.
+/// The head of the file. Behind it are arcs, word_begin, emitting_begin, nonemitting_begin,
+/// final_cost and letters. Each is aligned, because the sizes of those before it are multiples of
+/// its alignment.
 struct WfstGraph::Header {
   std::array<char, 8> magic = kMagic;
   int32_t version = kVersion;
@@ -47,7 +48,7 @@ struct WfstGraph::Header {
   std::array<char, 24> topology{};
   std::array<char, 64> tokenizer{}, body{};  // SHA-256, hexadecimal
 
-  /// Bytes of the file; 0 where a count is absurd.
+  /// Returns the bytes of the file, 0 if a count is absurd.
   int64_t file_size() const {
     constexpr int64_t kMost = int64_t{1} << 40;
     for (const int64_t n : {int64_t{states}, emitting_arcs, arcs, words, letters})
@@ -74,7 +75,7 @@ WfstGraph WfstGraph::from(const TransducerArcs& tlg, int32_t tokens,
   put(header.topology, topology);
   put(header.tokenizer, tokenizer);
 
-  std::vector<std::pair<int32_t, GraphArc>> arcs;  // with the state that each leaves
+  std::vector<std::pair<int32_t, GraphArc>> arcs;  // with the state that each arc leaves
   for (const auto& a : tlg.arcs) arcs.push_back({a.from, {a.to, a.input - 1, a.output, a.cost}});
   std::sort(arcs.begin(), arcs.end(), [](const auto& x, const auto& y) {
     const auto key = [](const auto& p) {
@@ -83,7 +84,7 @@ WfstGraph WfstGraph::from(const TransducerArcs& tlg, int32_t tokens,
     };
     return key(x) < key(y);
   });
-  // Arcs of states below s: emitting ones and non-emitting ones.
+  // begin[0][s] and begin[1][s] count the emitting and non-emitting arcs of the states below s.
   std::array<std::vector<int32_t>, 2> begin;
   for (auto& b : begin) b.assign(static_cast<size_t>(tlg.states) + 1, 0);
   for (const auto& [from, arc] : arcs) ++begin[arc.column < 0][static_cast<size_t>(from) + 1];
@@ -142,7 +143,7 @@ WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> im
     fail("is damaged: its checksum is another");
 
   const char* next = image.data() + sizeof(Header);
-  const auto take = [&next]<class T>(const T*& array, int64_t count) {
+  const auto map_array = [&next]<class T>(const T*& array, int64_t count) {
     array = reinterpret_cast<const T*>(next);
     next += static_cast<int64_t>(sizeof(T)) * count;
   };
@@ -152,17 +153,17 @@ WfstGraph::WfstGraph(std::shared_ptr<const void> owner, std::span<const char> im
   view_.emitting_arcs = h.emitting_arcs;
   view_.arc_count = h.arcs;
   const int64_t* word_begin = nullptr;
-  take(view_.arcs, h.arcs);
-  take(word_begin, h.words + 1);
-  take(view_.emitting_begin, int64_t{h.states} + 1);
-  take(view_.nonemitting_begin, int64_t{h.states} + 1);
-  take(view_.final_cost, h.states);
+  map_array(view_.arcs, h.arcs);
+  map_array(word_begin, h.words + 1);
+  map_array(view_.emitting_begin, int64_t{h.states} + 1);
+  map_array(view_.nonemitting_begin, int64_t{h.states} + 1);
+  map_array(view_.final_cost, h.states);
   word_begin_ = {word_begin, static_cast<size_t>(h.words + 1)};
   letters_ = next;
   check(where);
 }
 
-/// Everything that a search relies on.
+/// Checks everything that a search relies on.
 void WfstGraph::check(const std::string& where) {
   const auto require = [&](bool sound, const char* problem) {
     if (!sound) throw UserError(where, problem, kRemedy);
@@ -190,12 +191,12 @@ void WfstGraph::check(const std::string& where) {
   }
   for (int32_t s = 0; s < g.states; ++s)
     require(g.final_cost[s] > -std::numeric_limits<float>::infinity(),
-            "has a final cost that is none");  // neither is NaN
+            "has a final cost that is none");  // refuses NaN, too
 
-  // There is no cycle of non-emitting arcs if all states go when those that no such arc leads to
-  // are taken away, again and again.
+  // Topological order: remove states that no non-emitting arc leads to, again and again. There is
+  // no cycle of such arcs if this removes all states.
   std::vector<int32_t> arcs_into(static_cast<size_t>(g.states)), ready;
-  std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs into a state
+  std::vector<int32_t> longest(static_cast<size_t>(g.states));  // path of such arcs to a state
   for (int64_t i = g.emitting_arcs; i < g.arc_count; ++i)
     ++arcs_into[static_cast<size_t>(g.arcs[i].next)];
   for (int32_t s = 0; s < g.states; ++s)

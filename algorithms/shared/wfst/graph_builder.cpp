@@ -54,13 +54,13 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     const auto fields = split(line);
     if (fields.empty() || !std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
     std::vector<int32_t> spelling;
-    std::string problem = fields.size() == 1 ? "has no pieces" : "";
+    std::string problem = fields.size() == 1 ? "has no tokens" : "";
     for (size_t i = 1; i < fields.size() && problem.empty(); ++i) {
       const auto found = ids.find(std::string(fields[i]));
       if (found != ids.end())
         spelling.push_back(found->second);
       else
-        problem = fmt::format("has the piece '{}', which the tokenizer lacks", fields[i]);
+        problem = fmt::format("has the token '{}', which the tokenizer lacks", fields[i]);
     }
     if (problem.empty()) {
       lexicon[std::string(fields[0])].push_back(std::move(spelling));
@@ -86,11 +86,11 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
 
 LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens) {
   using Spelling = std::vector<int32_t>;
-  std::map<Spelling, int32_t> words_of;  // how many words share a spelling
-  std::set<Spelling> prefixes;           // proper ones
+  std::map<Spelling, int32_t> word_count;  // how many words share a spelling
+  std::set<Spelling> prefixes;             // proper prefixes of spellings
   for (const auto& [word, spellings] : lexicon) {
     for (const Spelling& spelling : spellings) {
-      ++words_of[spelling];
+      ++word_count[spelling];
       for (size_t n = 1; n < spelling.size(); ++n)
         prefixes.emplace(spelling.begin(), spelling.begin() + static_cast<ptrdiff_t>(n));
     }
@@ -104,14 +104,14 @@ LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens) {
   l.finals.emplace_back(loop, 0.0f);
   l.add(loop, loop, result.labels.symbol(0), result.backoff_word);
 
-  std::map<Spelling, int32_t> used;  // highest #k that a spelling has so far
+  std::map<Spelling, int32_t> used;  // largest k of the symbols #k of a spelling so far
   int32_t word_id = 0;
   for (const auto& [word, spellings] : lexicon) {
     ++word_id;
     for (const Spelling& spelling : spellings) {
       std::vector<int32_t> inputs;
       for (const int32_t token : spelling) inputs.push_back(token + 1);
-      if (words_of[spelling] > 1 || prefixes.contains(spelling)) {
+      if (word_count[spelling] > 1 || prefixes.contains(spelling)) {
         const int32_t k = ++used[spelling];
         inputs.push_back(result.labels.symbol(k));
         result.labels.disambiguation = std::max(result.labels.disambiguation, k + 1);
@@ -146,7 +146,7 @@ class Builder {
     g_.start = state({kStart});
   }
 
-  /// False when the n-gram has a word without a label.
+  /// Returns false if the n-gram has a word without a label.
   bool add(const ArpaEntry& entry) {
     History words;
     for (const std::string_view word : entry.words) {
@@ -195,7 +195,7 @@ class Builder {
     return found == backoff_cost_.end() ? 0.0f : found->second;
   }
 
-  /// The longest end of `words` that is a state, and the cost of backing off to it.
+  /// Returns the longest suffix of `words` that is a state, and the cost of backing off to it.
   std::pair<int32_t, float> longest_state(History words) const {
     float cost = 0;
     for (;; words.erase(words.begin())) {
@@ -209,7 +209,7 @@ class Builder {
   int32_t backoff_;
   TransducerArcs g_;
   std::map<History, int32_t> states_;
-  std::map<History, float> backoff_cost_;  // where it is not 0
+  std::map<History, float> backoff_cost_;  // of histories whose cost is not 0
   std::vector<Ngram> ngrams_;
 };
 
@@ -296,7 +296,7 @@ int64_t peak_resident_bytes() {
   return int64_t{1024} * usage.ru_maxrss;
 }
 
-/// Times the stages.
+/// Runs the stages and records their time, size and memory.
 class Stages {
  public:
   explicit Stages(const std::function<void(const GraphStage&)>& progress) : progress_(progress) {}
@@ -379,9 +379,9 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 
 namespace {
 
-/// words[i]: the word with id i + 1; ids without a word are "".
+/// Returns words[i], the word with id i + 1; "" for ids without a word.
 std::vector<std::string> read_word_table(const std::filesystem::path& path) {
-  constexpr int32_t kMost = 1 << 22;  // more than any language writes down
+  constexpr int32_t kMost = 1 << 22;  // more words than any vocabulary has
   std::vector<std::string> words;
   TextLines lines(path);
   std::string_view line;

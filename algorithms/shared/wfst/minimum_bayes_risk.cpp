@@ -9,27 +9,27 @@
 namespace rtfx {
 namespace {
 
-// Dropping a path's word costs a little more than writing it to a free place, so that words of
-// paths are found at places.
+// To drop a path's word costs a little more than to align it with a gap, so that the recursion
+// prefers to find words at positions.
 constexpr double kDropped = 1 + 1e-5;
 
-/// What paths have at a place of R.
+/// The share of paths that have a word at a position of R.
 struct Share {
-  double probability = 0, begin = 0, end = 0;  // the latter two times the probability
+  double probability = 0, begin = 0, end = 0;  // begin and end are multiplied by the probability
 };
-using Places = std::vector<std::map<int32_t, Share>>;  // by word; 0: none
+using Positions = std::vector<std::map<int32_t, Share>>;  // by word; 0: no word
 
-/// R with a free place, word 0, before, between and after its words.
-std::vector<int32_t> with_free_places(const std::vector<int32_t>& words) {
-  std::vector<int32_t> places(1, 0);
-  for (const int32_t word : words) places.insert(places.end(), {word, 0});
-  return places;
+/// Returns R with a gap, word 0, before, between and after its words.
+std::vector<int32_t> with_gaps(const std::vector<int32_t>& words) {
+  std::vector<int32_t> r(1, 0);
+  for (const int32_t word : words) r.insert(r.end(), {word, 0});
+  return r;
 }
 
-double replaced(int32_t path, int32_t place) { return path == place ? 0 : 1; }
+double replaced(int32_t path, int32_t reference) { return path == reference ? 0 : 1; }
 double dropped(int32_t path) { return path == 0 ? 0 : kDropped; }
 
-/// The recursion for one R, forth and back.
+/// The recursion for one R, forwards and backwards.
 class EditRecursion {
  public:
   EditRecursion(const WordLattice& lattice, const LatticeScales& scales)
@@ -37,14 +37,14 @@ class EditRecursion {
     const LatticePosteriors p = lattice_posteriors(lattice, scales);
     for (size_t i = 0; i < lattice.arcs.size(); ++i) {
       const WordLattice::Arc& arc = lattice.arcs[i];
-      into_[place(arc.to)].push_back(i);
+      into_[index(arc.to)].push_back(i);
       share_.push_back(
-          std::exp(p.forward[place(arc.from)] - scales.cost(arc) - p.forward[place(arc.to)]));
+          std::exp(p.forward[index(arc.from)] - scales.cost(arc) - p.forward[index(arc.to)]));
     }
   }
 
-  /// The bound; `places` becomes what the paths have at each place of R.
-  double run(const std::vector<int32_t>& r, Places& places) {
+  /// Returns the bound, and sets `positions` to the words that paths have at each position of R.
+  double run(const std::vector<int32_t>& r, Positions& positions) {
     columns_ = r.size() + 1;
     const size_t states = lattice_.frame.size();
     distance_.assign(states * columns_, 0);
@@ -56,19 +56,20 @@ class EditRecursion {
         for (size_t q = 0; q < columns_; ++q) distance_[n * columns_ + q] += share_[i] * row_[q];
       }
     }
-    collect(r, places);
+    collect(r, positions);
     return distance_.back();
   }
 
  private:
-  enum Step { kReplace, kDrop, kSkip };  // a path's word at a place; at none; no word at a place
+  /// A path's word is at a position, at no position, or the path has no word at a position.
+  enum Step { kReplace, kDrop, kSkip };
 
-  static size_t place(int32_t i) { return static_cast<size_t>(i); }
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
 
-  /// row_: distances of the paths that end with an arc from the first q places.
+  /// Sets row_[q] to the distance of the paths that end with an arc from the first q positions.
   void align(size_t i, const std::vector<int32_t>& r) {
     const WordLattice::Arc& arc = lattice_.arcs[i];
-    const double* before = &distance_[place(arc.from) * columns_];
+    const double* before = &distance_[index(arc.from) * columns_];
     row_[0] = before[0] + dropped(arc.word);
     for (size_t q = 1; q < columns_; ++q) {
       const auto costs = steps(arc.word, r[q - 1], before, q);
@@ -81,58 +82,58 @@ class EditRecursion {
             row_[q - 1] + replaced(0, at)};
   }
 
-  void collect(const std::vector<int32_t>& r, Places& places) {
-    places.assign(r.size(), {});
+  void collect(const std::vector<int32_t>& r, Positions& positions) {
+    positions.assign(r.size(), {});
     std::vector<double> weight(distance_.size(), 0), arc_weight(columns_);
     weight.back() = 1;
     for (size_t n = lattice_.frame.size() - 1; n > 0; --n) {
       for (const size_t i : into_[n]) {
         const WordLattice::Arc& arc = lattice_.arcs[i];
         align(i, r);
-        const double* before = &distance_[place(arc.from) * columns_];
-        double* weight_before = &weight[place(arc.from) * columns_];
+        const double* before = &distance_[index(arc.from) * columns_];
+        double* weight_before = &weight[index(arc.from) * columns_];
         for (size_t q = 0; q < columns_; ++q) arc_weight[q] = share_[i] * weight[n * columns_ + q];
         for (size_t q = columns_ - 1; q > 0; --q) {
           const auto costs = steps(arc.word, r[q - 1], before, q);
           switch (std::ranges::min_element(costs) - costs.begin()) {
             case kReplace:
               weight_before[q - 1] += arc_weight[q];
-              add(places[q - 1][arc.word], arc, arc_weight[q]);
+              add(positions[q - 1][arc.word], arc, arc_weight[q]);
               break;
             case kDrop:
               weight_before[q] += arc_weight[q];
               break;
             case kSkip:
               arc_weight[q - 1] += arc_weight[q];
-              places[q - 1][0].probability += arc_weight[q];
+              positions[q - 1][0].probability += arc_weight[q];
           }
         }
         weight_before[0] += arc_weight[0];
       }
     }
     for (size_t q = columns_ - 1; q > 0; --q) {
-      places[q - 1][0].probability += weight[q];
+      positions[q - 1][0].probability += weight[q];
       weight[q - 1] += weight[q];
     }
   }
 
   void add(Share& share, const WordLattice::Arc& arc, double weight) const {
     share.probability += weight;
-    share.begin += weight * lattice_.frame[place(arc.from)];
-    share.end += weight * lattice_.frame[place(arc.to)];
+    share.begin += weight * lattice_.frame[index(arc.from)];
+    share.end += weight * lattice_.frame[index(arc.to)];
   }
 
   const WordLattice& lattice_;
   std::vector<std::vector<size_t>> into_;  // [states] arcs
-  std::vector<double> share_;              // of an arc among those into its state
+  std::vector<double> share_;              // [arcs] share of an arc among the arcs into its state
   size_t columns_ = 0;
   std::vector<double> distance_, row_;  // [states, columns], [columns]
 };
 
-/// The most probable word of each place, of equal ones the lowest.
-std::vector<int32_t> best_words(const Places& places) {
+/// Returns the most probable word of each position, the lowest one of equal words.
+std::vector<int32_t> best_words(const Positions& positions) {
   std::vector<int32_t> words;
-  for (const auto& shares : places) {
+  for (const auto& shares : positions) {
     const auto best = std::ranges::max_element(
         shares, {}, [](const auto& share) { return share.second.probability; });
     if (best != shares.end() && best->first != 0) words.push_back(best->first);
@@ -147,22 +148,22 @@ MbrResult minimum_bayes_risk(const WordLattice& lattice, const LatticeScales& sc
   std::vector<int32_t> words;
   for (const size_t i : best_arcs(lattice, scales))
     if (lattice.arcs[i].word != 0) words.push_back(lattice.arcs[i].word);
-  Places places;
-  double errors = recursion.run(with_free_places(words), places);
+  Positions positions;
+  double errors = recursion.run(with_free_positions(words), positions);
   for (;;) {
-    const std::vector<int32_t> next = best_words(places);
+    const std::vector<int32_t> next = best_words(positions);
     if (next == words) break;
-    Places next_places;
-    const double next_errors = recursion.run(with_free_places(next), next_places);
+    Positions next_positions;
+    const double next_errors = recursion.run(with_free_positions(next), next_positions);
     if (!(next_errors < errors - 1e-9)) break;
     words = next;
     errors = next_errors;
-    places = std::move(next_places);
+    positions = std::move(next_positions);
   }
   MbrResult result;
   result.expected_errors = errors;
   for (size_t i = 0; i < words.size(); ++i) {
-    const Share& share = places[2 * i + 1][words[i]];
+    const Share& share = positions[2 * i + 1][words[i]];
     const double p = std::max(share.probability, std::numeric_limits<double>::min());
     result.words.push_back({words[i], std::min(p, 1.0), share.begin / p, share.end / p});
   }

@@ -13,12 +13,12 @@
 namespace rtfx {
 namespace {
 
-// fst/fst.h and fst/symbol-table.h of OpenFst.
+// Constants of fst/fst.h and fst/symbol-table.h of OpenFst.
 constexpr int32_t kMagic = 2125659606, kSymbolsMagic = 2125658996;
 constexpr int32_t kHasInputSymbols = 1, kHasOutputSymbols = 2, kIsAligned = 4;
 constexpr size_t kAlignment = 16;
 
-/// A file from its begin to its end.
+/// Reads a file from its beginning to its end, and throws UserError if it ends too early.
 class Bytes {
  public:
   Bytes(std::string_view bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
@@ -26,23 +26,23 @@ class Bytes {
   template <class T>
   T read() {
     T value{};
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
     return value;
   }
 
   std::string_view text() {
     const auto size = read<int32_t>();
     if (size < 0) fail("is damaged");
-    return take(static_cast<size_t>(size));
+    return next(static_cast<size_t>(size));
   }
 
-  std::string_view take(size_t size) {
+  std::string_view next(size_t size) {
     if (size > left()) fail("ends too early");
     at_ += size;
     return bytes_.substr(at_ - size, size);
   }
 
-  /// As `count` parts of `size` bytes each may follow, the count in 32 bits.
+  /// Returns `count` in 32 bits, if that many parts of `size` bytes each can follow.
   int32_t count(int64_t count, size_t size) const {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     if (count < 0 || count > kMost || static_cast<size_t>(count) > left() / size)
@@ -50,7 +50,7 @@ class Bytes {
     return static_cast<int32_t>(count);
   }
 
-  void align() { take((kAlignment - at_ % kAlignment) % kAlignment); }
+  void align() { next((kAlignment - at_ % kAlignment) % kAlignment); }
 
   [[noreturn]] void fail(const std::string& problem) const {
     throw UserError(where_, problem, "give a graph of OpenFst or Kaldi, of type vector or const");
@@ -70,9 +70,9 @@ struct Header {
   int64_t start = 0, states = 0, arcs = 0;
 };
 
-void pass_symbols(Bytes& in) {
+void skip_symbols(Bytes& in) {
   if (in.read<int32_t>() != kSymbolsMagic) in.fail("has a table of symbols that is none");
-  in.text();           // its name
+  in.text();           // the table's name
   in.read<int64_t>();  // the next free key
   const auto symbols = in.read<int64_t>();
   for (int64_t i = 0; i < symbols; ++i) {
@@ -97,7 +97,7 @@ Header read_header(Bytes& in) {
   header.states = in.read<int64_t>();
   header.arcs = in.read<int64_t>();
   for (const int32_t flag : {kHasInputSymbols, kHasOutputSymbols})
-    if ((header.flags & flag) != 0) pass_symbols(in);
+    if ((header.flags & flag) != 0) skip_symbols(in);
   return header;
 }
 
@@ -111,7 +111,7 @@ class Reader {
     } else {
       read_const();
     }
-    // -1: there is no start, and no path.
+    // A graph without a start has -1 here, and no path.
     if (header_.start < -1 || header_.start >= graph_.states) in_.fail("starts out of bounds");
     graph_.start = header_.start < 0 ? 0 : static_cast<int32_t>(header_.start);
     for (const TransducerArcs::Arc& arc : graph_.arcs) {
@@ -132,7 +132,7 @@ class Reader {
     }
   }
 
-  /// All states, then all arcs; a state says which are its own.
+  /// Reads all states, then all arcs. Each state says which arcs it has.
   void read_const() {
     constexpr size_t kState = 20;
     if ((header_.flags & kIsAligned) != 0) in_.align();
@@ -144,7 +144,7 @@ class Reader {
       if (first != sum_) in_.fail("has states whose arcs do not follow each other");
       counts.push_back(in_.read<uint32_t>());
       sum_ += counts.back();
-      in_.read<uint64_t>();  // arcs without labels
+      in_.read<uint64_t>();  // number of arcs without labels
     }
     if ((header_.flags & kIsAligned) != 0) in_.align();
     if (static_cast<int64_t>(sum_) != header_.arcs) in_.fail("has arcs without a state");

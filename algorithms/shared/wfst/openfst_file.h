@@ -1,5 +1,5 @@
-// Graphs that OpenFst and Kaldi wrote. Read here rather than by OpenFst, which trusts its files: a
-// damaged one ends the process or is searched out of bounds.
+// Reads graphs that OpenFst and Kaldi wrote. OpenFst itself trusts its files: with a damaged one it
+// ends the process or reads out of bounds. So this project has a reader of its own.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace rtfx {
 
-/// A file of OpenFst with tropical weights (StdArc), of type vector or const; tables of symbols in
-/// it are passed over. Labels are not negative, states are within bounds. Throws UserError.
+/// Reads a file of OpenFst with tropical weights (StdArc), of type vector or const, and skips its
+/// symbol tables. Throws UserError, also for a negative label and for a state out of bounds.
 TransducerArcs read_openfst(const std::filesystem::path& path);
 
 }  // namespace rtfx

@@ -30,14 +30,14 @@ void read_path(const GraphView& graph, std::span<const int32_t> arcs, WfstPath& 
 
 namespace {
 
-/// The rest of a path, from a token to the end.
+/// The rest of a path, from a token to its end.
 struct Rest {
   double slack;
-  int32_t detours;  // links and ends that are not the best of their token
-  int64_t number;   // in the order of their making
+  int32_t detours;  // number of links and ends that are not the best of their token
+  int64_t number;   // index in the order of creation
   int32_t token;
   int32_t words;  // number of the rest's word sequence
-  int32_t arc;    // the first of the rest; -1: it is empty
+  int32_t arc;    // first arc of the rest; -1: the rest is empty
   int64_t after;  // number of the rest behind that arc
 
   auto rank() const { return std::tuple(slack, detours, number); }
@@ -58,9 +58,10 @@ void WfstLattice::add_tokens(int64_t count, std::vector<Link> into) {
   }
 }
 
-/// From the end to the start, the rest with the least slack first (Dijkstra): since the slack of
-/// the best way from the start to any token is 0, it is what the whole path will have. Two rests
-/// from the same token with the same words differ in their times alone, and the first is the best.
+/// Dijkstra's search from the end to the start: the rest with the least slack comes first. The best
+/// way from the start to any token has slack 0, so the slack of a rest is the slack of the whole
+/// path. Two rests from the same token with the same words differ only in their times, and the
+/// first one is the best.
 std::vector<WfstPath> best_paths(const GraphView& graph, const WfstLattice& lattice,
                                  std::span<const WfstLattice::End> ends, const WfstPath& best,
                                  int64_t count) {

@@ -31,7 +31,7 @@ HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& bat
     reads.copy(lp, host);
     lp = host;
   }
-  // A NaN or +infinity makes the whole frame NaN.
+  // A NaN or +infinity among the logits makes the whole frame NaN.
   return {lp, rows_with_nan(lp.narrow(2, 0, 1), at::tensor(batch.lengths_host, at::kLong))};
 }
 
@@ -53,8 +53,8 @@ void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
       search(thread, order[i]);
     }
   };
-  // Each thread takes the next one when it is done: they differ in length, and parallel_ranges()
-  // deals out beforehand.
+  // A thread that is done fetches the next row, since rows differ in length. parallel_ranges()
+  // would divide the rows beforehand.
   std::vector<std::future<void>> others;
   for (size_t thread = 1; thread < std::min(threads, order.size()); ++thread)
     others.push_back(std::async(std::launch::async, work, thread));
@@ -87,14 +87,14 @@ std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t col
 
 namespace {
 
-/// Tokens and their frames of a path, in rows of a tensor each.
+/// Writes tokens and frames of a path into a row of each tensor.
 void write_tokens(const WfstPath& path, int32_t* tokens, int32_t* frames) {
   std::copy(path.tokens.begin(), path.tokens.end(), tokens);
   std::copy(path.token_frames.begin(), path.token_frames.end(), frames);
 }
 
-/// Rows that are marked have an empty list.
-NBest nbest_of(const std::vector<std::vector<WfstPath>>& lists, const bool* nan) {
+/// Makes n-best lists. Marked rows have an empty list.
+NBest nbest_lists(const std::vector<std::vector<WfstPath>>& lists, const bool* nan) {
   size_t entries = 1, longest = 0;
   for (const std::vector<WfstPath>& list : lists) {
     entries = std::max(entries, list.size());
@@ -151,7 +151,7 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
     write_tokens(path, h.tokens.mutable_data_ptr<int32_t>() + b * longest,
                  h.frames.mutable_data_ptr<int32_t>() + b * longest);
   }
-  if (!lists.empty()) h.nbest = nbest_of(lists, h.nan.const_data_ptr<bool>());
+  if (!lists.empty()) h.nbest = nbest_lists(lists, h.nan.const_data_ptr<bool>());
   return h;
 }
 

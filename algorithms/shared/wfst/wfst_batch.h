@@ -1,5 +1,5 @@
-// Utterances that come in pieces, as the searches over a decoding graph have them (Streams of a
-// decoder: wfst_streams.h).
+// Around a search over a decoding graph: emissions and hypotheses of a batch, streams, and lattices
+// of words.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,83 +19,82 @@
 
 namespace rtfx {
 
-/// The next frames of an utterance.
+/// The next frames of a stream.
 struct WfstPiece {
   int64_t stream = 0;
-  at::Tensor lp;  // [frames, V+1] float32, contiguous, on the search's device: scaled
-                  // log-probabilities; also without any frame
+  at::Tensor lp;  // [frames, V+1] float32, scaled log-probabilities, contiguous, on the search's
+                  // device; frames may be 0
 };
 
-/// Many utterances at a time, each with its own state. In which pieces an utterance comes, and
-/// together with which others, changes nothing: the results equal those of the whole utterance, bit
-/// for bit. One thread at a time may call. A stream that is not open, or that has two pieces in one
-/// call, is a UserError.
+/// Searches many streams at a time, each with its own state. Results equal those of the whole
+/// utterance bit for bit, however it is cut into pieces and whichever streams are searched
+/// together. Only one thread at a time may call. A stream that is not open, or that has two pieces
+/// in one call, is a UserError.
 class StreamSearch {
  public:
   virtual ~StreamSearch() = default;
 
-  /// A new utterance; returns its number, which no later one gets. `word_costs`: [W + 1]
-  /// (word_boost.h), empty for none; without it those of the decoder's option "boost". Does not
-  /// wait for the device: the search begins with the first advance(), partial() or finish().
+  /// Opens a stream and returns its number, which no later stream gets. `word_costs` [W + 1] come
+  /// from word_costs() (wfst_options.h), and are empty for a stream without boosting. Without them,
+  /// the decoder's option "boost" applies. Does not wait for the device: the search begins with the
+  /// first advance(), partial() or finish().
   virtual int64_t open(std::optional<std::vector<float>> word_costs = std::nullopt) = 0;
 
-  /// Searches the pieces together. On return the host has the results. Where it throws, no stream
-  /// of the call can be used but to close it.
+  /// Searches the pieces together, and returns when the host has the results. If it throws, the
+  /// streams of the call can only be closed.
   virtual void advance(std::span<const WfstPiece> pieces) = 0;
 
-  /// The best path after the frames so far, as if more came: the token of least cost, whether its
-  /// state is final or not. Its last words may change with later frames.
+  /// Returns the best path so far, in the expectation of more frames: the token of least cost,
+  /// whether its state is final or not. Later frames may change its last words.
   virtual WfstPath partial(int64_t stream) = 0;
-  /// The best path as if the frames so far were all: final states first.
+  /// Returns the best path of an utterance that ends here: final states come first.
   virtual WfstPath finish(int64_t stream) = 0;
 
-  /// Forgets the utterance, at its end or in the middle.
+  /// Closes the stream, at its end or before.
   virtual void close(int64_t stream) = 0;
 };
 
-// What searches over a decoding graph take from a batch, and what they make of it.
-
-/// frames [B, T', D] -> [B, T', V+1] float32, contiguous, on their device: acoustic_scale * ln p(k
-/// | frame t).
+/// Returns acoustic_scale * ln p(k | frame t): frames [B, T', D] -> [B, T', V+1] float32,
+/// contiguous, on the device of the frames.
 at::Tensor scaled_log_probs(const AcousticModel& model, const at::Tensor& frames,
                             double acoustic_scale);
 
-/// The same on the host, and which rows hold a NaN: what a search on the CPU reads. Waits for the
-/// batch's device once if that is a GPU.
+/// Scaled log-probabilities on the host, and which rows hold a NaN.
 struct HostEmissions {
   at::Tensor lp;   // [B, T', V+1] float32
   at::Tensor nan;  // [B] bool
 };
+/// Returns the emissions of a batch for a search on the CPU. Waits once for a batch on a GPU.
 HostEmissions host_emissions(const AcousticModel& model, const EncodedBatch& batch,
                              double acoustic_scale, HostReads& reads);
 
-/// Numbers of the rows, long ones first, so that none is left for the end; equal ones in order.
+/// Returns the numbers of the rows, longest first; rows of equal length keep their order.
 std::vector<size_t> longest_first(const std::vector<int64_t>& lengths);
 
-/// search(thread, row) for each row, long ones first, by `threads` threads. Throws what it throws.
+/// Calls search(thread, row) for each row on `threads` threads, the longest rows first. Throws what
+/// `search` throws.
 void for_each_utterance(const std::vector<int64_t>& lengths, size_t threads,
                         const std::function<void(size_t thread, size_t row)>& search);
 
+/// Returns the stream of each piece.
 std::vector<int64_t> piece_streams(std::span<const WfstPiece> pieces);
 
-/// Frames of each piece. Throws UserError where one is not as WfstPiece says.
+/// Returns the frames of each piece. Throws UserError for a tensor that breaks WfstPiece's rules.
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device);
 
-/// One path as the result of its row: see wfst_hypotheses().
+/// Returns a path as the result of its row: see wfst_hypotheses().
 Hypothesis wfst_hypothesis(const WfstPath& path);
 
-/// Tokens and their frames from the paths, score = -cost; on the host, where the paths are. `nan`,
-/// [B] bool on the host: rows that are marked and empty, as those are that no path led through.
-/// `lists`: of each row its n best paths, of which the first is the row's; without any, no lists.
+/// Makes results on the host: tokens and frames of the paths, with score = -cost. Rows that `nan`
+/// ([B] bool on the host) marks are empty and marked, and so are rows without a path. `lists` holds
+/// the n best paths of each row, the row's own first; without them there are no n-best lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
                            const std::vector<std::vector<WfstPath>>& lists = {});
 
-// Streams of the decoders that search a decoding graph.
-
-/// Projected frames are scaled log-probabilities, [B, T', V+1] float32, contiguous, on the device
-/// of the search. Nothing of a partial result is known to be stable. A NaN leaves no path alive,
-/// and so marks the result.
+/// Streams of the decoders that search a decoding graph. Projected frames are scaled
+/// log-probabilities [B, T', V+1] float32, contiguous, on the device of the search. No part of a
+/// partial result is known to be stable. A NaN leaves no path alive, and so marks the result.
 class WfstStreams : public Streams {
  public:
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
@@ -115,18 +114,17 @@ class WfstStreams : public Streams {
   Project project_;
 };
 
-// What a decoder offers that keeps lattices of words.
-
+/// A decoder that can return lattices of words.
 class LatticeSource {
  public:
   virtual ~LatticeSource() = default;
 
-  /// After Decoder::prepare(): of each row the paths near its best one, within the option
-  /// "lattice_beam"; without states where the row holds a NaN or no path gets through. Waits for
-  /// the device as decode() does.
+  /// Returns the paths of each row that are within the option "lattice_beam" of its best one. The
+  /// lattice of a row with a NaN, or without a path, has no states. Call it after
+  /// Decoder::prepare(). Waits for the device as decode() does.
   virtual std::vector<WordLattice> lattices(const EncodedBatch& batch) = 0;
 
-  /// Whose words and arcs the lattices are made of.
+  /// Returns the graph whose words and arcs the lattices refer to.
   virtual const WfstGraph& graph() const = 0;
 };
 

@@ -60,8 +60,8 @@ std::vector<float> word_costs(const WfstGraph& graph, const WordBoosts& boosts, 
 
 namespace {
 
-/// Those of all searches, and some.
-OptionTable<WfstOptions> with(const std::vector<OptionField<WfstOptions>>& more) {
+/// Returns the options of all searches, followed by `more`.
+OptionTable<WfstOptions> common_options_and(const std::vector<OptionField<WfstOptions>>& more) {
   OptionTable<WfstOptions> table{{
       option("graph", &WfstOptions::graph, "decoding graph, made by `rtfx graph build`"),
       option("acoustic_scale", &WfstOptions::acoustic_scale,
@@ -82,7 +82,7 @@ OptionTable<WfstOptions> with(const std::vector<OptionField<WfstOptions>>& more)
 }  // namespace
 
 const OptionTable<WfstOptions>& gpu_wfst_options() {
-  static const OptionTable<WfstOptions> table = with({
+  static const OptionTable<WfstOptions> table = common_options_and({
       option("loop", &WfstOptions::loop,
              "who drives the loop over frames: one kernel, the host with a kernel for each phase, "
              "the host with these as a recorded graph",
@@ -95,7 +95,7 @@ const OptionTable<WfstOptions>& gpu_wfst_options() {
 }
 
 const OptionTable<WfstOptions>& cpu_wfst_options() {
-  static const OptionTable<WfstOptions> table = with({
+  static const OptionTable<WfstOptions> table = common_options_and({
       option("threads", &WfstOptions::threads, "at most so many of the program's threads; 0: all",
              0),
   });

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// From the tokens that a word is taken at ("nodes") to the next such tokens.
+/// Makes arcs of words: from each token at which a word starts to the next such tokens.
 class WordLatticeMaker {
  public:
   WordLatticeMaker(const GraphView& graph, const WfstLattice& lattice,
@@ -64,11 +64,11 @@ class WordLatticeMaker {
       out_[index(lattice_.links[l].from)].push_back(static_cast<int64_t>(l));
   }
 
-  /// Topological order, and with it the frames: how many the paths into a token have taken.
+  /// Finds a topological order, and the number of frames of the paths to each token.
   void order_tokens() {
     const size_t tokens = lattice_.tokens();
     std::vector<size_t> missing(tokens);
-    place_.assign(tokens, -1);
+    rank_.assign(tokens, -1);
     frame_.assign(tokens, 0);
     for (size_t i = 0; i < tokens; ++i) {
       missing[i] = lattice_.first_link[i + 1] - lattice_.first_link[i];
@@ -77,7 +77,7 @@ class WordLatticeMaker {
     RTFX_CHECK(order_.size() == 1, "a lattice has one start");
     for (size_t i = 0; i < order_.size(); ++i) {
       const int32_t token = order_[i];
-      place_[index(token)] = static_cast<int32_t>(i);
+      rank_[index(token)] = static_cast<int32_t>(i);
       for (const int64_t l : out_[index(token)]) {
         const size_t to = index(link(l).to);
         frame_[to] = frame_[index(token)] + (graph_.arcs[link(l).arc].column >= 0);
@@ -87,7 +87,7 @@ class WordLatticeMaker {
     RTFX_CHECK(order_.size() == tokens, "a lattice has no cycle");
   }
 
-  /// The least slack from each token to the end, and of those rests that begin with a word.
+  /// Finds the least slack from each token to the end, and the least one that begins with a word.
   void find_rests() {
     rest_ = end_slack_;
     rest_with_word_.assign(rest_.size(), kNever);
@@ -102,7 +102,8 @@ class WordLatticeMaker {
     }
   }
 
-  /// The best way from the start to any token has no slack, so the rest alone decides.
+  /// Numbers the tokens that become states. The best way from the start to any token has no slack,
+  /// so the rest alone decides.
   void number_states() {
     state_of_.assign(rest_.size(), -1);
     int32_t frames = 0;
@@ -118,12 +119,12 @@ class WordLatticeMaker {
   void reach(int64_t l, double slack) {
     const int32_t to = link(l).to;
     if (slack + rest_[index(to)] > lattice_.beam || slack >= slack_[index(to)]) return;
-    if (slack_[index(to)] == kNever) open_.push(place_[index(to)]);
+    if (slack_[index(to)] == kNever) open_.push(rank_[index(to)]);
     slack_[index(to)] = slack;
     last_link_[index(to)] = l;
   }
 
-  /// Arcs from `from` with `word`, whose links are `first` (word 0: those without one).
+  /// Adds the arcs from `from` with `word`; `first` are the links with the word. Word 0: no word.
   void follow(int32_t from, int32_t word, const std::vector<int64_t>& first) {
     std::vector<int32_t> reached;
     int32_t last = -1;
@@ -131,7 +132,7 @@ class WordLatticeMaker {
     for (const int64_t l : first) reach(l, link(l).slack);
     if (word == 0) {
       slack_[index(from)] = 0;
-      open_.push(place_[index(from)]);
+      open_.push(rank_[index(from)]);
     }
     while (!open_.empty()) {
       const int32_t token = order_[index(open_.top())];
@@ -169,12 +170,12 @@ class WordLatticeMaker {
   void add_arc(int32_t from, int32_t word, int32_t token, int32_t to_state) {
     WordLattice::Arc made{state_of_[index(from)], to_state, word, 0, 0, made_.labels.size()};
     for (int32_t t = token; last_link_[index(t)] >= 0;) {
-      const WfstLattice::Link& taken = link(last_link_[index(t)]);
-      const GraphArc& arc = graph_.arcs[taken.arc];
+      const WfstLattice::Link& last = link(last_link_[index(t)]);
+      const GraphArc& arc = graph_.arcs[last.arc];
       made.graph_cost += arc.cost;
       if (arc.word != 0 && !scores_.word_costs.empty())
         made.graph_cost += scores_.word_costs[index(arc.word)];
-      t = taken.from;
+      t = last.from;
       if (arc.column >= 0) {
         made.acoustic_cost -=
             scores_.lp[frame_[index(t)] * scores_.stride + arc.column] / scores_.acoustic_scale;
@@ -191,10 +192,10 @@ class WordLatticeMaker {
   const WfstLattice& lattice_;
   const SearchScores& scores_;
   std::vector<double> end_slack_, rest_, rest_with_word_;  // [tokens]
-  std::vector<std::vector<int64_t>> out_;                  // [tokens] numbers of links
-  std::vector<int32_t> order_, place_, frame_, state_of_;
+  std::vector<std::vector<int64_t>> out_;                  // [tokens] numbers of links that leave
+  std::vector<int32_t> order_, rank_, frame_, state_of_;
   WordLattice made_;
-  // Of the arcs from one state with one word.
+  // Scratch of follow().
   std::vector<double> slack_;
   std::vector<int64_t> last_link_;
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> open_;
@@ -221,7 +222,7 @@ double log_add(double a, double b) {
   return most == kNone ? kNone : most + std::log1p(std::exp(std::min(a, b) - most));
 }
 
-size_t place(int32_t i) { return static_cast<size_t>(i); }
+size_t index(int32_t i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
@@ -232,31 +233,31 @@ LatticePosteriors lattice_posteriors(const WordLattice& lattice, const LatticeSc
   std::vector<double> backward(lattice.frame.size(), kNone);
   backward.back() = 0;
   for (const WordLattice::Arc& arc : lattice.arcs) {
-    double& to = p.forward[place(arc.to)];
-    to = log_add(to, p.forward[place(arc.from)] - scales.cost(arc));
+    double& to = p.forward[index(arc.to)];
+    to = log_add(to, p.forward[index(arc.from)] - scales.cost(arc));
   }
   for (auto arc = lattice.arcs.rbegin(); arc != lattice.arcs.rend(); ++arc) {
-    double& from = backward[place(arc->from)];
-    from = log_add(from, backward[place(arc->to)] - scales.cost(*arc));
+    double& from = backward[index(arc->from)];
+    from = log_add(from, backward[index(arc->to)] - scales.cost(*arc));
   }
   for (const WordLattice::Arc& arc : lattice.arcs) {
-    p.arcs.push_back(std::exp(p.forward[place(arc.from)] - scales.cost(arc) +
-                              backward[place(arc.to)] - p.total()));
+    p.arcs.push_back(std::exp(p.forward[index(arc.from)] - scales.cost(arc) +
+                              backward[index(arc.to)] - p.total()));
   }
   return p;
 }
 
 std::vector<std::vector<WordPosterior>> words_by_frame(const WordLattice& lattice,
                                                        const LatticePosteriors& posteriors) {
-  std::vector<std::map<int32_t, double>> sums(place(lattice.frame.back()));
+  std::vector<std::map<int32_t, double>> sums(index(lattice.frame.back()));
   for (size_t i = 0; i < lattice.arcs.size(); ++i) {
     const WordLattice::Arc& arc = lattice.arcs[i];
-    for (int32_t t = lattice.frame[place(arc.from)]; t < lattice.frame[place(arc.to)]; ++t)
-      sums[place(t)][arc.word] += posteriors.arcs[i];
+    for (int32_t t = lattice.frame[index(arc.from)]; t < lattice.frame[index(arc.to)]; ++t)
+      sums[index(t)][arc.word] += posteriors.arcs[i];
   }
   std::vector<std::vector<WordPosterior>> frames;
   for (const auto& words : sums) {
-    auto& frame = frames.emplace_back();
+    auto& frame = frames.emrank_back();
     for (const auto& [word, probability] : words) frame.push_back({word, probability});
     std::ranges::stable_sort(frame, std::greater<>(), &WordPosterior::probability);
   }
@@ -270,13 +271,13 @@ std::vector<size_t> best_arcs(const WordLattice& lattice, const LatticeScales& s
   least.front() = 0;
   for (size_t i = 0; i < lattice.arcs.size(); ++i) {
     const WordLattice::Arc& arc = lattice.arcs[i];
-    const double cost = least[place(arc.from)] + scales.cost(arc);
-    if (cost >= least[place(arc.to)]) continue;
-    least[place(arc.to)] = cost;
-    last[place(arc.to)] = i;
+    const double cost = least[index(arc.from)] + scales.cost(arc);
+    if (cost >= least[index(arc.to)]) continue;
+    least[index(arc.to)] = cost;
+    last[index(arc.to)] = i;
   }
   std::vector<size_t> path;
-  for (size_t i = last.back(); i != kStart; i = last[place(lattice.arcs[i].from)])
+  for (size_t i = last.back(); i != kStart; i = last[index(lattice.arcs[i].from)])
     path.push_back(i);
   std::reverse(path.begin(), path.end());
   return path;

@@ -177,5 +177,35 @@ TEST(TopK, RandomRowsAreSorted) {
   EXPECT_TRUE(at::equal(top.values, sorted.narrow(2, 0, 17)));
 }
 
+// Few different values: the last chosen one has equals that are left out, in every row.
+TEST(TopK, EqualValuesAtTheBoundaryAreTakenFromTheLeft) {
+  at::manual_seed(2);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const int64_t width : {4, 17, 1025}) {
+    at::Tensor values = at::randint(0, 3, {64, width}).to(at::kFloat);
+    values.masked_fill_(values == 0, -inf);
+    const auto [sorted, order] = values.sort(/*stable=*/true, -1, /*descending=*/true);
+    for (const int64_t k : {2, 3, 4}) {
+      const TopK top = top_k(values, k);
+      EXPECT_TRUE(at::equal(top.indices, order.narrow(1, 0, k))) << width << " " << k;
+      EXPECT_TRUE(at::equal(top.values, sorted.narrow(1, 0, k))) << width << " " << k;
+    }
+  }
+}
+
+TEST(TopK, RowsMayLieApartInMemory) {
+  at::manual_seed(3);
+  const at::Tensor values = at::randint(0, 4, {30, 8}).to(at::kFloat).t();
+  const at::Tensor order = std::get<1>(values.sort(/*stable=*/true, -1, /*descending=*/true));
+  EXPECT_TRUE(at::equal(top_k(values, 5).indices, order.narrow(1, 0, 5)));
+}
+
+TEST(TopK, NanIsTheGreatestValue) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const TopK top = top_k(at::tensor({1.f, nan, 3.f, nan}), 3);
+  EXPECT_TRUE(at::equal(top.indices, at::tensor({1, 3, 2}, at::kLong)));
+  EXPECT_TRUE(top.values.isnan().narrow(0, 0, 2).all().item<bool>());
+}
+
 }  // namespace
 }  // namespace rtfx

@@ -19,57 +19,57 @@ constexpr int64_t kActive = 40;
 class HostStreams {
  public:
   struct Piece {
-    int32_t slot;
+    int32_t entry;
     const float* lp;
     int32_t frames;
   };
 
-  HostStreams(const WfstGraph& graph, int32_t slots, int64_t capacity, int64_t trace_capacity)
+  HostStreams(const WfstGraph& graph, int32_t entries, int64_t capacity, int64_t trace_capacity)
       : graph_(graph.view()),
         workspaces_(graph_, 2, 2),
-        state_(static_cast<size_t>(slots * capacity), -7),
+        state_(static_cast<size_t>(entries * capacity), -7),
         cost_(state_.size(), std::nanf("")),
         traces_(static_cast<size_t>(trace_capacity)) {
     batch_.beam = kBeam;
     batch_.max_active = kActive;
-    batch_.slots = {capacity, state_.data(), cost_.data()};
+    batch_.store = {capacity, state_.data(), cost_.data()};
     batch_.traces = traces_.data();
     batch_.trace_capacity = trace_capacity;
   }
 
-  void open(int32_t slot, std::vector<float> word_costs = {}) {
-    streams_[slot] = {std::move(word_costs), {}};
+  void open(int32_t entry, std::vector<float> word_costs = {}) {
+    streams_[entry] = {std::move(word_costs), {}};
   }
 
   /// How the pieces ended; those that found no room have changed nothing.
   std::vector<PassingStatus> advance(const std::vector<Piece>& pieces) {
     std::vector<PassingRow> rows;
     for (const Piece& piece : pieces) {
-      const Stream& stream = streams_.at(piece.slot);
+      const Stream& stream = streams_.at(piece.entry);
       PassingRow row = stream.history.next_row();
       row.lp = piece.lp;
       row.frames = piece.frames;
-      row.slot = piece.slot;
+      row.entry = piece.entry;
       row.word_costs = stream.word_costs.empty() ? nullptr : stream.word_costs.data();
       rows.push_back(row);
     }
     std::vector<PassingEnd> ends;
     const int64_t used = workspaces_.run(batch_, rows, ends);
     EXPECT_TRUE(workspaces_.clean());
-    std::vector<int32_t> places(static_cast<size_t>(std::min(used, batch_.trace_capacity)),
-                                PieceHistory::kNoPlace);
+    std::vector<int32_t> positions(static_cast<size_t>(std::min(used, batch_.trace_capacity)),
+                                   PieceHistory::kNoPosition);
     std::vector<PassingStatus> status;
     for (size_t i = 0; i < pieces.size(); ++i) {
       status.push_back(ends[i].status);
       if (ends[i].status < PassingStatus::out_of_traces)
-        streams_.at(pieces[i].slot).history.append(ends[i], traces_.data(), places);
+        streams_.at(pieces[i].entry).history.append(ends[i], traces_.data(), positions);
     }
     return status;
   }
 
-  const PieceHistory& history(int32_t slot) const { return streams_.at(slot).history; }
-  WfstPath finish(int32_t slot) const { return history(slot).best_path(graph_, true); }
-  WfstPath partial(int32_t slot) const { return history(slot).best_path(graph_, false); }
+  const PieceHistory& history(int32_t entry) const { return streams_.at(entry).history; }
+  WfstPath finish(int32_t entry) const { return history(entry).best_path(graph_, true); }
+  WfstPath partial(int32_t entry) const { return history(entry).best_path(graph_, false); }
 
  private:
   struct Stream {
@@ -120,17 +120,17 @@ TEST(TokenPieces, StreamsInOneBatchDoNotMixAndAReusedSlotIsClean) {
   HostStreams streams(graph, 3, 100, 1 << 14);
   std::vector<std::vector<float>> lp;
   for (uint32_t i = 0; i < 4; ++i) lp.push_back(test::random_emissions(20, 3, 10 + i));
-  for (int32_t slot = 0; slot < 3; ++slot) streams.open(slot);
+  for (int32_t entry = 0; entry < 3; ++entry) streams.open(entry);
   const auto at = [&](size_t i, int32_t frame) { return lp[i].data() + 3 * frame; };
   streams.advance({{0, at(0, 0), 4}, {1, at(1, 0), 9}, {2, at(2, 0), 1}});
-  // The stream of slot 1 ends in the middle, and another takes its place.
+  // The stream of entry 1 ends in the middle, and another takes its place.
   streams.open(1);
   streams.advance({{2, at(2, 1), 6}, {1, at(3, 0), 5}});
   streams.advance({{0, at(0, 4), 16}, {1, at(3, 5), 15}, {2, at(2, 7), 13}});
   const std::vector<size_t> own = {0, 3, 2};
-  for (int32_t slot = 0; slot < 3; ++slot) {
-    const float* all = at(own[static_cast<size_t>(slot)], 0);
-    test::expect_same_path(streams.finish(slot), plain.run(all, 20, 3), std::to_string(slot));
+  for (int32_t entry = 0; entry < 3; ++entry) {
+    const float* all = at(own[static_cast<size_t>(entry)], 0);
+    test::expect_same_path(streams.finish(entry), plain.run(all, 20, 3), std::to_string(entry));
   }
 }
 
@@ -147,11 +147,11 @@ TEST(TokenPieces, WithoutRoomAPieceChangesNothingAndCanBeSearchedAgain) {
     EXPECT_LT(few_traces.advance({{0, lp.data() + 3 * frame, 1}})[0], PassingStatus::out_of_traces);
   test::expect_same_path(few_traces.finish(0), whole, "traces");
 
-  // Two slots in one memory: a piece that does not fit must not reach into the other's.
+  // Two entries in one memory: a piece that does not fit must not reach into the other's.
   HostStreams few_tokens(graph, 2, 3, 1 << 14);
   few_tokens.open(0);
   few_tokens.open(1);
-  EXPECT_EQ(few_tokens.advance({{0, lp.data(), 5}})[0], PassingStatus::out_of_slot);
+  EXPECT_EQ(few_tokens.advance({{0, lp.data(), 5}})[0], PassingStatus::out_of_store);
   EXPECT_FALSE(few_tokens.partial(0).alive);
 }
 

@@ -60,7 +60,7 @@ void Aes::Search::prefix_search(HostBeam& here, int64_t time) {
   };
   std::vector<Pair> pairs;
   std::map<Text, size_t> rows;
-  std::vector<HostLattice::Place> places;
+  std::vector<HostLattice::Node> nodes;
   for (size_t j = 0; j < here.size(); ++j) {
     for (size_t i = j + 1; i < here.size(); ++i) {
       const int64_t gap = tree.length(here[j].text) - tree.length(here[i].text);
@@ -70,14 +70,14 @@ void Aes::Search::prefix_search(HostBeam& here, int64_t time) {
         pair.path.push_back(tree.parent(pair.path.back()));
       if (tree.parent(pair.path.back()) != here[i].text) continue;
       for (const Text text : pair.path) {
-        if (rows.emplace(tree.parent(text), places.size()).second)
-          places.push_back({tree.parent(text), time});
+        if (rows.emplace(tree.parent(text), nodes.size()).second)
+          nodes.push_back({tree.parent(text), time});
       }
       pairs.push_back(std::move(pair));
     }
   }
   if (pairs.empty()) return;
-  const HostLogProbs next = lattice_.log_probs(places);
+  const HostLogProbs next = lattice_.log_probs(nodes);
   for (const Pair& pair : pairs) {
     double score = here[pair.shorter].score;
     for (const Text text : pair.path) {
@@ -128,7 +128,7 @@ HostBeam Aes::Search::candidates(const HostHypothesis& h, const HostLogProbs& ne
     const Text text = blank ? h.text : lattice_.tree().extended(h.text, label);
     for (const Move& move : lattice_.moves(next, row)) {
       all.push_back(h.after(text, next.label(row, label) + move.log_prob,
-                            blank ? move.of_blank : move.of_token));
+                            blank ? move.blank_frames : move.token_frames));
     }
   }
   keep_best(all, most);
@@ -145,14 +145,14 @@ HostHypothesis Aes::Search::with_blank(const HostHypothesis& h, const HostLogPro
   Move best = *std::max_element(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
     return a.log_prob < b.log_prob;
   });
-  if (tdt_ && best.of_token == 0) {
+  if (tdt_ && best.token_frames == 0) {
     const auto frames = [](const Move& m) {
-      return m.of_token > 0 ? m.of_token : std::numeric_limits<int64_t>::max();
+      return m.token_frames > 0 ? m.token_frames : std::numeric_limits<int64_t>::max();
     };
     best = *std::min_element(moves.begin(), moves.end(),
                              [&](const Move& a, const Move& b) { return frames(a) < frames(b); });
   }
-  return h.after(h.text, next.label(row, blank_) + best.log_prob, best.of_blank);
+  return h.after(h.text, next.label(row, blank_) + best.log_prob, best.blank_frames);
 }
 
 /// What the language model gives for the last token of `text`.

@@ -95,13 +95,13 @@ HostBeam Alsd::candidates(HostLattice& lattice, const HostBeam& live,
   for (size_t i = 0; i < live.size(); ++i) {
     const HostHypothesis& h = live[i];
     for (const Move& move : lattice.moves(next, i)) {
-      all.push_back(h.after(h.text, next.label(i, blank) + move.log_prob, move.of_blank));
+      all.push_back(h.after(h.text, next.label(i, blank) + move.log_prob, move.blank_frames));
     }
     HostBeam longer;
     for (const int32_t token : best_labels(next.row(i), blank, options_.beam_size)) {
       const PredictionTree::Text text = lattice.tree().extended(h.text, token);
       for (const Move& move : lattice.moves(next, i)) {
-        longer.push_back(h.after(text, next.label(i, token) + move.log_prob, move.of_token));
+        longer.push_back(h.after(text, next.label(i, token) + move.log_prob, move.token_frames));
       }
     }
     keep_best(longer, static_cast<size_t>(options_.beam_size));

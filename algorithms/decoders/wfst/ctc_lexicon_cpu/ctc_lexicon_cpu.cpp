@@ -16,7 +16,7 @@ namespace {
 using Options = CtcLexiconCpu::Options;
 
 const OptionTable<Options> kOptions{{
-    option("lexicon", &Options::lexicon, "lines of a word and its pieces; may be gzip"),
+    option("lexicon", &Options::lexicon, "lines of a word and its tokens; may be gzip"),
     option("lm", &Options::lm, "ARPA language model over words; may be gzip"),
     option("acoustic_scale", &Options::acoustic_scale,
            "factor of log-probabilities; the language model's costs stay as they are", 1e-3, 1e3),

@@ -100,7 +100,7 @@ WfstPath PrefixSearch::run(const float* lp, int64_t frames, int32_t columns) {
     add_traces(static_cast<int32_t>(t));
   }
 
-  // Whole texts before those that end within a word, then the least cost.
+  // Texts that end with a whole word come before those that end within one, then the least cost.
   WfstPath path;
   path.alive = !kept_.empty();
   if (!path.alive) return path;
@@ -128,7 +128,7 @@ WfstPath PrefixSearch::run(const float* lp, int64_t frames, int32_t columns) {
   return path;
 }
 
-/// Marks the tokens of a frame that are tried. Of equal ones the lower id comes first.
+/// Marks the tokens that are tried at a frame. Among equal ones the lower id comes first.
 void PrefixSearch::best_tokens(const float* lp, int32_t blank) {
   const auto count = std::min(limits_.beam_tokens, int64_t{blank});
   tokens_.resize(static_cast<size_t>(blank));
@@ -162,27 +162,27 @@ void PrefixSearch::expand(const Hypothesis& h, const float* lp, int32_t blank) {
   }
 }
 
-/// The best of equal hypotheses; of these, those within the beam, at most beam_size.
+/// Keeps the best one of equal hypotheses; among these, those within the beam, at most beam_size.
 void PrefixSearch::prune() {
-  const auto place = [](const Hypothesis& h) { return std::tie(h.history, h.node, h.last); };
+  const auto position = [](const Hypothesis& h) { return std::tie(h.history, h.node, h.last); };
   float best = kInfinity;
   for (const Hypothesis& h : next_)
     if (h.cost < best) best = h.cost;
   const float cut = best + limits_.beam;
   std::erase_if(next_, [cut](const Hypothesis& h) { return !(h.cost < cut); });
   std::sort(next_.begin(), next_.end(), [&](const Hypothesis& a, const Hypothesis& b) {
-    return std::tuple_cat(place(a), std::tie(a.cost, a.trace, a.word)) <
-           std::tuple_cat(place(b), std::tie(b.cost, b.trace, b.word));
+    return std::tuple_cat(position(a), std::tie(a.cost, a.trace, a.word)) <
+           std::tuple_cat(position(b), std::tie(b.cost, b.trace, b.word));
   });
-  const auto end =
-      std::unique(next_.begin(), next_.end(),
-                  [&](const Hypothesis& a, const Hypothesis& b) { return place(a) == place(b); });
+  const auto end = std::unique(
+      next_.begin(), next_.end(),
+      [&](const Hypothesis& a, const Hypothesis& b) { return position(a) == position(b); });
   next_.erase(end, next_.end());
   if (const auto size = static_cast<size_t>(limits_.beam_size); next_.size() > size) {
     std::nth_element(next_.begin(), next_.begin() + static_cast<ptrdiff_t>(size), next_.end(),
                      [&](const Hypothesis& a, const Hypothesis& b) {
-                       return std::tuple_cat(std::tie(a.cost), place(a)) <
-                              std::tuple_cat(std::tie(b.cost), place(b));
+                       return std::tuple_cat(std::tie(a.cost), position(a)) <
+                              std::tuple_cat(std::tie(b.cost), position(b));
                      });
     next_.resize(size);
   }

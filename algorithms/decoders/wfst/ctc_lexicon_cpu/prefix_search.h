@@ -1,4 +1,7 @@
-// A back-off language model over words, asked for one word after the other: G as an automaton.
+// Prefix beam search with a lexicon tree and a word language model, without a decoding graph (the
+// decoder of Collobert et al., "Wav2Letter", 2016, and of Pratap et al., "wav2letter++", 2019). It
+// has the objective of algorithms/shared/wfst/search.h in the normal topology. With a wide beam it
+// reaches the same optimum, up to the rounding of determinisation.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +14,7 @@
 
 namespace rtfx {
 
+/// A back-off language model over words, which scores one word after the other.
 class WordLm {
  public:
   struct Step {
@@ -18,15 +22,15 @@ class WordLm {
     float cost = 0;  // -ln p(word | history)
   };
 
-  /// `grammar`: of grammar_transducer(), whose back-off arcs have the input `backoff`.
+  /// `grammar` comes from grammar_transducer(); its back-off arcs have the input `backoff`.
   WordLm(const TransducerArcs& grammar, int32_t backoff);
 
   int32_t start() const { return start_; }
-  /// The state without history: the one that none backs off from.
+  /// Returns the state without history, which has no back-off.
   int32_t empty() const { return empty_; }
-  /// The longest history that has the word decides; none if not even the shortest has it.
+  /// Returns the step of the longest history that has the word, nothing if no history has it.
   std::optional<Step> next(int32_t state, int32_t word) const;
-  /// -ln p(</s> | history); +infinity without </s>.
+  /// Returns -ln p(</s> | history), +infinity without </s>.
   float final_cost(int32_t state) const;
 
  private:
@@ -41,17 +45,13 @@ class WordLm {
   std::vector<float> final_cost_;
 };
 
-// Prefix beam search with a lexicon tree and a word language model (the decoder of Collobert et
-// al., "Wav2Letter", 2016, and of Pratap et al., "wav2letter++", 2019), without a graph: another
-// way to the objective of algorithms/shared/wfst/search.h in the normal topology, which it reaches
-// with a wide beam but for what determinisation rounds.
-
-/// The spellings of all words as a tree of tokens; node 0 is the root. Immutable, for any threads.
+/// The spellings of all words as a tree of tokens. Node 0 is the root. The tree is immutable, so
+/// that any number of threads may read it.
 class LexiconTree {
  public:
   struct Node {
-    std::vector<std::pair<int32_t, int32_t>> children;  // token, node; by token
-    std::vector<int32_t> words;  // that end here: i-th of the lexicon, from 1
+    std::vector<std::pair<int32_t, int32_t>> children;  // token and node, sorted by token
+    std::vector<int32_t> words;  // words that end here, by their number in the lexicon from 1
     float look_ahead = 0;        // least cost of a word below, without history; 0 at the root
   };
 
@@ -63,32 +63,32 @@ class LexiconTree {
 };
 
 struct PrefixSearchLimits {
-  float beam = 17;           // costs above the best that are kept, in scaled units
-  int64_t beam_size = 500;   // hypotheses that are kept at a frame
-  int64_t beam_tokens = 32;  // tokens of a frame that are tried
+  float beam = 17;           // hypotheses are kept up to this cost above the best, in scaled units
+  int64_t beam_size = 500;   // number of hypotheses that are kept at a frame
+  int64_t beam_tokens = 32;  // number of tokens that are tried at a frame
 };
 
-/// One utterance at a time. A hypothesis is a history, a place in the tree and the token of the
-/// frame before (none after a blank): of equal ones the better is kept.
+/// Searches one utterance at a time. A hypothesis is a history, a node of the tree and the token of
+/// the frame before (none after a blank). The better one of equal hypotheses is kept.
 class PrefixSearch {
  public:
   /// The references must outlive the search.
   PrefixSearch(const LexiconTree& tree, const WordLm& lm, PrefixSearchLimits limits)
       : tree_(tree), lm_(lm), limits_(limits) {}
 
-  /// lp as ViterbiSearch::run() takes it, of `columns` columns. A word's frame is that of its last
-  /// token.
+  /// Searches `frames` rows of `columns` scaled log-probabilities: see ViterbiSearch::run(). The
+  /// frame of a word is the frame of its last token.
   WfstPath run(const float* lp, int64_t frames, int32_t columns);
 
  private:
   struct Hypothesis {
-    int32_t history, node, last;   // `last`: -1 after a blank and at the start
-    float cost;                    // with the look-ahead of `node`
-    int32_t trace;                 // of its last token; while `token` is set, of the one before
-    int32_t token = -1, word = 0;  // that it has just got; no trace has them yet
+    int32_t history, node, last;  // `last` is -1 after a blank and at the start
+    float cost;                   // includes the look-ahead of `node`
+    int32_t trace;                // trace of its last token; of the one before while `token` is set
+    int32_t token = -1, word = 0;  // token and word of this frame, before they have a trace
   };
   struct Trace {
-    int32_t previous, token, word, frame;  // word: 0 unless this token ends it
+    int32_t previous, token, word, frame;  // word is 0 unless this token ends one
   };
 
   void best_tokens(const float* lp, int32_t blank);
@@ -101,8 +101,8 @@ class PrefixSearch {
   PrefixSearchLimits limits_;
   std::vector<Hypothesis> kept_, next_;
   std::vector<Trace> traces_;
-  std::vector<int32_t> tokens_;  // by their probability
-  std::vector<bool> tried_;      // [columns]
+  std::vector<int32_t> tokens_;  // scratch of best_tokens()
+  std::vector<bool> tried_;      // [columns] whether a token is tried at this frame
 };
 
 }  // namespace rtfx

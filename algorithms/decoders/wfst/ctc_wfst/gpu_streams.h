@@ -26,12 +26,12 @@ class GpuStreams : public StreamSearch {
 
  private:
   struct Stream {
-    int32_t slot;
+    int32_t entry;
     at::Tensor word_costs;
     PieceHistory history;
   };
 
-  void make_slots(int64_t slots, int64_t capacity);
+  void make_entries(int64_t entries, int64_t capacity);
   /// The stream's history, which holds the start of the search at least.
   const PieceHistory& begun(int64_t stream);
   /// Those of `open`, by their index in `streams`, that had no room stay in it.
@@ -42,10 +42,10 @@ class GpuStreams : public StreamSearch {
   float beam_;
   int64_t max_active_;
   at::Tensor word_costs_;
-  at::Tensor slot_state_, slot_cost_;  // [slots, capacity]
-  std::vector<int32_t> free_slots_;    // the next one at the end
+  at::Tensor store_state_, store_cost_;  // [entries, capacity]
+  std::vector<int32_t> free_entries_;    // the next one at the end
   OpenStreams<Stream> streams_;
-  std::vector<int32_t> places_;  // scratch of PieceHistory::append()
+  std::vector<int32_t> positions_;  // scratch of PieceHistory::append()
   HostReads reads_;
 };
 

@@ -12,7 +12,7 @@
 namespace rtfx {
 namespace {
 
-/// A block of a GPU's threads.
+/// A block of a GPU's threads, as TokenPassing uses it.
 template <int32_t kThreads>
 struct PassingBlock : CudaBlock<kThreads> {
   static constexpr int32_t kMostThreads = kThreads;
@@ -26,19 +26,20 @@ struct PassingBlock : CudaBlock<kThreads> {
   __device__ void copied() const { __pipeline_wait_prior(0); }
 
   template <class T>
-  static __device__ T minimum(T* place, T value) {
-    return atomicMin(place, value);
+  static __device__ T minimum(T* address, T value) {
+    return atomicMin(address, value);
   }
   template <class T>
-  static __device__ T add(T* place, T value) {
-    return atomicAdd(place, value);
+  static __device__ T add(T* address, T value) {
+    return atomicAdd(address, value);
   }
-  static __device__ PassingKey load(const PassingKey* place) {
-    return *static_cast<const volatile PassingKey*>(place);
+  static __device__ PassingKey load(const PassingKey* address) {
+    return *static_cast<const volatile PassingKey*>(address);
   }
 };
 
-/// At most 64 registers a thread, so that a multiprocessor has room for kThreadsPerProcessor.
+/// The bound of 64 registers a thread leaves a multiprocessor room for kThreadsPerProcessor
+/// threads.
 template <int32_t kThreads>
 __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
     token_passing_kernel(PassingGraph graph, PassingWorkspaces workspaces, PassingBatch batch,
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
   RowPassing(block, graph, workspace, batch, shared, keeps_frames ? frames : nullptr).run();
 }
 
-/// One phase of the rows of all workspaces; for `begin`, of the rows from `first_row` on.
+/// One phase of the rows of all workspaces. The phase `begin` takes the rows from `first_row` on.
 template <PassingPhase kPhase, int32_t kThreads>
 __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
     token_passing_phase(PassingGraph graph, PassingWorkspaces workspaces, const PassingBatch* batch,
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, kThreadsPerProcessor / kThreads)
 template <int32_t kThreads>
 void launch(const PassingGraph& graph, const PassingWorkspaces& workspaces,
             const PassingBatch& batch, unsigned blocks, cudaStream_t stream) {
-  // Log-probabilities of two frames, unless the model has very many tokens.
+  // Shared memory holds the log-probabilities of two frames, unless the model has very many tokens.
   const size_t frames = 2 * sizeof(float) * static_cast<size_t>(graph.columns);
   static const int64_t own_bytes =
       own_shared_bytes(reinterpret_cast<const void*>(&token_passing_kernel<kThreads>));
@@ -82,7 +83,7 @@ void launch(const PassingGraph& graph, const PassingWorkspaces& workspaces,
   RTFX_CUDA(cudaGetLastError());
 }
 
-/// Whether so many blocks have a multiprocessor each.
+/// Returns whether each of so many blocks has a multiprocessor of its own.
 bool is_wide(int64_t blocks) {
   static const int processors = [] {
     int device = 0, count = 0;
@@ -148,8 +149,8 @@ void launch_phase(PassingPhase phase, const PassingGraph& graph,
       return rows.launch<PassingPhase::expand>();
     case PassingPhase::follow:
       return rows.launch<PassingPhase::follow>();
-    case PassingPhase::take:
-      return rows.launch<PassingPhase::take>();
+    case PassingPhase::reserve:
+      return rows.launch<PassingPhase::reserve>();
     case PassingPhase::link:
       return rows.launch<PassingPhase::link>();
     case PassingPhase::keep:

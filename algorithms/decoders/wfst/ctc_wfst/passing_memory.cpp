@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kFirstTraces = int64_t{1} << 22;
 constexpr int64_t kMostTraces = std::numeric_limits<int32_t>::max();
 
-/// Of a block, in bytes per state: best, and twice state, cost and slot.
+/// The bytes of a block for each state: best, and twice state, cost and token_of.
 constexpr int64_t kWorkspaceBytes = sizeof(PassingKey) + 2 * (2 * sizeof(int32_t) + sizeof(float));
 
 int64_t free_bytes() {
@@ -45,7 +45,7 @@ PassingMemory::PassingMemory(const WfstGraph& graph, const std::string& name, at
   }
   const auto copy = [&](const auto* data, int64_t count) {
     const auto bytes = count * static_cast<int64_t>(sizeof(*data));
-    // From memory that is not pinned, which waits for the copy.
+    // The source is not pinned, so the call waits for the copy.
     graph_memory_.push_back(at::from_blob(const_cast<void*>(static_cast<const void*>(data)),
                                           {bytes}, at::TensorOptions(at::kByte))
                                 .to(device_));
@@ -76,23 +76,23 @@ void PassingMemory::make_workspaces(int64_t rows) {
   const int64_t wanted = std::min<int64_t>(rows, kBlocksPerProcessor * device->multiProcessorCount);
   if (wanted <= workspaces_.workspaces) return;
   const int64_t states = graph_.view().states;
-  // Half of what is free is left to the encoder, the traces and others.
+  // The encoder, the traces and others keep half of the free memory.
   const int64_t possible = free_bytes() / 2 / (states * kWorkspaceBytes);
   const auto workspaces =
       std::max<int64_t>({1, workspaces_.workspaces, std::min(wanted, possible)});
   if (workspaces == workspaces_.workspaces) return;
-  for (at::Tensor* t : {&best_, &state_, &cost_, &slot_}) t->reset();  // before the new ones
+  for (at::Tensor* t : {&best_, &state_, &cost_, &token_of_}) t->reset();  // before the new ones
   const auto on_device = at::TensorOptions(device_);
   best_ = at::full({workspaces, states}, static_cast<int64_t>(kNoKey), on_device.dtype(at::kLong));
   state_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
   cost_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kFloat));
-  slot_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
+  token_of_ = at::empty({workspaces, 2, states}, on_device.dtype(at::kInt));
   workspaces_ = {static_cast<int32_t>(workspaces),
                  states,
                  static_cast<PassingKey*>(best_.mutable_data_ptr()),
                  state_.mutable_data_ptr<int32_t>(),
                  cost_.mutable_data_ptr<float>(),
-                 slot_.mutable_data_ptr<int32_t>()};
+                 token_of_.mutable_data_ptr<int32_t>()};
 }
 
 void PassingMemory::grow_traces(int64_t used) {
@@ -101,7 +101,7 @@ void PassingMemory::grow_traces(int64_t used) {
                     "use a smaller batch, beam or max_active");
   }
   traces_.reset();
-  // Rows without room stopped early, so `used` is only a lower bound.
+  // Rows without room stopped early, so `used` is a lower bound of the need.
   traces_ =
       at::empty({std::min(kMostTraces, 2 * used), 2}, at::TensorOptions(at::kInt).device(device_));
 }
@@ -117,7 +117,7 @@ PassingRun PassingMemory::run(PassingBatch batch, const std::vector<PassingRow>&
   const auto ends_bytes = static_cast<int64_t>(sizeof(PassingEnd)) * count;
   const at::Tensor on_device =
       upload(rows.data(), static_cast<int64_t>(sizeof(PassingRow)) * count);
-  // Ends of the rows, and behind them the counters.
+  // One tensor holds the ends of the rows, and behind them the counters.
   static_assert(sizeof(PassingEnd) % alignof(PassingCounters) == 0);
   const at::Tensor ends = at::zeros({ends_bytes + static_cast<int64_t>(sizeof(PassingCounters))},
                                     at::TensorOptions(at::kByte).device(device_));

@@ -48,7 +48,7 @@ int64_t longest_path(const GraphView& graph, int64_t frames) {
 }
 
 PassingBest best_token(const PassingEnd& end, bool at_end) {
-  return at_end && end.in_final.token >= 0 ? end.in_final : end.of_all;
+  return at_end && end.best_final.token >= 0 ? end.best_final : end.best_open;
 }
 
 std::vector<int32_t> path_arcs(const PassingTrace* traces, const PassingEnd& end, bool at_end) {
@@ -66,7 +66,7 @@ WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end
   WfstPath path;
   path.alive = end.status == PassingStatus::final || end.status == PassingStatus::open;
   if (!path.alive) return path;
-  path.reached_final = at_end && end.in_final.token >= 0;
+  path.reached_final = at_end && end.best_final.token >= 0;
   path.cost = end.offset + best_token(end, at_end).cost;
   read_path(graph, arcs, path);
   return path;
@@ -79,26 +79,26 @@ constexpr size_t kTracesToKeep = 1 << 12;  // fewer are not worth looking throug
 }  // namespace
 
 void PieceHistory::append(const PassingEnd& end, const PassingTrace* traces,
-                          std::span<int32_t> places) {
+                          std::span<int32_t> positions) {
   std::vector<int32_t> token_traces(static_cast<size_t>(end.tokens));
   for (int32_t token = 0; token < end.tokens; ++token) {
-    // Back to what is here already, then forth.
+    // Go back to a trace that is here already, then add the chain from there.
     chain_.clear();
     int32_t i = end.first_trace + token;
-    while (i >= 0 && places[static_cast<size_t>(i)] == kNoPlace) {
+    while (i >= 0 && positions[static_cast<size_t>(i)] == kNoPosition) {
       chain_.push_back(i);
       i = traces[i].previous;
     }
     int32_t last = -1;
     if (i >= 0) {
-      last = places[static_cast<size_t>(i)];
+      last = positions[static_cast<size_t>(i)];
     } else if (i < -1) {
       last = token_traces_[static_cast<size_t>(i - kPieceBefore)];
     }
     for (auto next = chain_.rbegin(); next != chain_.rend(); ++next) {
       traces_.push_back({traces[*next].arc, last});
       last = static_cast<int32_t>(traces_.size()) - 1;
-      places[static_cast<size_t>(*next)] = last;
+      positions[static_cast<size_t>(*next)] = last;
     }
     token_traces[static_cast<size_t>(token)] = last;
   }

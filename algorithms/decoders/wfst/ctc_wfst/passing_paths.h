@@ -1,4 +1,5 @@
-// Between the host's graph and paths and what token passing reads and writes.
+// The host's side of token passing: arrays for its graph, paths and lattices from its results, and
+// the history of a stream.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace rtfx {
 
-/// [arc_count]: the state that each arc leaves.
+/// Returns the state that each arc leaves, [arc_count].
 std::vector<int32_t> arc_sources(const GraphView& graph);
 
-/// [states + 1], as PassingGraph has them.
+/// Returns PassingGraph::states, [states + 1].
 std::vector<PassingState> passing_states(const GraphView& graph);
 
-/// The lattices of a batch in one, tokens by the index of their traces, [traces] of them; and the
-/// ends of each of its `rows` rows.
+/// The lattices of a batch as one lattice, whose tokens are indices of traces, and the ends of each
+/// row.
 struct PassingLattice {
   WfstLattice lattice;
   std::vector<std::vector<WfstLattice::End>> ends;
@@ -25,53 +26,52 @@ struct PassingLattice {
 PassingLattice passing_lattice(std::span<const PassingLink> links, int64_t traces, int64_t rows,
                                float beam);
 
-/// Arcs that a path of `frames` frames can have.
+/// Returns the upper bound of the arcs of a path of `frames` frames.
 int64_t longest_path(const GraphView& graph, int64_t frames);
 
-/// The token at which the best path of a row ends: as if its frames were all, or as if more came.
+/// Returns the token at which the best path of a row ends. With `at_end`, the utterance ends here
+/// and final states come first; otherwise more frames follow.
 PassingBest best_token(const PassingEnd& end, bool at_end);
 
-/// The arcs of the path to it: back through `traces`, where the host has them.
+/// Returns the arcs of the path to best_token(), from `traces` on the host.
 std::vector<int32_t> path_arcs(const PassingTrace* traces, const PassingEnd& end, bool at_end);
 
-/// The path to it, of which `arcs` are the arcs.
+/// Returns the path to best_token(), which has the arcs `arcs`.
 WfstPath passing_path(const GraphView& graph, const PassingEnd& end, bool at_end,
                       std::span<const int32_t> arcs);
 
-// The paths of an utterance that is searched on a GPU in pieces. Between pieces the GPU keeps the
-// tokens alone; what led to them is kept here, on the host.
-
-/// Holds what the last tokens' paths need, and drops the rest now and then, so that an endless
+/// The history of a stream on the host. Between pieces the GPU keeps only the tokens. This class
+/// holds the traces of the paths to them, and drops the others now and then, so that an endless
 /// stream needs the memory of its tokens and of one path.
 class PieceHistory {
  public:
-  static constexpr int32_t kNoPlace = -1;
+  static constexpr int32_t kNoPosition = -1;
 
-  /// Adds a piece that ended with `end`. `traces` are those of the whole batch, the piece's among
-  /// them. `places` has a number for each of them: kNoPlace in all before the first piece of the
-  /// batch is added. This call writes those of its own piece's traces alone, so that several
-  /// threads can add pieces of a batch at a time.
-  void append(const PassingEnd& end, const PassingTrace* traces, std::span<int32_t> places);
+  /// Adds a piece that ended with `end`. `traces` has the traces of the whole batch. `positions`
+  /// has a number for each of them, which is kNoPosition before the first piece of the batch is
+  /// added. A call writes only the numbers of its own piece's traces, so that several threads can
+  /// add pieces of a batch at once.
+  void append(const PassingEnd& end, const PassingTrace* traces, std::span<int32_t> positions);
 
-  /// The best path, as if the frames so far were all (`at_end`) or as if more came. Not alive
-  /// before the first piece.
+  /// Returns the best path: see best_token() for `at_end`. The path is not alive before the first
+  /// piece.
   WfstPath best_path(const GraphView& graph, bool at_end) const;
 
-  /// Whether a piece was appended.
+  /// Returns whether a piece was appended.
   bool begun() const { return begun_; }
 
-  /// The next piece of the utterance, but for its frames and where they are.
+  /// Returns the stream's next row; the caller sets its frames and its entry.
   PassingRow next_row() const;
 
-  size_t size() const { return traces_.size(); }  // traces that are held
+  size_t size() const { return traces_.size(); }  // number of traces
 
  private:
   void drop_unused_traces();
 
-  std::vector<PassingTrace> traces_;    // each behind the one before it
-  std::vector<int32_t> token_traces_;   // of each token of the last frame, its index in traces_
+  std::vector<PassingTrace> traces_;    // each has a higher index than the one before it
+  std::vector<int32_t> token_traces_;   // the trace of each token of the last frame
   std::vector<int32_t> chain_, moved_;  // scratch
-  size_t kept_traces_ = 0;              // how many were left when some were dropped the last time
+  size_t kept_traces_ = 0;              // number of traces after some were dropped the last time
   PassingEnd end_{0, {0, -1}, {0, -1}, 0, 0, 0, PassingStatus::dead};
   bool begun_ = false;
 };

@@ -14,26 +14,26 @@ namespace rtfx {
 namespace {
 
 constexpr std::array kFramePhases = {
-    PassingPhase::choose, PassingPhase::bound, PassingPhase::expand, PassingPhase::follow,
-    PassingPhase::take,   PassingPhase::link,  PassingPhase::keep};
+    PassingPhase::choose,  PassingPhase::bound, PassingPhase::expand, PassingPhase::follow,
+    PassingPhase::reserve, PassingPhase::link,  PassingPhase::keep};
 
 at::Tensor on_device(size_t bytes, at::Device device) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(device));
 }
 
-/// search_steps() of rows that are searched together: step 0 is what lies before the first frame.
-/// A step's traces lie behind those of the steps before, and no later step changes them: so they
-/// can be copied while the next step is under way.
+/// The steps of rows that are searched together, for search_steps(). Step 0 lies before the first
+/// frame. The traces of a step lie behind those of the steps before, and no later step changes
+/// them, so that they can be copied while the next step is in flight.
 struct Steps {
   std::function<void(int64_t step)> enqueue;
   const PassingBatch& batch;
   PassingTrace* history;
-  unsigned long long* traces_used;  // of the last two steps
+  unsigned long long* traces_used;  // counts after the last two steps
   c10::cuda::CUDAStream stream, copies;
   std::array<c10::cuda::CUDAEvent, 2>& searched;
   c10::cuda::CUDAEvent& copied;
   HostReads& reads;
-  int64_t& collected;  // traces that were sent for
+  int64_t& collected;  // number of traces whose copy was enqueued
 
   void search(int64_t step) {
     enqueue(step);
@@ -44,7 +44,7 @@ struct Steps {
 
   void collect(int64_t step) {
     reads.wait(searched[static_cast<size_t>(step % 2)]);
-    // More than the capacity: some rows had no room, and all are searched again.
+    // A count above the capacity means that some rows had no room. All are searched again then.
     const auto used = static_cast<int64_t>(traces_used[step % 2]);
     const int64_t end = std::min(used, batch.trace_capacity);
     if (end == collected) return;
@@ -94,7 +94,7 @@ void PhasedSearch::prepare() {
   progress_ = on_device(sizeof(PassingProgress) * static_cast<size_t>(workspaces.workspaces),
                         memory_.device());
   if (!form_.replay) return;
-  // Once without rows, so that the device has the kernels: loading them cannot be recorded.
+  // A run without rows loads the kernels onto the device, which cannot be recorded.
   upload({});
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(memory_.device().index());
   launch(PassingPhase::begin, 0, stream);

@@ -1,5 +1,7 @@
-// In which order steps of a search are enqueued and what they add to the history of tokens is
-// copied to the host. Apart from what a step is and who copies.
+// Token passing with a kernel for each phase of a frame (PhasePassing), driven by the host, which
+// keeps the history of tokens. Galvez and Kaldewey, "GPU-Accelerated WFST Beam Search Decoder for
+// CTC-based Speech Recognition", 2023, name the costs of this form: kernel launches and waits for
+// copies. They also name the two remedies that PhasedSearch::Form offers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,12 +17,13 @@
 
 namespace rtfx {
 
-/// Steps: search(step) enqueues one; collect(step) waits for it and sends for its part of the
-/// history; wait() waits for all that was sent for.
+/// Runs the steps of a search and copies their part of the history to the host. search(step)
+/// enqueues a step. collect(step) waits for it and enqueues the copy of its part of the history.
+/// wait() waits for all copies.
 ///
-/// Without `double_buffer` each step begins when the host has the history of the one before. With
-/// it a step is under way while the host waits for the one before and its history is copied, so
-/// that collect() needs room for what two steps count.
+/// Without `double_buffer`, each step begins when the host has the history of the step before. With
+/// it, a step is in flight while the host waits for the step before and copies its history. So
+/// collect() needs the counts of two steps.
 template <class Steps>
 void search_steps(Steps& steps, int64_t count, bool double_buffer) {
   for (int64_t step = 0; step < count; ++step) {
@@ -37,34 +40,30 @@ void search_steps(Steps& steps, int64_t count, bool double_buffer) {
   steps.wait();
 }
 
-// Token passing with a kernel for each phase of a frame (phase_passing.h), driven by the host,
-// which keeps the history of tokens: the form of the search whose costs are named by Galvez and
-// Kaldewey, "GPU-Accelerated WFST Beam Search Decoder for CTC-based Speech Recognition", 2023,
-// launching kernels and waiting for copies, with their two remedies.
-
 /// Rows go through their frames together, as many at a time as there are workspaces. After each
-/// frame the traces of its tokens are copied to the host: first how many there are, then they
-/// themselves, two waits for the device.
+/// frame the host copies the number of traces, then the traces themselves, and so waits twice for
+/// the device.
 class PhasedSearch {
  public:
   struct Form {
-    bool replay;         // the kernels of a frame as one recorded graph
-    bool double_buffer;  // the next frame is searched meanwhile: one wait for each frame
-    bool links;          // with lattices
+    bool replay;         // the kernels of a frame are one recorded graph
+    bool double_buffer;  // the next frame is searched during the copies: one wait for each frame
+    bool links;          // the search keeps lattices
   };
   PhasedSearch(const PassingMemory& memory, Form form);
 
-  /// Makes room for the workspaces and traces that there are, and with "replay" records, for which
-  /// it waits for the device. run() does the same where these have changed.
+  /// Allocates memory for the current workspaces and traces. With `replay`, it also records the
+  /// graph and waits for the device. run() does this again if workspaces or traces have changed.
   void prepare();
 
-  /// Searches the rows as PassingMemory::run() does, with the same results; no paths are written.
+  /// Searches the rows with the results of PassingMemory::run(), but writes no paths.
   PassingRun run(const PassingBatch& batch, const std::vector<PassingRow>& rows, HostReads& reads);
 
-  /// Traces of the last run, as far as the memory had room for them. Until the next run.
+  /// Returns the traces of the last run, as far as there was room for them. They are valid until
+  /// the next run.
   const PassingTrace* history() const;
 
-  int64_t captures() const { return captures_; }  // times that a frame was recorded
+  int64_t captures() const { return captures_; }  // how often a frame was recorded
 
  private:
   void upload(const PassingBatch& batch);
@@ -74,7 +73,7 @@ class PhasedSearch {
 
   const PassingMemory& memory_;
   Form form_;
-  PassingWorkspaces workspaces_;      // those that the following are for
+  PassingWorkspaces workspaces_;      // the workspaces that the following tensors belong to
   at::Tensor batch_, progress_;       // PassingBatch, PassingProgress [workspaces], on the device
   at::Tensor history_, traces_used_;  // PassingTrace [capacity], [2] uint64: on the host, pinned
   Graph frame_;

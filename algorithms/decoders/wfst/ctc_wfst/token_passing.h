@@ -1,5 +1,16 @@
-// The emitting arcs of a frame's tokens, spread evenly over a block of threads. No LibTorch here:
-// the kernel's source includes it.
+// Token passing by a block of threads: the search of algorithms/shared/wfst/search.h, which has the
+// objective and the phases of a frame. The code is written once for the threads of a GPU
+// (kernels.cu) and for those of a CPU (the tests). The kernels' source includes this file, so it
+// includes no LibTorch header. There are four parts:
+//
+//   EmittingArcs   spreads the emitting arcs of a frame's tokens evenly over the threads
+//   TokenPassing   does the phases of a frame
+//   RowPassing     runs all phases in one kernel, where a block searches row after row
+//   PhasePassing   runs each phase as a kernel of its own, for all rows together
+//
+// An atomic minimum over keys decides which path into a state is the best: the cost is in the upper
+// half of a key, the number of the arc in the lower half. So the timing of the threads decides only
+// the order of the tokens in memory.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +22,14 @@
 
 namespace rtfx {
 
-/// Takes tokens in tiles, one for each thread, and puts the arcs of a tile one after the other; so
-/// states with thousands of arcs and states with one make the same work for all threads, and
-/// neighbouring threads read neighbouring arcs. Merge-path and scan-based expansion of frontiers:
-/// Merrill, Garland, Grimshaw, "Scalable GPU Graph Traversal", 2012.
-/// Block: as in token_passing.h.
+/// Divides tokens into tiles with one token for each thread, and lines up the arcs of a tile. So
+/// all threads have the same work, whether a state has one arc or thousands, and neighbouring
+/// threads read neighbouring arcs. This is the scan-based expansion of frontiers of Merrill,
+/// Garland, Grimshaw, "Scalable GPU Graph Traversal", 2012. `Block`: see TokenPassing.
 template <class Block>
 class EmittingArcs {
  public:
-  /// Arcs that a thread holds at a time, and the costs of the paths by them: +infinity where there
-  /// is no arc.
+  /// The arcs that a thread holds at a time, and the costs of paths by them, +infinity for no arc.
   struct Held {
     float cost[Block::kHeld];
     int32_t next[Block::kHeld], number[Block::kHeld];
@@ -30,8 +39,8 @@ class EmittingArcs {
                            PassingTile<Block::kMostThreads>& tile)
       : block_(block), graph_(graph), tile_(tile) {}
 
-  /// From here on: arcs of those of `tokens` that cost less than `cutoff`. `lp`: log-probabilities
-  /// of the frame; without them there are no arcs.
+  /// Begins with the arcs of those `tokens` that cost less than `cutoff`. `lp` are the
+  /// log-probabilities of the frame; if it is null, there are no arcs.
   RTFX_DEVICE void begin_frame(const PassingTokens& tokens, float cutoff, const float* lp,
                                const float* word_costs) {
     tokens_ = tokens;
@@ -42,15 +51,16 @@ class EmittingArcs {
     loaded_ = -1;
   }
 
-  /// Fills `held` with arcs of this thread and calls visit() until there are none; returns how
-  /// often, which is the same for all threads. After one visit `held` still has all of the frame.
+  /// Fills `held` with the next arcs of this thread and calls visit(), until there are no more
+  /// arcs. Returns the number of calls, which is the same for all threads. If it is 1, `held` still
+  /// has all arcs of the frame.
   template <class Visit>
   RTFX_DEVICE int32_t visit_all(Held& held, const Visit& visit) {
     int32_t visits = 0;
     for (int32_t first = 0; first < tokens_.count; first += block_.threads()) {
       if (first != loaded_) load(first);
-      for (int32_t place = 0; place < arcs_; place += Block::kHeld * block_.threads()) {
-        gather(place, held);
+      for (int32_t position = 0; position < arcs_; position += Block::kHeld * block_.threads()) {
+        gather(position, held);
         visit();
         ++visits;
       }
@@ -60,10 +70,10 @@ class EmittingArcs {
 
  private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  static constexpr int32_t kTogether = 4;  // arcs for which a thread waits at once
+  static constexpr int32_t kTogether = 4;  // number of arcs whose loads are in flight together
   static_assert(Block::kHeld % kTogether == 0);
 
-  /// The tile of the tokens from `first` on.
+  /// Loads the tile of the tokens from `first` on.
   RTFX_DEVICE void load(int32_t first) {
     const int32_t i = first + block_.thread();
     int32_t arc = 0, arcs = 0;
@@ -76,7 +86,7 @@ class EmittingArcs {
         arcs = graph_.states[state + 1].emitting_begin - arc;
       }
     }
-    // A barrier: no thread reads the last tile any more.
+    // The sum has a barrier, so that no thread reads the last tile any more.
     const int32_t begin = block_.exclusive_sum(arcs, arcs_);
     tile_.begin[block_.thread()] = begin;
     tile_.number[block_.thread()] = arc - begin;
@@ -89,12 +99,12 @@ class EmittingArcs {
     block_.sync();
   }
 
-  /// This thread's arcs among the tile's from `place` on: every threads()-th.
-  RTFX_DEVICE void gather(int32_t place, Held& held) const {
+  /// Loads this thread's arcs of the tile from `position` on: every threads()-th arc.
+  RTFX_DEVICE void gather(int32_t position, Held& held) const {
     RTFX_UNROLL
     for (int32_t h = 0; h < Block::kHeld; h += kTogether) {
-      if (place + h * block_.threads() < arcs_) {
-        gather_together(place + h * block_.threads() + block_.thread(), held, h);
+      if (position + h * block_.threads() < arcs_) {
+        gather_together(position + h * block_.threads() + block_.thread(), held, h);
         continue;
       }
       RTFX_UNROLL
@@ -105,18 +115,18 @@ class EmittingArcs {
     }
   }
 
-  /// Each step is done for kTogether arcs before the next, so that their loads are in flight
+  /// Does each step for kTogether arcs before the next step, so that their loads are in flight
   /// together.
-  RTFX_DEVICE void gather_together(int32_t place, Held& held, int32_t h) const {
+  RTFX_DEVICE void gather_together(int32_t position, Held& held, int32_t h) const {
     int32_t at[kTogether], token[kTogether];
     RTFX_UNROLL
     for (int32_t k = 0; k < kTogether; ++k) {
-      at[k] = place + k * block_.threads();
+      at[k] = position + k * block_.threads();
       if (at[k] >= arcs_) at[k] = arcs_ - 1;
       token[k] = 0;
     }
-    // The last token whose arcs begin at the place or before it; tokens without arcs, which begin
-    // where the next one does, are not the last.
+    // A binary search for the last token whose arcs begin at or before the position. A token
+    // without arcs begins where the next token does, and so it is never the last one.
     for (int32_t step = widest_step_; step > 0; step /= 2) {
       RTFX_UNROLL
       for (int32_t k = 0; k < kTogether; ++k) {
@@ -134,7 +144,7 @@ class EmittingArcs {
     for (int32_t k = 0; k < kTogether; ++k) {
       const float cost =
           (tile_.cost[token[k]] + cost_with(arcs[k], word_costs_)) - lp_[arcs[k].column];
-      held.cost[h + k] = place + k * block_.threads() < arcs_ ? cost : kInfinity;
+      held.cost[h + k] = position + k * block_.threads() < arcs_ ? cost : kInfinity;
       held.next[h + k] = arcs[k].next;
     }
   }
@@ -146,26 +156,18 @@ class EmittingArcs {
   float cutoff_ = 0;
   const float* lp_ = nullptr;
   const float* word_costs_ = nullptr;
-  int32_t loaded_ = -1;  // first token of the tile that is in memory; -1: none
+  int32_t loaded_ = -1;  // first token of the tile in memory; -1: no tile
   int32_t tokens_in_tile_ = 0, arcs_ = 0, widest_step_ = 0;
 };
 
-// The search of algorithms/shared/wfst/search.h by a block of threads: what each thread does in the
-// phases of a frame. Written once for the threads of a GPU (kernels.cu) and for those of a CPU (the
-// tests), and for both orders of phases: all of a row's in one kernel (row_passing.h), or a kernel
-// for each (phase_passing.h). No LibTorch here: the kernels' source includes it.
-//
-// Which path is the best into a state is decided by an atomic minimum over keys: the cost in the
-// upper half, the arc's number in the lower. So which thread comes first decides nothing but the
-// order of the tokens in memory.
-
-/// A thread's part in its block's work. Block: that of algorithms/gpu/thread_block.h, and
-///   kMostThreads            threads() is not above it
-///   kHeld                   arcs that a thread holds at a time, a multiple of 4
-///   copy(to, from, count)   begins to copy floats to memory of the block, by all threads
+/// The phases of a frame, as one thread of a block does them. `Block` has the members of
+/// algorithms/gpu/thread_block.h, and
+///   kMostThreads            upper bound of threads()
+///   kHeld                   number of arcs that a thread holds at a time, a multiple of 4
+///   copy(to, from, count)   all threads begin to copy floats to memory of the block
 ///   copied()                waits for this thread's part of all copies; sync() shows it to others
-///   static minimum(p, v), add(p, v)   atomic; return the value before
-///   static load(p)          of a key that others may be changing
+///   static minimum(p, v), add(p, v)   atomic operations that return the old value
+///   static load(p)          reads a key that other threads may change
 template <class Block>
 class TokenPassing {
  public:
@@ -182,10 +184,11 @@ class TokenPassing {
         shared_(shared),
         arcs_(block, graph, shared.tile) {}
 
-  /// The phases that follow are of this row.
+  /// Makes the phases that follow work on this row.
   RTFX_DEVICE void use(const PassingRow& row) { word_costs_ = row.word_costs; }
 
-  /// The tokens before the row's first frame: the start's, or those that the piece before left.
+  /// Makes the tokens before the row's first frame: the token of the start state, or those that the
+  /// piece before left. Returns false if there is no room for them.
   RTFX_DEVICE bool begin(const PassingRow& row, const PassingTokens& last, PassingTokens& now) {
     if (block_.thread() == 0) {
       shared_.frame.offset = row.offset;
@@ -197,21 +200,21 @@ class TokenPassing {
     if (row.tokens < 0) return finish_frame(last, now, batch_.beam);
     now.count = row.tokens;
     now.first_trace = kPieceBefore;
-    const int64_t kept = row.slot * batch_.slots.capacity;
+    const int64_t kept = row.entry * batch_.store.capacity;
     for (int32_t i = block_.thread(); i < now.count; i += block_.threads()) {
-      now.state[i] = batch_.slots.state[kept + i];
-      now.cost[i] = batch_.slots.cost[kept + i];
-      now.slot[now.state[i]] = i;
+      now.state[i] = batch_.store.state[kept + i];
+      now.cost[i] = batch_.store.cost[kept + i];
+      now.token_of[now.state[i]] = i;
     }
     block_.sync();
     return true;
   }
 
-  /// From the tokens of one frame to those of the next, by emitting arcs. Returns best + beam.
+  /// Moves from the tokens of one frame to the next by emitting arcs. Returns best + beam.
   RTFX_DEVICE float expand(const PassingTokens& last, const PassingTokens& now, const float* lp) {
     use_arcs(last, choose(last), lp);
-    // Twice over the arcs, or over those that are held: first for the least cost, then for what is
-    // within the beam of it.
+    // Two passes over the arcs: the first one finds the least cost, the second one keeps the paths
+    // within the beam. If a thread can hold its arcs, the second pass does not load them again.
     Held held{};
     int32_t visits = 0;
     const float cut = find_cut(held, visits);
@@ -223,21 +226,22 @@ class TokenPassing {
     return cut;
   }
 
-  /// Begins a frame that follows `last`: the cost from which on its tokens are not expanded.
+  /// Begins a frame after `last`, and returns the cost from which on its tokens are not expanded.
   RTFX_DEVICE float choose(const PassingTokens& last) {
     if (block_.thread() == 0) shared_.frame.count = shared_.lowered_count[0] = 0;
     if (last.count <= batch_.max_active) return kInfinity;
     const float cutoff = nth_least(last.cost, last.count, static_cast<int32_t>(batch_.max_active));
-    // The least cost is 0; tokens that have it expand even if more than max_active do.
+    // Tokens with the least cost, 0, expand even if there are more than max_active of them.
     return cutoff < kLeastPositive ? kLeastPositive : cutoff;
   }
 
-  /// The arcs of the phases that follow are those of `last` up to the cutoff.
+  /// Makes the phases that follow use the arcs of `last` up to the cutoff.
   RTFX_DEVICE void use_arcs(const PassingTokens& last, float cutoff, const float* lp) {
     arcs_.begin_frame(last, cutoff, lp, word_costs_);
   }
 
-  /// The least cost by an emitting arc, and the beam. `held`, `visits`: as visit_all() has them.
+  /// Finds the least cost by an emitting arc, and returns it plus the beam. `held` and `visits` are
+  /// as visit_all() leaves them.
   RTFX_DEVICE float find_cut(Held& held, int32_t& visits) {
     float least = kInfinity;
     visits = arcs_.visit_all(held, [&] {
@@ -250,14 +254,15 @@ class TokenPassing {
     return least + batch_.beam;
   }
 
-  /// Paths by all emitting arcs that cost less than `cut`.
+  /// Adds the paths by all emitting arcs that cost less than `cut`.
   RTFX_DEVICE void reach_all(const PassingTokens& now, Held& held, float cut) {
     arcs_.visit_all(held, [&] { reach(now, held, cut); });
   }
 
-  /// Follows non-emitting arcs from all tokens, then from those whose cost that lowered, until
-  /// there are none. What another thread lowers meanwhile is followed in the next round; the end
-  /// is the same in any order and however often a token is followed (viterbi.cpp says why).
+  /// Follows non-emitting arcs from all tokens, then from tokens whose cost became lower, until
+  /// there are none. A token that another thread lowers meanwhile is followed in the next round.
+  /// The result does not depend on the order, nor on how often a token is followed (viterbi.cpp
+  /// says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
     block_.sync();
     const float least = from_ordered_bits(shared_.frame.least);
@@ -265,14 +270,14 @@ class TokenPassing {
     int32_t count = shared_.frame.count;
     block_.sync();
     for (int32_t round = 0; count > 0; ++round) {
-      // Three counts: other threads may still read the last round's.
+      // There are three counts, because other threads may still read the count of the last round.
       if (block_.thread() == 0) shared_.lowered_count[(round + 1) % 3] = 0;
       for (int32_t i = block_.thread(); i < count; i += block_.threads())
         follow(now, states[i], cut, least, round);
       block_.sync();
       states = shared_.lowered[round % 2];
       count = shared_.lowered_count[round % 3];
-      if (count > Block::kMostThreads) {  // they did not fit: all once more
+      if (count > Block::kMostThreads) {  // the list was too short: follow all tokens again
         states = now.state;
         count = shared_.frame.count;
         block_.sync();
@@ -280,17 +285,17 @@ class TokenPassing {
     }
   }
 
-  /// Completes the frame: non-emitting arcs, traces, costs relative to the least. False without
-  /// room for the traces; the tokens are gone then.
+  /// Completes the frame: follows non-emitting arcs, writes traces, and makes costs relative to the
+  /// least. Returns false if there is no room for the traces; the tokens are lost then.
   RTFX_DEVICE bool finish_frame(const PassingTokens& last, PassingTokens& now, float cut) {
     follow_nonemitting(now, cut);
-    take_traces(now);
+    reserve_traces(now);
     add_links(last, now, cut);
     return keep(last, now);
   }
 
-  /// Room for the traces of all tokens of the frame, or none.
-  RTFX_DEVICE void take_traces(PassingTokens& now) {
+  /// Reserves room for the traces of all tokens of the frame; first_trace is -1 if there is none.
+  RTFX_DEVICE void reserve_traces(PassingTokens& now) {
     now.count = shared_.frame.count;
     if (block_.thread() == 0) {
       const auto count = static_cast<unsigned long long>(now.count);
@@ -303,7 +308,7 @@ class TokenPassing {
     now.first_trace = shared_.frame.first_trace;
   }
 
-  /// Writes the traces and the costs, and empties the table of best paths. False without room.
+  /// Writes traces and costs, and empties the table of best paths. Returns false without room.
   RTFX_DEVICE bool keep(const PassingTokens& last, const PassingTokens& now) {
     const float least = from_ordered_bits(shared_.frame.least);
     const bool room = now.first_trace >= 0;
@@ -319,14 +324,15 @@ class TokenPassing {
     return room;
   }
 
-  /// The ways into the frame's tokens, whose costs are final: once more over the arcs.
+  /// Goes over the arcs once more and adds the links into the frame's tokens, whose costs are
+  /// final.
   RTFX_DEVICE void add_links(const PassingTokens& last, const PassingTokens& now, float cut) {
     if (now.first_trace < 0 || batch_.lattice_beam < 0) return;
     const auto add = [&](float cost, int32_t state, int32_t arc) {
       if (!(cost < cut)) return;
       const float slack = cost - cost_of(Block::load(&workspace_.best[state]));
       if (slack <= batch_.lattice_beam)
-        add_link({now.first_trace + now.slot[state], previous(last, now, arc), arc, slack});
+        add_link({now.first_trace + now.token_of[state], previous(last, now, arc), arc, slack});
     };
     Held held{};
     arcs_.visit_all(held, [&] {
@@ -340,11 +346,11 @@ class TokenPassing {
       for (int32_t a = graph_.states[s].nonemitting_begin; a < end; ++a)
         add(cost + cost_with(graph_.arcs[a], word_costs_), graph_.arcs[a].next, a);
     }
-    block_.sync();  // all have seen the costs
+    block_.sync();  // all threads have read the costs
   }
 
-  /// Finds the best tokens of the last frame and writes how the row ended; keeps the tokens of a
-  /// piece. Without room nothing is kept, so that the row can be searched once more.
+  /// Finds the best tokens of the last frame, writes how the row ended, and stores the tokens of a
+  /// stream. Without room nothing is stored, so that the row can be searched once more.
   RTFX_DEVICE void finish(int64_t n, const PassingRow& row, const PassingTokens& now, bool room) {
     if (block_.thread() == 0) shared_.best_final = shared_.best_open = kNoKey;
     block_.sync();
@@ -355,12 +361,12 @@ class TokenPassing {
       if (final_cost < kInfinity)
         Block::minimum(&shared_.best_final, key_of(now.cost[i] + final_cost, s));
     }
-    const bool fits = room && (row.slot < 0 || now.count <= batch_.slots.capacity);
-    const int64_t kept = row.slot * batch_.slots.capacity;
-    for (int32_t i = block_.thread(); fits && row.slot >= 0 && i < now.count;
+    const bool fits = room && (row.entry < 0 || now.count <= batch_.store.capacity);
+    const int64_t kept = row.entry * batch_.store.capacity;
+    for (int32_t i = block_.thread(); fits && row.entry >= 0 && i < now.count;
          i += block_.threads()) {
-      batch_.slots.state[kept + i] = now.state[i];
-      batch_.slots.cost[kept + i] = now.cost[i];
+      batch_.store.state[kept + i] = now.state[i];
+      batch_.store.cost[kept + i] = now.cost[i];
     }
     block_.sync();
     if (room && batch_.lattice_beam >= 0) add_end_links(n, now);
@@ -372,8 +378,8 @@ class TokenPassing {
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr float kLeastPositive = std::numeric_limits<float>::min();
 
-  /// Paths by the arcs that cost less than `cut`. The atomic minima of all held arcs come first, so
-  /// that they are in flight together.
+  /// Adds the paths by the held arcs that cost less than `cut`. The atomic minima of all held arcs
+  /// come first, so that they are in flight together.
   RTFX_DEVICE void reach(const PassingTokens& now, const Held& held, float cut) {
     PassingKey before[Block::kHeld];
     RTFX_UNROLL
@@ -389,18 +395,18 @@ class TokenPassing {
       if (before[k] == kNoKey) add_token(now, held.next[k]);
   }
 
-  /// A path into `state`. True if it costs less than the best one before.
+  /// Adds a path into `state`. Returns whether it costs less than the best one before.
   RTFX_DEVICE bool reach(const PassingTokens& now, int32_t state, PassingKey key) {
     const PassingKey before = Block::minimum(&workspace_.best[state], key);
     if (before == kNoKey) add_token(now, state);
     return key >> 32 < before >> 32;
   }
 
-  /// For the one thread whose path was the first into the state.
+  /// Adds a token. Only the thread whose path was the first into the state calls this.
   RTFX_DEVICE void add_token(const PassingTokens& now, int32_t state) {
     const int32_t i = Block::add(&shared_.frame.count, 1);
     now.state[i] = state;
-    now.slot[state] = i;
+    now.token_of[state] = i;
   }
 
   RTFX_DEVICE void follow(const PassingTokens& now, int32_t state, float cut, float least,
@@ -412,22 +418,23 @@ class TokenPassing {
       const float next = cost + cost_with(arc, word_costs_);
       if (!(next < cut) || !reach(now, arc.next, key_of(next, a))) continue;
       if (next < least) Block::minimum(&shared_.frame.least, ordered_bits(next));
-      const int32_t place = Block::add(&shared_.lowered_count[round % 3], 1);
-      if (place < Block::kMostThreads) shared_.lowered[round % 2][place] = arc.next;
+      const int32_t position = Block::add(&shared_.lowered_count[round % 3], 1);
+      if (position < Block::kMostThreads) shared_.lowered[round % 2][position] = arc.next;
     }
   }
 
   RTFX_DEVICE void add_link(const PassingLink& link) {
-    const unsigned long long place = Block::add(batch_.links_used, 1ull);
-    if (place < static_cast<unsigned long long>(batch_.link_capacity)) batch_.links[place] = link;
+    const unsigned long long position = Block::add(batch_.links_used, 1ull);
+    if (position < static_cast<unsigned long long>(batch_.link_capacity))
+      batch_.links[position] = link;
   }
 
-  /// Index of the token that an arc of this frame's paths comes from.
+  /// Returns the trace of the token that an arc of this frame's paths comes from.
   RTFX_DEVICE int32_t previous(const PassingTokens& last, const PassingTokens& now,
                                int32_t arc) const {
     if (arc < 0) return -1;
     const PassingTokens& from = arc < graph_.emitting_arcs ? last : now;
-    return from.first_trace + from.slot[graph_.source[arc]];
+    return from.first_trace + from.token_of[graph_.source[arc]];
   }
 
   RTFX_DEVICE void add_end_links(int64_t n, const PassingTokens& now) {
@@ -452,34 +459,34 @@ class TokenPassing {
     if (!room) {
       end.status = PassingStatus::out_of_traces;
     } else if (!fits) {
-      end.status = PassingStatus::out_of_slot;
+      end.status = PassingStatus::out_of_store;
     } else if (now.count > 0) {
-      const bool ends = end.in_final.token >= 0;
+      const bool ends = end.best_final.token >= 0;
       end.status = ends ? PassingStatus::final : PassingStatus::open;
-      end.arcs = write_path(n, now.first_trace + (ends ? end.in_final : end.of_all).token);
+      end.arcs = write_path(n, now.first_trace + (ends ? end.best_final : end.best_open).token);
     }
     return end;
   }
 
   RTFX_DEVICE PassingBest best_of(PassingKey key, const PassingTokens& now) const {
     if (key == kNoKey) return {0, -1};
-    return {cost_of(key), now.slot[number_of(key)]};
+    return {cost_of(key), now.token_of[number_of(key)]};
   }
 
-  /// The path to a token; returns how many arcs it has.
+  /// Writes the path to a token and returns its number of arcs.
   RTFX_DEVICE int32_t write_path(int64_t n, int32_t i) const {
     int32_t* arcs = batch_.path_arcs + n * batch_.path_capacity;
-    int64_t place = batch_.path_capacity;
-    while (i >= 0 && place > 0) {
+    int64_t position = batch_.path_capacity;
+    while (i >= 0 && position > 0) {
       const PassingTrace trace = batch_.traces[i];
-      if (trace.arc >= 0) arcs[--place] = trace.arc;
+      if (trace.arc >= 0) arcs[--position] = trace.arc;
       i = trace.previous;
     }
-    return static_cast<int32_t>(batch_.path_capacity - place);
+    return static_cast<int32_t>(batch_.path_capacity - position);
   }
 
-  /// The n-th least (from 0) of `count` costs, none below 0: byte after byte of its bits, which for
-  /// such numbers have their order.
+  /// Returns the n-th least (from 0) of `count` costs, none of which is negative. A radix select
+  /// finds its bits byte by byte; the bits of such numbers have the order of the numbers.
   RTFX_DEVICE float nth_least(const float* costs, int32_t count, int32_t n) {
     uint32_t found = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -501,10 +508,10 @@ class TokenPassing {
     return cost;
   }
 
-  /// The bin of the histogram that holds the n-th, and which of the bin's it is.
+  /// Finds the bin of the histogram that holds the n-th cost, and its rank within the bin.
   RTFX_DEVICE void find_digit(int32_t n) {
     const auto bin = [&](int32_t i) { return static_cast<int32_t>(shared_.histogram[i]); };
-    const int32_t bins = ceil_div(256, block_.threads());  // of each thread
+    const int32_t bins = ceil_div(256, block_.threads());  // bins of each thread
     const int32_t first = block_.thread() * bins;
     int32_t own = 0, all = 0;
     for (int32_t i = first; i < first + bins && i < 256; ++i) own += bin(i);
@@ -522,19 +529,17 @@ class TokenPassing {
   const PassingBatch& batch_;
   Shared& shared_;
   EmittingArcs<Block> arcs_;
-  const float* word_costs_ = nullptr;  // of the row
+  const float* word_costs_ = nullptr;  // the row's
 };
 
-// Token passing with all phases in one kernel: a block of threads searches rows one after the
-// other, each from its first frame to its last. No LibTorch here: the kernel's source includes it.
-
-/// A thread's part in its block's work. Block: as in token_passing.h.
+/// Token passing with all phases in one kernel: a block of threads searches rows one after the
+/// other, each from its first frame to its last.
 template <class Block>
 class RowPassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;
 
-  /// `frames`: room for 2 * columns floats that is quicker to read than the rows; or null.
+  /// `frames` has room for 2 * columns floats in memory that is faster than the rows', or is null.
   RTFX_DEVICE RowPassing(Block& block, const PassingGraph& graph, const PassingWorkspace& workspace,
                          const PassingBatch& batch, Shared& shared, float* frames)
       : block_(block),
@@ -545,7 +550,7 @@ class RowPassing {
         frames_(frames),
         passing_(block, graph, workspace, batch, shared) {}
 
-  /// Rows, as long as there are any.
+  /// Searches rows until there are no more.
   RTFX_DEVICE void run() {
     for (;;) {
       if (block_.thread() == 0) shared_.row = Block::add(batch_.next_row, 1);
@@ -570,11 +575,12 @@ class RowPassing {
       const float cut = passing_.expand(last, now, frame(row, t));
       room = passing_.finish_frame(last, now, cut);
     }
-    block_.copied();  // of a frame that was not searched any more
+    block_.copied();  // the copy of a frame that was not searched
     passing_.finish(n, row, now, room);
   }
 
-  /// Log-probabilities of a frame; sends for those of the next. They may be read after a sync().
+  /// Returns the log-probabilities of a frame, which may be read after a sync(), and begins to copy
+  /// those of the next frame.
   RTFX_DEVICE const float* frame(const PassingRow& row, int32_t t) {
     const float* lp = row.lp + int64_t{t} * graph_.columns;
     if (frames_ == nullptr) return lp;
@@ -593,11 +599,9 @@ class RowPassing {
   TokenPassing<Block> passing_;
 };
 
-// Token passing with a kernel for each phase of a frame: all rows of a batch, as far as there are
-// workspaces, go through their frames together. What lies between two kernels is PassingProgress.
-// No LibTorch here: the kernels' source includes it.
-
-/// A thread's part in its block's work on one row. Block: as in token_passing.h.
+/// Token passing with a kernel for each phase of a frame. The rows of a batch, one for each
+/// workspace, go through their frames together. PassingProgress holds the state of a row between
+/// two kernels.
 template <class Block>
 class PhasePassing {
  public:
@@ -614,7 +618,7 @@ class PhasePassing {
         progress_(progress),
         passing_(block, graph, workspace, batch, shared) {}
 
-  /// Begins row `n`, if the batch has it.
+  /// Begins row `n`, if the batch has so many rows.
   RTFX_DEVICE void begin(int64_t n) {
     PassingProgress begun{};
     begun.row = n < batch_.row_count ? static_cast<int32_t>(n) : -1;
@@ -630,8 +634,8 @@ class PhasePassing {
     if (block_.thread() == 0) progress_ = begun;
   }
 
-  /// A phase between `begin` and `finish`, of the row's next frame. Nothing where no frame is left,
-  /// or no token, or no room.
+  /// Does a phase between `begin` and `finish` for the row's next frame. It does nothing if no
+  /// frame, no token or no room is left.
   template <PassingPhase kPhase>
   RTFX_DEVICE void frame_phase() {
     const PassingProgress before = load();
@@ -658,8 +662,8 @@ class PhasePassing {
       passing_.reach_all(now, held, before.cut);
     } else if constexpr (kPhase == PassingPhase::follow) {
       passing_.follow_nonemitting(now, before.cut);
-    } else if constexpr (kPhase == PassingPhase::take) {
-      passing_.take_traces(now);
+    } else if constexpr (kPhase == PassingPhase::reserve) {
+      passing_.reserve_traces(now);
       if (writes) {
         progress_.count[before.searched % 2] = now.count;
         progress_.first_trace[before.searched % 2] = now.first_trace;
@@ -675,7 +679,7 @@ class PhasePassing {
         progress_.searched = before.searched + 1;
       }
     }
-    block_.sync();  // what the threads changed of the frame is complete
+    block_.sync();  // all threads have made their changes of the frame
     if (writes) progress_.frame = shared_.frame;
   }
 
@@ -688,7 +692,7 @@ class PhasePassing {
   }
 
  private:
-  /// For all threads: none changes the progress before all have read it.
+  /// Reads the progress. A barrier keeps threads from changing it before all have read it.
   RTFX_DEVICE PassingProgress load() {
     const PassingProgress progress = progress_;
     if (block_.thread() == 0) {
@@ -699,7 +703,7 @@ class PhasePassing {
     return progress;
   }
 
-  /// Of the frame that is being searched (0), or of the one before (1).
+  /// Returns the tokens of the current frame (`before` 0) or of the frame before (1).
   RTFX_DEVICE PassingTokens tokens(const PassingProgress& progress, int32_t before) const {
     const bool second = (progress.searched + before) % 2 == 1;
     PassingTokens tokens = second ? workspace_.tokens[1] : workspace_.tokens[0];

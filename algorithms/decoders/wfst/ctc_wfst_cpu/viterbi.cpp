@@ -93,15 +93,16 @@ float ViterbiSearch::frontier_cutoff(const std::vector<Token>& tokens) {
   return std::max(*nth, std::numeric_limits<float>::min());
 }
 
-/// From the tokens of one frame to those of the next.
+/// Moves from the tokens of one frame to those of the next.
 void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
   const std::vector<Token>& tokens = u.tokens;
   const float cutoff = frontier_cutoff(tokens);
-  // `cut` only falls, and ends as best + beam: what it let through too early is dropped below.
+  // `cut` only falls, and ends as best + beam. Candidates that passed it too early are dropped
+  // below.
   float cut = kInfinity;
   candidates_.clear();
   const auto expand_token = [&, arcs = graph_.arcs, word_costs = u.word_costs, beam = beam_](
-                                size_t i, const auto& take) {
+                                size_t i, const auto& visit) {
     const Token token = tokens[i];
     const auto s = static_cast<size_t>(token.state);
     const int32_t end = graph_.emitting_begin[s + 1];
@@ -110,11 +111,11 @@ void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
       const float cost = (token.cost + cost_of(arc, word_costs)) - lp[arc.column];
       if (cost < cut) {
         cut = std::min(cut, cost + beam);
-        take(Candidate{cost, a, static_cast<int32_t>(u.first_trace() + i)});
+        visit(Candidate{cost, a, static_cast<int32_t>(u.first_trace() + i)});
       }
     }
   };
-  // First the arcs of the best token, so that `cut` starts low.
+  // The arcs of the best token come first, so that `cut` starts low.
   const auto cheaper = [](const Token& a, const Token& b) { return a.cost < b.cost; };
   const auto best = std::min_element(tokens.begin(), tokens.end(), cheaper);
   expand_token(static_cast<size_t>(best - tokens.begin()), [](const Candidate&) {});
@@ -134,7 +135,7 @@ void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
   finish_frame(u, cut);
 }
 
-/// A path into the state that `arc` leads to (the start: -1).
+/// Adds a path into the state that `arc` leads to; -1 stands for the start.
 void ViterbiSearch::reach(ViterbiState& u, float cost, int32_t arc, int32_t previous) {
   const int32_t state = arc < 0 ? graph_.start : graph_.arcs[arc].next;
   int32_t& index = token_of_[static_cast<size_t>(state)];
@@ -150,8 +151,8 @@ void ViterbiSearch::reach(ViterbiState& u, float cost, int32_t arc, int32_t prev
   token = {state, cost, arc, previous};
 }
 
-/// Until nothing changes any more. The end is the same in any order: costs only fall, and a float32
-/// sum never falls when one of its summands rises.
+/// Follows non-emitting arcs until nothing changes. The result is the same in any order: costs only
+/// fall, and a float32 sum never falls when one of its summands rises.
 void ViterbiSearch::follow_nonemitting(ViterbiState& u, float cut) {
   while (!unfollowed_.empty()) {
     const auto index = static_cast<size_t>(unfollowed_.back());
@@ -179,7 +180,7 @@ void ViterbiSearch::finish_frame(ViterbiState& u, float cut) {
   u.counts.kept_tokens += static_cast<int64_t>(u.tokens.size());
 }
 
-/// The ways into the frame's tokens, once their costs are final.
+/// Adds the links into the frame's tokens, after their costs are final.
 void ViterbiSearch::add_to_lattice(const ViterbiState& u, float cut) {
   const auto now = static_cast<int32_t>(lattice_->tokens());
   std::vector<WfstLattice::Link> links;
@@ -203,7 +204,7 @@ void ViterbiSearch::add_to_lattice(const ViterbiState& u, float cut) {
   lattice_last_ = now;
 }
 
-/// As best_path() ranks them.
+/// Returns the ends of paths in the order in which best_path() ranks them.
 std::vector<WfstLattice::End> ViterbiSearch::lattice_ends(const ViterbiState& u, bool final) const {
   const auto cost = [&](const Token& token) {
     return final ? token.cost + graph_.final_cost[token.state] : token.cost;
@@ -222,9 +223,9 @@ std::vector<WfstLattice::End> ViterbiSearch::lattice_ends(const ViterbiState& u,
   return ends;
 }
 
-/// Keeps the traces that paths to the tokens lead through, in their order but for those of the
-/// tokens, which stay the last ones in the tokens' own order. A non-emitting arc can lead from a
-/// token to one before it, so paths are followed one by one.
+/// Keeps the traces on paths to the tokens, in their order. The traces of the tokens themselves
+/// stay the last ones, in the order of the tokens. A non-emitting arc can lead from a token to an
+/// earlier one, so paths are followed one by one.
 void ViterbiSearch::drop_unused_traces(ViterbiState& u) {
   constexpr int32_t kUnused = -1, kUsed = 0;
   new_index_.assign(u.traces.size(), kUnused);
@@ -253,7 +254,7 @@ WfstPath ViterbiSearch::best_path(const ViterbiState& u, bool at_end) const {
   WfstPath path;
   path.alive = !u.tokens.empty();
   if (!path.alive) return path;
-  // Final states before others, then the least cost, then the lowest state.
+  // Final states come before others, then the least cost, then the lowest state.
   const auto rank = [&](const Token& token) {
     const float final_cost = at_end ? graph_.final_cost[token.state] : kInfinity;
     const bool ends = final_cost < kInfinity;
