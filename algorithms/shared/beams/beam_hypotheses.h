@@ -106,7 +106,7 @@ struct BeamPiece {
   at::Tensor before;  // [6, B, K], BeamHypotheses::state
 };
 
-/// For streams (algorithms/shared/streams): returns what a piece of audio added to each hypothesis.
+/// Returns what a piece of a stream (algorithms/shared/streams) added to each hypothesis.
 /// The piece wrote the first `columns` columns of the tree of `h`. consumed [B] int64 counts the
 /// frames of the piece that no hypothesis needs any more; hypotheses' frames count from there
 /// afterwards. nan [B] bool marks rows. Waits for the device.

@@ -33,7 +33,7 @@ struct Expansions {
   at::Tensor durations;  // int64, frames; undefined for RNN-T
 };
 
-/// What each slot becomes in a step: the arguments of BeamHypotheses::append(), [B, K] each.
+/// The step of each slot: the arguments of BeamHypotheses::append(), [B, K] each.
 struct Choice {
   at::Tensor parents, labels, scores, durations;
 };

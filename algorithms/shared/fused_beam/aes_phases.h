@@ -297,7 +297,7 @@ struct ChooseExpanded {
   }
 
  private:
-  /// For TDT: the best of the candidates with equal texts at equal frames gets their sum.
+  /// Gives the best of the candidates with equal texts at equal frames their sum. TDT only.
   template <class Block>
   RTFX_DEVICE void merge(Block& block, int32_t first, int64_t* hashes, int64_t* times) const {
     const Beams& beams = frame.beams;

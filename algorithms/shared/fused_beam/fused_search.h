@@ -237,7 +237,7 @@ class FusedFrame {
   void expand();
   void finish_frame();
 
-  /// The same steps by run(phase), which must do the work of all blocks of a phase.
+  /// These do the same by run(phase), which must do the work of all blocks of a phase.
   template <class Run>
   void start_frame(const Run& run) {
     rows_.evaluate_joint(run);

@@ -143,7 +143,7 @@ struct Step {
   float score;
 };
 
-/// What may follow each hypothesis: N candidates for each row.
+/// The N candidates of each row: labels that may follow its hypothesis.
 struct Candidates {
   float* scores;       // [R, N] score of the hypothesis with the candidate
   int32_t* labels;     // [R, N] token, blank, or -1

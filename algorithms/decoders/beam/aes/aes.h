@@ -1,24 +1,27 @@
-// Adaptive expansion search (Kim, Lu, Gong, Li, "Accelerating RNN Transducer Inference via Adaptive
-// Expansion Search", IEEE SPL 2020, in its modified form), one utterance at a time: the plain
-// reference of aes_pp.
+// Adaptive expansion search of RNN-T and TDT, one utterance at a time (Kim, Lu, Gong, Li,
+// "Accelerating RNN Transducer Inference via Adaptive Expansion Search", IEEE SPL 2020, in its
+// modified form). It is the plain reference of aes_pp. The search maximises, over texts y,
 //
-// Frame by frame; a hypothesis may emit up to num_steps tokens at a frame. For frame t:
+//   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-//   1. prefix search: P(y) += P(x) p(y_{|x|+1} .. y_|y| | t, x), for every hypothesis x that is a
-//      proper prefix of hypothesis y and at most prefix_alpha tokens shorter
-//   2. num_steps times: each hypothesis takes its beam_size + expansion_beta best labels, without
-//      those that are more than expansion_gamma (in ln p) worse than its best. Blank ends the
-//      frame; a token makes a text that is expanded next, unless step 1 had that text already
-//   3. what still expands after the last step gets a blank
-//   4. keep the beam_size best
+// where the alignments a have at most num_steps tokens at a frame. It goes frame by frame. At frame
+// t:
 //
-// TDT (Xu et al. 2023): labels are pairs of label and duration; only hypotheses whose frame is t
-// take part, and only tokens of duration 0 are expanded at t. Prefix search adds such tokens alone.
-// Equal texts at equal frames become one. The blank of step 3 takes the likeliest duration, the
-// smallest other one where that is 0; a blank of step 2 with duration 0 moves one frame.
+//   1. Prefix search: P(y) += P(x) p(y_{|x|+1} .. y_|y| | t, x), for every hypothesis x that is a
+//      proper prefix of hypothesis y and at most prefix_alpha tokens shorter.
+//   2. num_steps times: each hypothesis is expanded by its beam_size + expansion_beta best labels.
+//      Labels that are more than expansion_gamma (in ln p) worse than its best one are left out.
+//      Blank ends the frame. A token makes a text that is expanded next, unless step 1 had it.
+//   3. Texts that are left to expand after the last step get a blank.
+//   4. The beam_size best hypotheses are kept.
 //
-// With a language model, tokens get alpha * ln p(token) after the choice of step 2, blank nothing
-// (early pruning, no_score).
+// TDT (Xu et al. 2023): labels are pairs of label and duration. Only hypotheses whose frame is t
+// take part, and only tokens of duration 0 are expanded at t. Prefix search adds only such tokens.
+// Equal texts at equal frames are merged. The blank of step 3 has the likeliest duration, or the
+// smallest one above 0 if that is 0. A blank of step 2 with duration 0 moves one frame.
+//
+// With a language model, tokens get alpha * ln p(token) after the choice of step 2, and blank gets
+// nothing (early pruning, no_score).
 #pragma once
 
 #include <memory>
@@ -33,9 +36,9 @@
 
 namespace rtfx {
 
-/// Waits for the device up to num_steps + 2 times per frame, and once at the end. A search that no
-/// blank and no new text survives at a frame gives blanks to the hypotheses that it last expanded.
-/// With wide enough bounds the score of a text of fewer than num_steps tokens is ln P(text): every
+/// Waits for the device up to num_steps + 2 times per frame, and once at the end. If neither a
+/// blank nor a new text survives at a frame, the hypotheses that were expanded last get blanks.
+/// With wide enough bounds, the score of a text of fewer than num_steps tokens is ln P(text): every
 /// alignment counts once.
 class Aes : public Decoder {
  public:

@@ -47,16 +47,16 @@ std::vector<Hypothesis> Aes::Search::run() {
   return rank(beam, lattice_.tree(), options_.score_norm, options_.nbest);
 }
 
-/// Longest first, so that a prefix gives what it had before it was given anything itself.
+/// Adds to the longest texts first, so that a prefix passes on the score that it had before.
 void Aes::Search::prefix_search(HostBeam& here, int64_t time) {
-  if (tdt_ && zero_duration_ < 0) return;  // no token keeps its frame
+  if (tdt_ && zero_duration_ < 0) return;  // no token stays at its frame
   const PredictionTree& tree = lattice_.tree();
   std::stable_sort(here.begin(), here.end(), [&](const HostHypothesis& a, const HostHypothesis& b) {
     return tree.length(a.text) > tree.length(b.text);
   });
   struct Pair {
     size_t longer, shorter;
-    std::vector<Text> path;  // from the longer's text down to the one after the shorter's
+    std::vector<Text> path;  // texts from the longer one to the one after the shorter one
   };
   std::vector<Pair> pairs;
   std::map<Text, size_t> rows;
@@ -89,12 +89,12 @@ void Aes::Search::prefix_search(HostBeam& here, int64_t time) {
   }
 }
 
-/// Hypotheses after their blank (TDT: or token) that leaves the frame.
+/// Returns the hypotheses after the label that leaves the frame: blank, or for TDT also a token.
 HostBeam Aes::Search::expand(const HostBeam& here) {
   std::set<Text> present;
   for (const HostHypothesis& h : here) present.insert(h.text);
   HostBeam moved, expanding = here;
-  bool open = true;  // `expanding` has texts that were not expanded yet
+  bool open = true;  // `expanding` holds texts that were not expanded yet
   for (int64_t n = 0; open && n < options_.num_steps; ++n) {
     const HostLogProbs next = lattice_.log_probs(expanding);
     if (next.nan()) {
@@ -155,7 +155,7 @@ HostHypothesis Aes::Search::with_blank(const HostHypothesis& h, const HostLogPro
   return h.after(h.text, next.label(row, blank_) + best.log_prob, best.blank_frames);
 }
 
-/// What the language model gives for the last token of `text`.
+/// Returns the language model's score of the last token of `text`.
 double Aes::Search::lm_score(Text text) {
   if (lm_ == nullptr) return 0;
   if (const auto known = lm_steps_.find(text); known != lm_steps_.end()) return known->second.score;

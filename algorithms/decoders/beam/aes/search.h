@@ -16,7 +16,7 @@ class Aes::Search {
   Search(const Options& options, const Transducer& transducer, const NgramLm* lm,
          const at::Tensor& encoded, HostReads& host);
 
-  /// Ranked; empty if the emissions hold a NaN.
+  /// Returns ranked hypotheses, none if a score is NaN.
   std::vector<Hypothesis> run();
 
   int64_t joint_calls() const { return lattice_.joint_calls(); }
@@ -43,7 +43,7 @@ class Aes::Search {
     double score;  // alpha * ln p(last token | text before it)
     int32_t state;
   };
-  std::map<Text, LmStep> lm_steps_;  // of the texts that were asked for
+  std::map<Text, LmStep> lm_steps_;  // cache of lm_score()
 };
 
 }  // namespace rtfx

@@ -1,27 +1,30 @@
-// AES++: adaptive expansion search of RNN-T and TDT for a whole batch, without host decisions
-// (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR Models",
-// 2025; after Kim et al., IEEE SPL 2020).
+// AES++: adaptive expansion search of RNN-T and TDT for a whole batch, without decisions of the
+// host (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
+// Models", 2025; after Kim et al., IEEE SPL 2020). The search maximises, over texts y,
 //
-// Frame by frame, for all hypotheses of all utterances at frame t:
+//   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-//   1. prefix search: P(y k) += P(y) p(k | t, y), where the beam holds both texts
-//   2. num_steps times, as long as anything is left to expand:
-//      a. beam_size + expansion_beta best labels of each hypothesis that was not given a blank yet,
-//         without those that are expansion_gamma or more (in ln p) worse than its best, and without
-//         tokens that make a text which the beam already holds
-//      b. the beam_size best of these and of the hypotheses that have their blank
-//      c. prediction network and language model, one step, where the label was a token
-//   3. a blank, never fused, for each hypothesis without one
+// where the alignments have at most num_steps tokens at a frame. It goes frame by frame, for all
+// utterances together. At frame t:
 //
-// Prefix search is over one token, with the scores from before the frame and always with fused
-// labels; with early pruning the bound of 2a is on acoustic scores. Equal RNN-T texts do not come
-// about but through prefix search, so nothing else is added up.
+//   1. Prefix search: P(y k) += P(y) p(k | t, y), if the beam holds both texts.
+//   2. num_steps times, as long as a hypothesis is open, which means that it has no blank yet:
+//      a. Each open hypothesis gets its beam_size + expansion_beta best labels as candidates.
+//         Labels that are expansion_gamma or more (in ln p) worse than its best one are left out,
+//         and so are tokens that make a text which the beam already holds.
+//      b. Each utterance keeps the beam_size best of the candidates and of the other hypotheses.
+//      c. Where the label was a token, prediction network and language model move one step.
+//   3. Each hypothesis without a blank gets one, which is never fused.
 //
-// TDT, by the rules of aes: labels are pairs of label and duration; hypotheses whose frame is yet
-// to come wait and compete in 2b; only tokens of duration 0 are expanded again at t, prefix search
-// adds only such, and only such are left out in 2a, if the beam holds their text at t. Equal texts
-// at equal frames become one, with the sum of their probabilities, in 2b and 3. The blank of 3
-// takes the likeliest duration, the smallest other one where that is 0.
+// Prefix search is over one token. It uses the scores from before the frame, and always fused
+// labels. With early pruning, the bound of 2a is on acoustic scores. Two alignments of an RNN-T
+// text meet only in prefix search, so nothing else is merged.
+//
+// TDT follows the rules of aes. Labels are pairs of label and duration. Hypotheses at a later frame
+// wait and compete in 2b. Only tokens of duration 0 are expanded again at t. Prefix search adds
+// only such tokens, and 2a leaves out only such tokens, if the beam holds their text at t. In 2b
+// and 3, equal texts at equal frames are merged. The blank of 3 has the likeliest duration, or the
+// smallest one above 0 if that is 0.
 #pragma once
 
 #include <memory>
@@ -37,10 +40,10 @@
 
 namespace rtfx {
 
-/// Waits for the device once per frame and once per expansion (num_steps + 2 times per frame at
-/// most); not at all with "loop": "graph" (then there are no counts either). Scores are
-/// float32 in every model dtype. "kernels": "fused" computes the same in fewer kernels. Ties go to
-/// the hypothesis in the lower slot, then to the better label, then to the lower label.
+/// Waits for the device once per frame and once per expansion, at most num_steps + 2 times per
+/// frame. With "loop": "graph" it does not wait, and does not count frames and expansions either.
+/// "kernels": "fused" computes the same in fewer kernels. Scores are float32 in every model dtype.
+/// Ties go to the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AesPp : public Decoder {
  public:
   struct Options {

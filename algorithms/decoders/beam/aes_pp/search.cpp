@@ -7,7 +7,7 @@
 namespace rtfx {
 namespace {
 
-/// A [] float32 tensor for where().
+/// Returns -inf as a [] float32 tensor for where().
 at::Tensor nothing(const at::Tensor& like) { return at::full({}, kLogZero, like.options()); }
 
 }  // namespace
@@ -18,7 +18,7 @@ AesPp::Search::Search(const Options& options, const Transducer& transducer, cons
       transducer_(transducer),
       tdt_(transducer.is_tdt()),
       early_(lm.early()),
-      // A frame takes num_steps labels of each hypothesis and a blank at most.
+      // A frame appends at most num_steps labels and a blank to each hypothesis.
       beams_(transducer, lm, encoded, lengths, options.beam_size,
              encoded.size(1) * (options.num_steps + 1)) {
   const std::vector<int64_t>& durations = transducer.duration_list();
@@ -83,7 +83,7 @@ void AesPp::Search::expand() {
   if (options_.count_acoustic_twice && early_ && options_.lm->blank_scoring == "lm_weighted_full")
     scores = scores + all.acoustic;
 
-  // Hypotheses that are not expanded have one candidate, in the place of the last: themselves.
+  // A hypothesis that is not expanded has one candidate, itself, in the last column.
   const at::Tensor last = at::arange(count, h.time.options()) == count - 1;
   const at::Tensor possible = kept.logical_and(held(all).logical_not());
   scores = at::where(open, at::where(possible, scores, nothing(scores)),
@@ -103,14 +103,15 @@ void AesPp::Search::expand() {
   evaluate_joint();
   at::Tensor still = (best.labels >= 0).logical_and(best.labels != h.blank).logical_and(h.alive());
   if (tdt_) still = still.logical_and(best.durations == 0);
-  // A label says that its parent was open; NeMo asks the slot's former hypothesis, if any, as well.
+  // A label shows that its parent was open. NeMo also asks whether the slot's former hypothesis
+  // was.
   if (as_nemo) still = still.logical_and(open_or_empty);
   open_.copy_(still);
   step_.add_(1);
   at::logical_and_out(expanding, open_, step_ < options_.num_steps);
 }
 
-/// [B, K, E] bool: tokens that stay at the frame and make a text which the beam holds.
+/// Returns [B, K, E] bool: tokens that stay at the frame and make a text which the beam holds.
 at::Tensor AesPp::Search::held(const Expansions& all) const {
   const BeamHypotheses& h = beams_.hypotheses;
   const at::Tensor holder = tdt_ ? h.alive().logical_and(h.time == frame_) : h.alive();
@@ -121,7 +122,7 @@ at::Tensor AesPp::Search::held(const Expansions& all) const {
   return tdt_ ? held.logical_and(all.durations == 0) : held;
 }
 
-/// TDT: of candidates with equal texts at equal frames the best has the sum, the others nothing.
+/// For candidates of TDT with equal texts at equal frames: the best gets the sum, the others -inf.
 at::Tensor AesPp::Search::merged(const at::Tensor& scores, const Expansions& all) const {
   const BeamHypotheses& h = beams_.hypotheses;
   const at::Tensor token = (all.labels >= 0).logical_and(all.labels != h.blank);

@@ -8,11 +8,11 @@
 
 namespace rtfx {
 
-/// Tensors keep their addresses and are changed in place; no member waits for the device. B
-/// utterances, K slots, E = K + expansion_beta.
+/// B utterances have K slots each, and E = K + expansion_beta. Tensors keep their addresses and are
+/// changed in place. No member waits for the device.
 class AesPp::Search {
  public:
-  /// encoded [B, T', H], projected; lengths [B] int64. All must outlive this.
+  /// encoded [B, T', H], projected; lengths [B] int64. The references must outlive this object.
   Search(const Options& options, const Transducer& transducer, const BeamLm& lm,
          const at::Tensor& encoded, const at::Tensor& lengths);
 
@@ -21,13 +21,13 @@ class AesPp::Search {
   void finish_frame();
   Hypotheses result();
 
-  /// For searches in pieces, between two frames.
+  /// Passes the state between two frames to `walk`.
   void walk(StateWalk walk) { beams_.walk(walk); }
   void end() { beams_.end(); }
   BeamHypotheses& hypotheses() { return beams_.hypotheses; }
 
   at::Tensor active;     // [B, 1] bool: utterances with a frame left
-  at::Tensor expanding;  // [B, K] bool: hypotheses to be expanded at this frame
+  at::Tensor expanding;  // [B, K] bool: hypotheses that must be expanded at this frame
 
  private:
   void evaluate_joint();
@@ -38,13 +38,13 @@ class AesPp::Search {
   const Options& options_;
   const Transducer& transducer_;
   const bool tdt_, early_;
-  int64_t zero_ = -1, shortest_ = -1;  // TDT: indices of duration 0 and of the smallest other one
+  int64_t zero_ = -1, shortest_ = -1;  // TDT: indices of duration 0 and of the smallest one above
 
   TransducerBeams beams_;
   at::Tensor frame_;  // [1] int64, t
-  at::Tensor step_;   // [1] int64, expansions at this frame so far
-  at::Tensor open_;   // [B, K] bool: at frame t and without a blank
-  LogProbs next_;     // what may follow each hypothesis at frame t
+  at::Tensor step_;   // [1] int64, number of expansions at this frame so far
+  at::Tensor open_;   // [B, K] bool: hypotheses at frame t without a blank
+  LogProbs next_;     // probabilities of what may follow each hypothesis at frame t
   at::Tensor fused_;  // [B, K, V+1], next_.labels with the language model
 };
 

@@ -86,8 +86,8 @@ std::vector<Hypothesis> Alsd::search(const at::Tensor& encoded) {
               options_.nbest);
 }
 
-/// Each hypothesis followed by a blank, then by its best tokens. `next`: log-probabilities after
-/// each.
+/// Returns each hypothesis followed by a blank, then by its best tokens. Row i of `next` has the
+/// log-probabilities after hypothesis i.
 HostBeam Alsd::candidates(HostLattice& lattice, const HostBeam& live,
                           const HostLogProbs& next) const {
   const auto blank = transducer_->blank();

@@ -1,20 +1,22 @@
-// Alignment-length synchronous decoding (Saon, Tüske, Audhkhasi, "Alignment-Length Synchronous
-// Decoding for RNN Transducer", ICASSP 2020), one utterance at a time: the plain reference of
-// alsd_pp.
+// Alignment-length synchronous decoding of RNN-T and TDT, one utterance at a time (Saon, Tüske,
+// Audhkhasi, "Alignment-Length Synchronous Decoding for RNN Transducer", ICASSP 2020). It is the
+// plain reference of alsd_pp. The search maximises, over texts y,
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-// All hypotheses of a step i have i symbols, blanks included. An RNN-T hypothesis of u tokens is
-// therefore at frame t = i - u, and equal texts are at equal frames: their probabilities are added.
+// All hypotheses of a step i have i labels, blanks included. An RNN-T hypothesis of u tokens is
+// therefore at frame t = i - u. So equal texts are at equal frames, and their probabilities are
+// added. For i = 0 .. T + U_max - 1:
 //
-//   for i = 0 .. T + U_max - 1:
-//     candidates: each hypothesis with a blank, and with each of its `beam_size` best tokens
-//     a candidate that leaves the last frame is a result as well
-//     keep the `beam_size` best candidates, then add up equal ones; drop those without a frame left
+//   1. The candidates are each hypothesis with a blank, and with each of its beam_size best tokens.
+//   2. A candidate that leaves the last frame becomes a result as well.
+//   3. The beam_size best candidates are kept, then equal ones are merged.
+//   4. Hypotheses without a frame left are dropped.
 //
-// TDT (Xu et al. 2023): a symbol moves in time by its duration, so hypotheses of a step are at
-// frames of their own, and equal ones are those of equal text and frame. A blank of duration 0
-// moves one frame. The bound of the steps is the same; with durations longer texts fit into it.
+// TDT (Xu et al. 2023): a label moves in time by its duration, so the hypotheses of a step are at
+// different frames. Only those of equal text and frame are merged. A blank of duration 0 moves one
+// frame. The number of steps has the same bound, and because of the durations longer texts fit into
+// it.
 #pragma once
 
 #include <memory>
@@ -28,9 +30,9 @@
 
 namespace rtfx {
 
-/// Waits for the device once per step and once at the end. Score: ln P(y) over the alignments that
-/// the beam kept. The frames of a text are those of the best alignment at the time when two were
-/// added up first. Without a result within U_max tokens, the beam's own hypotheses are the result.
+/// Waits for the device once per step and once at the end. The score is ln P(y) over the alignments
+/// that the beam kept. When two alignments are merged, the text keeps the frames of the better one.
+/// If no hypothesis ends within U_max tokens, the hypotheses of the beam are the result.
 class Alsd : public Decoder {
  public:
   struct Options {

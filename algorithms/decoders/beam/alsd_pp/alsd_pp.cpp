@@ -47,8 +47,8 @@ struct AlsdPp::State {
   }
 
   TransducerBeams beams;
-  at::Tensor active;  // [B, K] bool: holds a hypothesis with a frame left
-  bool more = false;  // frames follow: utterances wait for them when any hypothesis needs one
+  at::Tensor active;  // [B, K] bool: the slot holds a hypothesis with a frame left
+  bool more = false;  // more frames follow: an utterance waits if a hypothesis needs one of them
 
   void refresh() {
     const BeamHypotheses& h = beams.hypotheses;
@@ -56,14 +56,14 @@ struct AlsdPp::State {
     if (more) active.logical_and_(waits().logical_not());
   }
 
-  /// [B, 1] bool: utterances with a hypothesis that needs a frame which is yet to come.
+  /// Returns [B, 1] bool: utterances with a hypothesis that needs a later piece.
   at::Tensor waits() const {
     const BeamHypotheses& h = beams.hypotheses;
     return h.alive().logical_and(h.time >= beams.lengths).any(1, /*keepdim=*/true);
   }
 
-  /// Whether two hypotheses have finished is not known while an utterance waits: it is merged when
-  /// it goes on, so that equal texts are added up at once.
+  /// Merges equal texts. While an utterance waits, nobody knows whether two of its hypotheses have
+  /// finished. So it is merged when it goes on, and all equal texts are merged at once.
   void merge(bool finished) {
     BeamHypotheses& h = beams.hypotheses;
     if (!finished) {
@@ -77,7 +77,7 @@ struct AlsdPp::State {
     }
   }
 
-  /// [B] int64: frames that no hypothesis needs any more.
+  /// Returns [B] int64: the number of frames that no hypothesis needs any more.
   at::Tensor passed() const {
     const BeamHypotheses& h = beams.hypotheses;
     if (!more) return beams.lengths.squeeze(1);
@@ -121,7 +121,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
   std::optional<FusedStep> fused;
   loops.segment(RangeName::decode_init, [&] {
-    // A frame takes max_symbols tokens and a blank at most.
+    // A frame appends at most max_symbols tokens and a blank to each hypothesis.
     const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
     const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
                        bias_.rows(batch.lengths.size(0))};
@@ -186,8 +186,8 @@ void AlsdPp::step(State& state) {
   const at::Tensor fused = beams.fused(next);
   const Expansions all = beams.expand(next, fused, beam);
 
-  // A hypothesis at its end has one candidate, itself; one with max_symbols tokens at its frame has
-  // one too, a blank. Both stand in the place of the first candidate.
+  // A hypothesis at its end has one candidate, itself. One with max_symbols tokens at its frame has
+  // one candidate, a blank. Both stand in the first column.
   const at::Tensor forced = state.active.logical_and(h.run >= options_.max_symbols);
   const at::Tensor alone = forced.logical_or(state.active.logical_not()).unsqueeze(2);
   const at::Tensor only = at::where(forced, h.scores + forced_blank(next, fused), h.scores);
@@ -210,7 +210,7 @@ void AlsdPp::step(State& state) {
   state.refresh();
 }
 
-/// What a blank adds where it is the only label: [B, K].
+/// Returns the score of blank where it is the only candidate, [B, K].
 at::Tensor AlsdPp::forced_blank(const LogProbs& next, const at::Tensor& fused) const {
   const bool acoustic =
       !options_.scale_forced_blank && options_.lm && options_.lm->pruning == "early";

@@ -1,22 +1,24 @@
-// ALSD++: alignment-length synchronous beam search of RNN-T and TDT for a whole batch, without host
-// decisions (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for Transducer-based ASR
-// Models", 2025; after Saon et al., ICASSP 2020).
+// ALSD++: alignment-length synchronous beam search of RNN-T and TDT for a whole batch, without
+// decisions of the host (Grigoryan et al., "Pushing the Limits of Beam Search Decoding for
+// Transducer-based ASR Models", 2025; after Saon et al., ICASSP 2020). The search maximises, over
+// texts y,
 //
 //   P(y) = sum over alignments a of y of prod_i p(a_i | t_i, y_1 .. y_{u_i})
 //
-// In every step all hypotheses of all utterances take a symbol:
+// Each step appends a label to all hypotheses of all utterances, until no hypothesis has a frame
+// left:
 //
-//   1. the `beam_size` best labels of each hypothesis, blank among them or not; TDT: pairs of label
-//      and duration. After max_symbols tokens at a frame: blank alone, TDT with the likeliest
-//      duration (1 if that is 0) and its probability. Behind the last frame: the hypothesis itself
-//   2. the `beam_size` best of these for each utterance
-//   3. equal texts at equal frames become one, with the sum of their probabilities
-//   4. prediction network and language model, one step, where the label was a token
+//   1. Each hypothesis gets its beam_size best labels as candidates; for TDT, pairs of label and
+//      duration. After max_symbols tokens at a frame, blank is the only candidate. For TDT it has
+//      the likeliest duration (1 if that is 0) and its probability. A hypothesis behind its last
+//      frame is its own only candidate.
+//   2. Each utterance keeps its beam_size best candidates.
+//   3. Equal texts at equal frames are merged: the best gets the sum of their probabilities.
+//   4. Where the label was a token, prediction network and language model move one step.
 //
-// until no hypothesis has a frame left. Finished hypotheses compete with the others, and the only
-// bound of a text's length is max_symbols. It binds by the best of the alignments that were added
-// up: a text's score is ln P(y) exactly if the beam loses nothing and no text has max_symbols
-// tokens at a frame.
+// Finished hypotheses compete with the others, and only max_symbols bounds the length of a text. It
+// counts the tokens of the best alignment among those that were merged. So a text's score is
+// exactly ln P(y) if the beam drops no alignment and no text has max_symbols tokens at a frame.
 #pragma once
 
 #include <memory>
@@ -32,9 +34,9 @@
 
 namespace rtfx {
 
-/// Waits for the device once per step; not at all with "loop": "graph" (then there are no
-/// counts of steps either). Steps: the most symbols of any hypothesis at the end. "kernels":
-/// "fused" computes the same in some ten kernels. Scores are float32 in every model dtype. Ties go
+/// Waits for the device once per step. With "loop": "graph" it does not wait, and does not count
+/// steps either. The number of steps is the largest number of labels of any hypothesis. "kernels":
+/// "fused" computes the same in about ten kernels. Scores are float32 in every model dtype. Ties go
 /// to the hypothesis in the lower slot, then to the better label, then to the lower label.
 class AlsdPp : public Decoder {
  public:

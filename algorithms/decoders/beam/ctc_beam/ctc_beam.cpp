@@ -16,7 +16,7 @@
 namespace rtfx {
 namespace {
 
-/// CTC has no blank to be rescored, and all labels are candidates.
+/// CTC does not rescore blank, and all labels are candidates.
 const OptionTable<LmOptions>& ctc_lm_options() {
   static const OptionTable<LmOptions> table = [] {
     OptionTable<LmOptions> all = beam_lm_options();
@@ -78,10 +78,10 @@ struct CtcBeam::State {
   at::Tensor lengths;      // [B, 1]
   at::Tensor frame;        // [1] int64
   at::Tensor active;       // [B, 1] bool: utterances with a frame left
-  at::Tensor first_slot;   // [B, 1] int64, b * K: where an utterance begins in lm_states
+  at::Tensor first_slot;   // [B, 1] int64, b * K: an utterance's first index in lm_states
   at::Tensor lm_states;    // [B * K] int32, undefined without a language model
-  RowBias bias;            // of B * K rows
-  at::Tensor bias_states;  // [B * K] int32, undefined without models of rows
+  RowBias bias;            // B * K rows
+  at::Tensor bias_states;  // [B * K] int32, undefined without contextual biasing
 
   void walk(StateWalk walk) {
     walk.or_zeros(bias_states, lengths, beams.beam);
@@ -174,7 +174,7 @@ std::vector<RowPiece> CtcBeam::search_piece(const EncodedBatch& batch, bool last
   return rows;
 }
 
-/// Scores of each hypothesis followed by each label: [B, K, V+1].
+/// Returns the scores of each hypothesis followed by each label, [B, K, V+1].
 at::Tensor CtcBeam::candidates(const State& state) const {
   const BeamHypotheses& h = state.beams;
   const at::Tensor all = state.log_probs.index_select(1, state.frame) + h.scores.unsqueeze(2);
@@ -183,7 +183,7 @@ at::Tensor CtcBeam::candidates(const State& state) const {
   at::Tensor bonus;
   if (lm_) {
     bonus = lm_->scores(state.lm_states);
-    // An unknown token may have ln p = -inf, and 0 * -inf is no number.
+    // An unknown token may have ln p = -inf, and 0 * -inf would be NaN.
     bonus = (options_.lm->alpha == 0 ? at::zeros_like(bonus) : bonus * options_.lm->alpha) +
             options_.lm->beta;
   }
@@ -247,7 +247,7 @@ void CtcBeam::fused_steps(State& state) const {
   run(frames);
 }
 
-/// What the end of the utterance changes.
+/// Adds the scores of the end of the text, and merges equal texts.
 void CtcBeam::end(State& state) const {
   BeamHypotheses& h = state.beams;
   if (lm_ && options_.lm_end && options_.lm->alpha != 0) {
@@ -256,7 +256,7 @@ void CtcBeam::end(State& state) const {
   }
   if (state.bias.has_models())
     h.scores.add_(state.bias.final_scores(state.bias_states).view_as(h.scores));
-  h.last_label.zero_();  // a text that ends in blanks is no other text
+  h.last_label.zero_();  // a text with blanks at its end equals the text without them
   h.merge(options_.merge == "sum");
 }
 

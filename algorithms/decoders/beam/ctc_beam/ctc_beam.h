@@ -1,18 +1,19 @@
-// CTC prefix beam search (Graves, Jaitly, ICML 2014; Hannun et al. 2014) for a whole batch, with
-// shallow fusion, on the beams of alsd_pp.
+// CTC prefix beam search for a whole batch, with shallow fusion (Graves, Jaitly, ICML 2014; Hannun
+// et al. 2014). The search maximises, over texts y,
 //
+//   ln P(y) + alpha * ln p_lm(y) + beta * |y|
 //   P(y) = sum over frame labels a that collapse to y of prod_t p(a_t | t)
 //
-// In every frame t, for all utterances:
+// At each frame t, for all utterances:
 //
-//   1. each hypothesis with every label. A new token (neither blank nor the label before it) gets
-//      alpha * ln p_lm(token | y) + beta as well
-//   2. the `beam_size` best of them for each utterance, without those that are beam_threshold or
-//      more worse than the best
-//   3. hypotheses of equal text and equal last label become one, with the sum of their
-//      probabilities, or with "merge": "max" the best of them
+//   1. The candidates are each hypothesis with every label. A new token, which is neither blank nor
+//      the label before it, also gets alpha * ln p_lm(token | y) + beta.
+//   2. Each utterance keeps its beam_size best candidates, without those that are beam_threshold
+//      or more worse than the best.
+//   3. Hypotheses of equal text and equal last label are merged: the best gets the sum of their
+//      probabilities, or keeps its own with "merge": "max".
 //
-// At the end alpha * ln p_lm(</s> | y) is added if lm_end, and equal texts become one.
+// At the end, alpha * ln p_lm(</s> | y) is added if lm_end is set, and equal texts are merged.
 #pragma once
 
 #include <memory>
@@ -27,11 +28,11 @@
 
 namespace rtfx {
 
-/// Waits for the device once per frame; not at all with "loop": "graph" or "kernels": "fused",
-/// where a block of threads searches all frames of an utterance (fused_beam/ctc_frames.h). Frame of
-/// a token: the first of its run in the best of the alignments that were added up. Scores are
-/// float32 in every model dtype. Ties go to the hypothesis in the lower slot, then to the lower
-/// label.
+/// Waits for the device once per frame. With "loop": "graph" or "kernels": "fused" it does not
+/// wait. A fused kernel searches all frames of an utterance with one block of threads
+/// (fused_beam/ctc_phases.h). The frame of a token is the first frame of its run in the best
+/// alignment among those that were merged. Scores are float32 in every model dtype. Ties go to the
+/// hypothesis in the lower slot, then to the lower label.
 class CtcBeam : public Decoder {
  public:
   struct Options {

@@ -1,5 +1,7 @@
-// CTC with a lexicon and a language model over words without a graph: prefix beam search on the
-// CPU, an utterance per thread (prefix_search.h). To compare the searches over graphs with.
+// CTC with a lexicon and a language model over words, without a decoding graph: prefix beam search
+// on the CPU, with one utterance for each thread. prefix_search.h has the algorithm, and
+// algorithms/shared/wfst/search.h has the objective. The decoder serves for comparison with the
+// searches over graphs.
 #pragma once
 
 #include <optional>
@@ -12,8 +14,8 @@
 
 namespace rtfx {
 
-/// Results and their marks are as those of the searches over graphs: tokens spell the words, the
-/// score is minus the cost.
+/// Results and their marks are those of the searches over graphs: tokens spell the words, and the
+/// score is minus the cost. For a model on a GPU, decode() waits once for the log-probabilities.
 class CtcLexiconCpu : public Decoder {
  public:
   struct Options {
@@ -21,7 +23,7 @@ class CtcLexiconCpu : public Decoder {
     double acoustic_scale = 1 / 0.55;
     double beam = 17;
     int64_t beam_size = 500, beam_tokens = 32;
-    int64_t threads = 0;  // at most so many of LibTorch's; 0: all
+    int64_t threads = 0;  // upper bound of the number of threads; 0: all threads of LibTorch
   };
   explicit CtcLexiconCpu(Options options) : options_(std::move(options)) {}
 

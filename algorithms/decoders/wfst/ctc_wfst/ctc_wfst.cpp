@@ -59,7 +59,7 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   {
     const ScopedRange range(RangeName::decode_project, batch.frames.size(0));
     lp = scaled_log_probs(*model_, batch.frames, options_.acoustic_scale);
-    // A NaN or +infinity makes the whole frame NaN.
+    // A NaN or +infinity among the logits makes the whole frame NaN.
     nan = rows_with_nan(lp.narrow(2, 0, 1), batch.lengths);
   }
   const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
@@ -101,7 +101,7 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
     row.frames = static_cast<int32_t>(lengths[b]);
     rows.push_back(row);
   }
-  // Where the host has the history, it follows the paths.
+  // If the host has the history, the kernel does not write paths.
   const int64_t path_capacity = phased_ ? 0 : longest_path(graph, frames);
   const at::Tensor arcs = at::empty({count, path_capacity}, lp.options().dtype(at::kInt));
   PassingBatch batch;
@@ -134,8 +134,8 @@ PassingRun CtcWfst::run(const PassingBatch& batch, const std::vector<PassingRow>
   return phased_ ? phased_->run(batch, rows, reads_) : memory_->run(batch, rows, reads_);
 }
 
-/// `order`: numbers of the rows in the order in which they were searched. `arcs`: as in
-/// PassingBatch::path_arcs, of the rows in that order.
+/// Returns the path of each row. `order` has the numbers of the rows in the order of the search.
+/// `arcs`: see PassingBatch::path_arcs, for the rows in that order.
 std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vector<size_t>& order,
                                           const at::Tensor& arcs) {
   const GraphView& graph = memory_->graph().view();
@@ -160,7 +160,7 @@ std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vect
   return paths;
 }
 
-/// `order`: numbers of the rows in the order in which they were searched.
+/// Fills `lists`. `order` has the numbers of the rows in the order of the search.
 void CtcWfst::read_lists(const PassingRun& run, const std::vector<size_t>& order,
                          const std::vector<WfstPath>& paths,
                          std::vector<std::vector<WfstPath>>& lists) {

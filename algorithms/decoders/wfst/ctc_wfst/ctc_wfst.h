@@ -1,9 +1,15 @@
 // CTC with a lexicon and a language model over words: token passing over a decoding graph on a GPU,
-// an utterance per block of threads. Objective and semantics: algorithms/shared/wfst/search.h, so
-// that results equal those of ctc_wfst_cpu for the same log-probabilities. The loop over frames is
-// in the kernel, where neither the host nor another kernel has a part in it; back-trace by index.
-// With the option "loop" as host or replay the same phases are kernels of their own and the host
-// keeps the history (phased_search.h): to see what that costs.
+// with a block of threads for each utterance. algorithms/shared/wfst/search.h has the objective and
+// the phases of a frame, which are those of ctc_wfst_cpu:
+//
+//   best path = argmin over paths pi of   sum over arcs a of pi of cost(a)
+//                                       - sum over emitting arcs a of pi of lp[t, column(a)]
+//                                       + final cost of the end of pi
+//
+// Both decoders return equal results for equal log-probabilities. By default one kernel runs the
+// loop over all frames. With the option "loop" as host or replay, the phases are kernels of their
+// own and the host keeps the history (phased_search.h), which shows the cost of that form.
+//
 // Token passing on GPUs: Chong et al., "A Fully Data Parallel WFST-based Large Vocabulary
 // Continuous Speech Recognition on a Graphics Processing Unit", 2009; Chen et al., "A GPU-based
 // WFST Decoder with Exact Lattice Generation", 2018.
@@ -23,11 +29,11 @@
 
 namespace rtfx {
 
-/// Results and their marks are as those of ctc_wfst_cpu, and do not depend on the batch or on the
+/// Results and their marks are those of ctc_wfst_cpu, and do not depend on the batch or on the
 /// timing of threads. decode() waits for the GPU three times: for the marks of rows, for the ends
-/// of the paths, for their arcs; once more for lists, and whenever memory has to grow. Where the
-/// host drives the loop it does not wait for arcs, but twice for each frame of the longest row, or
-/// once with double buffers.
+/// of the paths, and for their arcs. It waits once more for n-best lists, and whenever memory must
+/// grow. If the host drives the loop, it does not wait for arcs, but twice for each frame of the
+/// longest row, or once with double buffers.
 class CtcWfst : public Decoder {
  public:
   explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
@@ -38,22 +44,23 @@ class CtcWfst : public Decoder {
   /// do not fit into its memory, with the sizes.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// kept_tokens: sum over all frames; workspaces: utterances that were searched at once;
-  /// host_reads; with "replay" graph_captures.
+  /// kept_tokens is the sum over all frames, and workspaces is the number of utterances that were
+  /// searched at once. Others: host_reads; with "replay" graph_captures.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosted_words_; }
 
-  /// The best path of each row. lp [B, T', V+1] float32 on the GPU, contiguous: scaled
-  /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
-  /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
-  /// `lists`, unless null: of each row the best path of up to options().nbest word sequences, from
-  /// a lattice that is searched on the host; one more wait for the GPU.
+  /// Returns the best path of each row. lp [B, T', V+1] float32 holds scaled log-probabilities,
+  /// contiguous, on the GPU. `lengths` has the frames of each row. `word_costs` has the result of
+  /// word_costs() (wfst_options.h) for each row, which is empty if no word is boosted; without any,
+  /// the option "boost" applies to all rows. Unless `lists` is null, it gets the best paths of up
+  /// to options().nbest word sequences of each row, from a lattice that the host searches; this
+  /// waits once more for the GPU.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                std::span<const std::vector<float>> word_costs = {},
                                std::vector<std::vector<WfstPath>>* lists = nullptr);
 
-  /// Share the graph and the memory of searches with the decoder: one of both at a time. One
-  /// kernel, whatever the option "loop" says; see GpuStreams.
+  /// The streams share the graph and the memory of searches with the decoder, so that only one of
+  /// both may work at a time. They use one kernel, whatever the option "loop" says: see GpuStreams.
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:

@@ -26,7 +26,7 @@ GpuStreams::GpuStreams(std::shared_ptr<PassingMemory> memory, float beam, int64_
   make_entries(kFirstEntries, std::min<int64_t>(kFirstTokens, memory_->graph().view().states));
 }
 
-/// What entries hold stays.
+/// Keeps the content of the present entries.
 void GpuStreams::make_entries(int64_t entries, int64_t capacity) {
   const int64_t before = store_state_.defined() ? store_state_.size(0) : 0;
   const auto grown = [&](const at::Tensor& old, at::ScalarType type) {

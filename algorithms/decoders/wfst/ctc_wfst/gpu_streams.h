@@ -1,4 +1,4 @@
-// Utterances in pieces, searched on a GPU.
+// Streams that are searched on a GPU.
 #pragma once
 
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
@@ -8,13 +8,14 @@
 
 namespace rtfx {
 
-/// advance() searches all pieces by one kernel and waits for the GPU twice: for how they ended, and
-/// for their traces; twice more whenever the memory of traces, or of a stream's tokens, has to
-/// grow. partial() and finish() do the same for a stream that was never advanced, with a piece
-/// without frames. open() and close() do not wait.
+/// advance() searches all pieces with one kernel and waits for the GPU twice: for their ends, and
+/// for their traces. It waits twice more whenever the memory of traces, or of a stream's tokens,
+/// must grow. partial() and finish() do the same, with a piece without frames, for a stream that
+/// was never advanced. open() and close() do not wait.
 class GpuStreams : public StreamSearch {
  public:
-  /// `word_costs`: [W + 1] float32 on the GPU, of streams that are opened without; or undefined.
+  /// `word_costs` [W + 1] float32 on the GPU are the default of streams that are opened without
+  /// word costs. They may be undefined.
   GpuStreams(std::shared_ptr<PassingMemory> memory, float beam, int64_t max_active,
              at::Tensor word_costs);
 
@@ -32,9 +33,9 @@ class GpuStreams : public StreamSearch {
   };
 
   void make_entries(int64_t entries, int64_t capacity);
-  /// The stream's history, which holds the start of the search at least.
+  /// Returns the stream's history, which holds at least the start of the search.
   const PieceHistory& begun(int64_t stream);
-  /// Those of `open`, by their index in `streams`, that had no room stay in it.
+  /// Searches the pieces `open` (indices into `streams`). Those without room stay in `open`.
   void search(std::span<const WfstPiece> pieces, const std::vector<Stream*>& streams,
               std::vector<size_t>& open);
 
@@ -43,7 +44,7 @@ class GpuStreams : public StreamSearch {
   int64_t max_active_;
   at::Tensor word_costs_;
   at::Tensor store_state_, store_cost_;  // [entries, capacity]
-  std::vector<int32_t> free_entries_;    // the next one at the end
+  std::vector<int32_t> free_entries_;    // the last one is the next to be used
   OpenStreams<Stream> streams_;
   std::vector<int32_t> positions_;  // scratch of PieceHistory::append()
   HostReads reads_;

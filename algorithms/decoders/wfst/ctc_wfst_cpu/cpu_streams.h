@@ -1,4 +1,4 @@
-// Utterances in pieces, searched by threads of the CPU.
+// Streams that are searched by threads of the CPU.
 #pragma once
 
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
@@ -10,7 +10,8 @@ namespace rtfx {
 /// advance() searches a piece per thread.
 class CpuStreams : public StreamSearch {
  public:
-  /// `word_costs`: of streams that are opened without. `threads`: how many search, at least one.
+  /// `word_costs` are the default of streams that are opened without word costs. `threads`, at
+  /// least one, search.
   CpuStreams(WfstGraph graph, float beam, int64_t max_active, std::vector<float> word_costs,
              int64_t threads);
 

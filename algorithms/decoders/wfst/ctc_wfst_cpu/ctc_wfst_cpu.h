@@ -1,5 +1,10 @@
 // CTC with a lexicon and a language model over words: Viterbi beam search over a decoding graph on
-// the CPU, an utterance per thread. Objective and semantics: algorithms/shared/wfst/search.h.
+// the CPU, with one utterance for each thread. algorithms/shared/wfst/search.h has the objective
+// and the phases of a frame:
+//
+//   best path = argmin over paths pi of   sum over arcs a of pi of cost(a)
+//                                       - sum over emitting arcs a of pi of lp[t, column(a)]
+//                                       + final cost of the end of pi
 #pragma once
 
 #include <optional>
@@ -14,36 +19,38 @@
 
 namespace rtfx {
 
-/// Tokens: the spellings of the best path's words, so that their text is the words'; at the end of
-/// a path without a final state the last word may be incomplete. Frame of a token: its first.
-/// Score: minus the path's cost. A row with a NaN, or that no path gets through, is empty and
-/// marked `nan`. For a model on a GPU, decode() waits once for the log-probabilities. Results do
-/// not depend on threads or on the other rows.
+/// The tokens of a result spell the words of the best path. If the path does not end in a final
+/// state, its last word may be incomplete. The frame of a token is its first frame. The score is
+/// minus the cost of the path. A row with a NaN, or without a path, is empty and marked `nan`. For
+/// a model on a GPU, decode() waits once for the log-probabilities. Results do not depend on the
+/// number of threads or on the other rows.
 class CtcWfstCpu : public Decoder, public LatticeSource {
  public:
   explicit CtcWfstCpu(WfstOptions options) : options_(std::move(options)) {}
 
   Description describe() const override;
   nlohmann::json options() const override { return cpu_wfst_options().resolved(options_); }
-  /// Maps the graph; one search for each of its threads.
+  /// Maps the graph, and makes one search for each thread.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  /// expanded_tokens, scanned_arcs, kept_tokens: sums over all frames; host_reads.
+  /// expanded_tokens, scanned_arcs and kept_tokens are sums over all frames. Others: host_reads.
   Counters counters() const override { return counters_; }
   std::vector<std::string> boosted_words() const override { return boosting_.words; }
 
-  /// The best path of each row. lp [B, T', V+1] float32 on the CPU, contiguous: scaled
-  /// log-probabilities; `lengths`: frames of each row. `word_costs`: of each row (word_boost.h), an
-  /// empty one where no word is boosted; without any, those of the option "boost" for all rows.
+  /// Returns the best path of each row. lp [B, T', V+1] float32 holds scaled log-probabilities,
+  /// contiguous, on the CPU. `lengths` has the frames of each row. `word_costs` has the result of
+  /// word_costs() (wfst_options.h) for each row, which is empty if no word is boosted; without any,
+  /// the option "boost" applies to all rows.
   std::vector<WfstPath> search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                std::span<const std::vector<float>> word_costs = {});
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
-  /// Of each row the best path of up to options().nbest word sequences, the first being search()'s.
+  /// Returns the best path of up to options().nbest word sequences of each row, search()'s first.
   std::vector<std::vector<WfstPath>> search_best(const at::Tensor& lp,
                                                  const std::vector<int64_t>& lengths);
   std::vector<WordLattice> lattices(const EncodedBatch& batch) override;
   const WfstGraph& graph() const override { return *graph_; }
-  /// As many as the option says, but no more than LibTorch has.
+  /// Returns the value of the option "threads", or the number of LibTorch's threads if that is
+  /// less.
   int64_t threads() const;
 
  private:
