@@ -71,8 +71,6 @@ def test_every_source_belongs_to_a_folder_of_the_list():
 # A file that implements members of another file's class counts as part of that file.
 PARTS = {
     "algorithms/host_lists": "algorithms/hypotheses",
-    "algorithms/decoders/beam/aes/search": "algorithms/decoders/beam/aes/aes",
-    "algorithms/decoders/beam/aes_pp/search": "algorithms/decoders/beam/aes_pp/aes_pp",
     "harness/config/config_keys": "harness/config/config",
 }
 

@@ -2,7 +2,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/decoders/wfst/ctc_wfst/gpu_streams.h"
+#include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
 #include "tests/support/stream_cases.h"
 
 namespace rtfx {

@@ -1,8 +1,7 @@
 // Streams of ctc_wfst_cpu.
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/cpu_streams.h"
-
 #include <gtest/gtest.h>
 
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "tests/support/stream_cases.h"
 
 namespace rtfx {

@@ -13,11 +13,38 @@
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 
 namespace rtfx {
+
+/// Streams that are searched by threads of the CPU. advance() searches a piece per thread.
+class CpuStreams : public StreamSearch {
+ public:
+  /// `word_costs` are the default of streams that are opened without word costs. `threads`, at
+  /// least one, search.
+  CpuStreams(WfstGraph graph, float beam, int64_t max_active, std::vector<float> word_costs,
+             int64_t threads);
+
+  int64_t open(std::optional<std::vector<float>> word_costs) override;
+  void advance(std::span<const WfstPiece> pieces) override;
+  WfstPath partial(int64_t stream) override;
+  WfstPath finish(int64_t stream) override;
+  void close(int64_t stream) override { streams_.remove(stream); }
+
+ private:
+  struct Stream {
+    std::vector<float> word_costs;
+    ViterbiState state;
+  };
+
+  WfstGraph graph_;
+  std::vector<float> word_costs_;
+  std::vector<ViterbiSearch> searches_;  // one per thread
+  OpenStreams<Stream> streams_;
+};
 
 /// The tokens of a result spell the words of the best path. If the path does not end in a final
 /// state, its last word may be incomplete. The frame of a token is its first frame. The score is
