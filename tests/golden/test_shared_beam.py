@@ -29,17 +29,15 @@ def searches_of_nemo(model):
     for name, search in settings["decoders"].items():
         if not (match := re.match(SOME if model.startswith("standin") else ALL, name)):
             continue
-        options = {"beam_size": search["beam_size"], "nbest": search["beam_size"]}
-        early_full = name.endswith("early_lm_weighted_full")
+        beam = search["beam_size"]
+        options = {"beam_size": beam, "nbest": beam, "compatibility": "nemo"}
         if match[1] == "malsd":
-            options |= {"max_symbols": search["max_symbols"], "scale_forced_blank": not early_full}
+            options |= {"max_symbols": search["max_symbols"]}
         else:
             options |= {
                 "num_steps": search["maes_num_steps"],
                 "expansion_beta": search["maes_expansion_beta"],
                 "expansion_gamma": search["maes_expansion_gamma"],
-                "permute_update": False,
-                "count_acoustic_twice": early_full,
             }
         if "pruning_mode" in search:
             options["lm"] = {

@@ -140,20 +140,20 @@ Append FusedRows::append() const {
           is_tdt()};
 }
 
-Scoring FusedRows::scoring(bool scale_forced_blank) const {
+Scoring FusedRows::scoring(bool fuses_forced_blank) const {
   return {elements(logits_),
           static_cast<int32_t>(logits_.size(1)),
           view().blank,
           static_cast<int32_t>(model_.model->joint->durations()),
           data<int64_t>(model_.duration_values),
           temperature_,
-          fusion(scale_forced_blank)};
+          fusion(fuses_forced_blank)};
 }
 
-Fusion FusedRows::fusion(bool scale_forced_blank) const {
+Fusion FusedRows::fusion(bool fuses_forced_blank) const {
   Fusion fusion =
       fusion_of(lm_.model, lm_.options, beams_.lm_states, beams_.bias, beams_.bias_states);
-  fusion.acoustic_forced_blank = lm_.early() && !scale_forced_blank;
+  fusion.acoustic_forced_blank = lm_.early() && !fuses_forced_blank;
   return fusion;
 }
 
@@ -209,7 +209,7 @@ FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& o
     : any_active((beams.lengths > 0).any().reshape({1})),
       rows_(model, lm, options.temperature, beams),
       candidates_(rows_.view().rows(), rows_.view().beam, rows_.is_tdt(), any_active.device()) {
-  expand_ = {rows_.view(), rows_.scoring(options.scale_forced_blank), candidates_.view(),
+  expand_ = {rows_.view(), rows_.scoring(options.fuses_forced_blank), candidates_.view(),
              static_cast<int32_t>(options.max_symbols), any_active.mutable_data_ptr<bool>()};
   choose_ = {rows_.append(), candidates_.view(), options.merge_finished,
              any_active.mutable_data_ptr<bool>()};

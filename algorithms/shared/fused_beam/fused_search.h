@@ -144,13 +144,13 @@ class FusedRows {
 
   fused_beam::Beams view() const { return hidden_.beams; }
   fused_beam::Append append() const;
-  fused_beam::Scoring scoring(bool scale_forced_blank = true) const;
+  fused_beam::Scoring scoring(bool fuses_forced_blank = true) const;
   bool is_tdt() const { return model_.duration_values.defined(); }
 
  private:
   int64_t layers() const;
   void write_logits();
-  fused_beam::Fusion fusion(bool scale_forced_blank) const;
+  fused_beam::Fusion fusion(bool fuses_forced_blank) const;
   void write_recurrent_gates();
   at::Tensor input_gates(int64_t layer) const;  // [V+1, 4P] for the first layer, else [R, 4P]
   fused_beam::LstmCell cell(int64_t layer, const at::Tensor& input_gates) const;
@@ -187,7 +187,7 @@ class FusedStep {
     int64_t max_symbols;
     double temperature;
     bool merge_finished;
-    bool scale_forced_blank;  // a blank after max_symbols tokens is fused, too
+    bool fuses_forced_blank;  // a blank after max_symbols tokens is fused, too
   };
 
   /// See FusedRows.

@@ -25,9 +25,7 @@ T value_of(const json& options, const char* name, T otherwise) {
 
 /// Options that make a decoder repeat another program's arithmetic.
 bool follows_other_rules(const json& options) {
-  return value_of(options, "legacy_budget", false) || !value_of(options, "permute_update", true) ||
-         value_of(options, "count_acoustic_twice", false) ||
-         !value_of(options, "scale_forced_blank", true) ||
+  return value_of(options, "compatibility", std::string("none")) != "none" ||
          // Too few tokens for some texts: then hypotheses without an end are results.
          value_of(options, "max_target_abs", int64_t{0}) > 0 ||
          value_of(options, "max_target_ratio", 1.0) < 1;

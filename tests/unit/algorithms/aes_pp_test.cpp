@@ -212,7 +212,7 @@ TEST_P(AesPpDefinition, IsWhatTheDecoderDoes) {
                             {"expansion_beta", settings.beta},
                             {"expansion_gamma", settings.gamma},
                             {"num_steps", settings.steps},
-                            {"permute_update", permute},
+                            {"compatibility", permute ? "none" : "nemo"},
                             {"nbest", 10}},
                            c);
     for (size_t b = 0; b < c.rows.size(); ++b) {
@@ -240,7 +240,7 @@ TEST(AesPp, TheSlotsUpdateChangesResults) {
     const BeamCase c = random_beam_case(random, false, 8, 8, {12, 9});
     const nlohmann::json options = {{"nbest", 4}, {"expansion_gamma", 5}};
     nlohmann::json as_nemo = options;
-    as_nemo["permute_update"] = false;
+    as_nemo["compatibility"] = "nemo";
     different += run("aes_pp", options, c) != run("aes_pp", as_nemo, c);
   }
   EXPECT_GT(different, 0);

@@ -145,7 +145,7 @@ const std::vector<Arm>& beam_arms() {
       all.push_back({"alsd_pp", {{"beam_size", beam}, {"merge_finished", true}}});
       all.push_back({"alsd_pp", {{"beam_size", beam}, {"kernels", "fused"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}}});
-      all.push_back({"aes_pp", {{"beam_size", beam}, {"permute_update", false}}});
+      all.push_back({"aes_pp", {{"beam_size", beam}, {"compatibility", "nemo"}}});
       all.push_back({"aes_pp", {{"beam_size", beam}, {"kernels", "fused"}}});
     }
     for (Arm& arm : all) arm.options["nbest"] = 4;

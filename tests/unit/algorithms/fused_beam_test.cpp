@@ -43,13 +43,12 @@ nlohmann::json random_options(std::mt19937& random, const std::string& name) {
     // rounding.
     options["max_symbols"] = draw(random, 1, 3);
     options["merge_finished"] = toss(random);
-    options["scale_forced_blank"] = toss(random);
+    options["compatibility"] = toss(random) ? "none" : "nemo";
   } else {
     options["num_steps"] = draw(random, 1, 4);
     options["expansion_beta"] = draw(random, 0, 4);
     options["expansion_gamma"] = toss(random) ? 2.3 : 5.0;
-    options["permute_update"] = toss(random);
-    options["count_acoustic_twice"] = toss(random);
+    options["compatibility"] = toss(random) ? "none" : "nemo";
   }
   return options;
 }

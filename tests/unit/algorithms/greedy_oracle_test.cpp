@@ -60,18 +60,18 @@ TEST(TdtMinDuration, IsExactAloneAndNotInABatch) {
   EXPECT_GT(different, 0) << "of " << batches << " batches";
 }
 
-TEST(FrameLooping, LegacyBudgetSkipsAFrameTooMany) {
+TEST(FrameLooping, CompatibilityWithNemoSkipsAFrameTooMany) {
   // Section "TDT additive integer model", max_symbols 1: row 0 of the table below.
   const TableModel model{
       2, {0, 1, 2}, {{-1, 2, 1, 1, 3, -1}, {1, -2, -2, -2, 1, 3}, {-2, 3, 0, 1, -2, 0}}, {}};
   const Table row = {{0, 0, 0, -1, -1, -2}, {0, 1, 3, 2, -1, -1},  {2, 3, 4, 2, -2, 0},
                      {-2, 1, 0, -1, 2, 1},  {-1, 0, 1, -2, -2, 2}, {0, 2, 2, -1, -1, -1}};
   const auto legacy =
-      run("frame_looping", {{"max_symbols", 1}, {"legacy_budget", true}}, {model, {row}});
+      run("frame_looping", {{"max_symbols", 1}, {"compatibility", "nemo"}}, {model, {row}});
   EXPECT_EQ(legacy[0].tokens, (std::vector<int32_t>{1, 0, 1}));
   EXPECT_EQ(legacy[0].frames, (std::vector<int32_t>{0, 1, 4}));
   const auto legacy2 =
-      run("frame_looping", {{"max_symbols", 2}, {"legacy_budget", true}}, {model, {row}});
+      run("frame_looping", {{"max_symbols", 2}, {"compatibility", "nemo"}}, {model, {row}});
   EXPECT_EQ(legacy2[0].frames, (std::vector<int32_t>{0, 0, 3, 4}));
 }
 

@@ -21,10 +21,10 @@ const OptionTable<AesPp::Options> kOptions{{
     option("nbest", &AesPp::Options::nbest,
            "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
     option("temperature", &AesPp::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-    option("permute_update", &AesPp::Options::permute_update,
-           "false: RNN-T hypotheses that change slots may go without their blank, as in NeMo"),
-    option("count_acoustic_twice", &AesPp::Options::count_acoustic_twice,
-           "true: early pruning with lm_weighted_full counts acoustic scores twice, as in NeMo"),
+    option("compatibility", &AesPp::Options::compatibility,
+           "nemo: RNN-T hypotheses that change slots may go without their blank, and early pruning "
+           "with lm_weighted_full counts acoustic scores twice, as in NeMo",
+           {"none", "nemo"}),
     option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
     option("boost", &AesPp::Options::boost, "phrases whose tokens are made more likely",
@@ -198,8 +198,8 @@ FusedFrame::Options AesPp::fused_options() const {
           options_.beam_size + options_.expansion_beta,
           options_.expansion_gamma,
           options_.temperature,
-          options_.count_acoustic_twice && early_full,
-          !options_.permute_update && !transducer_->is_tdt()};
+          options_.follows_nemo() && early_full,
+          options_.follows_nemo() && !transducer_->is_tdt()};
 }
 
 AesPp::Search::Search(const Options& options, const Transducer& transducer, const BeamLm& lm,
@@ -270,7 +270,7 @@ void AesPp::Search::expand() {
   const at::Tensor ranked = before + (early_ ? all.acoustic : all.scores);
   const at::Tensor kept = ranked > ranked.amax(2, /*keepdim=*/true) - options_.expansion_gamma;
   at::Tensor scores = before + all.scores;
-  if (options_.count_acoustic_twice && early_ && options_.lm->blank_scoring == "lm_weighted_full")
+  if (options_.follows_nemo() && early_ && options_.lm->blank_scoring == "lm_weighted_full")
     scores = scores + all.acoustic;
 
   // A hypothesis that is not expanded has one candidate, itself, in the last column.
@@ -284,7 +284,7 @@ void AesPp::Search::expand() {
     scores = merged(scores, all);
   }
 
-  const bool as_nemo = !options_.permute_update && !tdt_;
+  const bool as_nemo = options_.follows_nemo() && !tdt_;
   const at::Tensor open_or_empty =
       as_nemo ? open_.logical_or(h.alive().logical_not()) : at::Tensor();
   const Choice best = beams_.choose(scores, all.labels, all.durations, open_);

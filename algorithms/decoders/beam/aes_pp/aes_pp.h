@@ -54,11 +54,12 @@ class AesPp : public Decoder {
     bool score_norm = true;        // rank by score / (tokens + 1)
     int64_t nbest = 1;
     double temperature = 1;  // logits are divided by it
-    /// Whether a hypothesis still needs its blank is looked up in its parent's slot; false: in the
-    /// slot that it lands in, as in NeMo, so that some go on without a blank. RNN-T only.
-    bool permute_update = true;
-    /// With early pruning and lm_weighted_full labels count twice acoustically, as in NeMo.
-    bool count_acoustic_twice = false;
+    /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
+    /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
+    /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
+    /// lm_weighted_full, acoustic scores of labels count twice.
+    std::string compatibility = "none";
+    bool follows_nemo() const { return compatibility == "nemo"; }
     std::optional<LmOptions> lm;
     std::optional<Boosting> boost;      // phrases: see BeamLm::rows
     std::vector<std::string> allowed;   // characters, see allowed_tokens()

@@ -19,8 +19,9 @@ const OptionTable<AlsdPp::Options> kOptions{{
     option("temperature", &AlsdPp::Options::temperature, "logits are divided by it", 1e-3, 1e3),
     option("merge_finished", &AlsdPp::Options::merge_finished,
            "TDT: add up equal texts that end at different frames"),
-    option("scale_forced_blank", &AlsdPp::Options::scale_forced_blank,
-           "false: with early pruning a blank after max_symbols tokens is not fused, as in NeMo"),
+    option("compatibility", &AlsdPp::Options::compatibility,
+           "nemo: with early pruning, a blank after max_symbols tokens is not fused, as in NeMo",
+           {"none", "nemo"}),
     option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
            beam_lm_options()),
     option("boost", &AlsdPp::Options::boost, "phrases whose tokens are made more likely",
@@ -129,7 +130,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
                                   columns));
     if (!fused_) return;
     const FusedStep::Options options{options_.max_symbols, options_.temperature,
-                                     options_.merge_finished, options_.scale_forced_blank};
+                                     options_.merge_finished, options_.compatibility != "nemo"};
     fused.emplace(*fused_, lm, options, state->beams);
   });
   loops.while_any(fused ? fused->any_active : state->active, [&] {
@@ -213,7 +214,7 @@ void AlsdPp::step(State& state) {
 /// Returns the score of blank where it is the only candidate, [B, K].
 at::Tensor AlsdPp::forced_blank(const LogProbs& next, const at::Tensor& fused) const {
   const bool acoustic =
-      !options_.scale_forced_blank && options_.lm && options_.lm->pruning == "early";
+      options_.compatibility == "nemo" && options_.lm && options_.lm->pruning == "early";
   const at::Tensor blank = (acoustic ? next.labels : fused).select(2, transducer_->blank());
   return next.durations.defined() ? blank + next.durations.amax(2) : blank;
 }

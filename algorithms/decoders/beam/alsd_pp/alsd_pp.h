@@ -47,9 +47,9 @@ class AlsdPp : public Decoder {
     int64_t nbest = 1;
     double temperature = 1;       // logits are divided by it
     bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
-    bool scale_forced_blank =
-        true;  // false: with early pruning and lm_weighted_full, a blank after
-               // max_symbols tokens keeps its acoustic score, as in NeMo
+    /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
+    /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
+    std::string compatibility = "none";
     std::optional<LmOptions> lm;
     std::optional<Boosting> boost;      // phrases: see BeamLm::rows
     std::vector<std::string> allowed;   // characters, see allowed_tokens()

@@ -22,9 +22,10 @@ const OptionTable<FrameLooping::Options> kOptions{{
     option("max_symbols", &FrameLooping::Options::max_symbols, "tokens per frame", 1, 1000),
     option("score_kind", &FrameLooping::Options::score_kind, "what a score sums over the tokens",
            {"logit", "logprob"}),
-    option(
-        "legacy_budget", &FrameLooping::Options::legacy_budget,
-        "TDT: skip a frame whenever max_symbols is reached, as NeMo did before its fix (inexact)"),
+    option("compatibility", &FrameLooping::Options::compatibility,
+           "nemo: TDT skips a frame whenever max_symbols is reached, as NeMo did until its pull "
+           "request 16095 (inexact)",
+           {"none", "nemo"}),
     option("host_reads", &FrameLooping::Options::host_reads,
            "what the host learns of an evaluation: one flag for all rows, or, as the published "
            "baseline, the decision of each row",
@@ -82,7 +83,7 @@ Description FrameLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"frame_looping",
           Head::transducer,
-          options_.legacy_budget || uses_lm(options_.lm) ||
+          options_.compatibility == "nemo" || uses_lm(options_.lm) ||
                   DecoderBias::changes(options_.boost, options_.allowed)
               ? Exactness::approximate
               : Exactness::exact,
@@ -313,7 +314,7 @@ void FrameLooping::loop_tdt(Rows& rows, Loops& loops) {
     // A blank that predicts 0 has its one frame already, under either rule.
     const at::Tensor stepped = decision.is_blank.logical_and(decision.predicted == 0);
     const at::Tensor forced =
-        spent.logical_and(options_.legacy_budget ? stepped.logical_not() : stuck);
+        spent.logical_and(options_.compatibility == "nemo" ? stepped.logical_not() : stuck);
     time.add_(forced.logical_and(active));
     used.mul_(stuck.logical_and(spent.logical_not()));
     at::lt_out(active, time, rows.lengths);

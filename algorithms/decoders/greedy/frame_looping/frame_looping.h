@@ -40,9 +40,9 @@ class FrameLooping : public Decoder {
     bool project_prediction_once = false;  // joint.pred once per prediction call
     int64_t max_symbols = 10;              // tokens per frame
     std::string score_kind = "logit";
-    bool legacy_budget =
-        false;  // TDT: NeMo's rule before its fix: an extra frame is skipped whenever
-                // the symbol budget runs out, also after a non-zero duration
+    /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
+    /// whenever max_symbols is reached, also after a duration above 0.
+    std::string compatibility = "none";
     std::string host_reads = "flag";   // "rows": the published baseline's, see below
     std::string loop = "host";         // "host", "replay", "graph": see LoopForm
     std::optional<LmOptions> lm;       // language model, see GreedyFusion
