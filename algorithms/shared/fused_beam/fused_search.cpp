@@ -215,7 +215,7 @@ FusedStep::FusedStep(const FusedModel& model, const BeamLm& lm, const Options& o
              any_active.mutable_data_ptr<bool>()};
   fused_beam::require_fits(
       any_active.device(), "alsd_pp", fmt::format("a beam of {}", rows_.view().beam),
-      "choose a smaller beam_size, or \"step\": \"operators\"", expand_, choose_);
+      "choose a smaller beam_size, or \"kernels\": \"operators\"", expand_, choose_);
 }
 
 void FusedStep::operator()() { step(fused_beam::RunPhases(any_active.device())); }
@@ -264,7 +264,7 @@ FusedFrame::FusedFrame(const FusedModel& model, const BeamLm& lm, const Options&
   finish_ = {frame, rows_.append(), shortest};
   require_fits(open_.device(), "aes_pp",
                fmt::format("a beam of {} with {} labels each", frame.beams.beam, options.labels),
-               "choose a smaller beam_size or expansion_beta, or \"step\": \"operators\"",
+               "choose a smaller beam_size or expansion_beta, or \"kernels\": \"operators\"",
                normalize_, start_, expand_, choose_, finish_);
 }
 

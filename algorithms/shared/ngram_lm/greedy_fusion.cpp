@@ -23,17 +23,17 @@ void GreedyFusion::score() {
   at::Tensor bonus;
   if (lm_) bonus = lm_.model->scores(states_).mul_(lm_.alpha);
   if (bias_.has_models()) {
-    const at::Tensor own = bias_.scores(bias_states_);
-    bonus = bonus.defined() ? bonus.add_(own) : own;
+    const at::Tensor biasing = bias_.scores(bias_states_);
+    bonus = bonus.defined() ? bonus.add_(biasing) : biasing;
   }
   bonus_.defined() ? void(bonus_.copy_(bonus)) : void(bonus_ = bonus);
 }
 
 void GreedyFusion::append(const at::Tensor& labels, const at::Tensor& mask) {
   if (!bonus_.defined()) return;
-  const at::Tensor taken = mask.defined() ? labels.masked_fill(mask.logical_not(), -1) : labels;
-  if (lm_) states_.copy_(lm_.model->next_states(states_, taken));
-  if (bias_.has_models()) bias_states_.copy_(bias_.next_states(bias_states_, taken));
+  const at::Tensor moving = mask.defined() ? labels.masked_fill(mask.logical_not(), -1) : labels;
+  if (lm_) states_.copy_(lm_.model->next_states(states_, moving));
+  if (bias_.has_models()) bias_states_.copy_(bias_.next_states(bias_states_, moving));
   score();
 }
 

@@ -1,12 +1,12 @@
-// A language model in a greedy search (Bataev et al., "NGPU-LM", 2025). With z the acoustic model's
-// logits:
+// A language model in a greedy search (Bataev et al., "NGPU-LM", 2025). With z the logits of the
+// acoustic model, the search decides in two steps:
 //
-//   k = argmax over tokens and blank of z;  where k is a token, another one may take its place:
-//   k = argmax over tokens of z_k + alpha * ln p_lm(k | tokens so far)
+//   k = argmax over tokens and blank of z_k
+//   if k is a token:  k = argmax over tokens of z_k + alpha * ln p_lm(k | tokens so far)
 //
-// The acoustic model alone decides between blank and token, so that no weight makes tokens vanish.
-// No score is added for the end of the text. What a row adds to its own tokens (RowBias: phrases
-// that are boosted) comes in the same place; tokens that it must not have are none in either line.
+// So the acoustic model alone decides between blank and token, and no weight makes tokens vanish.
+// The end of the text gets no score. The scores of contextual biasing (RowBias) are added in the
+// second step. Tokens that a row forbids take part in neither step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,12 +21,12 @@
 
 namespace rtfx {
 
-/// Whether a language model takes part: with alpha 0 none does.
+/// Returns whether a language model takes part. With alpha 0 none does.
 bool uses_lm(const std::optional<LmOptions>& options);
 
-/// What a greedy decoder makes of its option "lm".
+/// The language model of a greedy decoder's option "lm".
 struct GreedyLm {
-  std::shared_ptr<const NgramLm> model;  // null: none
+  std::shared_ptr<const NgramLm> model;  // null without a language model
   double alpha = 0;
 
   GreedyLm() = default;
@@ -35,25 +35,26 @@ struct GreedyLm {
   explicit operator bool() const { return model != nullptr; }
 };
 
-/// The language model's state of each row of a batch, and that of the row's own model. Tensors are
-/// changed in place and nothing waits for the device: can be recorded into a graph. Without a model
-/// it does nothing.
+/// The states of the language model and of contextual biasing for each row of a batch. Without both
+/// it does nothing. Tensors are changed in place. No member waits for the device, and all can be
+/// recorded into a graph.
 class GreedyFusion {
  public:
-  /// At the start of a sentence. bias: of `rows` rows, or none.
+  /// Starts at the start of a sentence. `bias` has `rows` rows, or is empty.
   GreedyFusion(const GreedyLm& lm, int64_t rows, RowBias bias = {});
 
-  /// [B, V] float32, what is added to each token as the row's next; undefined without a model.
+  /// Returns the bonus of each token as the row's next one, [B, V] float32; undefined without a
+  /// model.
   const at::Tensor& bonus() const { return bonus_; }
-  /// [B, V] bool; undefined where every row may have all tokens.
+  /// Returns which tokens are forbidden, [B, V] bool; undefined if every row may have all tokens.
   const at::Tensor& forbidden() const { return bias_.forbidden; }
 
-  /// Rows where `mask` ([B] bool; undefined: all) is set move on by their label ([B] int64). Blank
-  /// moves nothing.
+  /// Moves the rows where `mask` ([B] bool; undefined: all rows) is set by their label ([B] int64).
+  /// Blank keeps the states.
   void append(const at::Tensor& labels, const at::Tensor& mask = {});
 
-  /// For searches in pieces: first the state of each row's own model, then the other's. `rows`: see
-  /// StateWalk.
+  /// Passes the states between two pieces to `walk`: first those of biasing, then those of the
+  /// language model. `rows`: see StateWalk.
   void walk(StateWalk& walk, const at::Tensor& rows);
 
  private:
@@ -62,7 +63,7 @@ class GreedyFusion {
   GreedyLm lm_;
   RowBias bias_;
   at::Tensor states_;       // [B] int32; undefined without a language model
-  at::Tensor bias_states_;  // [B] int32, see RowBias; undefined without models of rows
+  at::Tensor bias_states_;  // [B] int32, see RowBias; undefined without biasing
   at::Tensor bonus_;
 };
 

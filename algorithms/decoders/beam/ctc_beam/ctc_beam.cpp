@@ -188,8 +188,8 @@ at::Tensor CtcBeam::candidates(const State& state) const {
             options_.lm->beta;
   }
   if (state.bias.has_models()) {
-    const at::Tensor own = state.bias.scores(state.bias_states);
-    bonus = bonus.defined() ? bonus + own : own;
+    const at::Tensor biasing = state.bias.scores(state.bias_states);
+    bonus = bonus.defined() ? bonus + biasing : biasing;
   }
   bonus = bonus.view({h.batch, h.beam, -1});
   bonus = bonus.masked_fill(h.last_label.unsqueeze(2) == tokens, 0);  // no new tokens
@@ -215,8 +215,8 @@ void CtcBeam::step(State& state) const {
     const at::Tensor slots = (state.first_slot + parents).flatten();
     if (lm_) state.lm_states.copy_(lm_->next_states(state.lm_states.index_select(0, slots), kept));
     if (state.bias.has_models()) {
-      at::Tensor& own = state.bias_states;
-      own.copy_(state.bias.next_states(own.index_select(0, slots), kept));
+      at::Tensor& states = state.bias_states;
+      states.copy_(state.bias.next_states(states.index_select(0, slots), kept));
     }
   }
   h.append(parents, labels, scores);

@@ -156,10 +156,10 @@ std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vect
   const at::Tensor tails =
       reads_.values(arcs.narrow(1, arcs.size(1) - longest, longest).contiguous());
   for (size_t n = 0; n < order.size(); ++n) {
-    const auto own = static_cast<size_t>(run.ends[n].arcs);
+    const auto length = static_cast<size_t>(run.ends[n].arcs);
     const int32_t* tail_end =
         tails.const_data_ptr<int32_t>() + (n + 1) * static_cast<size_t>(longest);
-    paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - own, own});
+    paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - length, length});
   }
   return paths;
 }
