@@ -1,6 +1,6 @@
-// Reads the ARPA format of back-off n-gram models, as SRILM and KenLM write it. The section \data\
-// has the number of n-grams of each order. A section \n-grams: follows for each order, then \end\.
-// The words may be tokens or whole words.
+// Reads the ARPA format of back-off n-gram models, as SRILM and KenLM write it. The section
+// `\data\` has the number of n-grams of each order. A section `\n-grams:` follows for each order,
+// then `\end\`. The words may be tokens or whole words.
 #pragma once
 
 #include <cstdint>
