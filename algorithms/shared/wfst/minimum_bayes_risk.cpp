@@ -149,12 +149,12 @@ MbrResult minimum_bayes_risk(const WordLattice& lattice, const LatticeScales& sc
   for (const size_t i : best_arcs(lattice, scales))
     if (lattice.arcs[i].word != 0) words.push_back(lattice.arcs[i].word);
   Positions positions;
-  double errors = recursion.run(with_free_positions(words), positions);
+  double errors = recursion.run(with_gaps(words), positions);
   for (;;) {
     const std::vector<int32_t> next = best_words(positions);
     if (next == words) break;
     Positions next_positions;
-    const double next_errors = recursion.run(with_free_positions(next), next_positions);
+    const double next_errors = recursion.run(with_gaps(next), next_positions);
     if (!(next_errors < errors - 1e-9)) break;
     words = next;
     errors = next_errors;

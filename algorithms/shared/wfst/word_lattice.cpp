@@ -257,7 +257,7 @@ std::vector<std::vector<WordPosterior>> words_by_frame(const WordLattice& lattic
   }
   std::vector<std::vector<WordPosterior>> frames;
   for (const auto& words : sums) {
-    auto& frame = frames.emrank_back();
+    auto& frame = frames.emplace_back();
     for (const auto& [word, probability] : words) frame.push_back({word, probability});
     std::ranges::stable_sort(frame, std::greater<>(), &WordPosterior::probability);
   }
