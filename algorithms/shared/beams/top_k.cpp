@@ -10,7 +10,16 @@
 namespace rtfx {
 namespace {
 
+/// Compares as at::topk does: all NaNs are equal.
 bool are_equal(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+/// Counts the values that equal `value` among the first `count` of a row. Without branches, so that
+/// the compiler vectorises the loop.
+int64_t count_equal(const float* row, int64_t count, float value) {
+  int64_t equal = 0;
+  for (int64_t i = 0; i < count; ++i) equal += row[i] == value;
+  return equal;
+}
 
 /// Gives equal values the order of the rule. `best` [k] holds the values that LibTorch chose from
 /// `row`, best first, and `index` [k] where it found them.
@@ -18,13 +27,13 @@ void order_equal_values(const float* row, const float* best, int64_t* index, int
   for (int64_t begin = 0; begin < k;) {
     int64_t end = begin + 1;
     while (end < k && are_equal(best[begin], best[end])) ++end;
-    if (end < k) {
-      std::sort(index + begin, index + end);
-    } else {
-      // The row may hold more of the worst value than were chosen, at lower indices.
-      const int64_t last = *std::max_element(index + begin, index + end);
-      for (int64_t i = 0; i <= last && begin < k; ++i)
-        if (are_equal(row[i], best[k - 1])) index[begin++] = i;
+    std::sort(index + begin, index + end);
+    // The row may hold more of the worst value than were chosen, at lower indices.
+    const float worst = best[begin];
+    const int64_t width = index[end - 1] + 1;
+    if (end == k && count_equal(row, width, worst) != end - begin) {
+      for (int64_t i = 0; i < width && begin < k; ++i)
+        if (are_equal(row[i], worst)) index[begin++] = i;
     }
     begin = end;
   }
