@@ -312,7 +312,8 @@ at::Tensor AesPp::Search::held(const Expansions& all) const {
   return tdt_ ? held.logical_and(all.durations == 0) : held;
 }
 
-/// For candidates of TDT with equal texts at equal frames: the best gets the sum, the others -inf.
+/// Merges candidates of TDT with equal texts at equal frames: the best gets the sum, the others
+/// -inf.
 at::Tensor AesPp::Search::merged(const at::Tensor& scores, const Expansions& all) const {
   const BeamHypotheses& h = beams_.hypotheses;
   const at::Tensor token = (all.labels >= 0).logical_and(all.labels != h.blank);
