@@ -179,7 +179,7 @@ def verdicts(journal):
 
 def main():
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "reports/h200/rivals"
-    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / page for page in ("README.md", "docs/gpu.md", "reports/README.md")]
+    pages = [Path(page) for page in sys.argv[2:]] or [ROOT / page for page in ("README.md", "reports/notes/rivals.md", "reports/README.md")]
     for name, (title, pairs) in JOURNALS.items():
         path = plain_or_gzip(folder / f"{name}.jsonl")
         if not path.exists():
