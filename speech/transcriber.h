@@ -24,7 +24,7 @@ struct TranscriberOptions {
   double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
   bool with_times = true;  // words, tokens and segments; without, a transcript is its text
-  std::optional<ConfidenceOptions> confidence;
+  std::optional<ConfidenceOptions> confidence = {};
 };
 
 /// An audio file that is to be transcribed. `name` stands for it in messages.
