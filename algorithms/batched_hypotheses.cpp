@@ -64,10 +64,10 @@ at::Tensor BatchedHypotheses::at_limit(const at::Tensor& time, int64_t limit) co
   return (run_ >= limit).logical_and(last_frame_ == time);
 }
 
-void BatchedHypotheses::walk(StateWalk& walk) {
-  walk(scores_);
-  walk(last_frame_);
-  walk(run_);
+void BatchedHypotheses::transfer(StateTransfer& transfer) {
+  transfer(scores_);
+  transfer(last_frame_);
+  transfer(run_);
 }
 
 Hypotheses BatchedHypotheses::result() const {

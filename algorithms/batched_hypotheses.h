@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "algorithms/hypotheses.h"
-#include "algorithms/row_state.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
 
@@ -34,7 +34,7 @@ class BatchedHypotheses {
   /// Transfers the sums of scores, and the values that at_limit() reads, of searches in pieces.
   /// Frames count from the begin of a piece. After a piece of `frames` frames ([B] int64), shift()
   /// makes them count from the begin of the next.
-  void walk(StateWalk& walk);
+  void transfer(StateTransfer& transfer);
   void shift(const at::Tensor& frames) { last_frame_.sub_(frames); }
 
   int64_t capacity() const { return tokens_.size(1); }

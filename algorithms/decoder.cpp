@@ -15,15 +15,10 @@ int64_t EncodedBatch::longest() const {
   return most == lengths_host.end() ? 0 : *most;
 }
 
-std::shared_ptr<const TokenBias> Decoder::compile_bias(const BiasRequest&) const {
+std::shared_ptr<const CompiledBias> Decoder::compile_bias(const BiasRequest&) const {
   throw UserError(describe().name, "has no phrases or allowed characters for single utterances",
                   "leave out \"boost\" and \"allowed\" of the utterances, or choose a decoder that "
                   "has the option \"allowed\"");
-}
-
-void Streams::set_bias(int64_t, std::shared_ptr<const TokenBias>) {
-  throw UserError("a stream", "of this decoder has no phrases or allowed characters of its own",
-                  "choose a decoder that has the option \"allowed\"");
 }
 
 void require_model_kind(const Description& description, const AcousticModel& model) {

@@ -12,12 +12,12 @@
 
 #include "algorithms/hypotheses.h"
 #include "algorithms/streams.h"
+#include "base/phrases.h"
 
 namespace rtfx {
 
 struct AcousticModel;
-struct BiasRequest;  // algorithms/bias_request.h
-struct TokenBias;    // algorithms/shared/boosting/token_bias.h
+struct CompiledBias;  // algorithms/shared/biasing/compiled_bias.h
 
 /// The encoder's output for a batch of utterances. Frames at or beyond a row's length are undefined
 /// (they may hold NaN) and must not influence any result.
@@ -27,10 +27,20 @@ struct EncodedBatch {
   std::vector<int64_t> lengths_host;  // the same on the host, so that no decoder must read back
   /// Results of this decoder's compile_bias(), one per row. A row with null, and every row of an
   /// empty list, is biased by the decoder's options alone.
-  std::vector<std::shared_ptr<const TokenBias>> biases = {};
+  std::vector<std::shared_ptr<const CompiledBias>> biases = {};
 
   /// The largest of lengths_host; 0 without rows.
   int64_t longest() const;
+};
+
+/// Contextual biasing that one utterance asks for, beside the decoder's options.
+struct BiasRequest {
+  std::vector<Phrase> phrases;       // boosted beside those of the decoder's options
+  std::vector<std::string> allowed;  // scripts, ranges, characters (models/tokenizers/allowed.h),
+                                     // in place of the decoder's; empty: the decoder's
+  std::string where;                 // of `allowed`, for errors
+
+  bool empty() const { return phrases.empty() && allowed.empty(); }
 };
 
 /// The part of a model that a decoder reads.
@@ -99,7 +109,7 @@ class Decoder {
   /// Phrases and allowed characters of single utterances, beside or in place of the options', for
   /// EncodedBatch::biases of any batch. Valid after prepare(); may be called while another thread
   /// decodes. Throws UserError, also where the decoder has no such thing.
-  virtual std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const;
+  virtual std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const;
 };
 
 /// Throws UserError where `description` does not serve the model's kind. Decoders call it in

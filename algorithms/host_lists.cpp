@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "algorithms/wrong_result.h"
+#include "algorithms/hypotheses.h"
 
 namespace rtfx {
 namespace {
@@ -41,7 +41,7 @@ const int32_t* place(const at::Tensor& values, int64_t b, int64_t n) {
 
 }  // namespace
 
-std::optional<CommonBlock> CommonBlock::of(const std::vector<at::Tensor>& tensors) {
+std::optional<CommonBlock> CommonBlock::find(const std::vector<at::Tensor>& tensors) {
   const at::Tensor* first = nullptr;
   int64_t end = 0;
   for (const at::Tensor& t : tensors) {
@@ -89,7 +89,7 @@ void HostLists::bring() {
 bool HostLists::bring_block() {
   std::vector<at::Tensor> views;
   for (const at::Tensor* t : tensors()) views.push_back(*t);
-  const auto block = CommonBlock::of(views);
+  const auto block = CommonBlock::find(views);
   if (!block || block->bytes().numel() > kOneTripBytes) return false;
   const at::Tensor host = copied_to_host(block->bytes());
   for (at::Tensor* t : tensors()) *t = CommonBlock::view_in(host, *t);

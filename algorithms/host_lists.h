@@ -16,7 +16,7 @@ namespace rtfx {
 class CommonBlock {
  public:
   /// Nothing if they are views of several blocks. Undefined tensors do not count.
-  static std::optional<CommonBlock> of(const std::vector<at::Tensor>& tensors);
+  static std::optional<CommonBlock> find(const std::vector<at::Tensor>& tensors);
 
   /// [n] uint8: the block from its start to the end of the last tensor.
   const at::Tensor& bytes() const { return bytes_; }

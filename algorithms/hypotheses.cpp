@@ -27,17 +27,17 @@ Hypotheses Hypotheses::one_block(int64_t batch, int64_t entries, int64_t capacit
   const at::Tensor block =
       at::empty({2 * rows + marks + columns * slots}, at::TensorOptions(at::kInt).device(device));
   int64_t used = 0;
-  const auto take = [&](int64_t count) {
+  const auto next_part = [&](int64_t count) {
     used += count;
     return block.narrow(0, used - count, count);
   };
   NBest list;
-  list.lengths = take(rows).view({batch, entries});
-  list.scores = take(rows).view(at::kFloat).view({batch, entries});
-  const at::Tensor nan = take(marks).view(at::kBool).narrow(0, 0, batch);
-  list.tokens = take(slots).view({batch, entries, capacity});
-  list.frames = take(slots).view({batch, entries, capacity});
-  if (with_durations) list.durations = take(slots).view({batch, entries, capacity});
+  list.lengths = next_part(rows).view({batch, entries});
+  list.scores = next_part(rows).view(at::kFloat).view({batch, entries});
+  const at::Tensor nan = next_part(marks).view(at::kBool).narrow(0, 0, batch);
+  list.tokens = next_part(slots).view({batch, entries, capacity});
+  list.frames = next_part(slots).view({batch, entries, capacity});
+  if (with_durations) list.durations = next_part(slots).view({batch, entries, capacity});
   const auto first = [](const at::Tensor& t) { return t.defined() ? t.select(1, 0) : t; };
   return {first(list.lengths),
           first(list.tokens),
@@ -61,8 +61,8 @@ Hypotheses Hypotheses::from_lists(const std::vector<std::vector<Hypothesis>>& ro
   for (size_t b = 0; b < rows.size(); ++b) {
     for (size_t n = 0; n < rows[b].size(); ++n) {
       const Hypothesis& h = rows[b][n];
-      const auto at_entry = [&](const at::Tensor& of) {
-        return of[static_cast<int64_t>(b)][static_cast<int64_t>(n)];
+      const auto at_entry = [&](const at::Tensor& tensor) {
+        return tensor[static_cast<int64_t>(b)][static_cast<int64_t>(n)];
       };
       const auto put = [&](const at::Tensor& to, const std::vector<int32_t>& values) {
         if (to.defined())
@@ -94,8 +94,8 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
 
 Hypotheses Hypotheses::clone() const {
   const auto block =
-      CommonBlock::of({lengths, tokens, frames, durations, scores, nan, nbest.lengths, nbest.tokens,
-                       nbest.frames, nbest.durations, nbest.scores});
+      CommonBlock::find({lengths, tokens, frames, durations, scores, nan, nbest.lengths,
+                         nbest.tokens, nbest.frames, nbest.durations, nbest.scores});
   if (!block) return each([](const at::Tensor& t) { return t.clone(); });
   const at::Tensor copy = block->bytes().clone();
   return each([&](const at::Tensor& t) { return CommonBlock::view_in(copy, t); });

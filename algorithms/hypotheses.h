@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace rtfx {
@@ -75,6 +77,20 @@ struct Hypotheses {
   /// Copies to the host; synchronises with the current stream unless the tensors are there. Throws
   /// WrongResult where a length is beyond the slots.
   std::vector<Hypothesis> to_host() const;
+};
+
+/// A decoder's result breaks the contract above. what() names the row of the batch and the problem.
+class WrongResult : public std::runtime_error {
+ public:
+  /// `row`: -1 where it is about the batch as a whole.
+  WrongResult(int64_t row, const std::string& problem)
+      : std::runtime_error("the decoder's result is wrong: " +
+                           (row < 0 ? "" : "row " + std::to_string(row) + ": ") + problem),
+        row_(row) {}
+  int64_t row() const { return row_; }
+
+ private:
+  int64_t row_;
 };
 
 }  // namespace rtfx

@@ -1,5 +1,5 @@
-// Decoders by name. A decoder registers itself from its own source file:
-//   const RegisterDecoder registered{{"label_looping", "one line", kOptions.info(), &make}};
+// Decoders by name. A decoder registers itself from its own source file, with a static object:
+// Register of decoder_base.h, or RegisterDecoder if it is made in another way.
 #pragma once
 
 #include <functional>

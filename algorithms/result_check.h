@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "algorithms/wrong_result.h"
+#include "algorithms/hypotheses.h"
 #include "models/checkpoint/config.h"
 
 namespace rtfx {

@@ -2,17 +2,23 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "algorithms/hypotheses.h"
+#include "base/error.h"
 
 namespace rtfx {
 
 struct EncodedBatch;
-struct TokenBias;  // algorithms/shared/boosting/token_bias.h
+struct CompiledBias;  // algorithms/shared/biasing/compiled_bias.h
 
 /// Sizes that a search in pieces works at. Larger calls are cut into such batches, smaller ones
 /// padded to them: a product of matrices may round otherwise at another size.
@@ -50,7 +56,7 @@ class Streams {
   /// Phrases and characters of this stream from now on (Decoder::compile_bias()), in place of those
   /// before; null: those of the decoder's options. What had begun of a phrase is forgotten. Throws
   /// UserError where compile_bias() does.
-  virtual void set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias);
+  virtual void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
 
   /// Searches the next frames of all these streams together. pieces.frames: [B, T', X] from
   /// project(); pieces.lengths_host: of each stream, 0 too; pieces.lengths is not read. On return
@@ -66,6 +72,80 @@ class Streams {
 
   /// Forgets the utterance.
   virtual void close(int64_t stream) = 0;
+};
+
+/// [B, ...] each, in an order of the search's own. Without any: rows at the start of an utterance.
+using RowState = std::vector<at::Tensor>;
+
+/// Passes through the tensors of a search in one order, to put a state into them or to take it out:
+///
+///   void transfer(StateTransfer& transfer) { transfer(time); transfer(prediction.state.h, 1); }
+class StateTransfer {
+ public:
+  static StateTransfer load(const RowState& state) { return StateTransfer(&state, nullptr); }
+  static StateTransfer save(RowState& state) { return StateTransfer(nullptr, &state); }
+
+  /// Rows lie along `dimension` of the tensor, `per_row` of them for each row of the batch. Loading
+  /// writes into the tensor in place. Undefined tensors are passed over.
+  void operator()(at::Tensor& tensor, int64_t dimension = 0, int64_t per_row = 1);
+
+  /// int32 numbers, `per_row` of each row, that a batch may lack: those of an undefined tensor are
+  /// zeros. `rows`: any tensor with as many rows as the batch, on its device.
+  void or_zeros(at::Tensor& tensor, const at::Tensor& rows, int64_t per_row = 1);
+
+  bool loads() const { return from_ != nullptr; }
+
+ private:
+  StateTransfer(const RowState* from, RowState* to) : from_(from), to_(to) {}
+  const RowState* from_;
+  RowState* to_;
+  size_t next_ = 0;
+};
+
+/// Open streams by their numbers.
+template <class Stream>
+class OpenStreams {
+ public:
+  int64_t add(Stream stream) {
+    streams_.emplace(next_, std::move(stream));
+    return next_++;
+  }
+  /// The address stays as long as the stream is open.
+  Stream& at(int64_t number) { return *found(streams_, number); }
+  const Stream& at(int64_t number) const { return *found(streams_, number); }
+  /// Returns the streams of a call, in its order. Throws UserError for a stream that is not open, or
+  /// that is named twice.
+  std::vector<Stream*> find_all(std::span<const int64_t> numbers) {
+    std::vector<Stream*> streams;
+    std::set<int64_t> seen;
+    for (const int64_t number : numbers) {
+      if (!seen.insert(number).second) {
+        throw UserError(fmt::format("stream {}", number), "has two pieces in one call",
+                        "put them together, or use two calls");
+      }
+      streams.push_back(&at(number));
+    }
+    return streams;
+  }
+  Stream remove(int64_t number) {
+    Stream stream = std::move(at(number));
+    streams_.erase(number);
+    return stream;
+  }
+
+ private:
+  template <class Streams>
+  static auto found(Streams& streams, int64_t number) {
+    const auto it = streams.find(number);
+    if (it == streams.end()) {
+      throw UserError(fmt::format("stream {}", number), "is not open",
+                      "use a number that open() gave, until finish() or close()");
+    }
+    return &it->second;
+  }
+
+  std::map<int64_t, Stream> streams_;
+  int64_t next_ = 1;
 };
 
 }  // namespace rtfx

@@ -2,7 +2,7 @@
 // second computes the scores of all tokens and the states behind one token each, for rows that
 // share a tree (rows/s). The third lays out the trees of rows that have one each, new ones every
 // time (rows/s).
-#include "algorithms/shared/boosting/phrase_tree.h"
+#include "algorithms/shared/biasing/phrase_tree.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <array>
 #include <random>
 
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {
@@ -38,11 +38,11 @@ void make(benchmark::State& state, int64_t count) {
 }
 
 void look_up(benchmark::State& state, at::Device device, int64_t count, int64_t rows, bool scores) {
-  auto bias = std::make_shared<TokenBias>();
+  auto bias = std::make_shared<CompiledBias>();
   bias->tree = make_phrase_tree(phrases(count), {});
-  BiasTables tables(kVocabulary, device);
-  tables.load(std::vector<std::shared_ptr<const TokenBias>>(static_cast<size_t>(rows), bias));
-  const RowBias of = tables.rows(rows);
+  DeviceBiasTables tables(kVocabulary, device);
+  tables.load(std::vector<std::shared_ptr<const CompiledBias>>(static_cast<size_t>(rows), bias));
+  const DeviceBias of = tables.rows(rows);
   at::manual_seed(9);
   const auto labels = [&] { return at::randint(0, 64, {rows}, at::kLong).to(device); };
   at::Tensor states = of.initial_states();
@@ -56,16 +56,16 @@ void look_up(benchmark::State& state, at::Device device, int64_t count, int64_t 
 }
 
 void load(benchmark::State& state, at::Device device, int64_t count, int64_t rows) {
-  std::array<std::vector<std::shared_ptr<const TokenBias>>, 2> turns;
+  std::array<std::vector<std::shared_ptr<const CompiledBias>>, 2> turns;
   uint32_t seed = 0;
   for (auto& biases : turns) {
     for (int64_t row = 0; row < rows; ++row) {
-      auto bias = std::make_shared<TokenBias>();
+      auto bias = std::make_shared<CompiledBias>();
       bias->tree = make_phrase_tree(phrases(count, seed++), {});
       biases.push_back(std::move(bias));
     }
   }
-  BiasTables tables(kVocabulary, device);
+  DeviceBiasTables tables(kVocabulary, device);
   size_t turn = 0;
   measure(state, device, [&] { tables.load(turns[turn++ % 2]); });
   rate(state, "rows/s", static_cast<double>(rows));

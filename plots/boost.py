@@ -75,10 +75,15 @@ def search(case):
     return SEARCHES.get(option(case, "class")) if is_rival(case) else case.last["decoder"]["name"]
 
 
+def by_rules_of_nemo(case):
+    """Returns whether the phrase tree scores as NeMo's does. Older journals call the option "rules"."""
+    return "nemo" in (option(case, "boost", "compatibility"), option(case, "boost", "rules"))
+
+
 def package(case):
     """Returns "rtfx" or "nemo 3.0.0" with the options that distinguish it from others of the same search."""
     if not is_rival(case):
-        parts = ["rtfx", option(case, "boost", "rules") == "nemo" and "rules nemo"]
+        parts = ["rtfx", by_rules_of_nemo(case) and "rules nemo"]
         parts.append(option(case, "merge") == "max" and "merge max")
     else:
         versions = option(case, "versions") or {}

@@ -2,7 +2,7 @@
 
 RUN is the folder of a run of configs/rivals/boosting.json, or its journal. The script prints a table for each search
 and each way in which the rival does it. Three columns each show F-score, word error rate in percent, and seconds of
-decoding a pass: rtfx by its own rules, rtfx by the rival's rules ("rules": "nemo"), and the rival. The seconds are a
+decoding a pass: rtfx by its own rules, rtfx by the rival's rules ("compatibility": "nemo"), and the rival. The seconds are a
 mean over the rounds that are not suspect. The last columns count the utterances in which the rival's tokens, and its
 frames too, equal those of rtfx by the same rules, and name the first that differs. They need the folder hypotheses/
 of the run. Without it they show "all" where the hashes of tokens, frames and durations are equal, else "–".
@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from boost import f_score, magnitude, package, phrases, search, seconds
+from boost import by_rules_of_nemo, f_score, magnitude, package, phrases, search, seconds
 from journal import option, read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
 from script import OneLineParser, file_of, markdown, run_script
@@ -29,8 +29,8 @@ def ours_like(case, cases):
     """Returns the cases of rtfx with the same phrases and boost, by its own rules and by the rival's; None for a missing one."""
     like = [c for c in cases if not is_rival(c) and settings(c) == settings(case)
             and (phrases(c), magnitude(c)) == (phrases(case), magnitude(case))]  # fmt: skip
-    own = next((c for c in like if option(c, "boost", "rules") != "nemo"), None)
-    theirs = next((c for c in like if option(c, "boost", "rules") == "nemo"), None)
+    own = next((c for c in like if not by_rules_of_nemo(c)), None)
+    theirs = next((c for c in like if by_rules_of_nemo(c)), None)
     return own, theirs
 
 

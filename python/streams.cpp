@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "algorithms/bias_request.h"
+#include "algorithms/decoder.h"
 #include "base/json_file.h"
 #include "models/streaming/step_sizes.h"
 #include "python/handles.h"

@@ -10,30 +10,34 @@
 #include <optional>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace {
 
 using namespace rtfx;
 
-struct Options {
+struct PlainGreedyOptions {
   int64_t max_symbols = 10;
-};
-const OptionTable<Options> kOptions{{
-    option("max_symbols", &Options::max_symbols, "tokens per frame", 1, 1000),
-}};
 
-class PlainGreedy : public Decoder {
+  static const OptionTable<PlainGreedyOptions>& table() {
+    using O = PlainGreedyOptions;
+    static const OptionTable<O> table{{
+        option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+    }};
+    return table;
+  }
+};
+
+class PlainGreedy : public DecoderBase<PlainGreedyOptions> {
  public:
-  explicit PlainGreedy(const Options& options) : options_(options) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override {
     return {
         "plain_greedy", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
   }
-  nlohmann::json options() const override { return kOptions.resolved(options_); }
   Counters counters() const override { return {{"host_reads", reads_.count()}}; }
 
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
@@ -72,15 +76,11 @@ class PlainGreedy : public Decoder {
     return result.result();
   }
 
-  Options options_;
   std::optional<Transducer> transducer_;
   HostReads reads_;
 };
 
-const RegisterDecoder registered{
-    {"plain_greedy", "greedy RNN-T and TDT, an utterance at a time", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<PlainGreedy>(kOptions.fill(options, where));
-     }}};
+const Register<PlainGreedy> registered{"plain_greedy",
+                                       "greedy RNN-T and TDT, an utterance at a time"};
 
 }  // namespace

@@ -150,7 +150,7 @@ void CaseGroupRunner::prepare() {
         arm.confidence.emplace(model_, arm.description.head, *options);
       arm.boosted = boosted_words(arm.decoder->boosted_words(), workspace_.normalizer());
       arm.biases =
-          utterance_biases(*arm.decoder, dataset_.dataset.utterances, workspace_.normalizer());
+          compile_biases(*arm.decoder, dataset_.dataset.utterances, workspace_.normalizer());
       if (!arm.biases.empty()) arm.description.exactness = Description::Exactness::approximate;
     } catch (...) {
       fail_stage(describe_failure());
@@ -234,7 +234,7 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
       const Clips clips = clips_of(batch);
       const ScopedRange range(batch_size(*model_, clips));
       const EncodedBatch encoded =
-          arm.biases.of_batch(encode_batch(*model_, *encoder_, clips, clock_, times), batch);
+          arm.biases.with_biases(encode_batch(*model_, *encoder_, clips, clock_, times), batch);
       decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
     } catch (...) {
       fail_stage(describe_failure());
@@ -276,9 +276,9 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     if (arms_.size() > 1) of_case.emplace(arm.plan.case_name);
     try {
       const PeakMemory peak(device_);
-      Decoded decoded =
-          decode_batch(*arm.decoder, *model_, arm.biases.of_batch(batch, utterances), clock_, times,
-                       workspace_.config().sync_debug, arm.confidence ? &*arm.confidence : nullptr);
+      Decoded decoded = decode_batch(
+          *arm.decoder, *model_, arm.biases.with_biases(batch, utterances), clock_, times,
+          workspace_.config().sync_debug, arm.confidence ? &*arm.confidence : nullptr);
       result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
       result.seconds += times.total();
       take(utterances, std::move(decoded), times,

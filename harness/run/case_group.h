@@ -12,8 +12,8 @@
 #include "harness/machine/energy.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/machine/watchdog.h"
+#include "harness/run/compiled_biases.h"
 #include "harness/run/replay_check.h"
-#include "harness/run/utterance_bias.h"
 #include "harness/run/workspace.h"
 #include "harness/scoring/boosted_words.h"
 #include "harness/scoring/exactness.h"
@@ -28,8 +28,8 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  BoostedWords boosted;    // of the prepared decoder
-  UtteranceBiases biases;  // likewise
+  BoostedWords boosted;   // of the prepared decoder
+  CompiledBiases biases;  // likewise
   std::optional<Confidence> confidence;
   std::optional<int64_t> kept_bytes;  // of the device, that prepare() took and kept; none where
                                       // something else gave memory back meanwhile

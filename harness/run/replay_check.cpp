@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/bias_request.h"
+#include "algorithms/decoder.h"
 
 namespace rtfx {
 namespace {
@@ -29,8 +29,8 @@ const Replayed* find(const std::vector<Known>& list, const Hypothesis& wanted) {
 
 }  // namespace
 
-void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const TokenBias>& own,
-                         const UtteranceBiases& biases, const std::vector<size_t>& utterances,
+void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const CompiledBias>& own,
+                         const CompiledBiases& biases, const std::vector<size_t>& utterances,
                          const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
                          Results& results) {
   std::vector<int64_t> rows;
@@ -44,7 +44,7 @@ void ReplayCheck::replay(const ReplayRules& rules, const std::shared_ptr<const T
   }
   if (rows.empty()) return;
   const Replay& replay = replays_.try_emplace(rules.head, model_, rules.head).first->second;
-  EncodedBatch encoded = biases.of_batch(batch(), utterances);
+  EncodedBatch encoded = biases.with_biases(batch(), utterances);
   if (own) {
     encoded.biases.resize(utterances.size());
     for (auto& bias : encoded.biases)
@@ -69,7 +69,7 @@ std::string ReplayCheck::left_out(const Decoder& decoder) {
              : "";
 }
 
-std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const UtteranceBiases& biases,
+std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const CompiledBiases& biases,
                                       const std::vector<size_t>& utterances,
                                       const BatchSource& batch,
                                       const std::vector<Hypothesis>& hypotheses,
@@ -79,9 +79,9 @@ std::vector<Proof> ReplayCheck::check(const Decoder& decoder, const UtteranceBia
   const auto rules = ReplayRules::from(decoder.describe(), decoder.options());
   if (!rules) return proofs;
   Results& results = results_[rules->key()];
-  std::shared_ptr<const TokenBias> own;
+  std::shared_ptr<const CompiledBias> own;
   if (!rules->bias.empty()) {
-    std::shared_ptr<const TokenBias>& known = own_[rules->key()];
+    std::shared_ptr<const CompiledBias>& known = own_[rules->key()];
     if (!known) known = decoder.compile_bias({});
     own = known;
   }

@@ -11,7 +11,7 @@
 
 #include "algorithms/shared/replay/replay.h"
 #include "datasets/dataset.h"
-#include "harness/run/utterance_bias.h"
+#include "harness/run/compiled_biases.h"
 #include "harness/scoring/exactness.h"
 
 namespace rtfx {
@@ -26,7 +26,7 @@ class ReplayCheck {
   /// `batch`, which is asked for where something in it has not been replayed yet. `biases`: of all
   /// utterances. Adds to `audit`, which stays empty for decoders whose decisions cannot be
   /// recomputed. A proof for each row. Waits for the device.
-  std::vector<Proof> check(const Decoder& decoder, const UtteranceBiases& biases,
+  std::vector<Proof> check(const Decoder& decoder, const CompiledBiases& biases,
                            const std::vector<size_t>& utterances, const BatchSource& batch,
                            const std::vector<Hypothesis>& hypotheses,
                            const std::vector<Utterance>& names, std::optional<ReplayAudit>& audit);
@@ -47,15 +47,16 @@ class ReplayCheck {
 
   /// Replays all paths of the batch that are not known yet. `own` has the meaning of own_; it is
   /// null where rules.bias is empty.
-  void replay(const ReplayRules& rules, const std::shared_ptr<const TokenBias>& own,
-              const UtteranceBiases& biases, const std::vector<size_t>& utterances,
+  void replay(const ReplayRules& rules, const std::shared_ptr<const CompiledBias>& own,
+              const CompiledBiases& biases, const std::vector<size_t>& utterances,
               const BatchSource& batch, const std::vector<Hypothesis>& hypotheses,
               Results& results);
 
   std::shared_ptr<const AcousticModel> model_;
   std::map<Head, Replay> replays_;
-  std::map<std::string, Results> results_;                       // by ReplayRules::key()
-  std::map<std::string, std::shared_ptr<const TokenBias>> own_;  // likewise, of rows without others
+  std::map<std::string, Results> results_;  // by ReplayRules::key()
+  std::map<std::string, std::shared_ptr<const CompiledBias>>
+      own_;  // likewise, of rows without others
 };
 
 }  // namespace rtfx

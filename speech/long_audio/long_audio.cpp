@@ -150,7 +150,7 @@ TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis&
   TokenEvidence found;
   RegionTimes times;
   clock_.measure(Region::confidence, 1, times,
-                 [&] { found = confidence_->of_piece(frames, piece, before); });
+                 [&] { found = confidence_->piece_evidence(frames, piece, before); });
   result.confidence_seconds += times.seconds(Region::confidence);
   return found;
 }

@@ -18,7 +18,7 @@ namespace rtfx {
 struct BatchInFlight {
   std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
   Clips clips;
-  std::vector<std::shared_ptr<const TokenBias>> biases;  // of EncodedBatch, by the source
+  std::vector<std::shared_ptr<const CompiledBias>> biases;  // of EncodedBatch, by the source
   CopiedBatch copied;
   Encoded encoded;
   EncodedBatch batch;

@@ -51,7 +51,7 @@ void SpeechStreams::close(int64_t stream) {
   streams_.erase(stream);
 }
 
-void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias) {
+void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
   search_->set_bias(streams_.at(stream).search, std::move(bias));
 }
 

@@ -39,7 +39,7 @@ class SpeechStreams {
 
   int64_t open();
   /// See Streams: of the utterance that an open stream is in.
-  void set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias);
+  void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
   void check(int64_t stream, std::span<const float> samples) { encoder_->check(stream, samples); }
   void push(int64_t stream, std::span<const float> samples) { encoder_->push(stream, samples); }

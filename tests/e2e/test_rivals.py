@@ -84,7 +84,7 @@ PHRASES = "knit two together twice,knit two,knit,together,marmalade,forty three,
 
 def boosted_pair(name, search, theirs, head="transducer", **options):
     """Ours by NeMo's rules and theirs, at a scale that no product is exact at."""
-    ours = {"phrases": PHRASES.split(","), "rules": "nemo", "scale": 1.7}
+    ours = {"phrases": PHRASES.split(","), "compatibility": "nemo", "scale": 1.7}
     return [{"id": search, "name": search, "options": {"boost": ours} | options},
             rival(name, NEMO, head=head, boost=PHRASES, boost_alpha=1.7, **theirs)]  # fmt: skip
 

@@ -13,7 +13,7 @@ BOOST = {
         "phrases": REFERENCE["phrases"],
         "scale": REFERENCE["scale"],
         "context_score": REFERENCE["context_score"],
-        "rules": "nemo",
+        "compatibility": "nemo",
     }
 }
 WEIGHTED = {"boost": BOOST["boost"] | {"blank_scoring": "lm_weighted_full"}}

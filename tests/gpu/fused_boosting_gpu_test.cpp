@@ -41,7 +41,7 @@ Case wide_case(std::mt19937& random, bool tdt, bool two_labels, int64_t vocabula
   return c;
 }
 
-using Sets = std::vector<std::shared_ptr<const TokenBias>>;
+using Sets = std::vector<std::shared_ptr<const CompiledBias>>;
 
 /// Gives each row the decoder's own phrases, more of them, a mask, or both.
 Sets sets_of(const Decoder& decoder, const PlainBoost& more, size_t rows) {
@@ -66,7 +66,7 @@ TEST_P(FusedBoostingGpu, EqualsLabelLoopingOnTables) {
     const auto few = std::min<int64_t>(tokens, 8);
     nlohmann::json both = {{"max_symbols", 1 + trial % 4}};
     both["boost"] = random_boost(random, few, 12, 4).option();
-    if (trial % 4 == 3) both["boost"]["rules"] = "nemo";
+    if (trial % 4 == 3) both["boost"]["compatibility"] = "nemo";
     if (trial % 7 == 6 && tokens > 1) both["allowed"] = {"U+0062-U+9FFF"};
     const PlainBoost more = random_boost(random, few, 6, 3);
     for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {

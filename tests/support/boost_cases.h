@@ -1,5 +1,5 @@
 // Phrases over small alphabets, and what boosting adds to a token straight from its definition
-// (algorithms/shared/boosting/phrase_tree.h), on whole texts without an automaton.
+// (algorithms/shared/biasing/phrase_tree.h), on whole texts without an automaton.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/bias_request.h"
+#include "algorithms/decoder.h"
 #include "algorithms/registry.h"
 #include "models/acoustic_model.h"
 #include "models/tokenizers/characters.h"

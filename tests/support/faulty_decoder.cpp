@@ -9,30 +9,35 @@
 #include <limits>
 #include <thread>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder_base.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 namespace {
 
-struct Options {
+struct FaultyDecoderOptions {
   std::string fault = "signal";
   int64_t signal = SIGKILL;
   int64_t decodes = 0;
+
+  static const OptionTable<FaultyDecoderOptions>& table() {
+    using O = FaultyDecoderOptions;
+    static const OptionTable<O> table{{
+        option("fault", &O::fault, "how it misbehaves",
+               {"none",         "signal",         "exit",       "_exit",
+                "quick_exit",   "abort",          "hang",       "slow",
+                "throw_int",    "throw_error",    "throw_c10",  "fewer_rows",
+                "no_rows",      "more_rows",      "length",     "negative_length",
+                "nan_score",    "infinite_score", "list_score", "frame_before",
+                "frame_behind", "decreasing",     "durations",  "blank",
+                "token",        "dtype",          "shape",      "strides",
+                "undefined",    "device"}),
+        option("signal", &O::signal, "which ends the process", 1, 64),
+        option("decodes", &O::decodes, "calls of decode() that go well before it", 0),
+    }};
+    return table;
+  }
 };
-const OptionTable<Options> kOptions{{
-    option("fault", &Options::fault, "how it misbehaves",
-           {"none",         "signal",         "exit",       "_exit",
-            "quick_exit",   "abort",          "hang",       "slow",
-            "throw_int",    "throw_error",    "throw_c10",  "fewer_rows",
-            "no_rows",      "more_rows",      "length",     "negative_length",
-            "nan_score",    "infinite_score", "list_score", "frame_before",
-            "frame_behind", "decreasing",     "durations",  "blank",
-            "token",        "dtype",          "shape",      "strides",
-            "undefined",    "device"}),
-    option("signal", &Options::signal, "which ends the process", 1, 64),
-    option("decodes", &Options::decodes, "calls of decode() that go well before it", 0),
-}};
 
 /// Two tokens for each row.
 Hypotheses two_tokens(int64_t rows) {
@@ -47,14 +52,13 @@ Hypotheses two_tokens(int64_t rows) {
   return h;
 }
 
-class FaultyDecoder : public Decoder {
+class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
  public:
-  explicit FaultyDecoder(const Options& options) : options_(options) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override {
     return {"faulty", Head::none, Description::Exactness::approximate, {}, ""};
   }
-  nlohmann::json options() const override { return kOptions.resolved(options_); }
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     blank_ = model->config.vocabulary;
   }
@@ -118,15 +122,10 @@ class FaultyDecoder : public Decoder {
     return h;
   }
 
-  Options options_;
   int64_t blank_ = 0, calls_ = 0;
 };
 
-const RegisterDecoder registered{{"faulty", "breaks its contract", kOptions.info(),
-                                  [](const nlohmann::json& options, std::string_view where) {
-                                    return std::make_unique<FaultyDecoder>(
-                                        kOptions.fill(options, where));
-                                  }}};
+const Register<FaultyDecoder> registered{"faulty", "breaks its contract"};
 
 }  // namespace
 }  // namespace rtfx

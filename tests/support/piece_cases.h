@@ -15,10 +15,10 @@ struct PieceCase {
   nlohmann::json options;
   std::shared_ptr<const AcousticModel> model;
   bool same_sum = true;  // scores are those of decode() in every bit
-  std::vector<std::shared_ptr<const TokenBias>> biases =
+  std::vector<std::shared_ptr<const CompiledBias>> biases =
       {};  // of row n: number n modulo their size
 
-  std::shared_ptr<const TokenBias> bias_of(size_t row) const {
+  std::shared_ptr<const CompiledBias> bias_of(size_t row) const {
     return biases.empty() ? nullptr : biases[row % biases.size()];
   }
 

@@ -1,27 +1,32 @@
 // A plugin for the tests of the proof by replay: a greedy search's results with one error planted
 // in each row, or those of a search whose logits were rounded to fp8.
-#include "algorithms/registry.h"
+#include "algorithms/decoder_base.h"
 #include "models/acoustic_model.h"
 #include "tests/support/planted_errors.h"
 
 namespace rtfx {
 namespace {
 
-struct Options {
+struct PlantingDecoderOptions {
   std::string error = "none", search = "label_looping";
   int64_t max_symbols = 10;
-};
-const OptionTable<Options> kOptions{{
-    option("error", &Options::error, "what is planted",
-           {"none", "token", "frame", "duration", "fp8", "fp8_once"}),
-    option("search", &Options::search, "whose results", {"label_looping", "fused_looping"}),
-    option("max_symbols", &Options::max_symbols, "tokens at one frame", 1),
-}};
 
-class PlantingDecoder : public Decoder {
+  static const OptionTable<PlantingDecoderOptions>& table() {
+    using O = PlantingDecoderOptions;
+    static const OptionTable<O> table{{
+        option("error", &O::error, "what is planted",
+               {"none", "token", "frame", "duration", "fp8", "fp8_once"}),
+        option("search", &O::search, "whose results", {"label_looping", "fused_looping"}),
+        option("max_symbols", &O::max_symbols, "tokens at one frame", 1),
+    }};
+    return table;
+  }
+};
+
+class PlantingDecoder : public DecoderBase<PlantingDecoderOptions> {
  public:
   explicit PlantingDecoder(const Options& options)
-      : options_(options),
+      : DecoderBase(options),
         search_(make_decoder(options.search, {{"max_symbols", options.max_symbols}}, "")) {}
 
   Description describe() const override {
@@ -29,7 +34,6 @@ class PlantingDecoder : public Decoder {
     description.name = "planting";
     return description;
   }
-  nlohmann::json options() const override { return kOptions.resolved(options_); }
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     model_ = model;
     search_->prepare(std::move(model), limits);
@@ -92,18 +96,13 @@ class PlantingDecoder : public Decoder {
                              });
   }
 
-  Options options_;
   std::unique_ptr<Decoder> search_;
   std::shared_ptr<const AcousticModel> model_;
   std::mt19937 random_{7};
   int64_t planted_ = 0;
 };
 
-const RegisterDecoder registered{
-    {"planting", "plants errors in a search's results", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<PlantingDecoder>(kOptions.fill(options, where));
-     }}};
+const Register<PlantingDecoder> registered{"planting", "plants errors in a search's results"};
 
 }  // namespace
 }  // namespace rtfx

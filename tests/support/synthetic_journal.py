@@ -100,7 +100,7 @@ def boosted_search(whose, scale, recalled, phrases="names", **fields):
     """A run of label-looping over 20 said phrases, by the rules of "rtfx" or of "nemo", or by NeMo itself ("rival"), whose
     hand-over of results takes 0.1 s."""
     record = boosted(phrases, scale, 20, recalled, **fields)
-    lists = {"path": f"/lists/{phrases}.txt", "scale": scale, "rules": {"nemo": "nemo"}.get(whose, "earned")}
+    lists = {"path": f"/lists/{phrases}.txt", "scale": scale, "compatibility": {"nemo": "nemo"}.get(whose, "none")}
     name = f"{whose}[boost.scale={scale}]"
     record |= {"case": record["case"].replace(record["decoder"]["id"], name)}
     record["decoder"] |= {"id": name, "name": "label_looping", "options": {"boost": lists}, "head": "transducer"}

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "algorithms/decoders/python/host_source.h"
-#include "algorithms/wrong_result.h"
+#include "algorithms/hypotheses.h"
 #include "base/error.h"
 
 namespace rtfx {

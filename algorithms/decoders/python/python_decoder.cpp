@@ -6,8 +6,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "algorithms/decoder_base.h"
 #include "algorithms/decoders/python/interpreter.h"
-#include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -23,6 +23,8 @@ struct Options {
   json options = json::object();
   std::string head = "transducer", exactness = "approximate", score_kind = "none";
   int64_t max_symbols = 10;
+
+  static const OptionTable<Options>& table();
 };
 
 OptionField<Options> file_option() {
@@ -40,32 +42,35 @@ OptionField<Options> arguments_option() {
                        });
 }
 
-const OptionTable<Options> kOptions{{
-    file_option(),
-    text_option("module", &Options::module, "in place of a file: a module by its dotted name"),
-    text_option("class", &Options::name, "the class in it"),
-    arguments_option(),
-    text_option("path", &Options::path,
-                "where its imports are looked for first, relative to the file", "a folder"),
-    option("head", &Options::head, "what it decodes by", {"transducer", "ctc"}),
-    option("exactness", &Options::exactness, "exact: it must agree with the baseline",
-           {"exact", "approximate"}),
-    option("score_kind", &Options::score_kind,
-           "what its scores sum; those of other kinds than the baseline's are not compared",
-           {"none", "logit", "logprob", "text_logprob"}),
-    option("max_symbols", &Options::max_symbols, "tokens per frame, told to the class", 1, 1000)
-        .by_default("the model's"),
-    text_option("python", &Options::python, "the Python program of its environment")
-        .by_default("RTFX_PYTHON, else that of LibTorch's environment, else python3"),
-}};
+const OptionTable<Options>& Options::table() {
+  static const OptionTable<Options> table{{
+      file_option(),
+      text_option("module", &Options::module, "in place of a file: a module by its dotted name"),
+      text_option("class", &Options::name, "the class in it"),
+      arguments_option(),
+      text_option("path", &Options::path,
+                  "where its imports are looked for first, relative to the file", "a folder"),
+      option("head", &Options::head, "what it decodes by", {"transducer", "ctc"}),
+      option("exactness", &Options::exactness, "exact: it must agree with the baseline",
+             {"exact", "approximate"}),
+      option("score_kind", &Options::score_kind,
+             "what its scores sum; those of other kinds than the baseline's are not compared",
+             {"none", "logit", "logprob", "text_logprob"}),
+      option("max_symbols", &Options::max_symbols, "tokens per frame, told to the class", 1, 1000)
+          .by_default("the model's"),
+      text_option("python", &Options::python, "the Python program of its environment")
+          .by_default("RTFX_PYTHON, else that of LibTorch's environment, else python3"),
+  }};
+  return table;
+}
 
 std::string kind_of(const PredictionConfig& prediction) {
   return prediction.kind == PredictionConfig::Kind::lstm ? "lstm" : "stateless";
 }
 
-class PythonDecoder : public Decoder {
+class PythonDecoder : public DecoderBase<Options> {
  public:
-  explicit PythonDecoder(Options options) : options_(std::move(options)) {
+  explicit PythonDecoder(Options options) : DecoderBase(std::move(options)) {
     const std::string module = options_.file.empty() ? options_.module : options_.file.string();
     where_ = module + ", " + options_.name;
   }
@@ -84,7 +89,7 @@ class PythonDecoder : public Decoder {
 
   /// With the versions of what it runs on, once these are known.
   json options() const override {
-    json all = kOptions.resolved(options_);
+    json all = DecoderBase::options();
     if (!versions_.is_null()) all["versions"] = versions_;
     return all;
   }
@@ -225,7 +230,6 @@ class PythonDecoder : public Decoder {
     return h;
   }
 
-  Options options_;
   std::string where_;
   std::shared_ptr<const AcousticModel> model_;
   const Interpreter* python_ = nullptr;
@@ -237,9 +241,9 @@ class PythonDecoder : public Decoder {
 };
 
 const RegisterDecoder registered{
-    {"python", "a class of one's own, in Python, on torch tensors", kOptions.info(),
+    {"python", "a class of one's own, in Python, on torch tensors", Options::table().info(),
      [](const json& given, std::string_view where) {
-       Options options = kOptions.fill(given, where);
+       Options options = Options::table().fill(given, where);
        if (!given.is_null() && options.file.empty() == options.module.empty()) {
          throw UserError(where, "exactly one of `file` and `module` is needed",
                          R"(for example "file": "my_decoder.py")");

@@ -12,8 +12,8 @@
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
-#include "algorithms/row_state.h"
 #include "algorithms/shared/streams/piece_streams.h"
+#include "algorithms/streams.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
@@ -63,10 +63,10 @@ struct BeamHypotheses {
   /// row is marked as NaN where `nan` [B] bool is set or a score is NaN.
   Hypotheses result(int64_t nbest, bool score_norm, const at::Tensor& nan) const;
 
-  /// Passes all tensors but the tree to `walk`, for searches in pieces.
-  void walk(StateWalk& walk) {
-    walk(scores);
-    walk(state, 1);
+  /// Passes all tensors but the tree to `transfer`, for searches in pieces.
+  void transfer(StateTransfer& transfer) {
+    transfer(scores);
+    transfer(state, 1);
   }
 
   /// Returns which slots hold a hypothesis, [B, K] bool.

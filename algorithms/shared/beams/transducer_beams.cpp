@@ -97,14 +97,14 @@ void TransducerBeams::advance(const at::Tensor& parents, const at::Tensor& label
     bias_states.copy_(bias.next_states(bias_states.index_select(0, slots), label));
 }
 
-void TransducerBeams::walk(StateWalk& walk) {
+void TransducerBeams::transfer(StateTransfer& transfer) {
   const int64_t beam = hypotheses.beam;
-  walk.or_zeros(bias_states, lengths, beam);
-  hypotheses.walk(walk);
-  walk(prediction.output, 0, beam);
+  transfer.or_zeros(bias_states, lengths, beam);
+  hypotheses.transfer(transfer);
+  transfer(prediction.output, 0, beam);
   prediction.state.walk(
-      [&](at::Tensor& tensor, int64_t dimension) { walk(tensor, dimension, beam); });
-  walk(lm_states, 0, beam);
+      [&](at::Tensor& tensor, int64_t dimension) { transfer(tensor, dimension, beam); });
+  transfer(lm_states, 0, beam);
 }
 
 void TransducerBeams::end() {

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
-#include "algorithms/shared/ngram_lm/row_bias.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
@@ -20,7 +20,7 @@ namespace rtfx {
 struct BeamLm {
   const NgramLm* model = nullptr;
   const LmOptions* options = nullptr;
-  RowBias rows = {};  // B rows
+  DeviceBias rows = {};  // B rows
 
   bool early() const { return model != nullptr && options->pruning == "early"; }
 };
@@ -72,8 +72,8 @@ class TransducerBeams {
   /// parent, moved one step where the label is a token.
   void advance(const at::Tensor& parents, const at::Tensor& labels);
 
-  /// Passes the state between two pieces to `walk`, the states of contextual biasing first.
-  void walk(StateWalk& walk);
+  /// Passes the state between two pieces to `transfer`, the states of contextual biasing first.
+  void transfer(StateTransfer& transfer);
 
   /// Adds the final scores of contextual biasing. Call this once, at the end of the utterances.
   void end();
@@ -87,7 +87,7 @@ class TransducerBeams {
   Transducer::Prediction prediction;  // output [R, H], state of R slots
   at::Tensor lm_states;               // [R] int32; undefined without a language model
   at::Tensor first_slot;              // [B, 1] int64, b * K
-  RowBias bias;                       // R rows
+  DeviceBias bias;                    // R rows
   at::Tensor bias_states;             // [R] int32; undefined without contextual biasing
 
  private:

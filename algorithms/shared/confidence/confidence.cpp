@@ -81,19 +81,19 @@ std::vector<TokenEvidence> Confidence::operator()(
     if (!options_) return std::vector<TokenEvidence>(rows.size());
     const Transducer transducer(model_, {});
     auto start = transducer.start(static_cast<int64_t>(rows.size()));
-    return of_joint(batch, rows, hypotheses, predictions(transducer, hypotheses, start));
+    return joint_evidence(batch, rows, hypotheses, predictions(transducer, hypotheses, start));
   }
   std::vector<TokenEvidence> all;
   for (size_t i = 0; i < rows.size(); ++i) {
     const int64_t length = batch.lengths_host[static_cast<size_t>(rows[i])];
-    all.push_back(of_emissions(batch.frames[rows[i]].narrow(0, 0, length), *hypotheses[i]));
+    all.push_back(emission_evidence(batch.frames[rows[i]].narrow(0, 0, length), *hypotheses[i]));
   }
   return all;
 }
 
-TokenEvidence Confidence::of_piece(const at::Tensor& frames, const Hypothesis& piece,
-                                   Before& before) const {
-  if (head_ == Head::ctc) return of_emissions(frames, piece);
+TokenEvidence Confidence::piece_evidence(const at::Tensor& frames, const Hypothesis& piece,
+                                         Before& before) const {
+  if (head_ == Head::ctc) return emission_evidence(frames, piece);
   if (!options_) return {};
   const Transducer transducer(model_, {});
   if (!before) before = transducer.start(1);
@@ -101,11 +101,11 @@ TokenEvidence Confidence::of_piece(const at::Tensor& frames, const Hypothesis& p
   EncodedBatch batch;
   batch.frames = frames.unsqueeze(0);
   batch.lengths_host = {frames.size(0)};
-  return of_joint(batch, {0}, {&piece}, predicted).front();
+  return joint_evidence(batch, {0}, {&piece}, predicted).front();
 }
 
-TokenEvidence Confidence::of_emissions(const at::Tensor& frames,
-                                       const Hypothesis& hypothesis) const {
+TokenEvidence Confidence::emission_evidence(const at::Tensor& frames,
+                                            const Hypothesis& hypothesis) const {
   TokenEvidence found;
   if (hypothesis.tokens.empty()) return found;
   const int64_t length = frames.size(0);
@@ -155,10 +155,11 @@ std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
   std::vector<Answer> found;
   for (int64_t first = 0; first < count; first += step) {
     const int64_t n = std::min(step, count - first);
-    const auto of = [&](const at::Tensor& all_rows, const at::Tensor& index) {
+    const auto rows_at = [&](const at::Tensor& all_rows, const at::Tensor& index) {
       return all_rows.flatten(0, 1).index_select(0, index.narrow(0, first, n));
     };
-    const at::Tensor logits = transducer.logits(of(encoded, at_frame), of(predicted, at_prefix));
+    const at::Tensor logits =
+        transducer.logits(rows_at(encoded, at_frame), rows_at(predicted, at_prefix));
     const at::Tensor logprobs = logits.narrow(1, 0, labels).to(at::kFloat).log_softmax(1);
     const auto sure = on_host<double>(confidence_of(logprobs, *options_));
     std::vector<int64_t> skip(sure.size(), 1);
@@ -171,10 +172,9 @@ std::vector<Confidence::Answer> Confidence::answers(const EncodedBatch& batch,
   return found;
 }
 
-std::vector<TokenEvidence> Confidence::of_joint(const EncodedBatch& batch,
-                                                const std::vector<int64_t>& rows,
-                                                const std::vector<const Hypothesis*>& hypotheses,
-                                                const at::Tensor& predicted) const {
+std::vector<TokenEvidence> Confidence::joint_evidence(
+    const EncodedBatch& batch, const std::vector<int64_t>& rows,
+    const std::vector<const Hypothesis*>& hypotheses, const at::Tensor& predicted) const {
   // Each token has its own place, followed by all frames where a blank may count for it.
   const auto blanks_of = [&](size_t i, size_t token) {
     const Hypothesis& h = *hypotheses[i];

@@ -50,7 +50,8 @@ class Confidence {
   /// The evidence of one piece of an utterance: its encoder frames [T, D], and the tokens whose
   /// frames lie in it, counted from the piece's first. Moves `before` behind these tokens. A run,
   /// and the blanks that count for a token, end with the piece.
-  TokenEvidence of_piece(const at::Tensor& frames, const Hypothesis& piece, Before& before) const;
+  TokenEvidence piece_evidence(const at::Tensor& frames, const Hypothesis& piece,
+                               Before& before) const;
 
   static constexpr int64_t kChunkBytes = int64_t{128} << 20;
 
@@ -65,10 +66,11 @@ class Confidence {
     int64_t skip = 1;  // TDT: frames that a blank passes there
   };
 
-  TokenEvidence of_emissions(const at::Tensor& frames, const Hypothesis& hypothesis) const;
-  std::vector<TokenEvidence> of_joint(const EncodedBatch& batch, const std::vector<int64_t>& rows,
-                                      const std::vector<const Hypothesis*>& hypotheses,
-                                      const at::Tensor& predicted) const;
+  TokenEvidence emission_evidence(const at::Tensor& frames, const Hypothesis& hypothesis) const;
+  std::vector<TokenEvidence> joint_evidence(const EncodedBatch& batch,
+                                            const std::vector<int64_t>& rows,
+                                            const std::vector<const Hypothesis*>& hypotheses,
+                                            const at::Tensor& predicted) const;
 
   std::vector<Answer> answers(const EncodedBatch& batch, const std::vector<int64_t>& rows,
                               const at::Tensor& predicted, const std::vector<Asked>& asked) const;

@@ -38,7 +38,7 @@ Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
 }
 
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
-                 const RowBias& bias, const at::Tensor& bias_states) {
+                 const DeviceBias& bias, const at::Tensor& bias_states) {
   Fusion fusion{};
   if (lm != nullptr && (options->alpha != 0 || options->beta != 0)) {
     fusion.lm = lm->view();

@@ -18,12 +18,12 @@
 #include "algorithms/gpu/thread_block.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "algorithms/shared/fused_beam/aes_phases.h"
 #include "algorithms/shared/fused_beam/alsd_phases.h"
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/fused_beam/network_phases.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
-#include "algorithms/shared/ngram_lm/row_bias.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx::fused_beam {
@@ -44,7 +44,7 @@ Beams view_of(const BeamHypotheses& hypotheses, const at::Tensor& frames);
 /// language model that would change nothing is left out. states and bias_states are [R] int32, and
 /// `bias` has R rows.
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
-                 const RowBias& bias, const at::Tensor& bias_states);
+                 const DeviceBias& bias, const at::Tensor& bias_states);
 
 /// run(phase) does the phase on `device`. On a GPU the call enqueues a kernel on the current stream
 /// and does not wait. On a CPU the threads of LibTorch do the work of the blocks.

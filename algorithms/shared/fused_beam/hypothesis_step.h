@@ -65,7 +65,7 @@ struct Beams {
   RTFX_DEVICE int64_t frames_left(int32_t row) const { return frames[row / beam] - time[row]; }
 };
 
-/// Shallow fusion with a language model (ngram_lm/fusion.h) and contextual biasing (RowBias).
+/// Shallow fusion with a language model (ngram_lm/fusion.h) and contextual biasing (DeviceBias).
 /// `states` is null without a language model, and `bias_roots` is null without biasing.
 struct Fusion {
   NgramView lm;

@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-Deviation of_label(const Place& place, const Judged& judged) {
+Deviation label_deviation(const Place& place, const Judged& judged) {
   return {"label",           place.frame,      place.label,
           judged.label.best, judged.label.gap, judged.label.bound};
 }
 
-Deviation of_duration(const Place& place, const Judged::Choice& choice, int64_t value,
-                      const std::vector<int64_t>& values) {
+Deviation duration_deviation(const Place& place, const Judged::Choice& choice, int64_t value,
+                             const std::vector<int64_t>& values) {
   return {"duration", place.frame, value, values[static_cast<size_t>(choice.best)],
           choice.gap, choice.bound};
 }
@@ -77,10 +77,10 @@ class BlankChain {
     for (size_t at = worst_.size() - 1; at > 0; at = from_[at].at) steps.push_back(from_[at]);
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       const size_t i = static_cast<size_t>(segment_.first) + step->at;
-      replayed.add(of_label(places[i], judged_[i]));
+      replayed.add(label_deviation(places[i], judged_[i]));
       if (durations_.empty()) continue;
-      replayed.add(of_duration(places[i], judged_[i].durations[step->duration],
-                               durations_[step->duration], durations_));
+      replayed.add(duration_deviation(places[i], judged_[i].durations[step->duration],
+                                      durations_[step->duration], durations_));
     }
   }
 
@@ -144,7 +144,7 @@ Replayed follow_transducer(const Hypothesis& hypothesis, const std::vector<Segme
     }
     if (!segment.has_token) continue;
     const auto last = static_cast<size_t>(segment.first + segment.count - 1);
-    replayed.add(of_label(places[last], judged[last]));
+    replayed.add(label_deviation(places[last], judged[last]));
     score.add(judged[last]);
     if (durations.empty()) continue;
     const int64_t value = hypothesis.durations[i];
@@ -154,7 +154,7 @@ Replayed follow_transducer(const Hypothesis& hypothesis, const std::vector<Segme
       continue;
     }
     const auto index = static_cast<size_t>(found - durations.begin());
-    replayed.add(of_duration(places[last], judged[last].durations[index], value, durations));
+    replayed.add(duration_deviation(places[last], judged[last].durations[index], value, durations));
   }
   score.give(replayed);
   return replayed;
@@ -197,7 +197,7 @@ Replayed follow_ctc(const std::vector<Segment>& segments, const std::vector<Plac
   Replayed replayed;
   PathScore score;
   const auto enter = [&](size_t i) {
-    replayed.add(of_label(places[i], judged[i]));
+    replayed.add(label_deviation(places[i], judged[i]));
     score.add(judged[i]);
   };
   for (size_t s = 0; s < segments.size(); ++s) {

@@ -50,9 +50,9 @@ ReplayInputs::ReplayInputs(const ReplayNetwork& network, const AcousticModel& mo
     return at::stack(states, 1).reshape({-1});
   };
   if (biased) {
-    std::vector<std::shared_ptr<const TokenBias>> biases;
+    std::vector<std::shared_ptr<const CompiledBias>> biases;
     for (const int64_t row : rows) biases.push_back(batch.biases.at(static_cast<size_t>(row)));
-    tables_ = BiasTables(model.config.vocabulary, model.device);
+    tables_ = DeviceBiasTables(model.config.vocabulary, model.device);
     tables_.load(biases);
     bias_ = tables_.rows(count);
     if (bias_.has_models()) {
@@ -89,7 +89,7 @@ at::Tensor ReplayInputs::bonuses(const at::Tensor& prefix, at::ScalarType dtype)
   at::Tensor sum;
   if (lm) sum = lm_scores(prefix).mul(alpha_).to(dtype);
   if (bias_.has_models()) {
-    const RowBias places = {
+    const DeviceBias places = {
         bias_.models, bias_.roots.index_select(0, prefix.div(prefixes_, "floor")), {}, {}};
     const at::Tensor own = places.scores(bias_states_.index_select(0, prefix)).to(dtype);
     sum = sum.defined() ? sum + own : own;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/replay/network.h"
 
@@ -57,8 +57,8 @@ class ReplayInputs {
   Uncertain encoded_, predictions_;  // [rows * frames, H], [rows * prefixes, H]
   at::Tensor states_;                // [rows * prefixes] int32, of the language model
   double alpha_ = 0;
-  BiasTables tables_;
-  RowBias bias_;            // of the rows
+  DeviceBiasTables tables_;
+  DeviceBias bias_;         // of the rows
   at::Tensor bias_states_;  // [rows * prefixes] int32
 };
 

@@ -99,9 +99,9 @@ at::Tensor ReplayNetwork::bound(const Outputs& outputs, const at::Tensor& chosen
                                 const at::Tensor& best) const {
   const at::Tensor left = output_.weight.index_select(0, best),
                    right = output_.weight.index_select(0, chosen);
-  const at::Tensor of_inputs = (left - right).square_().mul_(outputs.hidden.variance).sum(1);
+  const at::Tensor input_variance = (left - right).square_().mul_(outputs.hidden.variance).sum(1);
   const at::Tensor products = (left.square() + right.square()) * outputs.hidden.value.square();
-  const at::Tensor variance = of_inputs + products.sum(1) * rounding_.of_sum(width());
+  const at::Tensor variance = input_variance + products.sum(1) * rounding_.sum_variance(width());
   const at::Tensor logits = pick(outputs.logits, best).abs() + pick(outputs.logits, chosen).abs();
   return logits * rounding_.unit() + variance.sqrt() * kDeviations;
 }
@@ -110,7 +110,7 @@ Uncertain ReplayNetwork::logit(const Outputs& outputs, const at::Tensor& labels)
   const at::Tensor squared = output_.squared.index_select(0, labels);
   const at::Tensor value = pick(outputs.logits, labels);
   const at::Tensor inputs =
-      outputs.hidden.value.square() * rounding_.of_sum(width()) + outputs.hidden.variance;
+      outputs.hidden.value.square() * rounding_.sum_variance(width()) + outputs.hidden.variance;
   return rounding_.rounded(value, (squared * inputs).sum(1));
 }
 
@@ -125,8 +125,8 @@ Uncertain ReplayNetwork::log_prob(const Outputs& outputs, const at::Tensor& labe
   const at::Tensor direction = slope.matmul(output_.weight.narrow(0, first, count));
   const at::Tensor own =
       outputs.hidden.value.square().matmul(output_.squared.narrow(0, first, count).t()) *
-          rounding_.of_sum(width()) +
-      logits.square() * rounding_.of_value();
+          rounding_.sum_variance(width()) +
+      logits.square() * rounding_.value_variance();
   const at::Tensor variance =
       (direction.square() * outputs.hidden.variance).sum(1) + (slope.square() * own).sum(1);
   return {pick(logprobs, labels), variance / (temperature * temperature)};

@@ -93,14 +93,15 @@ class Judge {
     if (forbidden.defined()) excluded = excluded.logical_or(forbidden);
     const at::Tensor fused =
         sum.masked_fill(excluded, -std::numeric_limits<double>::infinity()).argmax(1);
-    const auto of = [&](const at::Tensor& which) {
+    const auto bonus_for = [&](const at::Tensor& which) {
       return bonus.gather(1, which.clamp_max(vocabulary - 1).unsqueeze(1)).squeeze(1);
     };
-    enter_labels(outputs, label, fused, of(fused) - of(label), judged, &places, /*worse=*/true);
+    enter_labels(outputs, label, fused, bonus_for(fused) - bonus_for(label), judged, &places,
+                 /*worse=*/true);
     // A frame that repeats a token was decided without it.
     std::vector<int64_t> is_token;
     for (const Place& place : places) is_token.push_back(place.is_token ? 1 : 0);
-    return of(label) * at::tensor(is_token, at::kLong).to(label.device());
+    return bonus_for(label) * at::tensor(is_token, at::kLong).to(label.device());
   }
 
   void enter_durations(const ReplayNetwork::Outputs& outputs, std::vector<Judged>& judged) const {

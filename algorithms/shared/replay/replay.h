@@ -11,7 +11,7 @@
 //
 // With a language model or boosted phrases (GreedyFusion) a token is within rounding where some
 // token is as good as the best label acoustically, and no token has a better sum of logit and
-// bonus. Tokens that a row must not have (TokenBias) are none in either comparison.
+// bonus. Tokens that a row must not have (CompiledBias) are none in either comparison.
 //
 // A decision for k is within rounding where  z_best - z_k <= bound(k, best)  for the logits z of
 // ReplayNetwork, whose bound depends on the vectors at that place. The score must be the sum along

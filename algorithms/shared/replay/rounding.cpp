@@ -34,7 +34,7 @@ Uncertain Uncertain::reshape(at::IntArrayRef sizes) const {
 Rounding::Rounding(at::ScalarType dtype)
     : wide_(dtype == at::kFloat ? at::kDouble : at::kFloat), unit_(unit_of(dtype)) {}
 
-double Rounding::of_sum(int64_t terms) const {
+double Rounding::sum_variance(int64_t terms) const {
   return (unit_ * unit_ + static_cast<double>(terms) * kFloatUnit * kFloatUnit) / 3;
 }
 
@@ -42,14 +42,14 @@ Rounding::Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, at::S
     : weight(weight.to(wide)), bias(bias.to(wide)), squared(this->weight.square()) {}
 
 Uncertain Rounding::linear(const Uncertain& x, const Linear& map) const {
-  const double relative = of_sum(map.weight.size(1));
+  const double relative = sum_variance(map.weight.size(1));
   const at::Tensor value = at::linear(x.value, map.weight, map.bias);
   at::Tensor variance = at::linear(x.value.square().mul_(relative).add_(x.variance), map.squared);
   return {value, variance.addcmul_(value, value, relative)};
 }
 
 Uncertain Rounding::rounded(const at::Tensor& value, const at::Tensor& variance) const {
-  return {value, variance.addcmul(value, value, of_value())};
+  return {value, variance.addcmul(value, value, value_variance())};
 }
 
 Uncertain Rounding::sum(const Uncertain& a, const Uncertain& b) const {

@@ -44,9 +44,9 @@ class Rounding {
   at::ScalarType wide() const { return wide_; }
   double unit() const { return unit_; }
   /// Variance of a rounding, relative to the square of the value.
-  double of_value() const { return unit_ * unit_ / 3; }
+  double value_variance() const { return unit_ * unit_ / 3; }
   /// The variance of a sum of `terms` products, relative to the squares of result and products.
-  double of_sum(int64_t terms) const;
+  double sum_variance(int64_t terms) const;
 
   /// y = weight x + bias in the wide dtype.
   struct Linear {

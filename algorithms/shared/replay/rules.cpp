@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/shared/replay/replay.h"
 
 namespace rtfx {

@@ -136,7 +136,7 @@ int64_t PieceStreams::open() {
   return streams_.add(std::move(stream));
 }
 
-void PieceStreams::set_bias(int64_t number, std::shared_ptr<const TokenBias> bias) {
+void PieceStreams::set_bias(int64_t number, std::shared_ptr<const CompiledBias> bias) {
   if (!search_.takes_biases) return Streams::set_bias(number, std::move(bias));
   const c10::DeviceGuard guard(search_.like.device());
   Stream& stream = streams_.at(number);
@@ -166,7 +166,7 @@ void PieceStreams::push(std::span<const int64_t> streams, const EncodedBatch& pi
     }
   }
   const c10::DeviceGuard guard(search_.like.device());
-  const std::vector<Stream*> open = streams_.of(streams);
+  const std::vector<Stream*> open = streams_.find_all(streams);
   for (size_t row = 0; row < open.size(); ++row) {
     const at::Tensor piece =
         frames[static_cast<int64_t>(row)].narrow(0, 0, pieces.lengths_host[row]);
@@ -219,7 +219,7 @@ void PieceStreams::search_batch(std::span<Stream* const> streams, bool last) {
   const std::vector<RowPiece> pieces = search_.search(batch, last, batch_);
   for (size_t i = 0; i < batch_.size(); ++i)
     slots_[i].index_copy_(0, index, batch_[i].narrow(0, 0, count));
-  for (size_t row = 0; row < streams.size(); ++row) take(*streams[row], pieces[row]);
+  for (size_t row = 0; row < streams.size(); ++row) append_piece(*streams[row], pieces[row]);
 }
 
 EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
@@ -242,7 +242,7 @@ EncodedBatch PieceStreams::assemble(std::span<Stream* const> streams) const {
   return batch;
 }
 
-void PieceStreams::take(Stream& stream, const RowPiece& piece) {
+void PieceStreams::append_piece(Stream& stream, const RowPiece& piece) {
   std::vector<Hypothesis> beam;
   for (const RowPiece::Slot& slot : piece.slots) {
     const Hypothesis& added = slot.added;

@@ -9,8 +9,6 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loops.h"
-#include "algorithms/open_streams.h"
-#include "algorithms/row_state.h"
 #include "algorithms/streams.h"
 
 namespace rtfx {
@@ -77,7 +75,7 @@ class PieceStreams : public Streams {
 
   at::Tensor project(const at::Tensor& frames) override { return search_.project(frames); }
   int64_t open() override;
-  void set_bias(int64_t stream, std::shared_ptr<const TokenBias> bias) override;
+  void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) override;
   void push(std::span<const int64_t> streams, const EncodedBatch& pieces) override;
   PartialResult partial(int64_t stream) override;
   Hypothesis finish(int64_t stream) override;
@@ -90,7 +88,7 @@ class PieceStreams : public Streams {
     Hypothesis stable;             // what all hypotheses begin with
     std::vector<Hypothesis> beam;  // behind that; scores are of the whole
     at::Tensor waiting;            // [n, X], frames that come again
-    std::shared_ptr<const TokenBias> bias = nullptr;
+    std::shared_ptr<const CompiledBias> bias = nullptr;
     bool nan = false;
   };
 
@@ -100,7 +98,7 @@ class PieceStreams : public Streams {
   void search_batch(std::span<Stream* const> streams, bool last);
   /// The waiting pieces as the rows of a batch.
   EncodedBatch assemble(std::span<Stream* const> streams) const;
-  void take(Stream& stream, const RowPiece& piece);
+  void append_piece(Stream& stream, const RowPiece& piece);
   std::vector<const Hypothesis*> ranked(const Stream& stream) const;
   Hypothesis whole(const Stream& stream, const Hypothesis& rest) const;
 

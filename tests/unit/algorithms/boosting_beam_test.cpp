@@ -62,8 +62,8 @@ TEST(BoostedBeams, RowsAreAsTheyAreAlone) {
       BoostedSearch together(arm.name, options, model, batch_of(rows, columns));
       const auto more = together.decoder->compile_bias({phrases_of(extra), {}, ""});
       const auto masked = together.decoder->compile_bias({{}, only, "row 3"});
-      const std::vector<std::shared_ptr<const TokenBias>> sets = {nullptr, more, masked, masked,
-                                                                  more};
+      const std::vector<std::shared_ptr<const CompiledBias>> sets = {nullptr, more, masked, masked,
+                                                                     more};
       const auto alone = [&](size_t row) {
         nlohmann::json of_row = boosted(sets[row] == more ? both : own);
         if (sets[row] == masked) of_row["allowed"] = only;

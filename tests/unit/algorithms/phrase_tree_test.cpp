@@ -1,13 +1,13 @@
 // Phrase trees against their definition on whole texts, against NeMo's tables, and in tables that
 // several trees share.
-#include "algorithms/shared/boosting/phrase_tree.h"
+#include "algorithms/shared/biasing/phrase_tree.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 #include "tests/support/boost_cases.h"
 
 namespace rtfx {
@@ -21,8 +21,8 @@ PhraseTree tree_of(const PlainBoost& boost) {
   return make_phrase_tree(phrases, {boost.scaling, boost.unknown, boost.scale, /*nemo=*/false});
 }
 
-std::shared_ptr<const TokenBias> bias_of(const PlainBoost& boost) {
-  auto bias = std::make_shared<TokenBias>();
+std::shared_ptr<const CompiledBias> bias_of(const PlainBoost& boost) {
+  auto bias = std::make_shared<CompiledBias>();
   bias->tree = tree_of(boost);
   return bias;
 }
@@ -30,7 +30,7 @@ std::shared_ptr<const TokenBias> bias_of(const PlainBoost& boost) {
 /// A walk through one row's tree.
 class Walk {
  public:
-  explicit Walk(const RowBias& rows, int64_t row = 0) : rows_(rows), row_(row) {
+  explicit Walk(const DeviceBias& rows, int64_t row = 0) : rows_(rows), row_(row) {
     states_ = rows.initial_states();
   }
   /// [V]
@@ -43,7 +43,7 @@ class Walk {
   }
 
  private:
-  const RowBias& rows_;
+  const DeviceBias& rows_;
   int64_t row_;
   at::Tensor states_;
 };
@@ -54,9 +54,9 @@ TEST(PhraseTree, EqualsTheDefinitionOnRandomTexts) {
   for (int trial = 0; trial < 120 && !HasFailure(); ++trial) {
     const int64_t tokens = 1 + trial % 3, vocabulary = tokens + 1;
     const PlainBoost boost = random_boost(random, tokens, 6, trial % 10 == 0 ? 14 : 5);
-    BiasTables tables(vocabulary, at::kCPU);
+    DeviceBiasTables tables(vocabulary, at::kCPU);
     tables.load({bias_of(boost)});
-    const RowBias rows = tables.rows(1);
+    const DeviceBias rows = tables.rows(1);
     for (int text = 0; text < 3; ++text) {
       Walk walk(rows);
       PlainBoost::Tokens before;
@@ -81,9 +81,9 @@ TEST(PhraseTree, EqualsTheDefinitionOnRandomTexts) {
 }
 
 double total(const PlainBoost& boost, const PlainBoost::Tokens& text) {
-  BiasTables tables(8, at::kCPU);
+  DeviceBiasTables tables(8, at::kCPU);
   tables.load({bias_of(boost)});
-  const RowBias rows = tables.rows(1);
+  const DeviceBias rows = tables.rows(1);
   Walk walk(rows);
   double sum = 0;
   for (const int32_t token : text) {
@@ -112,12 +112,12 @@ TEST(PhraseTree, APhraseInsideOneThatBreaksOffStays) {
   EXPECT_NEAR(total(boost, {0, 1, 2, 3, 5}), 2 + std::log(2.0), 1e-5);
 }
 
-TEST(BiasTables, RowsHaveTheirOwnTrees) {
+TEST(DeviceBiasTables, RowsHaveTheirOwnTrees) {
   std::mt19937 random(72);
   constexpr int64_t kVocabulary = 4;
-  BiasTables tables(kVocabulary, at::kCPU);
+  DeviceBiasTables tables(kVocabulary, at::kCPU);
   for (int round = 0; round < 20; ++round) {
-    std::vector<std::shared_ptr<const TokenBias>> biases;
+    std::vector<std::shared_ptr<const CompiledBias>> biases;
     std::vector<PlainBoost> plain;
     for (int row = 0; row < 5; ++row) {
       plain.push_back(random_boost(random, kVocabulary, 5, 4));
@@ -126,7 +126,7 @@ TEST(BiasTables, RowsHaveTheirOwnTrees) {
     biases.push_back(biases.front());
     plain.push_back(plain.front());
     tables.load(biases);
-    const RowBias rows = tables.rows(6);
+    const DeviceBias rows = tables.rows(6);
     for (int64_t row = 0; row < 6; ++row) {
       Walk walk(rows, row);
       PlainBoost::Tokens before;
@@ -142,18 +142,18 @@ TEST(BiasTables, RowsHaveTheirOwnTrees) {
   }
 }
 
-TEST(BiasTables, ThereIsRoomForWhatRowsHaveNow) {
+TEST(DeviceBiasTables, ThereIsRoomForWhatRowsHaveNow) {
   // Trees that nobody has any more give way, and tables grow where those of one batch do not fit.
   std::mt19937 random(73);
   constexpr int64_t kVocabulary = 100;
-  BiasTables tables(kVocabulary, at::kCPU);
+  DeviceBiasTables tables(kVocabulary, at::kCPU);
   int moved = 0;
   for (int round = 0; round < 12; ++round) {
     PlainBoost boost = random_boost(random, kVocabulary, 2, 3);
     for (int32_t i = 0; i < (round == 8 ? 3000 : 400); ++i)
       boost.phrases.push_back({{i % 100, (i / 100) % 100, i / 7 % 100}, 1});
     moved += tables.load({nullptr, bias_of(boost)});
-    const RowBias rows = tables.rows(2);
+    const DeviceBias rows = tables.rows(2);
     const at::Tensor scores = rows.scores(rows.initial_states());
     EXPECT_TRUE(scores[0].eq(0).all().item<bool>());
     for (int32_t k = 0; k < kVocabulary; ++k)
@@ -174,16 +174,16 @@ TEST(PhraseTree, EqualsNemosTables) {
       phrases.push_back(
           {phrase.at("tokens"), own == 0 ? one.at("context_score").get<double>() : own});
     }
-    auto bias = std::make_shared<TokenBias>();
+    auto bias = std::make_shared<CompiledBias>();
     bias->tree =
         make_phrase_tree(phrases, {one.at("depth_scaling"), one.at("unk_score"), 1, /*nemo=*/true});
     const int64_t vocabulary = one.at("vocabulary");
     const std::vector<std::vector<float>> scores = one.at("scores");
     const std::vector<std::vector<int32_t>> next = one.at("next_states");
     ASSERT_EQ(bias->tree->states(), static_cast<int64_t>(scores.size()));
-    BiasTables tables(vocabulary, at::kCPU);
+    DeviceBiasTables tables(vocabulary, at::kCPU);
     tables.load({bias});
-    const RowBias rows = tables.rows(1);
+    const DeviceBias rows = tables.rows(1);
     for (size_t state = 0; state < scores.size(); ++state) {
       const at::Tensor at_state = at::full({1}, static_cast<int64_t>(state), at::kInt);
       const at::Tensor found = rows.scores(at_state)[0];

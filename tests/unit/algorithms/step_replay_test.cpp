@@ -2,7 +2,7 @@
 // on tables is in greedy_oracle_test.cpp, the counts of calls in greedy_golden_test.cpp.)
 #include <gtest/gtest.h>
 
-#include "algorithms/decoders/greedy/step_replay/mirror.h"
+#include "algorithms/decoders/greedy/step_replay/steps.h"
 #include "tests/support/lstm_cases.h"
 
 namespace rtfx {

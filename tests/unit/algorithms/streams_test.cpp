@@ -1,7 +1,7 @@
 // Utterances in pieces, by every decoder that takes them.
 #include <gtest/gtest.h>
 
-#include "algorithms/shared/boosting/token_bias.h"
+#include "algorithms/shared/biasing/compiled_bias.h"
 #include "tests/support/piece_cases.h"
 #include "tests/support/small_lm.h"
 
@@ -31,8 +31,8 @@ TEST(Streams, RandomPiecesWithALanguageModel) {
     test::random_pieces({"ctc_greedy", greedy, model, /*same_sum=*/false}, seed);
 }
 
-std::shared_ptr<const TokenBias> bias_of(const std::vector<PhraseTokens>& phrases) {
-  auto bias = std::make_shared<TokenBias>();
+std::shared_ptr<const CompiledBias> bias_of(const std::vector<PhraseTokens>& phrases) {
+  auto bias = std::make_shared<CompiledBias>();
   bias->tree = make_phrase_tree(phrases, {0.5, 0, 2, /*nemo=*/false});
   return bias;
 }
@@ -40,10 +40,10 @@ std::shared_ptr<const TokenBias> bias_of(const std::vector<PhraseTokens>& phrase
 /// Each stream with phrases of its own, one with a mask besides, one with nothing.
 TEST(Streams, RandomPiecesWithPhrasesOfTheirOwn) {
   const ModelConfig config = test::small_config();
-  auto masked = std::make_shared<TokenBias>(*bias_of({{{3, 4, 5}, 1}, {{4, 4}, 2}}));
+  auto masked = std::make_shared<CompiledBias>(*bias_of({{{3, 4, 5}, 1}, {{4, 4}, 2}}));
   masked->forbidden = at::zeros({config.vocabulary}, at::kBool);
   masked->forbidden.narrow(0, 0, 3).fill_(true);
-  const std::vector<std::shared_ptr<const TokenBias>> biases = {
+  const std::vector<std::shared_ptr<const CompiledBias>> biases = {
       bias_of({{{1, 2}, 1}, {{7, 8, 9}, 1}}), nullptr, masked};
   const auto model = test::random_model(config, 8);
   const nlohmann::json boost = {{"boost", nlohmann::json::object()}};
@@ -66,7 +66,7 @@ TEST(Streams, PhrasesThatChangeWhileAStreamRuns) {
     streams->push({&stream, 1}, {frames.narrow(1, begin, end - begin), {}, {end - begin}, {}});
   };
   const int64_t plain = streams->open(), changing = streams->open(), whole = streams->open();
-  const auto strong = std::make_shared<TokenBias>();
+  const auto strong = std::make_shared<CompiledBias>();
   strong->tree = make_phrase_tree({{{1}, 1}, {{2}, 1}}, {0, 0, 1000, /*nemo=*/false});
   streams->set_bias(whole, strong);
   for (const int64_t stream : {plain, changing, whole}) push(stream, 0, 10);

@@ -7,34 +7,10 @@
 #include <set>
 #include <vector>
 
-#include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
 namespace {
-
-const OptionTable<Aes::Options> kOptions{{
-    option("beam_size", &Aes::Options::beam_size, "hypotheses that are kept", 1, 1000),
-    option("num_steps", &Aes::Options::num_steps, "tokens per frame", 1, 100),
-    option("prefix_alpha", &Aes::Options::prefix_alpha,
-           "tokens by which prefix search may extend a hypothesis into another", 0, 1000),
-    option("expansion_beta", &Aes::Options::expansion_beta,
-           "labels of a hypothesis beyond beam_size", 0, 1000),
-    option("expansion_gamma", &Aes::Options::expansion_gamma,
-           "how much worse than its hypothesis' best a label may be, in ln p", 0, 1e4),
-    option("score_norm", &Aes::Options::score_norm, "rank by score / (tokens + 1)"),
-    option("nbest", &Aes::Options::nbest, "hypotheses to return, with a list if more than 1", 1,
-           1000),
-    option("temperature", &Aes::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-    option("lm", &Aes::Options::lm, "language model, added to the tokens that were chosen",
-           greedy_lm_options()),
-}};
-
-const RegisterDecoder registered{
-    {"aes", "beam search RNN-T/TDT, one utterance at a time: adaptive expansion", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<Aes>(kOptions.fill(options, where));
-     }}};
 
 int64_t index_of_zero(const std::vector<int64_t>& durations) {
   const auto zero = std::find(durations.begin(), durations.end(), 0);
@@ -42,6 +18,31 @@ int64_t index_of_zero(const std::vector<int64_t>& durations) {
 }
 
 }  // namespace
+
+const OptionTable<AesOptions>& AesOptions::table() {
+  using O = AesOptions;
+  static const OptionTable<O> table{{
+      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
+      option("prefix_alpha", &O::prefix_alpha,
+             "tokens by which prefix search may extend a hypothesis into another", 0, 1000),
+      option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
+             1000),
+      option("expansion_gamma", &O::expansion_gamma,
+             "how much worse than its hypothesis' best a label may be, in ln p", 0, 1e4),
+      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
+      option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option("lm", &O::lm, "language model, added to the tokens that were chosen",
+             greedy_lm_options()),
+  }};
+  return table;
+}
+
+namespace {
+const Register<Aes> registered{
+    "aes", "beam search RNN-T/TDT, one utterance at a time: adaptive expansion"};
+}
 
 /// The search over one utterance.
 class Aes::Search {
@@ -84,8 +85,6 @@ Description Aes::describe() const {
   return {
       "aes", Head::transducer, Description::Exactness::approximate, {"rnnt", "tdt"}, kBeamScore};
 }
-
-nlohmann::json Aes::options() const { return kOptions.resolved(options_); }
 
 void Aes::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);

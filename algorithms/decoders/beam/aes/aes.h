@@ -28,7 +28,7 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
@@ -36,28 +36,29 @@
 
 namespace rtfx {
 
+struct AesOptions {
+  int64_t beam_size = 4;
+  int64_t num_steps = 2;         // tokens per frame
+  int64_t prefix_alpha = 1;      // tokens that prefix search adds
+  int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
+  double expansion_gamma = 2.3;  // natural logarithm
+  bool score_norm = true;        // rank by score / (tokens + 1)
+  int64_t nbest = 1;
+  double temperature = 1;  // logits are divided by it
+  std::optional<LmOptions> lm;
+
+  static const OptionTable<AesOptions>& table();
+};
+
 /// Waits for the device up to num_steps + 2 times per frame, and once at the end. If neither a
 /// blank nor a new text survives at a frame, the hypotheses that were expanded last get blanks.
 /// With wide enough bounds, the score of a text of fewer than num_steps tokens is ln P(text): every
 /// alignment counts once.
-class Aes : public Decoder {
+class Aes : public DecoderBase<AesOptions> {
  public:
-  struct Options {
-    int64_t beam_size = 4;
-    int64_t num_steps = 2;         // tokens per frame
-    int64_t prefix_alpha = 1;      // tokens that prefix search adds
-    int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
-    double expansion_gamma = 2.3;  // natural logarithm
-    bool score_norm = true;        // rank by score / (tokens + 1)
-    int64_t nbest = 1;
-    double temperature = 1;  // logits are divided by it
-    std::optional<LmOptions> lm;
-  };
-
-  explicit Aes(Options options) : options_(std::move(options)) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;
@@ -65,7 +66,6 @@ class Aes : public Decoder {
  private:
   class Search;  // of one utterance
 
-  Options options_;
   std::optional<Transducer> transducer_;
   std::optional<NgramLm> lm_;  // on the CPU
   HostReads host_;

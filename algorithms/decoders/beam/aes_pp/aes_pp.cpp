@@ -4,48 +4,49 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
 namespace {
 
-const OptionTable<AesPp::Options> kOptions{{
-    option("beam_size", &AesPp::Options::beam_size, "hypotheses that are kept", 1, 1000),
-    option("num_steps", &AesPp::Options::num_steps, "tokens per frame", 1, 100),
-    option("expansion_beta", &AesPp::Options::expansion_beta,
-           "labels of a hypothesis beyond beam_size", 0, 1000),
-    option("expansion_gamma", &AesPp::Options::expansion_gamma,
-           "how much worse than its hypothesis' best a label is left out, in ln p", 1e-3, 1e4),
-    option("score_norm", &AesPp::Options::score_norm, "rank by score / (tokens + 1)"),
-    option("nbest", &AesPp::Options::nbest,
-           "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
-    option("temperature", &AesPp::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-    option("compatibility", &AesPp::Options::compatibility,
-           "nemo: RNN-T hypotheses that change slots may go without their blank, and early pruning "
-           "with lm_weighted_full counts acoustic scores twice, as in NeMo",
-           {"none", "nemo"}),
-    option("lm", &AesPp::Options::lm, "language model, fused with every label's score",
-           beam_lm_options()),
-    option("boost", &AesPp::Options::boost, "phrases whose tokens are made more likely",
-           beam_boosting_options()),
-    allowed_option(&AesPp::Options::allowed),
-    option("kernels", &AesPp::Options::kernels, "a frame as LibTorch operators or as fused kernels",
-           {"operators", "fused"}),
-    option("loop", &AesPp::Options::loop, "who drives the loops: the host, one graph",
-           {"host", "graph"}),
-}};
-
-const RegisterDecoder registered{
-    {"aes_pp", "beam search RNN-T/TDT, batched: adaptive expansion (AES++)", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<AesPp>(kOptions.fill(options, where));
-     }}};
-
 /// Returns -inf as a [] float32 tensor for where().
 at::Tensor nothing(const at::Tensor& like) { return at::full({}, kLogZero, like.options()); }
 
 }  // namespace
+
+const OptionTable<AesPpOptions>& AesPpOptions::table() {
+  using O = AesPpOptions;
+  static const OptionTable<O> table{{
+      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("num_steps", &O::num_steps, "tokens per frame", 1, 100),
+      option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
+             1000),
+      option("expansion_gamma", &O::expansion_gamma,
+             "how much worse than its hypothesis' best a label is left out, in ln p", 1e-3, 1e4),
+      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
+      option("nbest", &O::nbest,
+             "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option(
+          "compatibility", &O::compatibility,
+          "nemo: RNN-T hypotheses that change slots may go without their blank, and early pruning "
+          "with lm_weighted_full counts acoustic scores twice, as in NeMo",
+          {"none", "nemo"}),
+      option("lm", &O::lm, "language model, fused with every label's score", beam_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely",
+             beam_boosting_options()),
+      allowed_option(&O::allowed),
+      option("kernels", &O::kernels, "a frame as LibTorch operators or as fused kernels",
+             {"operators", "fused"}),
+      option("loop", &O::loop, "who drives the loops: the host, one graph", {"host", "graph"}),
+  }};
+  return table;
+}
+
+namespace {
+const Register<AesPp> registered{"aes_pp",
+                                 "beam search RNN-T/TDT, batched: adaptive expansion (AES++)"};
+}
 
 /// The search over one batch, as segments for Loops. While any utterance is `active`, the loops
 /// call start_frame() at the next frame, expand() while any hypothesis is `expanding`, and
@@ -62,8 +63,8 @@ class AesPp::Search {
   void finish_frame();
   Hypotheses result();
 
-  /// Passes the state between two frames to `walk`.
-  void walk(StateWalk walk) { beams_.walk(walk); }
+  /// Passes the state between two frames to `transfer`.
+  void transfer(StateTransfer transfer) { beams_.transfer(transfer); }
   void end() { beams_.end(); }
   BeamHypotheses& hypotheses() { return beams_.hypotheses; }
 
@@ -94,50 +95,30 @@ Description AesPp::describe() const {
           {"rnnt", "tdt"}, kBeamScore,       /*streams=*/true};
 }
 
-nlohmann::json AesPp::options() const { return kOptions.resolved(options_); }
-
 void AesPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size + options_.expansion_beta, *model);
-  if (options_.lm) lm_ = load_lm(*options_.lm, *model);
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_fusion(*model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.loop = driver_.prepare(
-      options_.loop, "aes_pp", limits, transducer_->encoded_frame(),
-      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  options_.loop =
+      prepare_loops(options_.loop, limits, transducer_->encoded_frame(),
+                    [this](const at::Tensor& frames) { return transducer_->encode(frames); });
 }
 
-Counters AesPp::counters() const {
-  return driver_.counters({{"frames_visited", frames_visited_},
-                           {"joint_calls", frames_visited_ + expansions_},
-                           {"pred_calls", expansions_ + 1}});
+Counters AesPp::counts() const {
+  return {{"frames_visited", frames_visited_},
+          {"joint_calls", frames_visited_ + expansions_},
+          {"pred_calls", expansions_ + 1}};
 }
 
-Hypotheses AesPp::decode(const EncodedBatch& batch) {
-  frames_visited_ = expansions_ = 0;
-  if (bias_.select(batch)) driver_.record_anew();
-  return driver_.decode(batch);
-}
-
-std::unique_ptr<Streams> AesPp::streams(const StreamLimits& limits) {
-  return std::make_unique<PieceStreams>(
-      beam_in_pieces([this](const at::Tensor& frames) { return transducer_->encode(frames); },
-                     transducer_->encoded_frame(),
-                     {options_.beam_size, options_.nbest, options_.score_norm},
-                     [this](const EncodedBatch& batch, bool last, RowState& state,
-                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
-      limits);
-}
+void AesPp::reset_counts() { frames_visited_ = expansions_ = 0; }
 
 std::vector<RowPiece> AesPp::search_piece(const EncodedBatch& batch, bool last, RowState& state,
                                           HostReads& reads) {
-  if (bias_.select(batch)) driver_.record_anew();
-  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
-                     bias_.rows(batch.lengths.size(0))};
+  const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
   Search search(options_, *transducer_, lm, batch.frames, batch.lengths);
-  if (!state.empty()) search.walk(StateWalk::load(state));
+  if (!state.empty()) search.transfer(StateTransfer::load(state));
   const BeamPiece piece(search.hypotheses());
   int64_t columns = 0;
   for (int64_t t = 0; t < batch.longest(); ++t) {
@@ -150,14 +131,13 @@ std::vector<RowPiece> AesPp::search_piece(const EncodedBatch& batch, bool last, 
   auto rows = read_pieces(search.hypotheses(), piece, columns, batch.lengths,
                           rows_with_nan(batch.frames, batch.lengths), reads);
   state.clear();
-  search.walk(StateWalk::save(state));
+  search.transfer(StateTransfer::save(state));
   return rows;
 }
 
 Hypotheses AesPp::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor &encoded = batch.frames, &lengths = batch.lengths;
-  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
-                     bias_.rows(batch.lengths.size(0))};
+  const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
   const auto frames = [&](auto& search) {
     loops.while_any(search->active, [&] {
       ++frames_visited_;

@@ -31,71 +31,59 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
-#include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
+
+struct AesPpOptions {
+  int64_t beam_size = 4;
+  int64_t num_steps = 2;         // tokens per frame
+  int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
+  double expansion_gamma = 2.3;  // natural logarithm
+  bool score_norm = true;        // rank by score / (tokens + 1)
+  int64_t nbest = 1;
+  double temperature = 1;  // logits are divided by it
+  /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
+  /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
+  /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
+  /// lm_weighted_full, acoustic scores of labels count twice.
+  std::string compatibility = "none";
+  bool follows_nemo() const { return compatibility == "nemo"; }
+  std::optional<LmOptions> lm;
+  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string kernels = "operators";  // of LibTorch, or "fused": see FusedFrame
+  std::string loop = "host";          // "host", "graph": see LoopForm
+
+  static const OptionTable<AesPpOptions>& table();
+};
 
 /// Waits for the device once per frame and once per expansion, at most num_steps + 2 times per
 /// frame. With "loop": "graph" it does not wait, and does not count frames and expansions either.
 /// "kernels": "fused" computes the same in fewer kernels. Scores are float32 in every model dtype.
 /// Ties go to the hypothesis in the lower slot, then to the better label, then to the lower label.
-class AesPp : public Decoder {
+class AesPp : public BeamSearch<AesPpOptions> {
  public:
-  struct Options {
-    int64_t beam_size = 4;
-    int64_t num_steps = 2;         // tokens per frame
-    int64_t expansion_beta = 2;    // labels of a hypothesis beyond beam_size
-    double expansion_gamma = 2.3;  // natural logarithm
-    bool score_norm = true;        // rank by score / (tokens + 1)
-    int64_t nbest = 1;
-    double temperature = 1;  // logits are divided by it
-    /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above. RNN-T:
-    /// NeMo looks up whether a hypothesis still needs its blank in the slot that it moves to, not
-    /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
-    /// lm_weighted_full, acoustic scores of labels count twice.
-    std::string compatibility = "none";
-    bool follows_nemo() const { return compatibility == "nemo"; }
-    std::optional<LmOptions> lm;
-    std::optional<Boosting> boost;      // phrases: see BeamLm::rows
-    std::vector<std::string> allowed;   // characters, see allowed_tokens()
-    std::string kernels = "operators";  // of LibTorch, or "fused": see FusedFrame
-    std::string loop = "host";          // "host", "graph": see LoopForm
-  };
-
-  explicit AesPp(Options options) : options_(std::move(options)) {}
+  using BeamSearch::BeamSearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
-  Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
-    return bias_.compile(request);
-  }
-  Counters counters() const override;
-  /// Searched by LibTorch's operators and the host's loops, whatever the options "kernels" and
-  /// "loop" say.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   class Search;  // over one batch
 
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Counters counts() const override;
+  void reset_counts() override;
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
-                                     HostReads& reads);
+                                     HostReads& reads) override;
   FusedFrame::Options fused_options() const;
 
-  Options options_;
   std::optional<Transducer> transducer_;
-  std::shared_ptr<const NgramLm> lm_;
-  DecoderBias bias_;
   std::optional<FusedModel> fused_;
-  LoopDriver driver_;
   int64_t frames_visited_ = 0, expansions_ = 0;
 };
 

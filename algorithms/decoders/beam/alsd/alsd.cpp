@@ -4,38 +4,34 @@
 
 #include <algorithm>
 
-#include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
+
+const OptionTable<AlsdOptions>& AlsdOptions::table() {
+  using O = AlsdOptions;
+  static const OptionTable<O> table{{
+      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("max_target_ratio", &O::max_target_ratio,
+             "most tokens of a result, as a multiple of the frames", 0, 100),
+      option("max_target_abs", &O::max_target_abs,
+             "most tokens of a result; 0: by max_target_ratio", 0),
+      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
+      option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+  }};
+  return table;
+}
+
 namespace {
-
-const OptionTable<Alsd::Options> kOptions{{
-    option("beam_size", &Alsd::Options::beam_size, "hypotheses that are kept", 1, 1000),
-    option("max_target_ratio", &Alsd::Options::max_target_ratio,
-           "most tokens of a result, as a multiple of the frames", 0, 100),
-    option("max_target_abs", &Alsd::Options::max_target_abs,
-           "most tokens of a result; 0: by max_target_ratio", 0),
-    option("score_norm", &Alsd::Options::score_norm, "rank by score / (tokens + 1)"),
-    option("nbest", &Alsd::Options::nbest, "hypotheses to return, with a list if more than 1", 1,
-           1000),
-    option("temperature", &Alsd::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-}};
-
-const RegisterDecoder registered{
-    {"alsd", "beam search RNN-T/TDT, one utterance at a time: alignment-length synchronous",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<Alsd>(kOptions.fill(options, where));
-     }}};
-
-}  // namespace
+const Register<Alsd> registered{
+    "alsd", "beam search RNN-T/TDT, one utterance at a time: alignment-length synchronous"};
+}
 
 Description Alsd::describe() const {
   return {
       "alsd", Head::transducer, Description::Exactness::approximate, {"rnnt", "tdt"}, kBeamScore};
 }
-
-nlohmann::json Alsd::options() const { return kOptions.resolved(options_); }
 
 void Alsd::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);

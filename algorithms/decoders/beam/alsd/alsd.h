@@ -23,31 +23,32 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
 
+struct AlsdOptions {
+  int64_t beam_size = 4;
+  double max_target_ratio = 1;  // U_max as a multiple of T
+  int64_t max_target_abs = 0;   // U_max itself, unless 0
+  bool score_norm = true;       // rank by score / (tokens + 1)
+  int64_t nbest = 1;
+  double temperature = 1;  // logits are divided by it
+
+  static const OptionTable<AlsdOptions>& table();
+};
+
 /// Waits for the device once per step and once at the end. The score is ln P(y) over the alignments
 /// that the beam kept. When two alignments are merged, the text keeps the frames of the better one.
 /// If no hypothesis ends within U_max tokens, the hypotheses of the beam are the result.
-class Alsd : public Decoder {
+class Alsd : public DecoderBase<AlsdOptions> {
  public:
-  struct Options {
-    int64_t beam_size = 4;
-    double max_target_ratio = 1;  // U_max as a multiple of T
-    int64_t max_target_abs = 0;   // U_max itself, unless 0
-    bool score_norm = true;       // rank by score / (tokens + 1)
-    int64_t nbest = 1;
-    double temperature = 1;  // logits are divided by it
-  };
-
-  explicit Alsd(Options options) : options_(options) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;
@@ -56,7 +57,6 @@ class Alsd : public Decoder {
   std::vector<Hypothesis> search(const at::Tensor& encoded);
   HostBeam candidates(HostLattice& lattice, const HostBeam& live, const HostLogProbs& next) const;
 
-  Options options_;
   std::optional<Transducer> transducer_;
   HostReads host_;
   int64_t joint_calls_ = 0, pred_calls_ = 0, steps_ = 0;

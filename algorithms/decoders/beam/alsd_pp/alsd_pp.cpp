@@ -4,42 +4,39 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {
+
+const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
+  using O = AlsdPpOptions;
+  static const OptionTable<O> table{{
+      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
+      option("nbest", &O::nbest,
+             "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option("merge_finished", &O::merge_finished,
+             "TDT: add up equal texts that end at different frames"),
+      option("compatibility", &O::compatibility,
+             "nemo: with early pruning, a blank after max_symbols tokens is not fused, as in NeMo",
+             {"none", "nemo"}),
+      option("lm", &O::lm, "language model, fused with every label's score", beam_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely",
+             beam_boosting_options()),
+      allowed_option(&O::allowed),
+      option("kernels", &O::kernels, "a step as LibTorch operators or as fused kernels",
+             {"operators", "fused"}),
+      option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
+  }};
+  return table;
+}
+
 namespace {
-
-const OptionTable<AlsdPp::Options> kOptions{{
-    option("beam_size", &AlsdPp::Options::beam_size, "hypotheses that are kept", 1, 1000),
-    option("max_symbols", &AlsdPp::Options::max_symbols, "tokens per frame", 1, 1000),
-    option("score_norm", &AlsdPp::Options::score_norm, "rank by score / (tokens + 1)"),
-    option("nbest", &AlsdPp::Options::nbest,
-           "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
-    option("temperature", &AlsdPp::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-    option("merge_finished", &AlsdPp::Options::merge_finished,
-           "TDT: add up equal texts that end at different frames"),
-    option("compatibility", &AlsdPp::Options::compatibility,
-           "nemo: with early pruning, a blank after max_symbols tokens is not fused, as in NeMo",
-           {"none", "nemo"}),
-    option("lm", &AlsdPp::Options::lm, "language model, fused with every label's score",
-           beam_lm_options()),
-    option("boost", &AlsdPp::Options::boost, "phrases whose tokens are made more likely",
-           beam_boosting_options()),
-    allowed_option(&AlsdPp::Options::allowed),
-    option("kernels", &AlsdPp::Options::kernels, "a step as LibTorch operators or as fused kernels",
-           {"operators", "fused"}),
-    option("loop", &AlsdPp::Options::loop, "who drives the loop: the host, one graph",
-           {"host", "graph"}),
-}};
-
-const RegisterDecoder registered{
-    {"alsd_pp", "beam search RNN-T/TDT, batched: alignment-length synchronous (ALSD++)",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<AlsdPp>(kOptions.fill(options, where));
-     }}};
-
-}  // namespace
+const Register<AlsdPp> registered{
+    "alsd_pp", "beam search RNN-T/TDT, batched: alignment-length synchronous (ALSD++)"};
+}
 
 struct AlsdPp::State {
   explicit State(TransducerBeams start)
@@ -92,31 +89,22 @@ Description AlsdPp::describe() const {
           /*streams=*/true};
 }
 
-nlohmann::json AlsdPp::options() const { return kOptions.resolved(options_); }
-
 void AlsdPp::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
-  if (options_.lm) lm_ = load_lm(*options_.lm, *model);
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_fusion(*model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
   transducer_.emplace(std::move(model), Transducer::Options{});
-  options_.loop = driver_.prepare(
-      options_.loop, "alsd_pp", limits, transducer_->encoded_frame(),
-      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  options_.loop =
+      prepare_loops(options_.loop, limits, transducer_->encoded_frame(),
+                    [this](const at::Tensor& frames) { return transducer_->encode(frames); });
 }
 
-Counters AlsdPp::counters() const {
-  return driver_.counters(
-      {{"outer_iters", steps_}, {"joint_calls", steps_}, {"pred_calls", steps_ + 1}});
+Counters AlsdPp::counts() const {
+  return {{"outer_iters", steps_}, {"joint_calls", steps_}, {"pred_calls", steps_ + 1}};
 }
 
-Hypotheses AlsdPp::decode(const EncodedBatch& batch) {
-  steps_ = 0;
-  if (bias_.select(batch)) driver_.record_anew();
-  return driver_.decode(batch);
-}
+void AlsdPp::reset_counts() { steps_ = 0; }
 
 Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   std::optional<State> state;
@@ -124,8 +112,7 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   loops.segment(RangeName::decode_init, [&] {
     // A frame appends at most max_symbols tokens and a blank to each hypothesis.
     const int64_t columns = batch.frames.size(1) * (options_.max_symbols + 1);
-    const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
-                       bias_.rows(batch.lengths.size(0))};
+    const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
     state.emplace(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
                                   columns));
     if (!fused_) return;
@@ -143,26 +130,14 @@ Hypotheses AlsdPp::search(const EncodedBatch& batch, Loops& loops) {
   return result;
 }
 
-std::unique_ptr<Streams> AlsdPp::streams(const StreamLimits& limits) {
-  return std::make_unique<PieceStreams>(
-      beam_in_pieces([this](const at::Tensor& frames) { return transducer_->encode(frames); },
-                     transducer_->encoded_frame(),
-                     {options_.beam_size, options_.nbest, options_.score_norm},
-                     [this](const EncodedBatch& batch, bool last, RowState& state,
-                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
-      limits);
-}
-
 std::vector<RowPiece> AlsdPp::search_piece(const EncodedBatch& batch, bool last, RowState& carried,
                                            HostReads& reads) {
-  if (bias_.select(batch)) driver_.record_anew();
-  const BeamLm lm = {lm_.get(), options_.lm ? &*options_.lm : nullptr,
-                     bias_.rows(batch.lengths.size(0))};
+  const BeamLm lm = {lm_.get(), lm_options(), bias_.rows(batch.lengths.size(0))};
   State state(TransducerBeams(*transducer_, lm, batch.frames, batch.lengths, options_.beam_size,
                               batch.frames.size(1) * (options_.max_symbols + 1)));
   if (!carried.empty()) {
-    StateWalk load = StateWalk::load(carried);
-    state.beams.walk(load);
+    StateTransfer load = StateTransfer::load(carried);
+    state.beams.transfer(load);
   }
   state.more = !last;
   state.merge(options_.merge_finished);
@@ -174,8 +149,8 @@ std::vector<RowPiece> AlsdPp::search_piece(const EncodedBatch& batch, bool last,
   const at::Tensor nan = rows_with_nan(batch.frames, batch.lengths);
   auto rows = read_pieces(state.beams.hypotheses, piece, columns, state.passed(), nan, reads);
   carried.clear();
-  StateWalk save = StateWalk::save(carried);
-  state.beams.walk(save);
+  StateTransfer save = StateTransfer::save(carried);
+  state.beams.transfer(save);
   return rows;
 }
 

@@ -25,68 +25,57 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
-#include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/transducer_beams.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 
 namespace rtfx {
+
+struct AlsdPpOptions {
+  int64_t beam_size = 4;
+  int64_t max_symbols = 10;  // tokens per frame
+  bool score_norm = true;    // rank by score / (tokens + 1)
+  int64_t nbest = 1;
+  double temperature = 1;       // logits are divided by it
+  bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
+  /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
+  /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
+  std::string compatibility = "none";
+  std::optional<LmOptions> lm;
+  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string kernels = "operators";  // of LibTorch, or "fused": see FusedStep
+  std::string loop = "host";          // "host", "graph": see LoopForm
+
+  static const OptionTable<AlsdPpOptions>& table();
+};
 
 /// Waits for the device once per step. With "loop": "graph" it does not wait, and does not count
 /// steps either. The number of steps is the largest number of labels of any hypothesis. "kernels":
 /// "fused" computes the same in about ten kernels. Scores are float32 in every model dtype. Ties go
 /// to the hypothesis in the lower slot, then to the better label, then to the lower label.
-class AlsdPp : public Decoder {
+class AlsdPp : public BeamSearch<AlsdPpOptions> {
  public:
-  struct Options {
-    int64_t beam_size = 4;
-    int64_t max_symbols = 10;  // tokens per frame
-    bool score_norm = true;    // rank by score / (tokens + 1)
-    int64_t nbest = 1;
-    double temperature = 1;       // logits are divided by it
-    bool merge_finished = false;  // TDT: equal texts that end at different frames become one too
-    /// "none", or "nemo" for NeMo's arithmetic where it differs from the algorithm above: with
-    /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
-    std::string compatibility = "none";
-    std::optional<LmOptions> lm;
-    std::optional<Boosting> boost;      // phrases: see BeamLm::rows
-    std::vector<std::string> allowed;   // characters, see allowed_tokens()
-    std::string kernels = "operators";  // of LibTorch, or "fused": see FusedStep
-    std::string loop = "host";          // "host", "graph": see LoopForm
-  };
-
-  explicit AlsdPp(Options options) : options_(std::move(options)) {}
+  using BeamSearch::BeamSearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
-  Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
-    return bias_.compile(request);
-  }
-  Counters counters() const override;
-  /// A row goes on until a hypothesis needs a frame that is yet to come; the frames that others
-  /// have not passed come again. Searched by LibTorch's operators and the host's loop, whatever the
-  /// options "kernels" and "loop" say.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct State;
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Counters counts() const override;
+  void reset_counts() override;
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
+  /// A row goes on until a hypothesis needs a frame that is yet to come. The frames that other
+  /// hypotheses have not passed come again.
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& state,
-                                     HostReads& reads);
+                                     HostReads& reads) override;
   void step(State& state);
   at::Tensor forced_blank(const LogProbs& next, const at::Tensor& fused) const;
 
-  Options options_;
   std::optional<Transducer> transducer_;
-  std::shared_ptr<const NgramLm> lm_;
-  DecoderBias bias_;
   std::optional<FusedModel> fused_;
-  LoopDriver driver_;
   int64_t steps_ = 0;
 };
 

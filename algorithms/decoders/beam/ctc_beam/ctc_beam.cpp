@@ -5,7 +5,6 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/top_k.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
@@ -28,40 +27,41 @@ const OptionTable<LmOptions>& ctc_lm_options() {
   return table;
 }
 
-const OptionTable<CtcBeam::Options> kOptions{{
-    option("beam_size", &CtcBeam::Options::beam_size, "hypotheses that are kept", 1, 1000),
-    option("beam_threshold", &CtcBeam::Options::beam_threshold,
-           "how much worse than the best a hypothesis is dropped, in ln p", 1e-3, 1e6),
-    option("merge", &CtcBeam::Options::merge,
-           "the probability of equal texts: that of all alignments or of the best one",
-           {"sum", "max"}),
-    option("temperature", &CtcBeam::Options::temperature, "logits are divided by it", 1e-3, 1e3),
-    option("score_norm", &CtcBeam::Options::score_norm, "rank by score / (tokens + 1)"),
-    option("nbest", &CtcBeam::Options::nbest,
-           "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
-    option("lm", &CtcBeam::Options::lm, "language model, added to the score of every new token",
-           ctc_lm_options()),
-    option("boost", &CtcBeam::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
-    allowed_option(&CtcBeam::Options::allowed),
-    option("lm_end", &CtcBeam::Options::lm_end, "let the language model score the end of the text"),
-    option("kernels", &CtcBeam::Options::kernels,
-           "a frame as LibTorch operators, or all frames as one fused kernel",
-           {"operators", "fused"}),
-    option("loop", &CtcBeam::Options::loop, "who drives the loop: the host, one graph",
-           {"host", "graph"}),
-}};
-
-const RegisterDecoder registered{
-    {"ctc_beam", "beam search over the labels of every frame, batched (CTC head)", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcBeam>(kOptions.fill(options, where));
-     }}};
-
 }  // namespace
 
+const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
+  using O = CtcBeamOptions;
+  static const OptionTable<O> table{{
+      option("beam_size", &O::beam_size, "hypotheses that are kept", 1, 1000),
+      option("beam_threshold", &O::beam_threshold,
+             "how much worse than the best a hypothesis is dropped, in ln p", 1e-3, 1e6),
+      option("merge", &O::merge,
+             "the probability of equal texts: that of all alignments or of the best one",
+             {"sum", "max"}),
+      option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
+      option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
+      option("nbest", &O::nbest,
+             "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      option("lm", &O::lm, "language model, added to the score of every new token",
+             ctc_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      allowed_option(&O::allowed),
+      option("lm_end", &O::lm_end, "let the language model score the end of the text"),
+      option("kernels", &O::kernels,
+             "a frame as LibTorch operators, or all frames as one fused kernel",
+             {"operators", "fused"}),
+      option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
+  }};
+  return table;
+}
+
+namespace {
+const Register<CtcBeam> registered{
+    "ctc_beam", "beam search over the labels of every frame, batched (CTC head)"};
+}
+
 struct CtcBeam::State {
-  State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam, RowBias rows)
+  State(const at::Tensor& log_probs, const at::Tensor& lengths, int64_t beam, DeviceBias rows)
       : beams(Lattice::ctc, log_probs.size(0), beam, log_probs.size(1), log_probs.size(2) - 1,
               log_probs.device()),
         log_probs(log_probs),
@@ -80,13 +80,13 @@ struct CtcBeam::State {
   at::Tensor active;       // [B, 1] bool: utterances with a frame left
   at::Tensor first_slot;   // [B, 1] int64, b * K: an utterance's first index in lm_states
   at::Tensor lm_states;    // [B * K] int32, undefined without a language model
-  RowBias bias;            // B * K rows
+  DeviceBias bias;         // B * K rows
   at::Tensor bias_states;  // [B * K] int32, undefined without contextual biasing
 
-  void walk(StateWalk walk) {
-    walk.or_zeros(bias_states, lengths, beams.beam);
-    beams.walk(walk);
-    walk(lm_states, 0, beams.beam);
+  void transfer(StateTransfer transfer) {
+    transfer.or_zeros(bias_states, lengths, beams.beam);
+    beams.transfer(transfer);
+    transfer(lm_states, 0, beams.beam);
   }
 };
 
@@ -95,13 +95,10 @@ Description CtcBeam::describe() const {
           {"ctc"},    kBeamScore, /*streams=*/true};
 }
 
-nlohmann::json CtcBeam::options() const { return kOptions.resolved(options_); }
-
 void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   require_beam_fits(describe(), options_.beam_size, *model);
-  if (options_.lm) lm_ = load_lm(*options_.lm, *model);
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_fusion(*model, limits);
   model_ = std::move(model);
   if (options_.kernels == "fused") {
     fused_beam::CtcFrames frames{};
@@ -111,15 +108,9 @@ void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& 
                              "choose a smaller beam_size, or \"kernels\": \"operators\"", frames);
   }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  options_.loop = driver_.prepare(
-      options_.loop, "ctc_beam", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
-      [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
-}
-
-Hypotheses CtcBeam::decode(const EncodedBatch& batch) {
-  if (bias_.select(batch)) driver_.record_anew();
-  return driver_.decode(batch);
+  options_.loop =
+      prepare_loops(options_.loop, limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+                    [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); });
 }
 
 Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
@@ -139,7 +130,7 @@ Hypotheses CtcBeam::search(const EncodedBatch& batch, Loops& loops) {
 
 CtcBeam::State CtcBeam::start(const at::Tensor& logits, const at::Tensor& lengths) const {
   at::Tensor scaled = logits.to(at::kFloat) / options_.temperature;
-  const RowBias rows = bias_.rows(lengths.size(0));
+  const DeviceBias rows = bias_.rows(lengths.size(0));
   if (rows.forbidden.defined())
     scaled.narrow(2, 0, rows.forbidden.size(1)).masked_fill_(rows.forbidden.unsqueeze(1), kLogZero);
   State state(scaled.log_softmax(2), lengths, options_.beam_size,
@@ -148,29 +139,17 @@ CtcBeam::State CtcBeam::start(const at::Tensor& logits, const at::Tensor& length
   return state;
 }
 
-std::unique_ptr<Streams> CtcBeam::streams(const StreamLimits& limits) {
-  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  return std::make_unique<PieceStreams>(
-      beam_in_pieces([this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
-                     at::empty({1, 1, model_->config.vocabulary + 1}, logits),
-                     {options_.beam_size, options_.nbest, options_.score_norm},
-                     [this](const EncodedBatch& batch, bool last, RowState& state,
-                            HostReads& reads) { return search_piece(batch, last, state, reads); }),
-      limits);
-}
-
 std::vector<RowPiece> CtcBeam::search_piece(const EncodedBatch& batch, bool last, RowState& carried,
                                             HostReads& reads) {
-  if (bias_.select(batch)) driver_.record_anew();
   State state = start(batch.frames, batch.lengths);
-  if (!carried.empty()) state.walk(StateWalk::load(carried));
+  if (!carried.empty()) state.transfer(StateTransfer::load(carried));
   const BeamPiece piece(state.beams);
   for (int64_t t = 0; t < batch.longest(); ++t) step(state);
   if (last) end(state);
   auto rows = read_pieces(state.beams, piece, batch.longest(), batch.lengths,
                           rows_with_nan(batch.frames, batch.lengths), reads);
   carried.clear();
-  state.walk(StateWalk::save(carried));
+  state.transfer(StateTransfer::save(carried));
   return rows;
 }
 
@@ -228,15 +207,14 @@ void CtcBeam::step(State& state) const {
 void CtcBeam::fused_steps(State& state) const {
   const int64_t columns = state.beams.columns;
   if (columns == 0) return;
-  fused_beam::CtcFrames frames{
-      fused_beam::view_of(state.beams, state.lengths),
-      state.log_probs.const_data_ptr<float>(),
-      static_cast<int32_t>(columns),
-      fused_beam::fusion_of(lm_.get(), options_.lm ? &*options_.lm : nullptr, state.lm_states,
-                            state.bias, state.bias_states),
-      nullptr,
-      static_cast<float>(options_.beam_threshold),
-      options_.merge == "sum"};
+  fused_beam::CtcFrames frames{fused_beam::view_of(state.beams, state.lengths),
+                               state.log_probs.const_data_ptr<float>(),
+                               static_cast<int32_t>(columns),
+                               fused_beam::fusion_of(lm_.get(), lm_options(), state.lm_states,
+                                                     state.bias, state.bias_states),
+                               nullptr,
+                               static_cast<float>(options_.beam_threshold),
+                               options_.merge == "sum"};
   at::Tensor bonuses;
   if (frames.fusion.any()) {
     const BeamHypotheses& h = state.beams;

@@ -20,56 +20,46 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
-#include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 
 namespace rtfx {
+
+struct CtcBeamOptions {
+  int64_t beam_size = 4;
+  double beam_threshold = 20;  // natural logarithm
+  std::string merge = "sum";   // or "max"
+  double temperature = 1;      // logits are divided by it
+  bool score_norm = false;     // rank by score / (tokens + 1)
+  int64_t nbest = 1;
+  std::optional<LmOptions> lm;
+  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  bool lm_end = true;
+  std::string kernels = "operators";  // of LibTorch, or "fused"
+  std::string loop = "host";          // "host", "graph": see LoopForm
+
+  static const OptionTable<CtcBeamOptions>& table();
+};
 
 /// Waits for the device once per frame. With "loop": "graph" or "kernels": "fused" it does not
 /// wait. A fused kernel searches all frames of an utterance with one block of threads
 /// (fused_beam/ctc_phases.h). The frame of a token is the first frame of its run in the best
 /// alignment among those that were merged. Scores are float32 in every model dtype. Ties go to the
 /// hypothesis in the lower slot, then to the lower label.
-class CtcBeam : public Decoder {
+class CtcBeam : public BeamSearch<CtcBeamOptions> {
  public:
-  struct Options {
-    int64_t beam_size = 4;
-    double beam_threshold = 20;  // natural logarithm
-    std::string merge = "sum";   // or "max"
-    double temperature = 1;      // logits are divided by it
-    bool score_norm = false;     // rank by score / (tokens + 1)
-    int64_t nbest = 1;
-    std::optional<LmOptions> lm;
-    std::optional<Boosting> boost;     // phrases: see BeamLm::rows
-    std::vector<std::string> allowed;  // characters, see allowed_tokens()
-    bool lm_end = true;
-    std::string kernels = "operators";  // of LibTorch, or "fused"
-    std::string loop = "host";          // "host", "graph": see LoopForm
-  };
-
-  explicit CtcBeam(Options options) : options_(std::move(options)) {}
+  using BeamSearch::BeamSearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
-  Hypotheses decode(const EncodedBatch& batch) override;
-  /// Searched by LibTorch's operators and the host's loop, whatever the options "kernels" and
-  /// "loop" say.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
-    return bias_.compile(request);
-  }
-  Counters counters() const override { return driver_.counters({}); }
 
  private:
   struct State;
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
   std::vector<RowPiece> search_piece(const EncodedBatch& batch, bool last, RowState& carried,
-                                     HostReads& reads);
+                                     HostReads& reads) override;
   State start(const at::Tensor& logits, const at::Tensor& lengths) const;
   void step(State& state) const;
   void end(State& state) const;
@@ -77,11 +67,7 @@ class CtcBeam : public Decoder {
   at::Tensor candidates(const State& state) const;
   Hypotheses result(State& state, const at::Tensor& logits, const at::Tensor& lengths) const;
 
-  Options options_;
   std::shared_ptr<const AcousticModel> model_;
-  std::shared_ptr<const NgramLm> lm_;
-  DecoderBias bias_;
-  LoopDriver driver_;
 };
 
 }  // namespace rtfx

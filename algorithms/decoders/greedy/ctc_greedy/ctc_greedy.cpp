@@ -5,39 +5,20 @@
 #include <algorithm>
 
 #include "algorithms/log_zero.h"
-#include "algorithms/registry.h"
-#include "algorithms/shared/streams/piece_streams.h"
 #include "base/error.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 namespace {
 
-const OptionTable<CtcGreedy::Options> kOptions{{
-    option("loop", &CtcGreedy::Options::loop,
-           "who drives the loop over frames that a language model needs",
-           {"host", "replay", "graph"}),
-    option("lm", &CtcGreedy::Options::lm, "language model that tokens are chosen with",
-           greedy_lm_options()),
-    option("boost", &CtcGreedy::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
-    allowed_option(&CtcGreedy::Options::allowed),
-}};
-
-const RegisterDecoder registered{
-    {"ctc_greedy", "best label of every frame, collapsed (CTC head)", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcGreedy>(kOptions.fill(options, where));
-     }}};
-
 /// The state that is kept between pieces of an utterance.
 struct Behind {
   at::Tensor label;  // [B] int64, of the last frame
   at::Tensor sum;    // [B] int64, of log-probabilities in units of 2^-32
 
-  void walk(StateWalk& walk) {
-    walk(label);
-    walk(sum);
+  void transfer(StateTransfer& transfer) {
+    transfer(label);
+    transfer(sum);
   }
 };
 
@@ -111,8 +92,25 @@ at::Tensor with_allowed(const at::Tensor& logits, const at::Tensor& forbidden) {
 
 }  // namespace
 
+const OptionTable<CtcGreedyOptions>& CtcGreedyOptions::table() {
+  using O = CtcGreedyOptions;
+  static const OptionTable<O> table{{
+      option("loop", &O::loop, "who drives the loop over frames that a language model needs",
+             {"host", "replay", "graph"}),
+      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      allowed_option(&O::allowed),
+  }};
+  return table;
+}
+
+namespace {
+const Register<CtcGreedy> registered{"ctc_greedy",
+                                     "best label of every frame, collapsed (CTC head)"};
+}
+
 struct CtcGreedy::Rows {
-  Rows(const GreedyLm& lm, RowBias bias, const at::Tensor& logits, const at::Tensor& lengths)
+  Rows(const GreedyLm& lm, DeviceBias bias, const at::Tensor& logits, const at::Tensor& lengths)
       : logits(logits),
         normalizer(logits.to(at::kFloat).logsumexp(2)),
         path(logits),
@@ -165,41 +163,31 @@ Description CtcGreedy::describe() const {
   using Exactness = Description::Exactness;
   return {"ctc_greedy",
           Head::ctc,
-          uses_lm(options_.lm) || DecoderBias::changes(options_.boost, options_.allowed)
-              ? Exactness::approximate
-              : Exactness::exact,
+          uses_lm(options_.lm) || is_biased() ? Exactness::approximate : Exactness::exact,
           {"ctc"},
           "logprob",
           /*streams=*/true};
 }
 
-nlohmann::json CtcGreedy::options() const { return kOptions.resolved(options_); }
-
 void CtcGreedy::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   model_ = std::move(model);
   lm_ = GreedyLm(options_.lm, *model_);
-  bias_.prepare(options_.boost, options_.allowed, *model_, limits);
+  prepare_bias(*model_, limits);
   if (options_.loop != "host" && !lm_ && !options_.boost) {
     throw UserError("ctc_greedy",
                     "there is no loop to record without a language model or boosted phrases",
                     R"(set "loop": "host", or give "lm" or "boost")");
   }
   const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  options_.loop = driver_.prepare(
-      options_.loop, "ctc_greedy", limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
-      [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
-}
-
-Hypotheses CtcGreedy::decode(const EncodedBatch& batch) {
-  if (bias_.select(batch)) driver_.record_anew();
-  return driver_.decode(batch);
+  options_.loop =
+      prepare_loops(options_.loop, limits, at::empty({1, 1, model_->config.vocabulary + 1}, logits),
+                    [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); });
 }
 
 Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   const at::Tensor& lengths = batch.lengths;
-  const RowBias bias = bias_.rows(lengths.size(0));
+  const DeviceBias bias = bias_.rows(lengths.size(0));
   if (!lm_ && !bias.has_models())
     return collapse(with_allowed(batch.frames, bias.forbidden), lengths);
   std::optional<Rows> rows;
@@ -220,33 +208,19 @@ Hypotheses CtcGreedy::search(const EncodedBatch& batch, Loops& loops) {
   return result;
 }
 
-std::unique_ptr<Streams> CtcGreedy::streams(const StreamLimits& limits) {
-  const auto logits = at::TensorOptions(model_->dtype).device(model_->device);
-  return std::make_unique<PieceStreams>(
-      greedy_in_pieces(
-          /*takes_biases=*/true,
-          [this](const at::Tensor& frames) { return model_->ctc_head->logits(frames); },
-          at::empty({1, 1, model_->config.vocabulary + 1}, logits),
-          [this](const EncodedBatch& batch, Loops&, RowState& state) {
-            return search_piece(batch, state);
-          }),
-      limits);
-}
-
-Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, RowState& state) {
+Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, Loops&, RowState& state) {
   const int64_t blank = batch.frames.size(2) - 1;
-  if (bias_.select(batch)) driver_.record_anew();
-  const RowBias bias = bias_.rows(batch.lengths.size(0));
+  const DeviceBias bias = bias_.rows(batch.lengths.size(0));
   const at::Tensor logits = with_allowed(batch.frames, bias.forbidden);
   std::optional<Rows> rows;
   if (lm_ || bias.has_models()) rows.emplace(lm_, bias, logits, batch.lengths);
   GreedyFusion none(GreedyLm(), batch.lengths.size(0));
   Behind behind{at::full_like(batch.lengths, blank), at::zeros_like(batch.lengths)};
-  const auto walk = [&](StateWalk by) {
-    (rows ? rows->fusion : none).walk(by, batch.lengths);
-    behind.walk(by);
+  const auto transfer = [&](StateTransfer by) {
+    (rows ? rows->fusion : none).transfer(by, batch.lengths);
+    behind.transfer(by);
   };
-  if (!state.empty()) walk(StateWalk::load(state));
+  if (!state.empty()) transfer(StateTransfer::load(state));
   if (rows) {
     rows->previous.copy_(behind.label);
     for (int64_t t = 0; t < batch.longest(); ++t) rows->step_within(batch.lengths);
@@ -254,7 +228,7 @@ Hypotheses CtcGreedy::search_piece(const EncodedBatch& batch, RowState& state) {
   const Path path = rows ? rows->path : Path(logits);
   Hypotheses result = path.collapse(batch.lengths, blank, behind);
   state.clear();
-  walk(StateWalk::save(state));
+  transfer(StateTransfer::save(state));
   return result;
 }
 

@@ -10,54 +10,43 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
-#include "algorithms/gpu/loop_driver.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
-#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 
 namespace rtfx {
+
+struct CtcGreedyOptions {
+  std::string loop = "host";          // "host", "replay", "graph": see LoopForm
+  std::optional<LmOptions> lm;        // language model, see GreedyFusion
+  std::optional<BoostOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+
+  static const OptionTable<CtcGreedyOptions>& table();
+};
 
 /// Frame of a token: the first of its run. Score: sum over all frames (blanks included) of the
 /// label's log-probability, the language model's part included. Ties go to the lowest token id.
 /// Never waits for the device, except with "loop": "replay", once per frame. Without a language
 /// model, a handful of tensor operations for the whole batch; with one, some for each frame.
-class CtcGreedy : public Decoder {
+class CtcGreedy : public GreedySearch<CtcGreedyOptions> {
  public:
-  struct Options {
-    std::string loop = "host";         // "host", "replay", "graph": see LoopForm
-    std::optional<LmOptions> lm;       // language model, see GreedyFusion
-    std::optional<Boosting> boost;     // phrases, likewise
-    std::vector<std::string> allowed;  // characters, see allowed_tokens()
-  };
-
-  explicit CtcGreedy(Options options) : options_(std::move(options)) {}
+  using GreedySearch::GreedySearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
-  Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
-    return bias_.compile(request);
-  }
-  Counters counters() const override { return driver_.counters({}); }
-  /// Searched by the host's loops. Scores of streams are sums of log-probabilities that are rounded
-  /// to 2^-32, in which order does not matter.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
   /// The best label of each frame, collapsed. logits [B, T', V+1] (blank last), lengths [B] int64.
   static Hypotheses collapse(const at::Tensor& logits, const at::Tensor& lengths);
 
  private:
   struct Rows;  // the search state of a batch
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
-  Hypotheses search_piece(const EncodedBatch& batch, RowState& state);
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
+  /// Scores of streams are sums of log-probabilities that are rounded to 2^-32, so that the order
+  /// of the sum does not matter.
+  Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override;
 
-  Options options_;
   std::shared_ptr<const AcousticModel> model_;
   GreedyLm lm_;
-  DecoderBias bias_;
-  LoopDriver driver_;
 };
 
 }  // namespace rtfx

@@ -2,54 +2,50 @@
 
 #include <ATen/ATen.h>
 
-#include "algorithms/registry.h"
-#include "algorithms/shared/streams/piece_streams.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
+
+const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
+  using O = FrameLoopingOptions;
+  static const OptionTable<O> table{{
+      option("batched", &O::batched, "false: one utterance after the other"),
+      option("cache_predictor", &O::cache_predictor,
+             "keep the prediction network's output until a token is emitted (exact)"),
+      option("project_encoder_once", &O::project_encoder_once,
+             "project all encoder frames once per batch (exact)"),
+      option(
+          "project_prediction_once", &O::project_prediction_once,
+          "project the prediction once per prediction call instead of once per joint call (exact)"),
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("score_kind", &O::score_kind, "what a score sums over the tokens",
+             {"logit", "logprob"}),
+      option("compatibility", &O::compatibility,
+             "nemo: TDT skips a frame whenever max_symbols is reached, as NeMo did until its pull "
+             "request 16095 (inexact)",
+             {"none", "nemo"}),
+      option("host_reads", &O::host_reads,
+             "what the host learns of an evaluation: one flag for all rows, or, as the published "
+             "baseline, the decision of each row",
+             {"flag", "rows"}),
+      option("loop", &O::loop,
+             "who drives the loops: the host, the host with replayed graphs, one graph",
+             {"host", "replay", "graph"}),
+      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      allowed_option(&O::allowed),
+  }};
+  return table;
+}
+
 namespace {
-
-const OptionTable<FrameLooping::Options> kOptions{{
-    option("batched", &FrameLooping::Options::batched, "false: one utterance after the other"),
-    option("cache_predictor", &FrameLooping::Options::cache_predictor,
-           "keep the prediction network's output until a token is emitted (exact)"),
-    option("project_encoder_once", &FrameLooping::Options::project_encoder_once,
-           "project all encoder frames once per batch (exact)"),
-    option(
-        "project_prediction_once", &FrameLooping::Options::project_prediction_once,
-        "project the prediction once per prediction call instead of once per joint call (exact)"),
-    option("max_symbols", &FrameLooping::Options::max_symbols, "tokens per frame", 1, 1000),
-    option("score_kind", &FrameLooping::Options::score_kind, "what a score sums over the tokens",
-           {"logit", "logprob"}),
-    option("compatibility", &FrameLooping::Options::compatibility,
-           "nemo: TDT skips a frame whenever max_symbols is reached, as NeMo did until its pull "
-           "request 16095 (inexact)",
-           {"none", "nemo"}),
-    option("host_reads", &FrameLooping::Options::host_reads,
-           "what the host learns of an evaluation: one flag for all rows, or, as the published "
-           "baseline, the decision of each row",
-           {"flag", "rows"}),
-    option("loop", &FrameLooping::Options::loop,
-           "who drives the loops: the host, the host with replayed graphs, one graph",
-           {"host", "replay", "graph"}),
-    option("lm", &FrameLooping::Options::lm, "language model that tokens are chosen with",
-           greedy_lm_options()),
-    option("boost", &FrameLooping::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
-    allowed_option(&FrameLooping::Options::allowed),
-}};
-
-const RegisterDecoder registered{
-    {"frame_looping", "greedy RNN-T/TDT, frame by frame: the baseline", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<FrameLooping>(kOptions.fill(options, where));
-     }}};
-
-}  // namespace
+const Register<FrameLooping> registered{"frame_looping",
+                                        "greedy RNN-T/TDT, frame by frame: the baseline"};
+}
 
 struct FrameLooping::Rows {
-  Rows(const Transducer& transducer, const GreedyLm& lm, RowBias bias, const at::Tensor& encoded,
+  Rows(const Transducer& transducer, const GreedyLm& lm, DeviceBias bias, const at::Tensor& encoded,
        const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
@@ -70,12 +66,12 @@ struct FrameLooping::Rows {
   int64_t frame = 0;                           // of all rows, RNN-T while the host drives the loop
   std::optional<Transducer::Prediction> prediction;  // of (last, state); dropped when a token comes
 
-  void walk(StateWalk walk) {
-    fusion.walk(walk, lengths);
-    walk(last);
-    walk(time);
-    state.walk(walk);
-    hypotheses.walk(walk);
+  void transfer(StateTransfer transfer) {
+    fusion.transfer(transfer, lengths);
+    transfer(last);
+    transfer(time);
+    state.walk(transfer);
+    hypotheses.transfer(transfer);
   }
 };
 
@@ -83,16 +79,13 @@ Description FrameLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"frame_looping",
           Head::transducer,
-          options_.compatibility == "nemo" || uses_lm(options_.lm) ||
-                  DecoderBias::changes(options_.boost, options_.allowed)
+          options_.compatibility == "nemo" || uses_lm(options_.lm) || is_biased()
               ? Exactness::approximate
               : Exactness::exact,
           {"rnnt", "tdt"},
           options_.score_kind,
           /*streams=*/true};
 }
-
-nlohmann::json FrameLooping::options() const { return kOptions.resolved(options_); }
 
 void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
@@ -102,31 +95,31 @@ void FrameLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
     throw UserError("frame_looping", "only a host that drives the loop can read rows",
                     R"(set "loop": "host")");
   lm_ = GreedyLm(options_.lm, *model);
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_bias(*model, limits);
   transducer_.emplace(std::move(model),
                       Transducer::Options{options_.project_encoder_once,
                                           options_.project_prediction_once, options_.score_kind});
-  options_.loop = driver_.prepare(
-      options_.loop, "frame_looping", limits, transducer_->encoded_frame(),
-      [this](const at::Tensor& frames) { return transducer_->encode(frames); },
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  options_.loop =
+      prepare_loops(options_.loop, limits, transducer_->encoded_frame(),
+                    [this](const at::Tensor& frames) { return transducer_->encode(frames); });
 }
 
-Counters FrameLooping::counters() const {
-  return driver_.counters({{"frames_visited", frames_visited_},
-                           {"joint_calls", joint_calls_},
-                           {"joint_rows", joint_rows_},
-                           {"pred_calls", pred_calls_}});
+Counters FrameLooping::counts() const {
+  return {{"frames_visited", frames_visited_},
+          {"joint_calls", joint_calls_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_}};
 }
 
-std::shared_ptr<const TokenBias> FrameLooping::compile_bias(const BiasRequest& request) const {
-  return options_.batched ? bias_.compile(request) : Decoder::compile_bias(request);
+void FrameLooping::reset_counts() {
+  frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
 }
 
 Hypotheses FrameLooping::decode(const EncodedBatch& batch) {
-  frames_visited_ = joint_calls_ = joint_rows_ = pred_calls_ = 0;
-  if (bias_.select(batch)) driver_.record_anew();
-  return options_.batched ? driver_.decode(batch) : driver_.decode_one_by_one(batch);
+  if (options_.batched) return GreedySearch::decode(batch);
+  reset_counts();
+  select_bias(batch);
+  return driver_.decode_one_by_one(batch);
 }
 
 Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
@@ -155,28 +148,15 @@ Hypotheses FrameLooping::search(const EncodedBatch& batch, Loops& loops) {
   return result;
 }
 
-std::unique_ptr<Streams> FrameLooping::streams(const StreamLimits& limits) {
-  return std::make_unique<PieceStreams>(
-      greedy_in_pieces(
-          options_.batched,
-          [this](const at::Tensor& frames) { return transducer_->encode(frames); },
-          transducer_->encoded_frame(),
-          [this](const EncodedBatch& batch, Loops& loops, RowState& state) {
-            return search_piece(batch, loops, state);
-          }),
-      limits);
-}
-
 Hypotheses FrameLooping::search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) {
-  if (bias_.select(batch)) driver_.record_anew();
   Rows rows(*transducer_, lm_, bias_.rows(batch.lengths.size(0)), batch.frames, batch.lengths,
             batch.frames.size(1));
   rows.lists.clear();
-  if (!state.empty()) rows.walk(StateWalk::load(state));
+  if (!state.empty()) rows.transfer(StateTransfer::load(state));
   transducer_->is_tdt() ? loop_tdt(rows, loops) : loop_rnnt(rows, batch.longest());
   rows.time.sub_(batch.lengths);
   state.clear();
-  rows.walk(StateWalk::save(state));
+  rows.transfer(StateTransfer::save(state));
   return rows.hypotheses.result();
 }
 
@@ -211,8 +191,8 @@ void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const D
     const auto row = static_cast<int64_t>(b);
     if (!reads.any(mask[row])) continue;
     Hypothesis& h = rows.lists[b].front();
-    const auto append = [&](std::vector<int32_t>& to, const at::Tensor& of) {
-      to.push_back(static_cast<int32_t>(reads.integer(of[row])));
+    const auto append = [&](std::vector<int32_t>& list, const at::Tensor& values) {
+      list.push_back(static_cast<int32_t>(reads.integer(values[row])));
     };
     append(h.tokens, decision.labels);
     if (transducer_->is_tdt()) {

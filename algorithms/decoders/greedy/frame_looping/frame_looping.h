@@ -13,13 +13,30 @@
 #include <string>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/decoder.h"
-#include "algorithms/gpu/loop_driver.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
-#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
+
+struct FrameLoopingOptions {
+  bool batched = true;                   // false: one utterance after the other
+  bool cache_predictor = false;          // keep the predictor's output until a token is emitted
+  bool project_encoder_once = false;     // joint.enc once per batch
+  bool project_prediction_once = false;  // joint.pred once per prediction call
+  int64_t max_symbols = 10;              // tokens per frame
+  std::string score_kind = "logit";
+  /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
+  /// whenever max_symbols is reached, also after a duration above 0.
+  std::string compatibility = "none";
+  std::string host_reads = "flag";    // "rows": the published baseline's, see below
+  std::string loop = "host";          // "host", "replay", "graph": see LoopForm
+  std::optional<LmOptions> lm;        // language model, see GreedyFusion
+  std::optional<BoostOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+
+  static const OptionTable<FrameLoopingOptions>& table();
+};
 
 /// decode() waits for the device once per evaluation, which is one joint call for all rows. With
 /// "loop": "graph" it does not wait, and counts nothing.
@@ -31,42 +48,22 @@ namespace rtfx {
 ///
 /// joint_calls of RNN-T is the sum over frames t of min(max_symbols, 1 + most tokens that any row
 /// emits at t).
-class FrameLooping : public Decoder {
+class FrameLooping : public GreedySearch<FrameLoopingOptions> {
  public:
-  struct Options {
-    bool batched = true;                   // false: one utterance after the other
-    bool cache_predictor = false;          // keep the predictor's output until a token is emitted
-    bool project_encoder_once = false;     // joint.enc once per batch
-    bool project_prediction_once = false;  // joint.pred once per prediction call
-    int64_t max_symbols = 10;              // tokens per frame
-    std::string score_kind = "logit";
-    /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
-    /// whenever max_symbols is reached, also after a duration above 0.
-    std::string compatibility = "none";
-    std::string host_reads = "flag";   // "rows": the published baseline's, see below
-    std::string loop = "host";         // "host", "replay", "graph": see LoopForm
-    std::optional<LmOptions> lm;       // language model, see GreedyFusion
-    std::optional<Boosting> boost;     // phrases, likewise
-    std::vector<std::string> allowed;  // characters, see allowed_tokens()
-  };
-
-  explicit FrameLooping(Options options) : options_(std::move(options)) {}
+  using GreedySearch::GreedySearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override;
-  Counters counters() const override;
-  /// Searched in batches by the host's loops, whatever the options "batched", "host_reads" and
-  /// "loop" say.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Rows;  // the search state of a batch
-  Hypotheses search(const EncodedBatch& batch, Loops& loops);
-  Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state);
+  bool takes_biases() const override { return options_.batched; }
+  Counters counts() const override;
+  void reset_counts() override;
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
+  /// Searches rows as a batch, whatever the options "batched" and "host_reads" say.
+  Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override;
   void loop_rnnt(Rows& rows, int64_t longest);
   void loop_rnnt_recorded(Rows& rows, Loops& loops);
   void loop_tdt(Rows& rows, Loops& loops);
@@ -75,11 +72,8 @@ class FrameLooping : public Decoder {
   void append_row_by_row(Rows& rows, const at::Tensor& mask, const Decision& decision,
                          const at::Tensor& frames);
 
-  Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
-  DecoderBias bias_;
-  LoopDriver driver_;
   int64_t frames_visited_ = 0, joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0;
 };
 

@@ -12,7 +12,6 @@
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/recorded_search.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
@@ -20,27 +19,6 @@
 
 namespace rtfx {
 namespace {
-
-const OptionTable<FusedLooping::Options> kOptions{{
-    option("loop", &FusedLooping::Options::loop,
-           "who drives the loop: one kernel, a CUDA graph, the host",
-           {"persistent", "graph", "host"}),
-    option("window", &FusedLooping::Options::window, "most frames of a row that a step looks at", 1,
-           64),
-    option("frames_per_step", &FusedLooping::Options::frames_per_step,
-           "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
-           65536),
-    option("max_symbols", &FusedLooping::Options::max_symbols, "tokens per frame", 1, 1000),
-    option("boost", &FusedLooping::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
-    allowed_option(&FusedLooping::Options::allowed),
-}};
-
-const RegisterDecoder registered{
-    {"fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<FusedLooping>(kOptions.fill(options, where));
-     }}};
 
 /// Each iteration of a graph's while node leaves the GPU idle for a moment, so two steps are
 /// unrolled per iteration. A step after the end of the search changes nothing.
@@ -117,6 +95,27 @@ class Output {
 
 }  // namespace
 
+const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
+  using O = FusedLoopingOptions;
+  static const OptionTable<O> table{{
+      option("loop", &O::loop, "who drives the loop: one kernel, a CUDA graph, the host",
+             {"persistent", "graph", "host"}),
+      option("window", &O::window, "most frames of a row that a step looks at", 1, 64),
+      option("frames_per_step", &O::frames_per_step,
+             "frames that a step looks at over all rows, at least three per row (or `window`)", 1,
+             65536),
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      allowed_option(&O::allowed),
+  }};
+  return table;
+}
+
+namespace {
+const Register<FusedLooping> registered{
+    "fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)"};
+}
+
 struct FusedLooping::Prepared {
   Prepared(const AcousticModel& model, const Options& options)
       : options(options),
@@ -155,7 +154,7 @@ struct FusedLooping::Prepared {
   void require_rows(int64_t rows) const;
   /// A search with its working memory, without its output. frames: of Weights::frames_in().
   fused::Search new_search(const at::Tensor& frames, const at::Tensor& lengths,
-                           const RowBias& bias);
+                           const DeviceBias& bias);
   void lay_out(fused::Search& search);
   /// Computes the prediction network's state after the start symbol, which is the same for every
   /// row.
@@ -175,7 +174,8 @@ void FusedLooping::Prepared::require_rows(int64_t rows) const {
 }
 
 fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
-                                                 const at::Tensor& lengths, const RowBias& bias) {
+                                                 const at::Tensor& lengths,
+                                                 const DeviceBias& bias) {
   fused::Search s{};
   s.model = weights.view();
   s.batch = static_cast<int>(frames.size(0));
@@ -218,7 +218,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   const size_t encoded = layout.add<char>(b * s.frames * weights.hidden_width() * element);
   const bool biased = s.key_kinds == 3;
   const int64_t tokens = biased ? b * s.model.blank : 0;
-  const size_t added = layout.add<float>(tokens), of_root = layout.add<float>(tokens);
+  const size_t added = layout.add<float>(tokens), root_added = layout.add<float>(tokens);
   const size_t to = layout.add<int32_t>(tokens), own_to = layout.add<int32_t>(tokens);
   const size_t own_arcs = layout.add<int32_t>(biased ? 2 * b : 0);
   if (!memory.defined() || memory.nbytes() < layout.bytes()) {
@@ -232,7 +232,7 @@ void FusedLooping::Prepared::lay_out(fused::Search& s) {
   s.encoded = base + encoded;
   if (biased) {
     s.bias.first = {
-        reinterpret_cast<float*>(base + added),      reinterpret_cast<float*>(base + of_root),
+        reinterpret_cast<float*>(base + added),      reinterpret_cast<float*>(base + root_added),
         reinterpret_cast<int32_t*>(base + to),       reinterpret_cast<int32_t*>(base + own_to),
         reinterpret_cast<int32_t*>(base + own_arcs), false};
   }
@@ -284,21 +284,16 @@ void FusedLooping::Prepared::record() {
   });
 }
 
-FusedLooping::FusedLooping(Options options) : options_(std::move(options)) {}
+FusedLooping::FusedLooping(Options options) : BiasedDecoder(std::move(options)) {}
 FusedLooping::~FusedLooping() = default;
 
 Description FusedLooping::describe() const {
   using Exactness = Description::Exactness;
-  return {"fused_looping",
-          Head::transducer,
-          DecoderBias::changes(options_.boost, options_.allowed) ? Exactness::approximate
-                                                                 : Exactness::exact,
-          {"rnnt", "tdt"},
-          "logit",
-          /*streams=*/true};
+  return {
+      "fused_looping", Head::transducer, is_biased() ? Exactness::approximate : Exactness::exact,
+      {"rnnt", "tdt"}, "logit",
+      /*streams=*/true};
 }
-
-nlohmann::json FusedLooping::options() const { return kOptions.resolved(options_); }
 
 void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
@@ -311,7 +306,7 @@ void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
   if (options_.loop == "graph" &&
       LoopForm::available("graph", model->device, "fused_looping") == "host")
     options_.loop = "host";
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_bias(*model, limits);
   prepared_ = std::make_unique<Prepared>(*model, options_);
   prepared_->require_rows(limits.max_batch);  // 0 where it is not known: decode() asks again
 }

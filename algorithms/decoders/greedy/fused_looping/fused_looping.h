@@ -14,7 +14,7 @@
 // therefore one launch. Values are rounded to the model's dtype where LibTorch's operators round,
 // so results differ from those of label_looping only by the order of sums.
 //
-// Boosted phrases and forbidden tokens (RowBias) act as in greedy_fusion.h. When a row has a new
+// Boosted phrases and forbidden tokens (DeviceBias) act as in greedy_fusion.h. When a row has a new
 // token, their bonus for each token of the vocabulary is written to memory, beside the update of
 // the prediction network. The joint phase adds it when it looks for the best token.
 #pragma once
@@ -24,43 +24,39 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/row_state.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
+#include "algorithms/shared/biasing/biased_decoder.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
+
+struct FusedLoopingOptions {
+  std::string loop = "persistent";    // "persistent" (one kernel), "graph" (a CUDA graph), "host"
+  int64_t window = 8;                 // most frames per row and step
+  int64_t frames_per_step = 160;      // over all rows, at least 3 (or `window`) per row
+  int64_t max_symbols = 10;           // tokens per frame
+  std::optional<BoostOptions> boost;  // phrases, see DeviceBias
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+
+  static const OptionTable<FusedLoopingOptions>& table();
+};
 
 /// Does not wait for the device, except for the form "host": one host read per step and one at the
 /// start. counters() waits. Scores are logits, with what phrases added. Takes no language model:
 /// label_looping does. With phrases or forbidden tokens a row's working memory has 16 bytes more
 /// for each token of the vocabulary. Batches share working memory, which grows to that of the
 /// largest: decode them on one stream.
-class FusedLooping : public Decoder {
+class FusedLooping : public BiasedDecoder<FusedLoopingOptions> {
  public:
-  struct Options {
-    std::string loop = "persistent";   // "persistent" (one kernel), "graph" (a CUDA graph), "host"
-    int64_t window = 8;                // most frames per row and step
-    int64_t frames_per_step = 160;     // over all rows, at least 3 (or `window`) per row
-    int64_t max_symbols = 10;          // tokens per frame
-    std::optional<Boosting> boost;     // phrases, see RowBias
-    std::vector<std::string> allowed;  // characters, see allowed_tokens()
-  };
-
   explicit FusedLooping(Options options);
   ~FusedLooping() override;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   /// Throws UserError without a GPU, where the driver is too old for the form, and for batches of
   /// more rows than the persistent form has shared memory for (48 bytes each; about 3,750 on an
   /// H200). decode() throws the same where `limits` did not say.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override {
-    return bias_.compile(request);
-  }
   Counters counters() const override;
   /// Streams run in the same kernels, and a piece is one launch. Projected frames are the
   /// encoder's.
@@ -68,11 +64,10 @@ class FusedLooping : public Decoder {
 
  private:
   struct Prepared;
-  /// `piece`, unless null: Bias::carried, rows' states (Search::carried_state) and CarriedRow, read
-  /// and written.
+  /// `piece`, unless null: BiasView::carried, rows' states (Search::carried_state) and CarriedRow,
+  /// read and written.
   Hypotheses search(const EncodedBatch& batch, RowState* piece);
-  Options options_;
-  DecoderBias bias_;
+
   std::unique_ptr<Prepared> prepared_;
   HostReads host_;
 };

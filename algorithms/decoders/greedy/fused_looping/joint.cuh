@@ -2,7 +2,7 @@
 // duration.
 #pragma once
 
-#include "algorithms/decoders/greedy/fused_looping/scratch.cuh"
+#include "algorithms/decoders/greedy/fused_looping/tile.cuh"
 #include "algorithms/gpu/activation.h"
 
 namespace rtfx::fused {
@@ -50,7 +50,7 @@ __device__ inline void load_bonus(const Search& s, int tile, int owner, float (&
   for (int odd = 0; odd < 2; ++odd) {
     const int b = __shfl_sync(0xffffffffu, owner, (lane % 4 * 2 + odd) * 4);
     if (b < 0) continue;
-    const RowBonus row = s.bias.row(b, s.model.blank);
+    const RowBiasView row = s.bias.row(b, s.model.blank);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = tile * kTileRows + lane / 4 + 8 * half;

@@ -4,9 +4,21 @@
 
 #include <cuda_runtime_api.h>
 
-#include "algorithms/decoders/greedy/fused_looping/element_kernels.h"
+#include "algorithms/decoders/greedy/fused_looping/search.h"
 
 namespace rtfx::fused {
+
+/// The kernels for one element type of weights and states.
+struct ElementKernels {
+  /// The whole search; bytes of a block's shared memory. [1]: with what Search::bias adds.
+  void (*search[2])(Search, int);
+  // The phases of a step, and what comes before the first.
+  void (*start)(const Search*);
+  void (*joint)(const Search*);
+  void (*lstm)(const Search*, int);  // of a layer
+  void (*project)(const Search*);
+  void (*look_up)(const Search*);
+};
 
 /// The whole search as one kernel: a thread block per multiprocessor, weights in shared memory as
 /// far as they fit, grid barriers between the phases.

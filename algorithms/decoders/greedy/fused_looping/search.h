@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "algorithms/decoders/greedy/fused_looping/row_bonus.h"
+#include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/shared/ngram_lm/view.h"
 #include "base/gpu/host_device.h"
@@ -120,21 +120,21 @@ struct CarriedRow {
   int unused;
 };
 
-/// Contextual biasing of rows (RowBias, greedy_fusion.h): bonuses that count once the model alone
-/// has decided against blank, and forbidden tokens.
-struct Bias {
+/// Contextual biasing of rows (DeviceBias, greedy_fusion.h): bonuses that count once the model
+/// alone has decided against blank, and forbidden tokens.
+struct BiasView {
   NgramView trees;
   const int32_t* roots;   // [B] states of `trees`, 0 for a row without a tree; nullptr: no row has
   const bool* forbidden;  // [B][V]; nullptr: every row may have all tokens
   int32_t* carried;       // [B] state from the root on, from piece to piece; nullptr: no pieces
-  RowBonus first;  // of row 0; those of the others follow. Null: no row has trees or forbidden
-                   // tokens
+  RowBiasView first;  // of row 0; those of the others follow. Null: no row has trees or forbidden
+                      // tokens
 
-  RTFX_HOST_DEVICE bool any() const { return first.of_root != nullptr; }
-  RTFX_HOST_DEVICE RowBonus row(int b, int vocabulary) const {
+  RTFX_HOST_DEVICE bool any() const { return first.root_added != nullptr; }
+  RTFX_HOST_DEVICE RowBiasView row(int b, int vocabulary) const {
     const int64_t tokens = int64_t{b} * vocabulary;
-    return {first.added + tokens,  first.of_root + tokens, first.to + tokens,
-            first.own_to + tokens, first.own_arcs + 2 * b, forbidden != nullptr};
+    return {first.added + tokens,  first.root_added + tokens, first.to + tokens,
+            first.own_to + tokens, first.own_arcs + 2 * b,    forbidden != nullptr};
   }
 };
 
@@ -160,7 +160,7 @@ struct Search {
   char* carried_state;       // [B][state_bytes]
   CarriedRow* carried_rows;  // [B]
 
-  Bias bias;
+  BiasView bias;
 
   // [3][key_kinds][key_rows], of each frame of a step: the best of tokens and blank, the best
   // duration, and with a bias the best token with what is added to it.

@@ -2,43 +2,36 @@
 
 #include <ATen/ATen.h>
 
-#include "algorithms/registry.h"
-#include "algorithms/shared/streams/piece_streams.h"
-
 namespace rtfx {
+
+const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
+  using O = LabelLoopingOptions;
+  static const OptionTable<O> table{{
+      option("window", &O::window, "frames per row that one joint call looks at (exact)", 1, 64),
+      option("project_encoder_once", &O::project_encoder_once,
+             "project all encoder frames once per batch (exact)"),
+      option("project_prediction_once", &O::project_prediction_once,
+             "project the prediction once per label instead of once per joint call (exact)"),
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("score_kind", &O::score_kind, "what a score sums over the tokens",
+             {"logit", "logprob"}),
+      option("loop", &O::loop,
+             "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
+             "replayed graphs, one graph",
+             {"host", "script", "replay", "graph"}),
+      option("lm", &O::lm, "language model that tokens are chosen with", greedy_lm_options()),
+      option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
+      allowed_option(&O::allowed),
+  }};
+  return table;
+}
+
 namespace {
-
-const OptionTable<LabelLooping::Options> kOptions{{
-    option("window", &LabelLooping::Options::window,
-           "frames per row that one joint call looks at (exact)", 1, 64),
-    option("project_encoder_once", &LabelLooping::Options::project_encoder_once,
-           "project all encoder frames once per batch (exact)"),
-    option("project_prediction_once", &LabelLooping::Options::project_prediction_once,
-           "project the prediction once per label instead of once per joint call (exact)"),
-    option("max_symbols", &LabelLooping::Options::max_symbols, "tokens per frame", 1, 1000),
-    option("score_kind", &LabelLooping::Options::score_kind, "what a score sums over the tokens",
-           {"logit", "logprob"}),
-    option("loop", &LabelLooping::Options::loop,
-           "who drives the loops: the host, LibTorch's TorchScript interpreter, the host with "
-           "replayed graphs, one graph",
-           {"host", "script", "replay", "graph"}),
-    option("lm", &LabelLooping::Options::lm, "language model that tokens are chosen with",
-           greedy_lm_options()),
-    option("boost", &LabelLooping::Options::boost, "phrases whose tokens are made more likely",
-           boosting_options()),
-    allowed_option(&LabelLooping::Options::allowed),
-}};
-
-const RegisterDecoder registered{
-    {"label_looping", "greedy RNN-T/TDT, label by label", kOptions.info(),
-     [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<LabelLooping>(kOptions.fill(options, where));
-     }}};
-
-}  // namespace
+const Register<LabelLooping> registered{"label_looping", "greedy RNN-T/TDT, label by label"};
+}
 
 struct LabelLooping::Rows {
-  Rows(const Transducer& transducer, const GreedyLm& lm, RowBias bias, const at::Tensor& encoded,
+  Rows(const Transducer& transducer, const GreedyLm& lm, DeviceBias bias, const at::Tensor& encoded,
        const at::Tensor& lengths, int64_t capacity)
       : encoded(encoded),
         lengths(lengths),
@@ -58,15 +51,15 @@ struct LabelLooping::Rows {
   GreedyFusion fusion;
   BatchedHypotheses hypotheses;
 
-  void walk(StateWalk walk) {
-    fusion.walk(walk, lengths);
-    walk(time);
-    walk(prediction.output);
-    prediction.state.walk(walk);
-    hypotheses.walk(walk);
+  void transfer(StateTransfer transfer) {
+    fusion.transfer(transfer, lengths);
+    transfer(time);
+    transfer(prediction.output);
+    prediction.state.walk(transfer);
+    hypotheses.transfer(transfer);
   }
   void load(const RowState& state) {
-    walk(StateWalk::load(state));
+    transfer(StateTransfer::load(state));
     at::lt_out(active, time, lengths);
   }
   /// Times of the next piece.
@@ -74,7 +67,7 @@ struct LabelLooping::Rows {
     time.sub_(lengths);
     hypotheses.shift(lengths);
     state.clear();
-    walk(StateWalk::save(state));
+    transfer(StateTransfer::save(state));
   }
 };
 
@@ -89,20 +82,16 @@ Description LabelLooping::describe() const {
   using Exactness = Description::Exactness;
   return {"label_looping",
           Head::transducer,
-          uses_lm(options_.lm) || DecoderBias::changes(options_.boost, options_.allowed)
-              ? Exactness::approximate
-              : Exactness::exact,
+          uses_lm(options_.lm) || is_biased() ? Exactness::approximate : Exactness::exact,
           {"rnnt", "tdt"},
           options_.score_kind,
           /*streams=*/true};
 }
 
-nlohmann::json LabelLooping::options() const { return kOptions.resolved(options_); }
-
 void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
   lm_ = GreedyLm(options_.lm, *model);
-  bias_.prepare(options_.boost, options_.allowed, *model, limits);
+  prepare_bias(*model, limits);
   transducer_.emplace(
       model, Transducer::Options{options_.project_encoder_once, options_.project_prediction_once,
                                  options_.score_kind});
@@ -117,13 +106,10 @@ void LabelLooping::prepare(std::shared_ptr<const AcousticModel> model, const Lim
           "leave those options out, or choose another loop");
     }
     script_.emplace(model, options_.max_symbols, options_.score_kind == "logprob");
-    driver_.prepare("host", "label_looping", limits, transducer_->encoded_frame(), encode,
-                    [this](const EncodedBatch& batch, Loops&) { return run_script(batch); });
+    prepare_loops("host", limits, transducer_->encoded_frame(), encode);
     return;
   }
-  options_.loop = driver_.prepare(
-      options_.loop, "label_looping", limits, transducer_->encoded_frame(), encode,
-      [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
+  options_.loop = prepare_loops(options_.loop, limits, transducer_->encoded_frame(), encode);
 }
 
 Hypotheses LabelLooping::run_script(const EncodedBatch& batch) {
@@ -136,39 +122,30 @@ Hypotheses LabelLooping::run_script(const EncodedBatch& batch) {
   return std::move(result.hypotheses);
 }
 
+Counters LabelLooping::counts() const {
+  return {{"joint_calls", joint_calls_},
+          {"joint_rows", joint_rows_},
+          {"pred_calls", pred_calls_},
+          {"outer_iters", outer_},
+          {"inner_iters", inner_}};
+}
+
 Counters LabelLooping::counters() const {
-  Counters counts = driver_.counters({{"joint_calls", joint_calls_},
-                                      {"joint_rows", joint_rows_},
-                                      {"pred_calls", pred_calls_},
-                                      {"outer_iters", outer_},
-                                      {"inner_iters", inner_}});
-  if (script_) counts["host_reads"] = 1 + 2 * outer_ + inner_;  // its own, unseen by the driver
-  return counts;
+  Counters all = GreedySearch::counters();
+  // The TorchScript program waits by itself, which the driver does not see.
+  if (script_) all["host_reads"] = 1 + 2 * outer_ + inner_;
+  return all;
 }
 
-std::shared_ptr<const TokenBias> LabelLooping::compile_bias(const BiasRequest& request) const {
-  return script_ ? Decoder::compile_bias(request) : bias_.compile(request);
-}
-
-Hypotheses LabelLooping::decode(const EncodedBatch& batch) {
+void LabelLooping::reset_counts() {
   joint_calls_ = joint_rows_ = pred_calls_ = outer_ = inner_ = 0;
-  if (bias_.select(batch)) driver_.record_anew();
-  return driver_.decode(batch);
 }
 
-std::unique_ptr<Streams> LabelLooping::streams(const StreamLimits& limits) {
-  const auto search = [this](const EncodedBatch& batch, Loops& loops, RowState& state) {
-    if (bias_.select(batch)) driver_.record_anew();
-    return this->search(batch, loops, &state);
-  };
-  return std::make_unique<PieceStreams>(
-      greedy_in_pieces(
-          !script_, [this](const at::Tensor& frames) { return transducer_->encode(frames); },
-          transducer_->encoded_frame(), search),
-      limits);
+Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops) {
+  return script_ ? run_script(batch) : search_rows(batch, loops, nullptr);
 }
 
-Hypotheses LabelLooping::search(const EncodedBatch& batch, Loops& loops, RowState* piece) {
+Hypotheses LabelLooping::search_rows(const EncodedBatch& batch, Loops& loops, RowState* piece) {
   // The paper starts with room proportional to the audio and doubles. In a recorded search nothing
   // can grow.
   const int64_t frames = batch.frames.size(1);
@@ -263,10 +240,10 @@ Decision LabelLooping::decide_window(const Rows& rows, at::Tensor& skipped) {
   const at::Tensor index = at::minimum(frames, rows.last.unsqueeze(1))
                                .unsqueeze(2)
                                .expand({-1, -1, rows.encoded.size(2)});
-  const auto of_all = [](const at::Tensor& t) { return t.defined() ? t.unsqueeze(1) : t; };
+  const auto per_frame = [](const at::Tensor& t) { return t.defined() ? t.unsqueeze(1) : t; };
   const Decision all =
       transducer_->decide(rows.encoded.gather(1, index), rows.prediction.output.unsqueeze(1),
-                          of_all(rows.fusion.bonus()), of_all(rows.fusion.forbidden()));
+                          per_frame(rows.fusion.bonus()), per_frame(rows.fusion.forbidden()));
 
   const at::Tensor inside = frames < rows.lengths.unsqueeze(1);
   at::Tensor position;  // [B] column of the decision, `window` and beyond when all were blank

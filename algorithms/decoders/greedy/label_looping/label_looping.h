@@ -15,60 +15,58 @@
 #include <string>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/decoder.h"
 #include "algorithms/decoders/greedy/label_looping/script.h"
-#include "algorithms/gpu/loop_driver.h"
-#include "algorithms/shared/boosting/decoder_bias.h"
-#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/batched/batched_search.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
+
+struct LabelLoopingOptions {
+  int64_t window = 1;                   // frames per row and joint call
+  bool project_encoder_once = true;     // joint.enc once for the whole batch
+  bool project_prediction_once = true;  // joint.pred once per predictor step
+  int64_t max_symbols = 10;             // tokens per frame
+  std::string score_kind = "logit";
+  std::string loop = "host";          // "host", "replay", "graph": see LoopForm; "script": script.h
+  std::optional<LmOptions> lm;        // language model, see GreedyFusion
+  std::optional<BoostOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+
+  static const OptionTable<LabelLoopingOptions>& table();
+};
 
 /// Waits for the device once per test of a loop: 1 + 2 * outer_iters + inner_iters host reads; not
 /// at all with "loop": "graph" (then there are no counts of iterations either).
 /// outer_iters: labels of the longest row, plus one unless its last frame ended by max_symbols (or,
 /// for TDT, by a jump). Joint calls = outer + inner iterations; predictor calls = outer + 1.
-class LabelLooping : public Decoder {
+class LabelLooping : public GreedySearch<LabelLoopingOptions> {
  public:
-  struct Options {
-    int64_t window = 1;                   // frames per row and joint call
-    bool project_encoder_once = true;     // joint.enc once for the whole batch
-    bool project_prediction_once = true;  // joint.pred once per predictor step
-    int64_t max_symbols = 10;             // tokens per frame
-    std::string score_kind = "logit";
-    std::string loop = "host";      // "host", "replay", "graph": see LoopForm; "script": script.h
-    std::optional<LmOptions> lm;    // language model, see GreedyFusion
-    std::optional<Boosting> boost;  // phrases, likewise
-    std::vector<std::string> allowed;  // characters, see allowed_tokens()
-  };
-
-  explicit LabelLooping(Options options) : options_(std::move(options)) {}
+  using GreedySearch::GreedySearch;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
-  Hypotheses decode(const EncodedBatch& batch) override;
-  std::vector<std::string> boosted_words() const override { return bias_.words(); }
-  std::shared_ptr<const TokenBias> compile_bias(const BiasRequest& request) const override;
   Counters counters() const override;
-  /// Searched by the host's loops, whatever the option "loop" says.
-  std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   struct Rows;  // the search state of a batch
   struct Found;
-  /// `piece`, unless null: goes on from that state, and leaves the next in it.
-  Hypotheses search(const EncodedBatch& batch, Loops& loops, RowState* piece = nullptr);
+  bool takes_biases() const override { return !script_; }
+  Counters counts() const override;
+  void reset_counts() override;
+  Hypotheses search(const EncodedBatch& batch, Loops& loops) override;
+  Hypotheses search_piece(const EncodedBatch& batch, Loops& loops, RowState& state) override {
+    return search_rows(batch, loops, &state);
+  }
+  /// Unless `piece` is null, goes on from that state and replaces it.
+  Hypotheses search_rows(const EncodedBatch& batch, Loops& loops, RowState* piece);
   Hypotheses run_script(const EncodedBatch& batch);
   void evaluate_joint(Rows& rows, Found& found, bool first);
   void step(Rows& rows, const Found& next);
   Decision decide_window(const Rows& rows, at::Tensor& skipped);
 
-  Options options_;
   std::optional<Transducer> transducer_;
   GreedyLm lm_;
-  DecoderBias bias_;
-  LoopDriver driver_;
   std::optional<LabelLoopingScript> script_;  // "loop": "script"
   int64_t joint_calls_ = 0, joint_rows_ = 0, pred_calls_ = 0, outer_ = 0, inner_ = 0;
 };

@@ -9,26 +9,12 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoders/greedy/step_replay/steps.h"
 #include "algorithms/gpu/sync_debug.h"
-#include "algorithms/registry.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
 namespace {
 
 using step_replay::Steps;
-
-const OptionTable<StepReplay::Options> kOptions{{
-    option("loop", &StepReplay::Options::loop,
-           "steps launched anew, replayed as graphs, and with one upload each",
-           {"host", "replay", "coalesced"}),
-    option("max_symbols", &StepReplay::Options::max_symbols, "tokens per frame", 1, 1000),
-}};
-
-const RegisterDecoder registered{
-    {"step_replay", "greedy RNN-T/TDT, state on the host, a graph per step: to compare with",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<StepReplay>(kOptions.fill(options, where));
-     }}};
 
 /// The host's copy of `encoded`; waits.
 at::Tensor on_host(const at::Tensor& encoded, HostReads& reads) {
@@ -40,6 +26,21 @@ at::Tensor on_host(const at::Tensor& encoded, HostReads& reads) {
 }
 
 }  // namespace
+
+const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
+  using O = StepReplayOptions;
+  static const OptionTable<O> table{{
+      option("loop", &O::loop, "steps launched anew, replayed as graphs, and with one upload each",
+             {"host", "replay", "coalesced"}),
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+  }};
+  return table;
+}
+
+namespace {
+const Register<StepReplay> registered{
+    "step_replay", "greedy RNN-T/TDT, state on the host, a graph per step: to compare with"};
+}
 
 /// A row (utterance) of the batch.
 struct StepReplay::Row {
@@ -69,8 +70,6 @@ struct StepReplay::Row {
 Description StepReplay::describe() const {
   return {"step_replay", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
 }
-
-nlohmann::json StepReplay::options() const { return kOptions.resolved(options_); }
 
 void StepReplay::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
@@ -112,11 +111,11 @@ Hypotheses StepReplay::decode(const EncodedBatch& batch) {
 
 void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row>& rows) {
   const bool coalesced = options_.loop == "coalesced";
-  const auto predict_for = [&](const std::vector<int64_t>& takers) {
+  const auto predict_for = [&](const std::vector<int64_t>& found) {
     const ScopedRange range(RangeName::decode_predict, joint_calls_ + pred_calls_);
     steps.predict(coalesced, reads_, counts_);
     ++pred_calls_;
-    for (const int64_t b : takers) steps.take(b);
+    for (const int64_t b : found) steps.accept(b);
   };
   const auto row = [&](int64_t b) -> Row& { return rows[static_cast<size_t>(b)]; };
   const auto finished = [&](int64_t b) { return row(b).time >= row(b).length; };
@@ -126,7 +125,7 @@ void StepReplay::search(const at::Tensor& encoded, Steps& steps, std::vector<Row
   predict_for(active);
   std::erase_if(active, finished);
   while (!active.empty()) {
-    for (const int64_t b : active) steps.look_at(encoded, b, row(b).time);
+    for (const int64_t b : active) steps.set_frame(encoded, b, row(b).time);
     {
       const ScopedRange range(RangeName::decode_joint, joint_calls_ + pred_calls_);
       steps.decide(coalesced, reads_, counts_);

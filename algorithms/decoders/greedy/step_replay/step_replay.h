@@ -27,29 +27,30 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/decoders/greedy/step_replay/steps.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
 
+struct StepReplayOptions {
+  std::string loop = "coalesced";  // "host" (launched anew), "replay", "coalesced"
+  int64_t max_symbols = 10;        // tokens per frame
+
+  static const OptionTable<StepReplayOptions>& table();
+};
+
 /// Waits for the device once per step, before the search for E and after it for the results, and
 /// unless coalesced for every upload; a batch of a new size also waits while its graphs are
 /// recorded. host_reads = 1 + joint_calls + pred_calls. joint_calls: the most decisions that a row
 /// needs. pred_calls: 1 for the start, and 1 for each round of decisions with a token in a row that
 /// goes on.
-class StepReplay : public Decoder {
+class StepReplay : public DecoderBase<StepReplayOptions> {
  public:
-  struct Options {
-    std::string loop = "coalesced";  // "host" (launched anew), "replay", "coalesced"
-    int64_t max_symbols = 10;        // tokens per frame
-  };
-
-  explicit StepReplay(Options options) : options_(std::move(options)) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   /// Makes the steps, and with them the graphs, for batches of limits.max_batch rows.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
@@ -63,7 +64,6 @@ class StepReplay : public Decoder {
   /// nan: [B] bool on the device, rows whose frames hold a NaN.
   Hypotheses on_device(const std::vector<Row>& rows, const at::Tensor& nan) const;
 
-  Options options_;
   std::optional<Transducer> transducer_;
   std::map<int64_t, std::unique_ptr<step_replay::Steps>> steps_;  // by rows of a batch
   HostReads reads_;

@@ -5,25 +5,24 @@
 #include <algorithm>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/registry.h"
 #include "base/nvtx.h"
 
 namespace rtfx {
+
+const OptionTable<TdtMinDurationOptions>& TdtMinDurationOptions::table() {
+  using O = TdtMinDurationOptions;
+  static const OptionTable<O> table{{
+      option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
+      option("score_kind", &O::score_kind, "what a score sums over the tokens",
+             {"logit", "logprob"}),
+  }};
+  return table;
+}
+
 namespace {
-
-const OptionTable<TdtMinDuration::Options> kOptions{{
-    option("max_symbols", &TdtMinDuration::Options::max_symbols, "tokens per frame", 1, 1000),
-    option("score_kind", &TdtMinDuration::Options::score_kind, "what a score sums over the tokens",
-           {"logit", "logprob"}),
-}};
-
-const RegisterDecoder registered{
-    {"tdt_min_duration", "greedy TDT, all rows skip the batch's smallest duration (inexact)",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<TdtMinDuration>(kOptions.fill(options, where));
-     }}};
-
-}  // namespace
+const Register<TdtMinDuration> registered{
+    "tdt_min_duration", "greedy TDT, all rows skip the batch's smallest duration (inexact)"};
+}
 
 Description TdtMinDuration::describe() const {
   return {"tdt_min_duration",
@@ -32,8 +31,6 @@ Description TdtMinDuration::describe() const {
           {"tdt"},
           options_.score_kind};
 }
-
-nlohmann::json TdtMinDuration::options() const { return kOptions.resolved(options_); }
 
 void TdtMinDuration::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);

@@ -10,30 +10,30 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/transducer/transducer.h"
 
 namespace rtfx {
 
-/// Waits for the device twice per evaluation: the shared duration, and whether any row goes on.
-class TdtMinDuration : public Decoder {
- public:
-  struct Options {
-    int64_t max_symbols = 10;
-    std::string score_kind = "logit";
-  };
+struct TdtMinDurationOptions {
+  int64_t max_symbols = 10;
+  std::string score_kind = "logit";
 
-  explicit TdtMinDuration(Options options) : options_(std::move(options)) {}
+  static const OptionTable<TdtMinDurationOptions>& table();
+};
+
+/// Waits for the device twice per evaluation: the shared duration, and whether any row goes on.
+class TdtMinDuration : public DecoderBase<TdtMinDurationOptions> {
+ public:
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override;
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
   Counters counters() const override;
 
  private:
-  Options options_;
   std::optional<Transducer> transducer_;
   HostReads host_;
   int64_t joint_calls_ = 0, pred_calls_ = 0;

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "algorithms/registry.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
@@ -15,31 +14,31 @@ namespace {
 
 using Options = CtcLexiconCpu::Options;
 
-const OptionTable<Options> kOptions{{
-    option("lexicon", &Options::lexicon, "lines of a word and its tokens; may be gzip"),
-    option("lm", &Options::lm, "ARPA language model over words; may be gzip"),
-    option("acoustic_scale", &Options::acoustic_scale,
-           "factor of log-probabilities; the language model's costs stay as they are", 1e-3, 1e3),
-    option("beam", &Options::beam, "costs above the best that are kept, in scaled units", 1e-3,
-           1e9),
-    option("beam_size", &Options::beam_size, "hypotheses that are kept at a frame", 1),
-    option("beam_tokens", &Options::beam_tokens, "tokens of a frame that are tried", 1),
-    option("threads", &Options::threads, "at most so many of the program's threads; 0: all", 0),
-}};
-
-const RegisterDecoder registered{
-    {"ctc_lexicon_cpu", "prefix beam search with a lexicon and a word LM, without a graph (CPU)",
-     kOptions.info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcLexiconCpu>(kOptions.fill(options, where));
-     }}};
-
 }  // namespace
+
+const OptionTable<CtcLexiconCpuOptions>& CtcLexiconCpuOptions::table() {
+  using O = CtcLexiconCpuOptions;
+  static const OptionTable<O> table{{
+      option("lexicon", &O::lexicon, "lines of a word and its tokens; may be gzip"),
+      option("lm", &O::lm, "ARPA language model over words; may be gzip"),
+      option("acoustic_scale", &O::acoustic_scale,
+             "factor of log-probabilities; the language model's costs stay as they are", 1e-3, 1e3),
+      option("beam", &O::beam, "costs above the best that are kept, in scaled units", 1e-3, 1e9),
+      option("beam_size", &O::beam_size, "hypotheses that are kept at a frame", 1),
+      option("beam_tokens", &O::beam_tokens, "tokens of a frame that are tried", 1),
+      option("threads", &O::threads, "at most so many of the program's threads; 0: all", 0),
+  }};
+  return table;
+}
+
+namespace {
+const Register<CtcLexiconCpu> registered{
+    "ctc_lexicon_cpu", "prefix beam search with a lexicon and a word LM, without a graph (CPU)"};
+}
 
 Description CtcLexiconCpu::describe() const {
   return {"ctc_lexicon_cpu", Head::ctc, Description::Exactness::approximate, {"ctc"}, "logprob"};
 }
-
-nlohmann::json CtcLexiconCpu::options() const { return kOptions.resolved(options_); }
 
 void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);

@@ -9,7 +9,6 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "base/nvtx.h"
@@ -224,7 +223,7 @@ void GpuStreams::close(int64_t stream) { free_entries_.push_back(streams_.remove
 
 void GpuStreams::advance(std::span<const WfstPiece> pieces) {
   const c10::cuda::CUDAGuard guard(memory_->device());
-  const std::vector<Stream*> streams = streams_.of(piece_streams(pieces));
+  const std::vector<Stream*> streams = streams_.find_all(piece_streams(pieces));
   const auto frames = piece_frames(pieces, memory_->graph().view().columns, memory_->device());
   memory_->make_workspaces(static_cast<int64_t>(pieces.size()));
   for (std::vector<size_t> open = longest_first(frames); !open.empty();)
@@ -303,11 +302,8 @@ WfstPath GpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const RegisterDecoder registered{
-    {"ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU",
-     gpu_wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcWfst>(gpu_wfst_options().fill(options, where));
-     }}};
+const Register<CtcWfst> registered{
+    "ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU"};
 
 }  // namespace
 }  // namespace rtfx

@@ -20,15 +20,15 @@
 #include <span>
 #include <vector>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
 
@@ -79,12 +79,11 @@ class GpuStreams : public StreamSearch {
 /// of the paths, and for their arcs. It waits once more for n-best lists, and whenever memory must
 /// grow. If the host drives the loop, it does not wait for arcs, but twice for each frame of the
 /// longest row, or once with double buffers.
-class CtcWfst : public Decoder {
+class CtcWfst : public DecoderBase<WfstOptions, &gpu_wfst_options> {
  public:
-  explicit CtcWfst(WfstOptions options) : options_(std::move(options)) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override { return gpu_wfst_options().resolved(options_); }
   /// Copies the graph to the GPU. Throws UserError without a GPU, and where the graph and a search
   /// do not fit into its memory, with the sizes.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
@@ -115,7 +114,6 @@ class CtcWfst : public Decoder {
   void read_lists(const PassingRun& run, const std::vector<size_t>& order,
                   const std::vector<WfstPath>& paths, std::vector<std::vector<WfstPath>>& lists);
 
-  WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::shared_ptr<PassingMemory> memory_;
   std::optional<PhasedSearch> phased_;  // unless one kernel drives the loop

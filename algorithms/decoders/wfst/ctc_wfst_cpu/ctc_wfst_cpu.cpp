@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "algorithms/registry.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
@@ -136,7 +135,7 @@ int64_t CpuStreams::open(std::optional<std::vector<float>> word_costs) {
 }
 
 void CpuStreams::advance(std::span<const WfstPiece> pieces) {
-  const std::vector<Stream*> streams = streams_.of(piece_streams(pieces));
+  const std::vector<Stream*> streams = streams_.find_all(piece_streams(pieces));
   for_each_utterance(piece_frames(pieces, graph_.view().columns, at::kCPU), searches_.size(),
                      [&](size_t thread, size_t i) {
                        const at::Tensor& lp = pieces[i].lp;
@@ -155,11 +154,8 @@ WfstPath CpuStreams::finish(int64_t stream) {
 
 namespace {
 
-const RegisterDecoder registered{
-    {"ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU",
-     cpu_wfst_options().info(), [](const nlohmann::json& options, std::string_view where) {
-       return std::make_unique<CtcWfstCpu>(cpu_wfst_options().fill(options, where));
-     }}};
+const Register<CtcWfstCpu> registered{
+    "ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU"};
 
 }  // namespace
 }  // namespace rtfx

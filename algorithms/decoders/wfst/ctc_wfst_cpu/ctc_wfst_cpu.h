@@ -10,13 +10,13 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/decoder.h"
+#include "algorithms/decoder_base.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
 
@@ -51,12 +51,11 @@ class CpuStreams : public StreamSearch {
 /// minus the cost of the path. A row with a NaN, or without a path, is empty and marked `nan`. For
 /// a model on a GPU, decode() waits once for the log-probabilities. Results do not depend on the
 /// number of threads or on the other rows.
-class CtcWfstCpu : public Decoder, public LatticeSource {
+class CtcWfstCpu : public DecoderBase<WfstOptions, &cpu_wfst_options>, public LatticeSource {
  public:
-  explicit CtcWfstCpu(WfstOptions options) : options_(std::move(options)) {}
+  using DecoderBase::DecoderBase;
 
   Description describe() const override;
-  nlohmann::json options() const override { return cpu_wfst_options().resolved(options_); }
   /// Maps the graph, and makes one search for each thread.
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
   Hypotheses decode(const EncodedBatch& batch) override;
@@ -83,7 +82,6 @@ class CtcWfstCpu : public Decoder, public LatticeSource {
  private:
   void count(const std::vector<ViterbiCounts>& rows);
 
-  WfstOptions options_;
   std::shared_ptr<const AcousticModel> model_;
   std::optional<WfstGraph> graph_;
   WordBoosting boosting_;

@@ -13,7 +13,7 @@ namespace rtfx {
 
 /// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
 /// boosting_tree_alpha.
-struct Boosting {
+struct BoostOptions {
   std::filesystem::path path;       // lines of phrases (read_phrases); empty: none
   std::vector<Phrase> phrases;      // beside those
   double scale = 1;                 // factor of all scores; 0: as without phrases
@@ -22,8 +22,9 @@ struct Boosting {
   double unk_score = 0;             // of a token that begins no phrase, where none is begun
   std::string spellings = "as_is";  // or "any": lower, upper and capitalised, where they can be
                                     // spelled
-  std::string rules = "earned";     // or "nemo": see phrase_tree.h
-  bool utterances = true;           // what a dataset's utterances ask for counts too
+  /// "none", or "nemo" for the scores of NeMo's tree: see phrase_tree.h.
+  std::string compatibility = "none";
+  bool utterances = true;  // what a dataset's utterances ask for counts too
   /// In beam searches of transducers: whether blank is rescaled along with the tokens, which a
   /// language model of weight `scale` would do (fusion.h).
   std::string blank_scoring = "no_score";  // or "lm_weighted_full", NeMo's default
@@ -32,8 +33,8 @@ struct Boosting {
   std::vector<Phrase> all_phrases() const;
 };
 /// All fields are for beams of transducers; elsewhere `blank_scoring` can change nothing.
-const OptionTable<Boosting>& boosting_options();
-const OptionTable<Boosting>& beam_boosting_options();
+const OptionTable<BoostOptions>& boosting_options();
+const OptionTable<BoostOptions>& beam_boosting_options();
 
 /// The field "allowed" of a decoder's options.
 template <class Options>

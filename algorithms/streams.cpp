@@ -1,10 +1,15 @@
-#include "algorithms/row_state.h"
+#include "algorithms/streams.h"
 
 #include <ATen/ATen.h>
 
 namespace rtfx {
 
-void StateWalk::operator()(at::Tensor& tensor, int64_t dimension, int64_t per_row) {
+void Streams::set_bias(int64_t, std::shared_ptr<const CompiledBias>) {
+  throw UserError("a stream", "of this decoder has no phrases or allowed characters of its own",
+                  "choose a decoder that has the option \"allowed\"");
+}
+
+void StateTransfer::operator()(at::Tensor& tensor, int64_t dimension, int64_t per_row) {
   if (!tensor.defined()) return;
   const at::Tensor by_row = tensor.unflatten(dimension, {tensor.size(dimension) / per_row, per_row})
                                 .movedim(dimension, 0);
@@ -15,7 +20,7 @@ void StateWalk::operator()(at::Tensor& tensor, int64_t dimension, int64_t per_ro
   }
 }
 
-void StateWalk::or_zeros(at::Tensor& tensor, const at::Tensor& rows, int64_t per_row) {
+void StateTransfer::or_zeros(at::Tensor& tensor, const at::Tensor& rows, int64_t per_row) {
   if (tensor.defined()) {
     (*this)(tensor, 0, per_row);
   } else if (loads()) {

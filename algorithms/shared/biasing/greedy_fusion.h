@@ -5,7 +5,7 @@
 //   if k is a token:  k = argmax over tokens of z_k + alpha * ln p_lm(k | tokens so far)
 //
 // So the acoustic model alone decides between blank and token, and no weight makes tokens vanish.
-// The end of the text gets no score. The scores of contextual biasing (RowBias) are added in the
+// The end of the text gets no score. The scores of contextual biasing (DeviceBias) are added in the
 // second step. Tokens that a row forbids take part in neither step.
 #pragma once
 
@@ -14,10 +14,10 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/row_state.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
-#include "algorithms/shared/ngram_lm/row_bias.h"
+#include "algorithms/streams.h"
 
 namespace rtfx {
 
@@ -41,7 +41,7 @@ struct GreedyLm {
 class GreedyFusion {
  public:
   /// Starts at the start of a sentence. `bias` has `rows` rows, or is empty.
-  GreedyFusion(const GreedyLm& lm, int64_t rows, RowBias bias = {});
+  GreedyFusion(const GreedyLm& lm, int64_t rows, DeviceBias bias = {});
 
   /// Returns the bonus of each token as the row's next one, [B, V] float32; undefined without a
   /// model.
@@ -53,17 +53,17 @@ class GreedyFusion {
   /// Blank keeps the states.
   void append(const at::Tensor& labels, const at::Tensor& mask = {});
 
-  /// Passes the states between two pieces to `walk`: first those of biasing, then those of the
-  /// language model. `rows`: see StateWalk.
-  void walk(StateWalk& walk, const at::Tensor& rows);
+  /// Passes the states between two pieces to `transfer`: first those of biasing, then those of the
+  /// language model. `rows`: see StateTransfer.
+  void transfer(StateTransfer& transfer, const at::Tensor& rows);
 
  private:
   void score();
 
   GreedyLm lm_;
-  RowBias bias_;
+  DeviceBias bias_;
   at::Tensor states_;       // [B] int32; undefined without a language model
-  at::Tensor bias_states_;  // [B] int32, see RowBias; undefined without biasing
+  at::Tensor bias_states_;  // [B] int32, see DeviceBias; undefined without biasing
   at::Tensor bonus_;
 };
 

@@ -1,4 +1,4 @@
-#include "algorithms/shared/boosting/token_bias.h"
+#include "algorithms/shared/biasing/compiled_bias.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace rtfx {
 namespace {
 
 /// Every spelling of every phrase, of which the tree is made.
-std::vector<PhraseTokens> spelled(const Boosting& boost, const std::vector<Phrase>& phrases,
+std::vector<PhraseTokens> spelled(const BoostOptions& boost, const std::vector<Phrase>& phrases,
                                   const Tokenizer& tokenizer) {
   const Speller speller(tokenizer);
   std::vector<PhraseTokens> all;
@@ -42,18 +42,18 @@ std::vector<PhraseTokens> spelled(const Boosting& boost, const std::vector<Phras
 
 }  // namespace
 
-std::shared_ptr<const TokenBias> compile_bias(const Boosting& boost,
-                                              const std::vector<Phrase>& phrases,
-                                              const std::vector<std::string>& allowed,
-                                              const std::string& where, const Tokenizer& tokenizer,
-                                              int64_t vocabulary) {
-  auto bias = std::make_shared<TokenBias>();
+std::shared_ptr<const CompiledBias> compile_bias(const BoostOptions& boost,
+                                                 const std::vector<Phrase>& phrases,
+                                                 const std::vector<std::string>& allowed,
+                                                 const std::string& where,
+                                                 const Tokenizer& tokenizer, int64_t vocabulary) {
+  auto bias = std::make_shared<CompiledBias>();
   for (const Phrase& phrase : phrases) bias->phrases.push_back(phrase.text);
   if (!phrases.empty()) {
     // Also at a scale of 0, so that what is wrong with a list is said.
     PhraseTree tree = make_phrase_tree(
         spelled(boost, phrases, tokenizer),
-        {boost.depth_scaling, boost.unk_score, boost.scale, boost.rules == "nemo"});
+        {boost.depth_scaling, boost.unk_score, boost.scale, boost.compatibility == "nemo"});
     if (boost.scale != 0) bias->tree = std::move(tree);
     if (boost.blank_scoring == "lm_weighted_full")
       bias->blank_weight = static_cast<float>(boost.scale);

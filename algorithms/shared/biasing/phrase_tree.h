@@ -14,15 +14,15 @@
 //   score of a token k in v:  t(child of v by k)         where v has one
 //                             b(v) + score of k in f(v)  otherwise; at the root `unknown`
 //
-// Rules "earned":  b(v) = pending(f(v)) - pending(v),  pending(v) = N(v) - earned(v)
-// The scores that a begun phrase received in advance are taken back when it does not continue. The
-// scores of whole phrases inside v stay. earned(v) is the largest sum of N over whole phrases in v
-// that do not overlap. At the end of a text -pending(v) is added.
+// The backoff score of a state is b(v) = pending(f(v)) - pending(v), with pending(v) = N(v) -
+// earned(v). It takes back the scores that a begun phrase received in advance, when the phrase does
+// not continue. The scores of whole phrases inside v stay: earned(v) is the largest sum of N over
+// whole phrases in v that do not overlap. At the end of a text, -pending(v) is added.
 //
-// Rules "nemo":  b(v) = N(f(v)) - N(v), and 0 where v is a whole phrase
-// NeMo 2.7.3 leaves t and N in this form: t of a token that an earlier phrase has is its old value
-// or the new phrase's weight, and N of later tokens is not computed again. Nothing is added at the
-// end.
+// With "compatibility": "nemo", the backoff score is b(v) = N(f(v)) - N(v), and 0 where v is a
+// whole phrase. The values of t and N are then those that NeMo 2.7.3 leaves. t of a token that an
+// earlier phrase has is its old value or the new phrase's weight. N of later tokens is not computed
+// again. Nothing is added at the end of a text.
 #pragma once
 
 #include <cstdint>

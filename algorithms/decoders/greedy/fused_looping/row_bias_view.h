@@ -13,7 +13,7 @@
 namespace rtfx::fused {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();  // of a forbidden token
-constexpr int32_t kNotOwn = -1;                                    // RowBonus::own_to
+constexpr int32_t kNotOwn = -1;                                    // RowBiasView::own_to
 
 /// *p, which other blocks of this kernel may have written: past the L1 cache.
 template <class T>
@@ -25,11 +25,11 @@ RTFX_DEVICE T load_written(const T* p) {
 #endif
 }
 
-/// One row's.
-struct RowBonus {
-  float* added;    // [V] what is added to a token now; kNever for a forbidden one
-  float* of_root;  // [V] the same in the root
-  int32_t* to;     // [V] state after the token, from the root; 0: the root
+/// The bias of one row.
+struct RowBiasView {
+  float* added;       // [V] what is added to a token now; kNever for a forbidden one
+  float* root_added;  // [V] the same in the root
+  int32_t* to;        // [V] state after the token, from the root; 0: the root
   // Values of the row's state:
   int32_t* own_to;    // [V] state after the token; kNotOwn for one that it treats as the root does
   int32_t* own_arcs;  // [2] first and end of the arcs that own_to is of; -1 in the root
@@ -50,17 +50,17 @@ struct RowBonus {
 /// the first is stored.
 template <int kAtOnce = 1, class Block, class FindState>
 RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int32_t root,
-                                 int32_t vocabulary, const RowBonus& row,
+                                 int32_t vocabulary, const RowBiasView& row,
                                  const FindState& find_state) {
   // All loads that can start do so before the first result is needed.
   const int32_t old_begin = load_written(row.own_arcs), old_end = load_written(row.own_arcs + 1);
-  float of_root[kAtOnce] = {};
-  const auto load_of_root = [&](int32_t from) {
+  float root_added[kAtOnce] = {};
+  const auto load_root_added = [&](int32_t from) {
     for (int i = 0; i < kAtOnce; ++i)
       if (const int32_t k = from + i * block.threads(); k < vocabulary)
-        of_root[i] = load_written(row.of_root + k);
+        root_added[i] = load_written(row.root_added + k);
   };
-  load_of_root(block.thread());
+  load_root_added(block.thread());
   const int32_t state = find_state();
   const bool at_root = state == root;
   if (at_root && old_begin < 0) return state;
@@ -81,10 +81,10 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
   const int32_t old_token = old_first < old_end ? load_constant(trees.arc_label + old_first) : 0;
   block.sync();  // all have read what is written now
   for (int32_t from = block.thread(); from < vocabulary; from += kAtOnce * block.threads()) {
-    if (from != block.thread()) load_of_root(from);
+    if (from != block.thread()) load_root_added(from);
     for (int i = 0; i < kAtOnce; ++i)
       if (const int32_t k = from + i * block.threads(); k < vocabulary)
-        row.added[k] = backoff + of_root[i];
+        row.added[k] = backoff + root_added[i];
   }
   for (int32_t arc = old_first; arc < old_end; arc += block.threads())
     row.own_to[arc == old_first ? old_token : load_constant(trees.arc_label + arc)] = kNotOwn;
@@ -96,24 +96,24 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
   for (int32_t arc = first; arc < end; arc += block.threads()) {
     if (arc != first) load_arc(arc);
     row.own_to[token] = to;
-    if (!row.masked || load_written(row.of_root + token) != kNever) row.added[token] = score;
+    if (!row.masked || load_written(row.root_added + token) != kNever) row.added[token] = score;
   }
   return state;
 }
 
 /// The row begins in `state` of the tree with this root; root 0: it has no tree. forbidden: [V] or
-/// nullptr. A root backs off to state 0, where every token has 0 and leads back (RowBias), so that
-/// the arcs of the root are all that is looked up. Ends with a barrier.
+/// nullptr. A root backs off to state 0, where every token has 0 and leads back (DeviceBias), so
+/// that the arcs of the root are all that is looked up. Ends with a barrier.
 template <class Block>
 RTFX_DEVICE void start_row(const Block& block, const NgramView& trees, int32_t root, int32_t state,
-                           const bool* forbidden, int32_t vocabulary, const RowBonus& row) {
+                           const bool* forbidden, int32_t vocabulary, const RowBiasView& row) {
   const int32_t* const arcs = trees.state_arcs + 2 * static_cast<int64_t>(root);
   const int32_t begin = root != 0 ? load_constant(arcs) : 0;
   const int32_t end = root != 0 ? load_constant(arcs + 1) : 0;
   const float backoff = root != 0 ? load_constant(trees.backoff_weight + root) : 0;
   const auto set = [&](int32_t token, float score, int32_t to) {
     const bool never = forbidden != nullptr && forbidden[token];
-    row.of_root[token] = row.added[token] = never ? kNever : score;
+    row.root_added[token] = row.added[token] = never ? kNever : score;
     row.to[token] = to;
   };
   for (int32_t k = block.thread(); k < vocabulary; k += block.threads()) {

@@ -12,18 +12,18 @@ namespace rtfx {
 
 /// Biases by utterance. There are none where no utterance asks for one, or the decoder is not
 /// asked.
-struct UtteranceBiases {
-  std::vector<std::shared_ptr<const TokenBias>> biases;
+struct CompiledBiases {
+  std::vector<std::shared_ptr<const CompiledBias>> biases;
   std::vector<BoostedWords> boosted;  // with the words of the decoder's options
 
   bool empty() const { return biases.empty(); }
   /// The batch with what its rows have; `utterances`: of each row.
-  EncodedBatch of_batch(EncodedBatch batch, const std::vector<size_t>& utterances) const;
+  EncodedBatch with_biases(EncodedBatch batch, const std::vector<size_t>& utterances) const;
 };
 
 /// A decoder is asked where its option "boost" is given and says "utterances": true. Utterances
 /// that ask for the same share it. Throws what Decoder::compile_bias() does.
-UtteranceBiases utterance_biases(const Decoder& decoder, const std::vector<Utterance>& utterances,
-                                 const Normalizer& normalizer);
+CompiledBiases compile_biases(const Decoder& decoder, const std::vector<Utterance>& utterances,
+                              const Normalizer& normalizer);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-#include "algorithms/shared/ngram_lm/row_bias.h"
+#include "algorithms/shared/biasing/device_bias.h"
 
 #include <ATen/ATen.h>
 
@@ -14,22 +14,22 @@ at::Tensor repeated_rows(const at::Tensor& rows, int64_t times) {
 
 }  // namespace
 
-at::Tensor RowBias::initial_states() const { return at::zeros_like(roots); }
+at::Tensor DeviceBias::initial_states() const { return at::zeros_like(roots); }
 
-at::Tensor RowBias::scores(const at::Tensor& states) const {
+at::Tensor DeviceBias::scores(const at::Tensor& states) const {
   return models->scores(roots + states);
 }
 
-at::Tensor RowBias::final_scores(const at::Tensor& states) const {
+at::Tensor DeviceBias::final_scores(const at::Tensor& states) const {
   return models->final_scores(roots + states);
 }
 
-at::Tensor RowBias::next_states(const at::Tensor& states, const at::Tensor& labels) const {
+at::Tensor DeviceBias::next_states(const at::Tensor& states, const at::Tensor& labels) const {
   const at::Tensor next = models->next_states(roots + states, labels);
   return (next - roots).masked_fill_(next == 0, 0);
 }
 
-RowBias RowBias::repeated(int64_t times) const {
+DeviceBias DeviceBias::repeated(int64_t times) const {
   return {models, repeated_rows(roots, times), repeated_rows(blank_weights, times),
           repeated_rows(forbidden, times)};
 }

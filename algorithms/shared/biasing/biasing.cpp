@@ -1,4 +1,4 @@
-#include "algorithms/shared/boosting/decoder_bias.h"
+#include "algorithms/shared/biasing/biasing.h"
 
 #include <algorithm>
 
@@ -6,9 +6,9 @@
 
 namespace rtfx {
 
-void DecoderBias::prepare(const std::optional<Boosting>& boost,
-                          const std::vector<std::string>& allowed, const AcousticModel& model,
-                          const Limits& limits) {
+void Biasing::prepare(const std::optional<BoostOptions>& boost,
+                      const std::vector<std::string>& allowed, const AcousticModel& model,
+                      const Limits& limits) {
   if (boost) {
     boost_ = *boost;
     phrases_ = boost->all_phrases();
@@ -16,13 +16,13 @@ void DecoderBias::prepare(const std::optional<Boosting>& boost,
   allowed_ = allowed;
   tokenizer_ = model.tokenizer;
   vocabulary_ = model.config.vocabulary;
-  tables_ = BiasTables(vocabulary_, model.device);
+  tables_ = DeviceBiasTables(vocabulary_, model.device);
   if (!phrases_.empty() || !allowed_.empty()) own_ = compile({{}, {}, "allowed"});
   const auto rows = static_cast<size_t>(std::max<int64_t>(1, limits.max_batch));
   tables_.load(std::vector(rows, own_));
 }
 
-std::shared_ptr<const TokenBias> DecoderBias::compile(const BiasRequest& request) const {
+std::shared_ptr<const CompiledBias> Biasing::compile(const BiasRequest& request) const {
   RTFX_CHECK(tokenizer_ != nullptr, "a model without a tokenizer");
   std::vector<Phrase> phrases = phrases_;
   phrases.insert(phrases.end(), request.phrases.begin(), request.phrases.end());
@@ -30,23 +30,23 @@ std::shared_ptr<const TokenBias> DecoderBias::compile(const BiasRequest& request
                       request.where, *tokenizer_, vocabulary_);
 }
 
-bool DecoderBias::select(const EncodedBatch& batch) {
+bool Biasing::select(const EncodedBatch& batch) {
   const auto rows = static_cast<size_t>(batch.lengths.size(0));
-  std::vector<std::shared_ptr<const TokenBias>> biases(rows, own_);
+  std::vector<std::shared_ptr<const CompiledBias>> biases(rows, own_);
   RTFX_CHECK(batch.biases.empty() || batch.biases.size() == rows, "biases of some rows alone");
   for (size_t row = 0; row < batch.biases.size(); ++row)
     if (batch.biases[row]) biases[row] = batch.biases[row];
   return tables_.load(biases);
 }
 
-std::vector<std::string> DecoderBias::words() const {
+std::vector<std::string> Biasing::words() const {
   std::vector<std::string> words;
   for (const Phrase& phrase : phrases_) words.push_back(phrase.text);
   return words;
 }
 
-bool DecoderBias::changes(const std::optional<Boosting>& boost,
-                          const std::vector<std::string>& allowed) {
+bool Biasing::changes(const std::optional<BoostOptions>& boost,
+                      const std::vector<std::string>& allowed) {
   return (boost && boost->scale != 0) || !allowed.empty();
 }
 

@@ -1,4 +1,4 @@
-#include "algorithms/shared/boosting/phrase_tree.h"
+#include "algorithms/shared/biasing/phrase_tree.h"
 
 #include <algorithm>
 #include <cmath>

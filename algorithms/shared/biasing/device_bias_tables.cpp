@@ -1,4 +1,4 @@
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 
 #include <ATen/ATen.h>
 
@@ -38,11 +38,11 @@ void put(const at::Tensor& table, const std::vector<T>& values) {
   staged.copy_to(0);
 }
 
-bool has_tree(const std::shared_ptr<const TokenBias>& bias) { return bias && bias->tree; }
+bool has_tree(const std::shared_ptr<const CompiledBias>& bias) { return bias && bias->tree; }
 
 }  // namespace
 
-void BiasTables::allocate(int64_t states, int64_t arcs) {
+void DeviceBiasTables::allocate(int64_t states, int64_t arcs) {
   RTFX_CHECK(std::max(states, arcs) < std::numeric_limits<int32_t>::max(),
              "phrases of too many tokens");
   const auto ints = at::TensorOptions(at::kInt).device(device_);
@@ -59,7 +59,7 @@ void BiasTables::allocate(int64_t states, int64_t arcs) {
 }
 
 /// Trees behind those that are there, laid out by several threads, with one copy for each array.
-void BiasTables::append(std::map<const TokenBias*, Place>& places) {
+void DeviceBiasTables::append(std::map<const CompiledBias*, Place>& places) {
   struct Share {
     const PhraseTree& tree;
     int64_t state, arc;  // its first among the new ones
@@ -111,8 +111,8 @@ void BiasTables::append(std::map<const TokenBias*, Place>& places) {
 }
 
 /// Trees of the rows into the tables; true where these have moved.
-bool BiasTables::place(const std::vector<std::shared_ptr<const TokenBias>>& rows) {
-  std::map<const TokenBias*, Place> missing, wanted;
+bool DeviceBiasTables::place(const std::vector<std::shared_ptr<const CompiledBias>>& rows) {
+  std::map<const CompiledBias*, Place> missing, wanted;
   int64_t states = 0, arcs = 0, all_states = 1, all_arcs = vocabulary_;
   for (const auto& bias : rows) {
     if (!has_tree(bias) || !wanted.try_emplace(bias.get(), Place{bias}).second) continue;
@@ -147,7 +147,7 @@ bool BiasTables::place(const std::vector<std::shared_ptr<const TokenBias>>& rows
   return moved;
 }
 
-bool BiasTables::reserve_rows(int64_t rows) {
+bool DeviceBiasTables::reserve_rows(int64_t rows) {
   if (roots_.defined() && roots_.size(0) >= rows) return false;
   const auto ints = at::TensorOptions(at::kInt).device(device_);
   roots_ = at::zeros({rows}, ints);
@@ -157,7 +157,7 @@ bool BiasTables::reserve_rows(int64_t rows) {
   return true;
 }
 
-bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows) {
+bool DeviceBiasTables::load(const std::vector<std::shared_ptr<const CompiledBias>>& rows) {
   const auto count = static_cast<int64_t>(rows.size());
   bool moved = reserve_rows(count);
   const auto weighs_blank = [](const auto& bias) { return bias && bias->blank_weight != 0; };
@@ -197,12 +197,12 @@ bool BiasTables::load(const std::vector<std::shared_ptr<const TokenBias>>& rows)
   return moved;
 }
 
-RowBias BiasTables::rows(int64_t count) const {
+DeviceBias DeviceBiasTables::rows(int64_t count) const {
   if (!models_ && !forbidden_.defined()) return {};
-  const auto of_rows = [count](const at::Tensor& all) {
+  const auto first_rows = [count](const at::Tensor& all) {
     return all.defined() ? all.narrow(0, 0, count) : all;
   };
-  return {models_, of_rows(roots_), of_rows(blank_weights_), of_rows(forbidden_)};
+  return {models_, first_rows(roots_), first_rows(blank_weights_), first_rows(forbidden_)};
 }
 
 }  // namespace rtfx

@@ -7,44 +7,43 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/bias_request.h"
 #include "algorithms/decoder.h"
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {
 
-class DecoderBias {
+class Biasing {
  public:
   /// Decoders call this in prepare(), before the search is tried or recorded. Throws UserError.
-  void prepare(const std::optional<Boosting>& boost, const std::vector<std::string>& allowed,
+  void prepare(const std::optional<BoostOptions>& boost, const std::vector<std::string>& allowed,
                const AcousticModel& model, const Limits& limits);
 
   /// Implements Decoder::compile_bias().
-  std::shared_ptr<const TokenBias> compile(const BiasRequest& request) const;
+  std::shared_ptr<const CompiledBias> compile(const BiasRequest& request) const;
 
   /// Loads the bias of a batch's rows before it is searched. Returns true where a recorded search
   /// must be recorded again.
   bool select(const EncodedBatch& batch);
 
   /// Returns the bias of the first `count` rows of the current batch.
-  RowBias rows(int64_t count) const { return tables_.rows(count); }
+  DeviceBias rows(int64_t count) const { return tables_.rows(count); }
 
   /// Implements Decoder::boosted_words().
   std::vector<std::string> words() const;
 
   /// Whether rows that ask for nothing differ from a search without any of this.
-  static bool changes(const std::optional<Boosting>& boost,
+  static bool changes(const std::optional<BoostOptions>& boost,
                       const std::vector<std::string>& allowed);
 
  private:
-  Boosting boost_;
+  BoostOptions boost_;
   std::vector<std::string> allowed_;
   std::vector<Phrase> phrases_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   int64_t vocabulary_ = 0;
-  std::shared_ptr<const TokenBias> own_;  // of rows that ask for nothing; null: nothing
-  BiasTables tables_;
+  std::shared_ptr<const CompiledBias> own_;  // of rows that ask for nothing; null: nothing
+  DeviceBiasTables tables_;
 };
 
 }  // namespace rtfx

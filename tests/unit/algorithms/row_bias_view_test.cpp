@@ -1,12 +1,12 @@
 // The phrase scores and states that fused kernels keep for each row, computed by threads of the
 // CPU. They equal those of the tables along random texts, for one tree and several, with and
 // without masks.
-#include "algorithms/decoders/greedy/fused_looping/row_bonus.h"
+#include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/shared/boosting/bias_tables.h"
+#include "algorithms/shared/biasing/device_bias_tables.h"
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
 #include "tests/support/boost_cases.h"
 #include "tests/support/threaded_block.h"
@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 using fused::kNever;
-using fused::RowBonus;
+using fused::RowBiasView;
 
 class Row {
  public:
@@ -25,7 +25,7 @@ class Row {
         floats_(2 * vocabulary, 7.0f),  // what is not set shows
         ints_(2 * vocabulary + 2, 7) {}
 
-  RowBonus view() {
+  RowBiasView view() {
     return {floats_.data(),
             floats_.data() + vocabulary_,
             ints_.data(),
@@ -42,7 +42,7 @@ class Row {
   int32_t follow(const NgramView& trees, int32_t root, int32_t token) {
     std::atomic<int32_t> state = -1;
     by_threads([&](const auto& block) {
-      const RowBonus row = view();
+      const RowBiasView row = view();
       state = fused::change_state<2>(block, trees, root, vocabulary_, row,
                                      [&] { return row.state_after(token, root); });
     });
@@ -63,8 +63,8 @@ class Row {
   std::vector<int32_t> ints_;
 };
 
-std::shared_ptr<const TokenBias> random_bias(std::mt19937& random, int64_t vocabulary) {
-  auto bias = std::make_shared<TokenBias>();
+std::shared_ptr<const CompiledBias> random_bias(std::mt19937& random, int64_t vocabulary) {
+  auto bias = std::make_shared<CompiledBias>();
   const int kind = static_cast<int>(random() % 4);
   if (kind != 0) {
     const PlainBoost boost = random_boost(random, std::min<int64_t>(vocabulary, 6), 8, 5);
@@ -77,17 +77,17 @@ std::shared_ptr<const TokenBias> random_bias(std::mt19937& random, int64_t vocab
   return bias;
 }
 
-TEST(RowBonus, FollowsTheTables) {
+TEST(RowBiasView, FollowsTheTables) {
   std::mt19937 random(23);
   at::manual_seed(23);
   int64_t inside = 0;
   for (int trial = 0; trial < 40 && !HasFailure(); ++trial) {
     const int64_t vocabulary = std::vector<int64_t>{2, 7, 32, 33, 70}[random() % 5];
-    std::vector<std::shared_ptr<const TokenBias>> biases = {nullptr};
+    std::vector<std::shared_ptr<const CompiledBias>> biases = {nullptr};
     for (int i = 0; i < 3; ++i) biases.push_back(random_bias(random, vocabulary));
-    BiasTables tables(vocabulary, at::kCPU);
+    DeviceBiasTables tables(vocabulary, at::kCPU);
     tables.load(biases);
-    const RowBias rows = tables.rows(static_cast<int64_t>(biases.size()));
+    const DeviceBias rows = tables.rows(static_cast<int64_t>(biases.size()));
     if (!rows.has_models()) continue;
     const NgramView trees = rows.models->view();
     for (int64_t b = 0; b < rows.roots.size(0); ++b) {

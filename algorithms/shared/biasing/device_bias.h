@@ -1,6 +1,6 @@
 // Contextual biasing of the rows of a batch, as the device reads it. Each row may add scores to its
 // tokens by a model of its own, and may forbid tokens. The models of all rows stand in one set of
-// tables. algorithms/shared/boosting makes them from phrases and scripts.
+// tables. algorithms/shared/biasing makes them from phrases and scripts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace rtfx {
 /// R rows; all tensors are on one device. The states of a row are relative to its root, and 0 is
 /// the start. So another row can go on from a state, also after the tables were laid out anew. No
 /// member waits for the device, and all can be recorded into a graph.
-struct RowBias {
+struct DeviceBias {
   /// The tables of all models, null if no row has a model. State 0 of the tables belongs to no row:
   /// it leads back to itself with score 0. The arcs of a model stay among its states. Where they
   /// end they lead to state 0, which stands for the row's root.
@@ -37,7 +37,7 @@ struct RowBias {
   at::Tensor next_states(const at::Tensor& states, const at::Tensor& labels) const;
 
   /// Returns each row `times` times, the copies of a row one after the other.
-  RowBias repeated(int64_t times) const;
+  DeviceBias repeated(int64_t times) const;
 };
 
 }  // namespace rtfx

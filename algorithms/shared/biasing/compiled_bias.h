@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/shared/boosting/boost_settings.h"
-#include "algorithms/shared/boosting/phrase_tree.h"
+#include "algorithms/shared/biasing/boost_options.h"
+#include "algorithms/shared/biasing/phrase_tree.h"
 
 namespace rtfx {
 
 class Tokenizer;
 
 /// Immutable; on the host.
-struct TokenBias {
+struct CompiledBias {
   std::optional<PhraseTree> tree;    // none: nothing is boosted
-  float blank_weight = 0;            // of the tree, see RowBias
+  float blank_weight = 0;            // of the tree, see DeviceBias
   at::Tensor forbidden;              // [V] bool; undefined: all tokens may come
   std::vector<std::string> phrases;  // verbatim, at a scale of 0 too
 };
@@ -26,10 +26,10 @@ struct TokenBias {
 /// phrases: boosted as `boost` says (its own phrases do not count). allowed: see allowed_tokens();
 /// empty: all tokens. Throws UserError for a phrase that the tokenizer cannot spell, with its
 /// place.
-std::shared_ptr<const TokenBias> compile_bias(const Boosting& boost,
-                                              const std::vector<Phrase>& phrases,
-                                              const std::vector<std::string>& allowed,
-                                              const std::string& where, const Tokenizer& tokenizer,
-                                              int64_t vocabulary);
+std::shared_ptr<const CompiledBias> compile_bias(const BoostOptions& boost,
+                                                 const std::vector<Phrase>& phrases,
+                                                 const std::vector<std::string>& allowed,
+                                                 const std::string& where,
+                                                 const Tokenizer& tokenizer, int64_t vocabulary);
 
 }  // namespace rtfx

@@ -1,4 +1,4 @@
-#include "algorithms/shared/ngram_lm/greedy_fusion.h"
+#include "algorithms/shared/biasing/greedy_fusion.h"
 
 #include <ATen/ATen.h>
 
@@ -12,7 +12,7 @@ GreedyLm::GreedyLm(const std::optional<LmOptions>& options, const AcousticModel&
   alpha = options->alpha;
 }
 
-GreedyFusion::GreedyFusion(const GreedyLm& lm, int64_t rows, RowBias bias)
+GreedyFusion::GreedyFusion(const GreedyLm& lm, int64_t rows, DeviceBias bias)
     : lm_(lm), bias_(std::move(bias)) {
   if (lm_) states_ = lm_.model->initial_states(rows);
   if (bias_.has_models()) bias_states_ = bias_.initial_states();
@@ -37,10 +37,10 @@ void GreedyFusion::append(const at::Tensor& labels, const at::Tensor& mask) {
   score();
 }
 
-void GreedyFusion::walk(StateWalk& walk, const at::Tensor& rows) {
-  walk.or_zeros(bias_states_, rows);
-  walk(states_);
-  if (walk.loads() && bonus_.defined()) score();
+void GreedyFusion::transfer(StateTransfer& transfer, const at::Tensor& rows) {
+  transfer.or_zeros(bias_states_, rows);
+  transfer(states_);
+  if (transfer.loads() && bonus_.defined()) score();
 }
 
 }  // namespace rtfx
