@@ -5,11 +5,7 @@
 //            network for all frames of a batch, or the logits of a CTC head
 //   search   decodes the projected frames, and is written against Loops (algorithms/gpu/loops.h)
 //
-// and its three members are a line or two each:
-//
-//   prepare():   options_.loop = driver_.prepare(...);
-//   decode():    return driver_.decode(batch);
-//   counters():  return driver_.counters({{"joint_calls", joint_calls_}});
+// BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the driver.
 #pragma once
 
 #include <ATen/core/Tensor.h>
