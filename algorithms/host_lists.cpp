@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "algorithms/hypotheses.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -36,7 +37,7 @@ at::Tensor copied_to_host(const at::Tensor& values) {
 }
 
 const int32_t* place(const at::Tensor& values, int64_t b, int64_t n) {
-  return values.const_data_ptr<int32_t>() + b * values.stride(0) + n * values.stride(1);
+  return data_of<int32_t>(values) + b * values.stride(0) + n * values.stride(1);
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ void HostLists::bring_slots(int64_t longest) {
 
 float HostLists::score(int64_t b, int64_t n) const {
   const at::Tensor& all = entries_.scores;
-  return all.const_data_ptr<float>()[b * all.stride(0) + n * all.stride(1)];
+  return data_of<float>(all)[b * all.stride(0) + n * all.stride(1)];
 }
 
 Hypothesis HostLists::entry(int64_t b, int64_t n) const {
@@ -135,7 +136,7 @@ Hypothesis HostLists::entry(int64_t b, int64_t n) const {
     return {begin, begin + length};
   };
   return {slots(entries_.tokens), slots(entries_.frames), slots(entries_.durations), score(b, n),
-          nan_.const_data_ptr<bool>()[b * nan_.stride(0)]};
+          data_of<bool>(nan_)[b * nan_.stride(0)]};
 }
 
 }  // namespace rtfx

@@ -11,6 +11,7 @@
 #include "algorithms/gpu/sync_debug.h"
 #include "base/error.h"
 #include "base/gpu/rounding.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -32,7 +33,7 @@ class GraphLoops : public Loops {
     const cudaGraphConditionalHandle condition = recorder_.condition();
     const auto test = [&] {
       const at::Tensor any = flags.numel() == 1 ? flags : flags.any();
-      set_condition(condition, any.const_data_ptr<bool>(), recorder_.stream());
+      set_condition(condition, data_of<bool>(any), recorder_.stream());
     };
     test();
     recorder_.while_node(condition, [&] {

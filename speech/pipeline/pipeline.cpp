@@ -6,6 +6,7 @@
 
 #include "algorithms/gpu/parallel.h"
 #include "algorithms/gpu/sync_debug.h"
+#include "models/checkpoint/tensor_data.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
@@ -72,7 +73,7 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
   const size_t rows = copied.lengths_host.size();
   clock.measure(Region::features, rows, times, [&] {
     features = (*model.features)(copied.audio, copied.lengths);
-    const auto* const samples = copied.host_lengths.const_data_ptr<int64_t>();
+    const auto* const samples = data_of<int64_t>(copied.host_lengths);
     for (size_t row = 0; row < rows; ++row)
       features.host_lengths.push_back(model.config.features.frames(samples[row]));
   });

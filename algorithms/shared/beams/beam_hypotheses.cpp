@@ -10,6 +10,7 @@
 #include "algorithms/shared/beams/backtrace.h"
 #include "algorithms/shared/beams/top_k.h"
 #include "base/error.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -29,13 +30,13 @@ at::Tensor pairs_equal(const at::Tensor& values) {
 void write_paths(const BeamHypotheses& beams, const at::Tensor& order, NBest& list) {
   const bool tdt = beams.durations.defined();
   const BacktraceArrays arrays{
-      beams.labels.const_data_ptr<int32_t>(),
-      beams.parents.const_data_ptr<int32_t>(),
-      tdt ? beams.durations.const_data_ptr<int32_t>() : nullptr,
-      beams.column.const_data_ptr<int64_t>(),
-      beams.lengths.const_data_ptr<int64_t>(),
-      beams.time.const_data_ptr<int64_t>(),
-      order.const_data_ptr<int64_t>(),
+      data_of<int32_t>(beams.labels),
+      data_of<int32_t>(beams.parents),
+      tdt ? data_of<int32_t>(beams.durations) : nullptr,
+      data_of<int64_t>(beams.column),
+      data_of<int64_t>(beams.lengths),
+      data_of<int64_t>(beams.time),
+      data_of<int64_t>(order),
       list.tokens.mutable_data_ptr<int32_t>(),
       list.frames.mutable_data_ptr<int32_t>(),
       tdt ? list.durations.mutable_data_ptr<int32_t>() : nullptr,
@@ -169,7 +170,7 @@ struct PieceTree {
 
   RowPiece::Slot follow(int64_t b, int64_t slot) const {
     const auto at_slot = [&](const at::Tensor& tree, int64_t c, int64_t k) {
-      return tree.const_data_ptr<int32_t>()[(c * tree.size(1) + b) * tree.size(2) + k];
+      return data_of<int32_t>(tree)[(c * tree.size(1) + b) * tree.size(2) + k];
     };
     std::vector<int64_t> path(static_cast<size_t>(labels.size(0)));  // slots, by column
     RowPiece::Slot result;
@@ -180,7 +181,7 @@ struct PieceTree {
     }
     result.origin = static_cast<size_t>(origin);
     const auto before = [&](const at::Tensor& values) {
-      return values.const_data_ptr<int64_t>()[b * values.size(1) + origin];
+      return data_of<int64_t>(values)[b * values.size(1) + origin];
     };
     int64_t last = before(last_label), frame = before(time);
     Hypothesis& added = result.added;
@@ -219,11 +220,11 @@ std::vector<RowPiece> read_pieces(BeamHypotheses& h, const BeamPiece& piece, int
   std::vector<RowPiece> rows(static_cast<size_t>(h.batch));
   for (int64_t b = 0; b < h.batch; ++b) {
     RowPiece& row = rows[static_cast<size_t>(b)];
-    row.consumed = done.const_data_ptr<int64_t>()[b];
-    row.nan = marked.const_data_ptr<bool>()[b];
+    row.consumed = data_of<int64_t>(done)[b];
+    row.nan = data_of<bool>(marked)[b];
     for (int64_t k = 0; k < h.beam; ++k) {
       row.slots.push_back(tree.follow(b, k));
-      row.slots.back().added.score = scores.const_data_ptr<float>()[b * h.beam + k];
+      row.slots.back().added.score = data_of<float>(scores)[b * h.beam + k];
     }
   }
   h.time.sub_(consumed.unsqueeze(1));

@@ -10,6 +10,7 @@
 
 #include "algorithms/batched_hypotheses.h"
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -135,7 +136,7 @@ std::vector<int32_t> best_labels(const float* row, int64_t labels, int64_t count
 }
 
 bool HostLogProbs::nan() const {
-  const float* begin = values_.const_data_ptr<float>();
+  const float* begin = data_of<float>(values_);
   return std::any_of(begin, begin + values_.numel(), [](float x) { return std::isnan(x); });
 }
 

@@ -13,6 +13,7 @@
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/hypotheses.h"
 #include "algorithms/shared/transducer/transducer.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -91,7 +92,7 @@ class HostLogProbs {
   HostLogProbs(at::Tensor values, int64_t labels) : values_(std::move(values)), labels_(labels) {}
 
   const float* row(size_t i) const {
-    return values_.const_data_ptr<float>() + static_cast<int64_t>(i) * values_.size(1);
+    return data_of<float>(values_) + static_cast<int64_t>(i) * values_.size(1);
   }
   double label(size_t i, int64_t label) const { return row(i)[label]; }
   double duration(size_t i, int64_t index) const { return row(i)[labels_ + index]; }

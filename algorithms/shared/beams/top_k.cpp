@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "algorithms/gpu/parallel.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -44,8 +45,8 @@ TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
   const at::Tensor rows = values.contiguous();
   const auto [best, indices] = rows.topk(k, -1);
   const int64_t width = rows.size(-1);
-  const float* row = rows.const_data_ptr<float>();
-  const float* chosen = best.const_data_ptr<float>();
+  const float* row = data_of<float>(rows);
+  const float* chosen = data_of<float>(best);
   auto* index = indices.mutable_data_ptr<int64_t>();
   parallel_ranges(k == 0 ? 0 : indices.numel() / k, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)

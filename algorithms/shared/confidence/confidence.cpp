@@ -6,6 +6,7 @@
 
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -18,7 +19,7 @@ int64_t places_at_once(int64_t labels) {
 template <class Value>
 std::vector<Value> on_host(const at::Tensor& tensor) {
   const at::Tensor host = tensor.to(at::kCPU, c10::CppTypeToScalarType<Value>::value).contiguous();
-  return {host.const_data_ptr<Value>(), host.const_data_ptr<Value>() + host.numel()};
+  return {data_of<Value>(host), data_of<Value>(host) + host.numel()};
 }
 
 template <class Item>

@@ -8,6 +8,7 @@
 #include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
 #include "base/gpu/rounding.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx::fused_beam {
 
@@ -19,22 +20,14 @@ Elements elements(const at::Tensor& t) {
 
 Beams view_of(const BeamHypotheses& h, const at::Tensor& frames) {
   RTFX_CHECK(frames.is_contiguous(), "frames of a fused step");
-  return {static_cast<int32_t>(h.batch),
-          static_cast<int32_t>(h.beam),
-          static_cast<int32_t>(h.blank),
-          h.hash_multiplier,
-          frames.const_data_ptr<int64_t>(),
-          data<float>(h.scores),
-          data<int64_t>(h.hash),
-          data<int64_t>(h.last_label),
-          data<int64_t>(h.lengths),
-          data<int64_t>(h.time),
-          data<int64_t>(h.prefix_hash),
-          data<int64_t>(h.run),
-          data<int32_t>(h.labels),
-          data<int32_t>(h.parents),
-          data<int32_t>(h.durations),
-          data<int64_t>(h.column)};
+  return {static_cast<int32_t>(h.batch), static_cast<int32_t>(h.beam),
+          static_cast<int32_t>(h.blank), h.hash_multiplier,
+          data_of<int64_t>(frames),      data<float>(h.scores),
+          data<int64_t>(h.hash),         data<int64_t>(h.last_label),
+          data<int64_t>(h.lengths),      data<int64_t>(h.time),
+          data<int64_t>(h.prefix_hash),  data<int64_t>(h.run),
+          data<int32_t>(h.labels),       data<int32_t>(h.parents),
+          data<int32_t>(h.durations),    data<int64_t>(h.column)};
 }
 
 Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& states,
@@ -53,10 +46,9 @@ Fusion fusion_of(const NgramLm* lm, const LmOptions* options, const at::Tensor& 
   fusion.early = lm != nullptr && options->pruning == "early";
   if (bias.has_models()) {
     fusion.bias_models = bias.models->view();
-    fusion.bias_roots = bias.roots.const_data_ptr<int32_t>();
+    fusion.bias_roots = data_of<int32_t>(bias.roots);
     fusion.bias_states = data<int32_t>(bias_states);
-    if (bias.blank_weights.defined())
-      fusion.blank_weights = bias.blank_weights.const_data_ptr<float>();
+    if (bias.blank_weights.defined()) fusion.blank_weights = data_of<float>(bias.blank_weights);
   }
   return fusion;
 }

@@ -16,6 +16,7 @@
 #include "base/mapped_file.h"
 #include "base/output_file.h"
 #include "base/sha256.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -30,14 +31,14 @@ class Check {
         states_(arrays.backoff_to.size(0)),
         vocabulary_(vocabulary),
         order_(order),
-        arc_to_(arrays.arc_to.const_data_ptr<int32_t>()),
-        arc_label_(arrays.arc_label.const_data_ptr<int32_t>()),
-        arc_weight_(arrays.arc_weight.const_data_ptr<float>()),
-        state_arcs_(arrays.state_arcs.const_data_ptr<int32_t>()),
-        backoff_to_(arrays.backoff_to.const_data_ptr<int32_t>()),
-        backoff_weight_(arrays.backoff_weight.const_data_ptr<float>()),
-        final_weight_(arrays.final_weight.const_data_ptr<float>()),
-        context_(arrays.context.const_data_ptr<int32_t>()) {}
+        arc_to_(data_of<int32_t>(arrays.arc_to)),
+        arc_label_(data_of<int32_t>(arrays.arc_label)),
+        arc_weight_(data_of<float>(arrays.arc_weight)),
+        state_arcs_(data_of<int32_t>(arrays.state_arcs)),
+        backoff_to_(data_of<int32_t>(arrays.backoff_to)),
+        backoff_weight_(data_of<float>(arrays.backoff_weight)),
+        final_weight_(data_of<float>(arrays.final_weight)),
+        context_(data_of<int32_t>(arrays.context)) {}
 
   std::string problem() const {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();

@@ -7,6 +7,7 @@
 
 #include "algorithms/shared/ngram_lm/view.h"
 #include "base/error.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -15,7 +16,7 @@ void advance(const NgramLm& lm, const at::Tensor& states, const at::Tensor& scor
              const at::Tensor& next) {
   const at::Tensor from = states.contiguous();
   const int64_t rows = from.size(0);
-  const int32_t* state = from.const_data_ptr<int32_t>();
+  const int32_t* state = data_of<int32_t>(from);
   float* score = scores.mutable_data_ptr<float>();
   int32_t* to = next.defined() ? next.mutable_data_ptr<int32_t>() : nullptr;
   const NgramView view = lm.view();
@@ -34,8 +35,8 @@ void look_up(const NgramLm& lm, const at::Tensor& states, const at::Tensor& labe
              const at::Tensor& scores, const at::Tensor& next) {
   const at::Tensor from = states.contiguous(), token = labels.contiguous();
   const int64_t rows = from.size(0), columns = rows == 0 ? 0 : token.numel() / rows;
-  const int32_t* state = from.const_data_ptr<int32_t>();
-  const int64_t* label = token.const_data_ptr<int64_t>();
+  const int32_t* state = data_of<int32_t>(from);
+  const int64_t* label = data_of<int64_t>(token);
   float* score = scores.defined() ? scores.mutable_data_ptr<float>() : nullptr;
   int32_t* to = next.mutable_data_ptr<int32_t>();
   const NgramView view = lm.view();
@@ -79,8 +80,8 @@ NgramLm NgramLm::to(at::Device device) const {
 }
 
 NgramView NgramLm::view() const {
-  const auto ints = [](const at::Tensor& t) { return t.const_data_ptr<int32_t>(); };
-  const auto floats = [](const at::Tensor& t) { return t.const_data_ptr<float>(); };
+  const auto ints = [](const at::Tensor& t) { return data_of<int32_t>(t); };
+  const auto floats = [](const at::Tensor& t) { return data_of<float>(t); };
   return {ints(arrays_.arc_to),
           ints(arrays_.arc_label),
           floats(arrays_.arc_weight),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/checkpoint/tensor_data.h"
+
 namespace rtfx {
 namespace {
 
@@ -26,7 +28,7 @@ Uncertain flat(const Uncertain& all) { return all.reshape({-1, all.value.size(2)
 
 std::vector<double> numbers(const at::Tensor& tensor) {
   const at::Tensor host = tensor.to(at::kDouble).to(at::kCPU).contiguous();
-  return {host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel()};
+  return {data_of<double>(host), data_of<double>(host) + host.numel()};
 }
 
 ReplayInputs::ReplayInputs(const ReplayNetwork& network, const AcousticModel& model,

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -145,13 +146,13 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
   for (size_t b = 0; b < paths.size(); ++b) {
     const WfstPath& path = paths[b];
     if (!path.alive) h.nan.mutable_data_ptr<bool>()[b] = true;
-    if (h.nan.const_data_ptr<bool>()[b]) continue;
+    if (data_of<bool>(h.nan)[b]) continue;
     h.lengths.mutable_data_ptr<int32_t>()[b] = static_cast<int32_t>(path.tokens.size());
     h.scores.mutable_data_ptr<float>()[b] = static_cast<float>(-path.cost);
     write_tokens(path, h.tokens.mutable_data_ptr<int32_t>() + b * longest,
                  h.frames.mutable_data_ptr<int32_t>() + b * longest);
   }
-  if (!lists.empty()) h.nbest = nbest_lists(lists, h.nan.const_data_ptr<bool>());
+  if (!lists.empty()) h.nbest = nbest_lists(lists, data_of<bool>(h.nan));
   return h;
 }
 

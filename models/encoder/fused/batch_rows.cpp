@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/gpu/rounding.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -31,8 +32,7 @@ BatchRows plan_rows(const at::Tensor& lengths, int32_t strides, bool causal, int
                  at::empty_like(lengths)};
   const bool padded = rows == utterances * frames;
   plan_layout(
-      {lengths.const_data_ptr<int64_t>(),
-       begins.defined() ? begins.const_data_ptr<int64_t>() : nullptr,
+      {data_of<int64_t>(lengths), begins.defined() ? data_of<int64_t>(begins) : nullptr,
        plan.lengths.mutable_data_ptr<int32_t>(),
        begins.defined() ? plan.begins.mutable_data_ptr<int32_t>() : nullptr,
        plan.offsets.mutable_data_ptr<int32_t>(), plan.encoded_lengths.mutable_data_ptr<int64_t>(),

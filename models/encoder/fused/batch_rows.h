@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "models/checkpoint/config.h"
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/feature_batch.h"
 #include "models/encoder/fused/kernels.h"
 
@@ -24,9 +25,9 @@ struct BatchRows {
   int32_t utterances() const { return static_cast<int32_t>(offsets.size(0)); }
   /// The layout of the encoder frames.
   RowLayout layout() const {
-    return {offsets.const_data_ptr<int32_t>(),
-            lengths.const_data_ptr<int32_t>() + static_cast<int64_t>(strides) * utterances(),
-            utterances(), static_cast<int32_t>(frames)};
+    return {data_of<int32_t>(offsets),
+            data_of<int32_t>(lengths) + static_cast<int64_t>(strides) * utterances(), utterances(),
+            static_cast<int32_t>(frames)};
   }
 };
 

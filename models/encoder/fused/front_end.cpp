@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
@@ -82,13 +83,12 @@ FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t 
   const int64_t frames = std::max<int64_t>(1, config_.subsampled(mel.size(2)));
   BatchRows batch =
       plan_rows(features.lengths, strides, config_.causal_downsampling, rows, frames, begins);
-  const auto* const lengths = batch.lengths.const_data_ptr<int32_t>();
+  const auto* const lengths = data_of<int32_t>(batch.lengths);
   const auto begins_of = [&](int level) -> const int32_t* {
     if (!batch.begins.defined()) return nullptr;
-    return batch.begins.const_data_ptr<int32_t>() +
-           static_cast<int64_t>(level) * batch.utterances();
+    return data_of<int32_t>(batch.begins) + static_cast<int64_t>(level) * batch.utterances();
   };
-  const auto* const offsets = batch.offsets.const_data_ptr<int32_t>();
+  const auto* const offsets = data_of<int32_t>(batch.offsets);
   const int32_t utterances = batch.utterances(), before = config_.causal_downsampling ? 2 : 1;
   const at::TensorOptions options = mel.options().dtype(dtype_);
   const auto padded_frames = [&](int level) {
@@ -100,7 +100,7 @@ FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t 
   int64_t bins = config_.halved(config_.halved(mel.size(1)));
   int32_t scale = strides - 2;
   at::Tensor image = at::empty({rows << scale, bins, channels}, options);
-  const auto data = [](const at::Tensor& t) { return t.const_data_ptr<float>(); };
+  const auto data = [](const at::Tensor& t) { return data_of<float>(t); };
   first_convolutions(
       precision,
       {data(mel), lengths, begins_of(0), offsets, data(stages_[0].weight), data(stages_[1].weight),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/fused/feature_kernels.h"
 
 namespace rtfx {
@@ -44,11 +45,11 @@ Features FusedFeatures::operator()(const at::Tensor& audio, const at::Tensor& le
   const int64_t rows = audio.size(0), samples = audio.size(1);
   const int64_t count = std::max<int64_t>(1, samples / config_.hop);
   const auto narrowed = [](int64_t extent) { return static_cast<int32_t>(extent); };
-  const auto* const lengths_data = lengths.const_data_ptr<int64_t>();
+  const auto* const lengths_data = data_of<int64_t>(lengths);
   const at::Tensor dense = audio.contiguous();
   at::Tensor frames = at::empty({rows, count, config_.n_fft}, audio.options());
   cut_windows(
-      {dense.const_data_ptr<float>(), lengths_data, window_.const_data_ptr<float>(),
+      {data_of<float>(dense), lengths_data, data_of<float>(window_),
        frames.mutable_data_ptr<float>(), samples, narrowed(rows), narrowed(count),
        narrowed(config_.n_fft), narrowed(config_.hop), static_cast<float>(config_.preemphasis)},
       stream);
@@ -57,7 +58,7 @@ Features FusedFeatures::operator()(const at::Tensor& audio, const at::Tensor& le
   Features features{at::empty({rows, config_.mel_bins, count}, audio.options()),
                     at::empty_like(lengths)};
   mel_values({static_cast<const float2*>(spectra.const_data_ptr()), lengths_data,
-              filterbank_.const_data_ptr<float>(), ranges_.const_data_ptr<int32_t>(),
+              data_of<float>(filterbank_), data_of<int32_t>(ranges_),
               features.values.mutable_data_ptr<float>(), narrowed(rows), narrowed(count),
               narrowed(filterbank_.size(1)), narrowed(config_.mel_bins), narrowed(config_.hop),
               static_cast<float>(config_.log_guard), config_.log_clamp},

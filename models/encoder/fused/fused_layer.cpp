@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/attention.h"
 #include "models/encoder/depthwise.h"
 #include "models/encoder/fused/precision_of_dtype.h"
@@ -189,8 +190,8 @@ void FusedLayer::convolution(const at::Tensor& frames, LayerMemory& memory, cons
   if (channel_norm_weight_.defined())
     norm = {channel_norm_weight_.const_data_ptr(), channel_norm_bias_.const_data_ptr()};
   convolve_time(precision_,
-                {gates.const_data_ptr(), depthwise_.const_data_ptr<float>(),
-                 depthwise_bias_.const_data_ptr<float>(), norm, memory.mixed.mutable_data_ptr(),
+                {gates.const_data_ptr(), data_of<float>(depthwise_),
+                 data_of<float>(depthwise_bias_), norm, memory.mixed.mutable_data_ptr(),
                  narrowed(config_.width), narrowed(config_.conv_kernel), narrowed(left_), rings},
                 batch.layout(), stream_of(frames));
   pointwise2_({memory.mixed, {}}, frames, Linear::Result::add);

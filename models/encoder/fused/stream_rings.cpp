@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "models/checkpoint/tensor_data.h"
+
 namespace rtfx {
 
 StreamRings::StreamRings(const EncoderConfig& config, int64_t streams, int64_t frames,
@@ -17,8 +19,8 @@ LayerRings StreamRings::layer(int64_t index, const at::Tensor& slots,
   const at::Tensor attention = keys_values[index], convolution = gated[index];
   return {attention.mutable_data_ptr(),
           convolution.mutable_data_ptr(),
-          slots.const_data_ptr<int64_t>(),
-          encoded.const_data_ptr<int64_t>(),
+          data_of<int64_t>(slots),
+          data_of<int64_t>(encoded),
           static_cast<int32_t>(attention.size(1) - frames),
           static_cast<int32_t>(convolution.size(1) - frames),
           static_cast<int32_t>(frames)};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/shared/beams/beam_hypotheses.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -121,7 +122,7 @@ Aes::Search::Search(const Options& options, const Transducer& transducer, const 
       lattice_(transducer, encoded, options.temperature, host) {
   if (lm_ == nullptr) return;
   const at::Tensor start = lm_->initial_states(1);
-  lm_steps_[PredictionTree::kEmpty] = {0, *start.const_data_ptr<int32_t>()};
+  lm_steps_[PredictionTree::kEmpty] = {0, *data_of<int32_t>(start)};
 }
 
 std::vector<Hypothesis> Aes::Search::run() {
@@ -260,8 +261,8 @@ double Aes::Search::lm_score(Text text) {
   const int32_t state = lm_steps_.at(tree.parent(text)).state;
   const NgramLm::Step step = lm_->lookup(at::full({1}, state, at::kInt),
                                          at::full({1, 1}, tree.last_token(text), at::kLong));
-  const double score = options_.lm->alpha * *step.scores.const_data_ptr<float>();
-  lm_steps_[text] = {score, *step.next.const_data_ptr<int32_t>()};
+  const double score = options_.lm->alpha * *data_of<float>(step.scores);
+  lm_steps_[text] = {score, *data_of<int32_t>(step.next)};
   return score;
 }
 

@@ -11,6 +11,7 @@
 #include "algorithms/shared/fused_beam/fused_search.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -208,7 +209,7 @@ void CtcBeam::fused_steps(State& state) const {
   const int64_t columns = state.beams.columns;
   if (columns == 0) return;
   fused_beam::CtcFrames frames{fused_beam::view_of(state.beams, state.lengths),
-                               state.log_probs.const_data_ptr<float>(),
+                               data_of<float>(state.log_probs),
                                static_cast<int32_t>(columns),
                                fused_beam::fusion_of(lm_.get(), lm_options(), state.lm_states,
                                                      state.bias, state.bias_states),

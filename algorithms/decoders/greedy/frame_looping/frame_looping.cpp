@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -202,7 +203,7 @@ void FrameLooping::append_row_by_row(Rows& rows, const at::Tensor& mask, const D
       h.frames.push_back(static_cast<int32_t>(rows.frame));
     }
     const at::Tensor score = reads.values(decision.scores[row].to(at::kFloat));
-    h.score += *score.const_data_ptr<float>();
+    h.score += *data_of<float>(score);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -188,13 +189,13 @@ fused::Search FusedLooping::Prepared::new_search(const at::Tensor& frames,
   s.key_kinds = bias.has_any() ? 3 : 2;
   if (bias.has_models()) {
     s.bias.trees = bias.models->view();
-    s.bias.roots = bias.roots.const_data_ptr<int32_t>();
+    s.bias.roots = data_of<int32_t>(bias.roots);
   }
-  if (bias.forbidden.defined()) s.bias.forbidden = bias.forbidden.const_data_ptr<bool>();
+  if (bias.forbidden.defined()) s.bias.forbidden = data_of<bool>(bias.forbidden);
   s.capacity = static_cast<int>(std::max<int64_t>(1, s.frames * options.max_symbols));
   s.frames_in = frames.const_data_ptr();
   s.frame_bytes = static_cast<int>(frames.size(2) * frames.element_size());
-  s.lengths = lengths.const_data_ptr<int64_t>();
+  s.lengths = data_of<int64_t>(lengths);
   s.totals = totals.mutable_data_ptr<int>();
   if (state_after_start.defined())
     s.state_after_start = static_cast<const uint4*>(state_after_start.const_data_ptr());
@@ -373,7 +374,7 @@ Hypotheses FusedLooping::search(const EncodedBatch& batch, RowState* piece) {
 
 Counters FusedLooping::counters() const {
   const at::Tensor totals = prepared_->totals.cpu();
-  const int* n = totals.const_data_ptr<int>();
+  const int* n = data_of<int>(totals);
   return {{"joint_calls", n[fused::kSteps]},
           {"joint_rows", n[fused::kJointRows]},
           {"pred_calls", n[fused::kPredictions]},

@@ -7,6 +7,7 @@
 
 #include "algorithms/gpu/sync_debug.h"
 #include "base/gpu/rounding.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx::step_replay {
 namespace {
@@ -180,9 +181,8 @@ void Steps::decide(bool coalesced, HostReads& reads, Counts& counts) const {
 }
 
 Steps::Decided Steps::decided(int64_t row) const {
-  return {joint_.output(0).const_data_ptr<int64_t>()[row],
-          joint_.output(1).const_data_ptr<float>()[row],
-          joint_.output(2).const_data_ptr<int64_t>()[row]};
+  return {data_of<int64_t>(joint_.output(0))[row], data_of<float>(joint_.output(1))[row],
+          data_of<int64_t>(joint_.output(2))[row]};
 }
 
 void Steps::set_label(int64_t row, int64_t label) {

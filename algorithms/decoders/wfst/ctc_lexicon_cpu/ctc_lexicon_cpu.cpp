@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -69,7 +70,7 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
     emissions = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
   }
   const ScopedRange range(RangeName::decode_loop, batch.frames.size(0));
-  const float* lp = emissions.lp.const_data_ptr<float>();
+  const float* lp = data_of<float>(emissions.lp);
   const int64_t columns = emissions.lp.size(2), row = emissions.lp.size(1) * columns;
   std::vector<WfstPath> paths(batch.lengths_host.size());
   for_each_utterance(batch.lengths_host, searches_.size(), [&](size_t thread, size_t b) {

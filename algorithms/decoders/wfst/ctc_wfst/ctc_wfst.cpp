@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -99,7 +100,7 @@ std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<in
   for (const size_t b : order) {
     const at::Tensor& table = tables[tables.size() == 1 ? 0 : b];
     PassingRow row;
-    row.lp = lp.const_data_ptr<float>() + static_cast<int64_t>(b) * frames * graph.columns;
+    row.lp = data_of<float>(lp) + static_cast<int64_t>(b) * frames * graph.columns;
     row.word_costs = table.defined() ? static_cast<const float*>(table.const_data_ptr()) : nullptr;
     row.frames = static_cast<int32_t>(lengths[b]);
     rows.push_back(row);
@@ -156,8 +157,7 @@ std::vector<WfstPath> CtcWfst::read_paths(const PassingRun& run, const std::vect
       reads_.values(arcs.narrow(1, arcs.size(1) - longest, longest).contiguous());
   for (size_t n = 0; n < order.size(); ++n) {
     const auto length = static_cast<size_t>(run.ends[n].arcs);
-    const int32_t* tail_end =
-        tails.const_data_ptr<int32_t>() + (n + 1) * static_cast<size_t>(longest);
+    const int32_t* tail_end = data_of<int32_t>(tails) + (n + 1) * static_cast<size_t>(longest);
     paths[order[n]] = passing_path(graph, run.ends[n], true, {tail_end - length, length});
   }
   return paths;
@@ -236,7 +236,7 @@ void GpuStreams::search(std::span<const WfstPiece> pieces, const std::vector<Str
   for (const size_t i : open) {
     const at::Tensor &lp = pieces[i].lp, &costs = streams[i]->word_costs;
     PassingRow row = streams[i]->history.next_row();
-    row.lp = lp.const_data_ptr<float>();
+    row.lp = data_of<float>(lp);
     row.word_costs = costs.defined() ? static_cast<const float*>(costs.const_data_ptr()) : nullptr;
     row.frames = static_cast<int32_t>(lp.size(0));
     row.entry = streams[i]->entry;

@@ -8,6 +8,7 @@
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/nvtx.h"
 #include "models/acoustic_model.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
@@ -56,7 +57,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
 
 std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
                                          std::span<const std::vector<float>> word_costs) {
-  const float* emissions = lp.const_data_ptr<float>();
+  const float* emissions = data_of<float>(lp);
   const int64_t columns = lp.size(2), row = lp.size(1) * columns;
   std::vector<WfstPath> paths(lengths.size());
   std::vector<ViterbiCounts> counts(lengths.size());
@@ -72,7 +73,7 @@ std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector
 
 std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
                                                            const std::vector<int64_t>& lengths) {
-  const float* emissions = lp.const_data_ptr<float>();
+  const float* emissions = data_of<float>(lp);
   const int64_t columns = lp.size(2), row = lp.size(1) * columns;
   std::vector<std::vector<WfstPath>> lists(lengths.size());
   std::vector<ViterbiCounts> counts(lengths.size());
@@ -90,8 +91,8 @@ std::vector<std::vector<WfstPath>> CtcWfstCpu::search_best(const at::Tensor& lp,
 std::vector<WordLattice> CtcWfstCpu::lattices(const EncodedBatch& batch) {
   reads_.reset();
   const auto [lp, nan] = host_emissions(*model_, batch, options_.acoustic_scale, reads_);
-  const float* emissions = lp.const_data_ptr<float>();
-  const bool* damaged = nan.const_data_ptr<bool>();
+  const float* emissions = data_of<float>(lp);
+  const bool* damaged = data_of<bool>(nan);
   const int64_t columns = lp.size(2), row = lp.size(1) * columns;
   std::vector<WordLattice> found(batch.lengths_host.size());
   for_each_utterance(batch.lengths_host, searches_.size(), [&](size_t thread, size_t b) {
@@ -139,8 +140,8 @@ void CpuStreams::advance(std::span<const WfstPiece> pieces) {
   for_each_utterance(piece_frames(pieces, graph_.view().columns, at::kCPU), searches_.size(),
                      [&](size_t thread, size_t i) {
                        const at::Tensor& lp = pieces[i].lp;
-                       searches_[thread].advance(streams[i]->state, lp.const_data_ptr<float>(),
-                                                 lp.size(0), lp.size(1));
+                       searches_[thread].advance(streams[i]->state, data_of<float>(lp), lp.size(0),
+                                                 lp.size(1));
                      });
 }
 
