@@ -6,7 +6,7 @@
 
 namespace rtfx {
 
-void Biasing::prepare(const std::optional<BoostOptions>& boost,
+void Biasing::prepare(const std::optional<BoostingOptions>& boost,
                       const std::vector<std::string>& allowed, const AcousticModel& model,
                       const Limits& limits) {
   if (boost) {
@@ -45,7 +45,7 @@ std::vector<std::string> Biasing::words() const {
   return words;
 }
 
-bool Biasing::changes(const std::optional<BoostOptions>& boost,
+bool Biasing::changes(const std::optional<BoostingOptions>& boost,
                       const std::vector<std::string>& allowed) {
   return (boost && boost->scale != 0) || !allowed.empty();
 }

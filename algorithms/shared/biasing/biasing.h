@@ -16,7 +16,7 @@ namespace rtfx {
 class Biasing {
  public:
   /// Decoders call this in prepare(), before the search is tried or recorded. Throws UserError.
-  void prepare(const std::optional<BoostOptions>& boost, const std::vector<std::string>& allowed,
+  void prepare(const std::optional<BoostingOptions>& boost, const std::vector<std::string>& allowed,
                const AcousticModel& model, const Limits& limits);
 
   /// Implements Decoder::compile_bias().
@@ -33,11 +33,11 @@ class Biasing {
   std::vector<std::string> words() const;
 
   /// Whether rows that ask for nothing differ from a search without any of this.
-  static bool changes(const std::optional<BoostOptions>& boost,
+  static bool changes(const std::optional<BoostingOptions>& boost,
                       const std::vector<std::string>& allowed);
 
  private:
-  BoostOptions boost_;
+  BoostingOptions boost_;
   std::vector<std::string> allowed_;
   std::vector<Phrase> phrases_;
   std::shared_ptr<const Tokenizer> tokenizer_;

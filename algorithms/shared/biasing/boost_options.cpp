@@ -2,46 +2,47 @@
 
 namespace rtfx {
 
-std::vector<Phrase> BoostOptions::all_phrases() const {
+std::vector<Phrase> BoostingOptions::all_phrases() const {
   std::vector<Phrase> all = path.empty() ? std::vector<Phrase>{} : read_phrases(path);
   all.insert(all.end(), phrases.begin(), phrases.end());
   return all;
 }
 
-const OptionTable<BoostOptions>& boosting_options() {
-  static const OptionTable<BoostOptions> table = [] {
-    OptionField<BoostOptions> file = option(
-        "path", &BoostOptions::path, "lines of a phrase, or of a phrase, a tab and its weight");
+const OptionTable<BoostingOptions>& boosting_options() {
+  static const OptionTable<BoostingOptions> table = [] {
+    OptionField<BoostingOptions> file = option(
+        "path", &BoostingOptions::path, "lines of a phrase, or of a phrase, a tab and its weight");
     file.is_required = false;
     file.default_text = "none";
-    file.get = [](const BoostOptions& o) {
+    file.get = [](const BoostingOptions& o) {
       return o.path.empty() ? nlohmann::json() : nlohmann::json(o.path.string());
     };
-    OptionField<BoostOptions> phrases{
+    OptionField<BoostingOptions> phrases{
         "phrases",
         "phrases beside those of the file; {\"phrase\": ..., \"weight\": 2} has its own score for "
         "each token",
-        "[a phrase, ...]", [](BoostOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
-        [](const BoostOptions& o) { return to_json(o.phrases); }};
-    return OptionTable<BoostOptions>{{
+        "[a phrase, ...]",
+        [](BoostingOptions& o, const JsonView& v) { o.phrases = parse_phrases(v); },
+        [](const BoostingOptions& o) { return to_json(o.phrases); }};
+    return OptionTable<BoostingOptions>{{
         std::move(file),
         std::move(phrases),
-        option("scale", &BoostOptions::scale,
+        option("scale", &BoostingOptions::scale,
                "factor of all scores; a list of values makes a sweep", 0, 1000),
-        option("context_score", &BoostOptions::context_score,
+        option("context_score", &BoostingOptions::context_score,
                "score of each token of a phrase without a weight", 0, 1000),
-        option("depth_scaling", &BoostOptions::depth_scaling,
+        option("depth_scaling", &BoostingOptions::depth_scaling,
                "factor of that score for all tokens of a phrase but the first", 0, 1000),
-        option("unk_score", &BoostOptions::unk_score, "score of tokens that begin no phrase", -1000,
-               1000),
-        option("spellings", &BoostOptions::spellings,
+        option("unk_score", &BoostingOptions::unk_score, "score of tokens that begin no phrase",
+               -1000, 1000),
+        option("spellings", &BoostingOptions::spellings,
                "phrases as they are written, or in lower case, upper case and capitalised too",
                {"as_is", "any"}),
-        option("compatibility", &BoostOptions::compatibility,
+        option("compatibility", &BoostingOptions::compatibility,
                "nemo: a phrase that breaks off leaves the scores that NeMo's tree leaves, not only "
                "those of the whole phrases inside it",
                {"none", "nemo"}),
-        option("utterances", &BoostOptions::utterances,
+        option("utterances", &BoostingOptions::utterances,
                "phrases and allowed characters of single utterances (`boost` and `allowed` in a "
                "manifest) count too"),
     }};
@@ -49,10 +50,10 @@ const OptionTable<BoostOptions>& boosting_options() {
   return table;
 }
 
-const OptionTable<BoostOptions>& beam_boosting_options() {
-  static const OptionTable<BoostOptions> table = [] {
-    OptionTable<BoostOptions> all = boosting_options();
-    all.fields.push_back(option("blank_scoring", &BoostOptions::blank_scoring,
+const OptionTable<BoostingOptions>& beam_boosting_options() {
+  static const OptionTable<BoostingOptions> table = [] {
+    OptionTable<BoostingOptions> all = boosting_options();
+    all.fields.push_back(option("blank_scoring", &BoostingOptions::blank_scoring,
                                 "whether blank is rescaled along with the tokens, as by a language "
                                 "model of weight `scale`",
                                 {"no_score", "lm_weighted_full"}));

@@ -13,7 +13,7 @@ namespace rtfx {
 
 /// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
 /// boosting_tree_alpha.
-struct BoostOptions {
+struct BoostingOptions {
   std::filesystem::path path;       // lines of phrases (read_phrases); empty: none
   std::vector<Phrase> phrases;      // beside those
   double scale = 1;                 // factor of all scores; 0: as without phrases
@@ -33,8 +33,8 @@ struct BoostOptions {
   std::vector<Phrase> all_phrases() const;
 };
 /// All fields are for beams of transducers; elsewhere `blank_scoring` can change nothing.
-const OptionTable<BoostOptions>& boosting_options();
-const OptionTable<BoostOptions>& beam_boosting_options();
+const OptionTable<BoostingOptions>& boosting_options();
+const OptionTable<BoostingOptions>& beam_boosting_options();
 
 /// The field "allowed" of a decoder's options.
 template <class Options>

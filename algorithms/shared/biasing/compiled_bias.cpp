@@ -14,7 +14,7 @@ namespace rtfx {
 namespace {
 
 /// Every spelling of every phrase, of which the tree is made.
-std::vector<PhraseTokens> spelled(const BoostOptions& boost, const std::vector<Phrase>& phrases,
+std::vector<PhraseTokens> spelled(const BoostingOptions& boost, const std::vector<Phrase>& phrases,
                                   const Tokenizer& tokenizer) {
   const Speller speller(tokenizer);
   std::vector<PhraseTokens> all;
@@ -42,7 +42,7 @@ std::vector<PhraseTokens> spelled(const BoostOptions& boost, const std::vector<P
 
 }  // namespace
 
-std::shared_ptr<const CompiledBias> compile_bias(const BoostOptions& boost,
+std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
                                                  const std::vector<Phrase>& phrases,
                                                  const std::vector<std::string>& allowed,
                                                  const std::string& where,

@@ -26,7 +26,7 @@ struct CompiledBias {
 /// phrases: boosted as `boost` says (its own phrases do not count). allowed: see allowed_tokens();
 /// empty: all tokens. Throws UserError for a phrase that the tokenizer cannot spell, with its
 /// place.
-std::shared_ptr<const CompiledBias> compile_bias(const BoostOptions& boost,
+std::shared_ptr<const CompiledBias> compile_bias(const BoostingOptions& boost,
                                                  const std::vector<Phrase>& phrases,
                                                  const std::vector<std::string>& allowed,
                                                  const std::string& where,

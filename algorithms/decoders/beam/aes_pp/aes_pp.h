@@ -53,10 +53,10 @@ struct AesPpOptions {
   std::string compatibility = "none";
   bool follows_nemo() const { return compatibility == "nemo"; }
   std::optional<LmOptions> lm;
-  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
-  std::string kernels = "operators";  // of LibTorch, or "fused": see FusedFrame
-  std::string loop = "host";          // "host", "graph": see LoopForm
+  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  std::string kernels = "operators";     // of LibTorch, or "fused": see FusedFrame
+  std::string loop = "host";             // "host", "graph": see LoopForm
 
   static const OptionTable<AesPpOptions>& table();
 };

@@ -43,10 +43,10 @@ struct AlsdPpOptions {
   /// early pruning, a blank after max_symbols tokens keeps its acoustic score.
   std::string compatibility = "none";
   std::optional<LmOptions> lm;
-  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
-  std::string kernels = "operators";  // of LibTorch, or "fused": see FusedStep
-  std::string loop = "host";          // "host", "graph": see LoopForm
+  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  std::string kernels = "operators";     // of LibTorch, or "fused": see FusedStep
+  std::string loop = "host";             // "host", "graph": see LoopForm
 
   static const OptionTable<AlsdPpOptions>& table();
 };

@@ -34,8 +34,8 @@ struct CtcBeamOptions {
   bool score_norm = false;     // rank by score / (tokens + 1)
   int64_t nbest = 1;
   std::optional<LmOptions> lm;
-  std::optional<BoostOptions> boost;  // phrases: see BeamLm::rows
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"
   std::string loop = "host";          // "host", "graph": see LoopForm

@@ -16,10 +16,10 @@
 namespace rtfx {
 
 struct CtcGreedyOptions {
-  std::string loop = "host";          // "host", "replay", "graph": see LoopForm
-  std::optional<LmOptions> lm;        // language model, see GreedyFusion
-  std::optional<BoostOptions> boost;  // phrases, likewise
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string loop = "host";             // "host", "replay", "graph": see LoopForm
+  std::optional<LmOptions> lm;           // language model, see GreedyFusion
+  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
 
   static const OptionTable<CtcGreedyOptions>& table();
 };

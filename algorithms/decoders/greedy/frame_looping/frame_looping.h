@@ -29,11 +29,11 @@ struct FrameLoopingOptions {
   /// "none", or "nemo" for TDT as in NeMo until its pull request 16095: the search skips a frame
   /// whenever max_symbols is reached, also after a duration above 0.
   std::string compatibility = "none";
-  std::string host_reads = "flag";    // "rows": the published baseline's, see below
-  std::string loop = "host";          // "host", "replay", "graph": see LoopForm
-  std::optional<LmOptions> lm;        // language model, see GreedyFusion
-  std::optional<BoostOptions> boost;  // phrases, likewise
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string host_reads = "flag";       // "rows": the published baseline's, see below
+  std::string loop = "host";             // "host", "replay", "graph": see LoopForm
+  std::optional<LmOptions> lm;           // language model, see GreedyFusion
+  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
 
   static const OptionTable<FrameLoopingOptions>& table();
 };

@@ -31,12 +31,12 @@
 namespace rtfx {
 
 struct FusedLoopingOptions {
-  std::string loop = "persistent";    // "persistent" (one kernel), "graph" (a CUDA graph), "host"
-  int64_t window = 8;                 // most frames per row and step
-  int64_t frames_per_step = 160;      // over all rows, at least 3 (or `window`) per row
-  int64_t max_symbols = 10;           // tokens per frame
-  std::optional<BoostOptions> boost;  // phrases, see DeviceBias
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string loop = "persistent";  // "persistent" (one kernel), "graph" (a CUDA graph), "host"
+  int64_t window = 8;               // most frames per row and step
+  int64_t frames_per_step = 160;    // over all rows, at least 3 (or `window`) per row
+  int64_t max_symbols = 10;         // tokens per frame
+  std::optional<BoostingOptions> boost;  // phrases, see DeviceBias
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
 
   static const OptionTable<FusedLoopingOptions>& table();
 };

@@ -28,10 +28,10 @@ struct LabelLoopingOptions {
   bool project_prediction_once = true;  // joint.pred once per predictor step
   int64_t max_symbols = 10;             // tokens per frame
   std::string score_kind = "logit";
-  std::string loop = "host";          // "host", "replay", "graph": see LoopForm; "script": script.h
-  std::optional<LmOptions> lm;        // language model, see GreedyFusion
-  std::optional<BoostOptions> boost;  // phrases, likewise
-  std::vector<std::string> allowed;   // characters, see allowed_tokens()
+  std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": script.h
+  std::optional<LmOptions> lm;  // language model, see GreedyFusion
+  std::optional<BoostingOptions> boost;  // phrases, likewise
+  std::vector<std::string> allowed;      // characters, see allowed_tokens()
 
   static const OptionTable<LabelLoopingOptions>& table();
 };
