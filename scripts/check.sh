@@ -13,6 +13,7 @@ rm -rf "$results"
 
 checks=()
 if scripts/format.sh --check; then checks+=(format=passed); else checks+=(format=failed); fi
+if python scripts/prose.py; then checks+=(prose=passed); else checks+=(prose=failed); fi
 python -m pytest -q -k "not commands" --junit-xml="$results/pytest.xml" \
   tests/e2e/test_structure.py tests/e2e/test_docs.py tests/e2e/test_ci_files.py </dev/null
 ctest --test-dir build/release --label-regex quick --parallel "$(nproc)" --output-on-failure \

@@ -19,6 +19,7 @@ check() {
 }
 
 check format scripts/format.sh --check
+check prose python scripts/prose.py
 check tidy scripts/tidy.sh
 
 echo "== C++ tests"
