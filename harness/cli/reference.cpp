@@ -8,7 +8,6 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/config/config.h"
-#include "harness/report/escape.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -18,11 +17,11 @@ constexpr const char* kGenerated = "<!-- `scripts/reference.sh` makes this page.
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
 
-/// A cell of a table: a bar would end it.
-std::string cell(std::string text) {
-  for (size_t i = text.find('|'); i != std::string::npos; i = text.find('|', i + 2))
-    text.insert(i, "\\");
-  return text;
+/// Text of a cell: a bar would end it, and `<` would begin HTML.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
+  return escaped;
 }
 
 std::string option_table(const std::vector<OptionInfo>& options, const char* head) {
@@ -100,7 +99,7 @@ void add_command(const CommandHelp& command, const std::string& path, std::strin
       usage += o.required ? " " + o.names.front() : fmt::format(" [{}]", o.names.front());
   }
   page += fmt::format("\n## {}\n\n`{} [OPTION ...]`: {}.\n", path, usage,
-                      markdown_text(command.help.substr(0, line)));
+                      cell(command.help.substr(0, line)));
   if (line != std::string::npos) page += fmt::format("\n    {}\n", command.help.substr(line + 1));
   std::string rows;
   for (const OptionHelp& o : command.options) {
@@ -108,8 +107,7 @@ void add_command(const CommandHelp& command, const std::string& path, std::strin
     if (names == "-h, --help") continue;
     if (!o.positional && !o.value.empty()) names += " " + o.value;
     const std::string value = o.required ? "required" : code(o.default_value);
-    rows += fmt::format("| {} | {} | {} |\n", cell(code(names)), cell(value),
-                        cell(markdown_text(o.help)));
+    rows += fmt::format("| {} | {} | {} |\n", cell(code(names)), cell(value), cell(o.help));
   }
   if (!rows.empty()) page += "\n| argument | default | meaning |\n|---|---|---|\n" + rows;
   for (const CommandHelp& one : command.commands) add_command(one, path + " " + one.name, page);
