@@ -171,7 +171,7 @@ def test_rendering(tmp_path):
     text = (tmp_path / "table.md").read_text()
     rtfx = (AUDIO / (OTHER + 0.5) + AUDIO / (OTHER + 0.7)) / 2
     assert f"| label_looping | 16 | {rtfx:.2f} | 75.30 | {rtfx / 75.3:.2f} | bitwise" in text
-    assert "+ TorchScript | – | 16 | – | 882.1 | – | nothing of the kind here |" in text
+    assert "+ TorchScript | – | 16 | – | 882.1 | – | rtfx has none |" in text
     assert "| not in the paper | frame_looping | 16 |" in text and "| null |" not in text
     assert "| not in the paper | ours_alone | 16 | 8.0 | – | – |" in text  # 2 s over 0.25 s
     assert "one round: not judged" in text and "| GPU | none: Some CPU (CPU) | an abacus |" in text

@@ -155,7 +155,7 @@ def test_rival_table(run, tmp_path):
     ours = next(row for row in rows if "frame" in row and "theirs" not in row)
     assert "batch 32: suspect 3/10, gaps 5.0 %" in ours
     assert "conditions not recorded" in next(row for row in rows if "theirs" in row)
-    assert any(row.startswith("suspect: ") and MEANING in row for row in rows)
+    assert any("suspect: " in row and MEANING in row for row in rows)
 
 
 def test_memory_below_zero_is_refused(rtfx, tmp_path):
