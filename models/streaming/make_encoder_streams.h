@@ -8,8 +8,9 @@
 
 namespace rtfx {
 
-/// Streams over a model. Throws UserError where the model or the options do not allow it; by caches
-/// see why_not_cache_aware() (step_sizes.h), and the encoder must not be fused.
+/// Returns streams over a model: buffered ones where `options.buffer` asks for them, else streams
+/// with caches. Throws UserError where the model has a random encoder, or where the options do not
+/// fit it. why_not_cache_aware() (step_sizes.h) says which models cannot stream with caches.
 std::unique_ptr<EncoderStreams> make_encoder_streams(std::shared_ptr<const AcousticModel> model,
                                                      const StreamOptions& options);
 
