@@ -113,8 +113,8 @@ class OpenStreams {
   /// The address stays as long as the stream is open.
   Stream& at(int64_t number) { return *found(streams_, number); }
   const Stream& at(int64_t number) const { return *found(streams_, number); }
-  /// Returns the streams of a call, in its order. Throws UserError for a stream that is not open, or
-  /// that is named twice.
+  /// Returns the streams of a call, in its order. Throws UserError for a stream that is not open,
+  /// or that is named twice.
   std::vector<Stream*> find_all(std::span<const int64_t> numbers) {
     std::vector<Stream*> streams;
     std::set<int64_t> seen;

@@ -5,7 +5,8 @@
 //            network for all frames of a batch, or the logits of a CTC head
 //   search   decodes the projected frames, and is written against Loops (algorithms/gpu/loops.h)
 //
-// BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the driver.
+// BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the
+// driver.
 #pragma once
 
 #include <ATen/core/Tensor.h>

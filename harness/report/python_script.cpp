@@ -97,8 +97,9 @@ void run_script(const std::string& what, const std::string& script,
       WEXITSTATUS(status) == 0) {
     return;
   }
-  throw UserError(what, fmt::format("{} failed", script),
-                  "it needs Python with matplotlib, jinja2 and scipy (`make setup`, or RTFX_PYTHON)");
+  throw UserError(
+      what, fmt::format("{} failed", script),
+      "it needs Python with matplotlib, jinja2 and scipy (`make setup`, or RTFX_PYTHON)");
 }
 
 }  // namespace rtfx

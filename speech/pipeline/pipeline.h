@@ -33,8 +33,8 @@ struct CopiedBatch {
 struct Decoded {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::string> texts;
-  /// The evidence of each row's hypothesis, then of the entries of its n-best list. A row with a NaN
-  /// has none. Empty without add_evidence().
+  /// The evidence of each row's hypothesis, then of the entries of its n-best list. A row with a
+  /// NaN has none. Empty without add_evidence().
   std::vector<std::vector<TokenEvidence>> evidence;
   Counters counters;
 };
