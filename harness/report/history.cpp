@@ -1,6 +1,9 @@
 #include "harness/report/history.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "base/error.h"
@@ -26,11 +29,19 @@ bool may_be_journal(const std::filesystem::path& path) {
          name.find_first_not_of(".0123456789", at + ending.size()) == std::string::npos;
 }
 
-/// Other files of JSON lines, such as manifests, need not follow docs/journal.md.
+/// Other files of JSON lines, such as manifests, need not follow docs/journal.md, and one that
+/// cannot be read must not end the whole history: it is named on standard error.
 bool is_journal(const std::filesystem::path& path) {
-  TextLines lines(path);
-  std::string_view line;
-  if (!lines.next(line)) return false;
+  std::string line;
+  try {
+    TextLines lines(path);
+    std::string_view first;
+    if (!lines.next(first)) return false;
+    line = first;
+  } catch (const UserError& error) {
+    fmt::print(stderr, "rtfx: notice: {}; left out\n", error.what());
+    return false;
+  }
   const json first = json::parse(line, nullptr, /*allow_exceptions=*/false);
   return first.is_object() && first.value("schema", json()) == 1 && first.contains("kind") &&
          first.value("profiled", json()) != true;
@@ -83,9 +94,13 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
   }
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && may_be_journal(entry.path().lexically_relative(folder)) &&
-        is_journal(entry.path()))
-      files.insert(entry.path());
+    const std::filesystem::path& path = entry.path();
+    // Every command reads the plain journal where a packed copy is beside it.
+    if (path.extension() == ".gz" && std::filesystem::exists(path.parent_path() / path.stem()))
+      continue;
+    if (entry.is_regular_file() && may_be_journal(path.lexically_relative(folder)) &&
+        is_journal(path))
+      files.insert(path);
   }
   std::vector<ResultSet> results;
   for (const auto& file : files) results.push_back(read_results(file));

@@ -44,6 +44,11 @@ Journal::Journal(const std::filesystem::path& folder, Mode mode, const std::stri
     throw UserError(folder.string(), "cannot be made: " + error.message(),
                     "choose another --output");
   require_regular_or_new(path_);
+  // A new plain journal would hide a packed one from every reader.
+  if (const std::filesystem::path packed = plain_or_gzip(path_); packed != path_) {
+    throw UserError(packed.string(), "holds an earlier run, packed",
+                    "unpack it with gunzip, or choose another --output");
+  }
   open_file(mode != Mode::child);
   struct stat there {};
   if (fstat(file_.number, &there) != 0) fail(path_, errno);

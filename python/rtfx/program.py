@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +61,17 @@ def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | 
 
 
 def records(run: str | os.PathLike) -> list[dict[str, Any]]:
-    """One flat dict for each measured round of a run's folder or journal, with dots in the names of what is nested
+    """One flat dict for each measured round of a run's folder or journal, packed or not, with dots in the names of what is nested
     ("metrics.rtfx.total"): pandas.DataFrame(rtfx.records("runs/mine")) is a table."""
     path = Path(run)
     path = path / "journal.jsonl" if path.is_dir() else path
+    if not path.exists() and path.with_name(path.name + ".gz").exists():
+        path = path.with_name(path.name + ".gz")
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise Error(f"{path}: {error.strerror}") from None
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as text:
+            lines = text.read().splitlines()
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     return [_flat(record) for record in map(json.loads, lines) if record.get("kind") == "run"]
 
 

@@ -1,5 +1,6 @@
 """rtfx dashboard: what stands in the folder, what a browser shows of it, and its change points."""
 
+import gzip
 import json
 import re
 
@@ -160,6 +161,22 @@ def test_every_metric_of_the_committed_journals_is_drawn(rtfx, tmp_path, browser
     page.select_option("[name=metric]", "rtfx.decode")
     page.click("#more")
     assert page.locator(".chart").count() == 80 and not errors
+
+
+def test_a_packed_copy_is_no_second_run(rtfx, tmp_path):
+    journal = journals(tmp_path / "journals", count=1) / "run00/journal.jsonl"
+    journal.with_name("journal.jsonl.gz").write_bytes(gzip.compress(journal.read_bytes()))
+    assert rtfx("dashboard", tmp_path / "journals", "--output", tmp_path / "site").returncode == 0
+    data = data_of((tmp_path / "site/index.html").read_text())
+    assert [run["journal"] for run in data["runs"]] == ["run00/journal.jsonl"]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_left_out(rtfx, tmp_path):
+    journals(tmp_path / "journals", count=2)
+    (tmp_path / "journals/torn.jsonl.gz").write_bytes(gzip.compress(b"{}\n")[:10] + b"\xff" * 20)
+    result = rtfx("dashboard", tmp_path / "journals", "--output", tmp_path / "site")
+    assert result.returncode == 0 and "torn.jsonl.gz" in result.stderr and "left out" in result.stderr
+    assert len(data_of((tmp_path / "site/index.html").read_text())["runs"]) == 2
 
 
 def test_errors(rtfx, tmp_path):

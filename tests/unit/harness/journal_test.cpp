@@ -91,6 +91,16 @@ TEST_F(JournalTest, EarlierRunsAreNeverOverwritten) {
   EXPECT_EQ(read_journal(path("run/journal.jsonl.1")), std::vector<json>({{{"a", 1}}}));
 }
 
+TEST_F(JournalTest, APackedRunIsNotHiddenByANewOne) {
+  write("run/journal.jsonl.gz", test::gzip("{\"a\":1}\n"));
+  for (const auto mode : {Journal::Mode::fresh, Journal::Mode::resume, Journal::Mode::force}) {
+    EXPECT_HAS(user_error([&] { Journal(path("run"), mode); }),
+               "journal.jsonl.gz: holds an earlier run, packed");
+  }
+  EXPECT_FALSE(std::filesystem::exists(file()));
+  EXPECT_EQ(read_journal(file()), std::vector<json>({{{"a", 1}}}));
+}
+
 TEST_F(JournalTest, BelongsToOneProcessAtATime) {
   // Locks are between openings of the file, so that a second one here is as one of another process.
   {
