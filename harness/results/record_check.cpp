@@ -237,6 +237,20 @@ const std::vector<Field>& provenance_fields() {
   return fields;
 }
 
+const std::vector<Field>& stream_fields() {
+  static const std::vector<Field> fields = {{"metrics", kObject},
+                                            {"stream", kObject},
+                                            {"stream/scope", kText, false},
+                                            {"stream/slo_ms", kNumber, false},
+                                            {"stable", kFlag},
+                                            {"slo", kFlag | kNull, false},
+                                            {"streamed", kObject},
+                                            {"streamed/different", kInteger},
+                                            {"streamed/tokens", kInteger, false},
+                                            {"streamed/first_difference", kText | kNull}};
+  return fields;
+}
+
 /// Comparisons take the name apart: model/dataset/decoder/batch/dtype.
 void check_case_name(const json& record, const std::string& where) {
   std::string name;
@@ -279,7 +293,10 @@ void check_record(const json& record, const std::string& where) {
     if (record["exactness"].is_object())
       check_name(record["exactness"]["grade"], grades("baseline"), "grade", where);
   } else if (kind == "stream") {
-    check_all(record, {{"metrics", kObject}}, where);
+    check_all(record, stream_fields(), where);
+  } else if (kind == "profile") {
+    return check_all(record, {{"regions", kObject, false}, {"regions/decode", kObject, false}},
+                     where);
   } else {
     return;
   }

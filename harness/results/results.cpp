@@ -78,7 +78,8 @@ void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& f
     const json decode = record.value("/regions/decode"_json_pointer, json::object());
     const double laps = record.value("laps", 1.0);
     for (CaseResult& result : cases) {
-      if (result.rounds.empty() || result.summary.last["result_key"] != record["result_key"])
+      if (result.rounds.empty() ||
+          result.summary.last["result_key"] != record.value("result_key", json()))
         continue;
       json& figures = result.rounds.front()["profile"];
       for (const char* count : {"launches", "graph_launches"}) {

@@ -91,7 +91,7 @@ void print_stream_table(const std::vector<json>& records) {
     const json& m = record["metrics"];
     speech |= record["stream"].value("scope", "") == "speech";
     if (record.contains("slo") && record["slo"].is_boolean()) {
-      slo = record["stream"]["slo_ms"];
+      slo = record["stream"].value("slo_ms", 0.0);
       int64_t& most = within[record["decoder"]["id"]];
       if (record["slo"]) most = std::max(most, record["batch"]["size"].get<int64_t>());
     }

@@ -68,8 +68,7 @@ def test_compare_py_reads_journals_without_cpu_time(rtfx, tmp_path):
 
 def test_compare_py_reads_failures_and_counts(rtfx, tmp_path):
     """They take no time, and stay out of its mean over all."""
-    stream = synthetic.case_fields(decoder="gpu17") | {"kind": "stream", "stable": True, "batch": {"by": "streams", "size": 64}}
-    stream |= {"case": "quickstart-rnnt/quickstart/gpu17/streams64/fp32", "metrics": {"stream.total_ms": 2.0}}
+    stream = synthetic.stream(decoder="gpu17")
     runs = [synthetic.run(round=i, decode_seconds=0.5 + 0.01 * i) for i in range(9)]
     for name, more in (("a", []), ("b", [synthetic.failure(decoder="broken"), stream])):
         synthetic.write(tmp_path / name, [synthetic.provenance(), *runs, *more])

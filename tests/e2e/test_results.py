@@ -60,6 +60,22 @@ def test_a_record_that_lacks_something_is_named(rtfx, tmp_path, command, change,
         assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["metrics", "stream", "stable", "streamed", "streamed.different", "streamed.first_difference"])
+def test_a_stream_that_lacks_something_is_named(rtfx, tmp_path, name):
+    records = [synthetic.provenance(), synthetic.stream()]
+    synthetic.write(tmp_path / "run", records)
+    assert rtfx("summary", tmp_path / "run").returncode == 0
+    *above, last = name.split(".")
+    record = records[1]
+    for key in above:
+        record = record[key]
+    del record[last]
+    synthetic.write(tmp_path / "run", records)
+    result = rtfx("summary", tmp_path / "run")
+    assert result.returncode == 2
+    assert f"journal.jsonl:2: '{name.replace('.', '/')}' is missing; add it" in result.stderr
+
+
 def test_compare_decoders_of_a_run(rtfx, journals):
     """Rounds pair: what slows down both does not widen the interval."""
     result = rtfx("compare", journals[0])

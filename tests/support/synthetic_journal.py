@@ -77,6 +77,17 @@ def with_batches(record, slower=2.0):
                                  "decode_seconds": times(decode)}}  # fmt: skip
 
 
+def stream(streams=64, stable=True, **fields):
+    """The record of a decoder and a number of streams."""
+    record = case_fields(**fields) | {
+        "kind": "stream", "stable": stable, "slo": None, "batch": {"by": "streams", "size": streams},
+        "stream": {"scope": "search", "slo_ms": 0.0},
+        "streamed": {"utterances": 9, "tokens": 80, "different": 0, "first_difference": None},
+        "metrics": {"stream.total_ms": 2.0, "stream.rtfx": 5.0},
+    }  # fmt: skip
+    return record | {"case": record["case"].replace("/b16/", f"/streams{streams}/")}
+
+
 def failure(stage="decode", message="out of memory", **fields):
     return case_fields(**fields) | {"kind": "failure", "stage": stage, "message": message}
 
@@ -201,7 +212,8 @@ def complete(folder):
         records.append(record)
     for size, stable in ((64, True), (256, True), (512, False)):
         stream = case_fields(decoder="gpu17")
-        stream |= {"kind": "stream", "batch": {"by": "streams", "size": size}, "stable": stable}
+        about = globals()["stream"](size, stable)
+        stream |= {key: about[key] for key in ("kind", "batch", "stable", "stream", "streamed")}
         stream["case"] = f"quickstart-rnnt/quickstart/gpu17/streams{size}/fp32"
         times = {f"stream.{name}_ms{part}": 2.0 for name in ("total", "queue", "compute") for part in ("", ".p50", ".p99")}
         records.append(stream | {"metrics": times | {"stream.rtfx": 60.0}, "result_key": f"s{size}"})
