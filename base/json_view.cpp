@@ -10,7 +10,7 @@
 namespace rtfx {
 
 JsonView JsonView::child(const std::string& key, const nlohmann::json& value) const {
-  return {value, fmt::format("{}/{}", where_, key)};
+  return {value, where_ + (nlohmann::json::json_pointer() / key).to_string()};
 }
 
 void JsonView::fail(const std::string& allowed) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <ranges>
 #include <sstream>
 
 #include "algorithms/registry.h"
@@ -19,10 +20,10 @@ namespace fs = std::filesystem;
 
 /// "/a/b/0/c" of "a.b.0.c=value".
 std::string pointer_of(const std::string& text) {
-  std::string pointer;
+  json::json_pointer pointer;
   std::istringstream keys(text.substr(0, text.find('=')));
-  for (std::string key; std::getline(keys, key, '.');) pointer += "/" + key;
-  return pointer;
+  for (std::string key; std::getline(keys, key, '.');) pointer /= key;
+  return pointer.to_string();
 }
 
 /// Whether `pointer` is `above` or lies in it.
@@ -143,7 +144,7 @@ UserError with_its_override(const UserError& error, const fs::path& file,
   const std::string root = file.string() + "#";
   if (!error.where().starts_with(root)) return error;
   const std::string pointer = error.where().substr(root.size());
-  for (const std::string& text : overrides) {
+  for (const std::string& text : overrides | std::views::reverse) {  // the last one counts
     if (is_within(pointer, pointer_of(text))) return {"--set " + text, error.what()};
   }
   return error;

@@ -160,6 +160,17 @@ def test_override_that_leads_nowhere(complaint, override, problem):
     assert problem in complaint("--set", override)
 
 
+def test_of_two_overrides_the_last_one_is_named(complaint):
+    text = complaint("--set", "protocol.seed=1", "--set", "protocol.seed=many")
+    assert "--set protocol.seed=many: " in text and "--set protocol.seed=1" not in text
+
+
+def test_keys_with_slashes_are_one_key(complaint):
+    """The place is a JSON pointer (RFC 6901), so that the override of another key is not named."""
+    text = complaint("--set", "protocol.seed=1", **{"protocol/seed": 5})
+    assert "#/protocol~1seed: unknown key" in text and "--set" not in text
+
+
 def test_unknown_device_names_the_nearest(transcribe):
     result = transcribe("--device", "cud", "any.wav")
     assert result.returncode == 2
