@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
+
 namespace rtfx {
 
 void Streams::set_bias(int64_t, std::shared_ptr<const CompiledBias>) {

@@ -56,6 +56,9 @@ class LoopDriver {
   /// the number of its recordings.
   Counters counters(Counters counts) const;
 
+  /// Returns what prepare() was given.
+  const Project& project() const { return project_; }
+
   /// Counts the waits of a search that waits for the device outside the tests of its loops.
   HostReads& reads() { return reads_; }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/gpu/sync_debug.h"
+#include "algorithms/shared/beams/top_k.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 
@@ -134,6 +135,19 @@ TEST_F(BeamGpu, NoSearchWaitsUndeclared) {
       decoder->decode(batch);
       EXPECT_NO_THROW(forbid_undeclared_syncs([&] { decoder->decode(batch); })) << arm.what();
     }
+  }
+}
+
+TEST_F(BeamGpu, TopKIsThatOfTheCpuForEqualValuesAndNan) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  at::manual_seed(5);
+  at::Tensor values = at::randint(-3, 4, {64, 500}).to(at::kFloat);
+  values.index_put_({at::arange(0, 64, 2), at::randint(0, 500, {32})}, at::Scalar(-nan));
+  values.index_put_({at::arange(0, 64, 4), at::randint(0, 500, {16})}, at::Scalar(nan));
+  values.index_put_({at::arange(64), at::randint(0, 500, {64})}, at::Scalar(-0.0));
+  for (const int64_t k : {1, 4, 100}) {
+    const TopK host = top_k(values, k), device = top_k(values.cuda(), k);
+    EXPECT_TRUE(at::equal(device.indices.cpu(), host.indices)) << k;
   }
 }
 

@@ -1,15 +1,14 @@
 // Base classes of decoders that search a whole batch through Loops and take utterances in pieces.
 // They hold the decoder's biasing, its LoopDriver and its streams. A decoder derives from
 // GreedySearch or BeamSearch and writes its options, describe(), prepare(), search() and
-// search_piece(). Its options have the members `loop`, `boost` and `allowed`; those of a beam
-// search also `lm`, `beam_size`, `nbest` and `score_norm`.
+// search_piece(). Its options have the members `boost` and `allowed`; those of a beam search also
+// `lm`, `beam_size`, `nbest` and `score_norm`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "algorithms/gpu/loop_driver.h"
@@ -45,7 +44,6 @@ class BatchedSearch : public BiasedDecoder<OptionStruct> {
   std::string prepare_loops(const std::string& loop, const Limits& limits,
                             const at::Tensor& projected, const LoopDriver::Project& project) {
     projected_ = projected;
-    project_ = project;
     return driver_.prepare(
         loop, this->describe().name, limits, projected, project,
         [this](const EncodedBatch& batch, Loops& loops) { return search(batch, loops); });
@@ -57,7 +55,6 @@ class BatchedSearch : public BiasedDecoder<OptionStruct> {
   }
 
   LoopDriver driver_;
-  LoopDriver::Project project_;
   at::Tensor projected_;
 };
 
@@ -73,7 +70,8 @@ class GreedySearch : public BatchedSearch<OptionStruct> {
       return search_piece(batch, loops, state);
     };
     return std::make_unique<PieceStreams>(
-        greedy_in_pieces(this->takes_biases(), this->project_, this->projected_, search), limits);
+        greedy_in_pieces(this->takes_biases(), this->driver_.project(), this->projected_, search),
+        limits);
   }
 
  protected:
@@ -98,7 +96,7 @@ class BeamSearch : public BatchedSearch<OptionStruct> {
     const auto& options = this->options_;
     const BeamRanking ranking{options.beam_size, options.nbest, options.score_norm};
     return std::make_unique<PieceStreams>(
-        beam_in_pieces(this->project_, this->projected_, ranking, search), limits);
+        beam_in_pieces(this->driver_.project(), this->projected_, ranking, search), limits);
   }
 
  protected:

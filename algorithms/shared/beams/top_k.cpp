@@ -29,12 +29,12 @@ void order_equal_values(const float* row, const float* best, int64_t* index, int
     int64_t end = begin + 1;
     while (end < k && are_equal(best[begin], best[end])) ++end;
     std::sort(index + begin, index + end);
-    // The row may hold more of the worst value than were chosen, at lower indices.
-    const float worst = best[begin];
+    // The row may hold more of the last value than were chosen, at lower indices.
+    const float value = best[begin];
     const int64_t width = index[end - 1] + 1;
-    if (end == k && count_equal(row, width, worst) != end - begin) {
+    if (end == k && count_equal(row, width, value) != end - begin) {
       for (int64_t i = 0; i < width && begin < k; ++i)
-        if (are_equal(row[i], worst)) index[begin++] = i;
+        if (are_equal(row[i], value)) index[begin++] = i;
     }
     begin = end;
   }
@@ -57,7 +57,8 @@ TopK top_k_on_cpu(const at::Tensor& values, int64_t k) {
 
 /// One signed integer holds value and index, so that no two of a row are equal: the order of
 /// max_key (algorithms/gpu/ordered_key.h). The bits of positive floats have the order of their
-/// values, and those of negative ones the reverse order. Adding 0 turns -0 into 0.
+/// values, and those of negative ones the reverse order. Adding 0 turns -0 into 0, and any NaN into
+/// the GPU's own, whose bits are 0x7fffffff.
 TopK top_k_on_gpu(const at::Tensor& values, int64_t k) {
   const at::Tensor bits = (values + 0.0).view(at::kInt).to(at::kLong);
   const at::Tensor order = at::where(bits < 0, bits.bitwise_xor(0x7fffffff), bits);

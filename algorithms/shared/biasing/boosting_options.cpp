@@ -1,4 +1,4 @@
-#include "algorithms/shared/biasing/boost_options.h"
+#include "algorithms/shared/biasing/boosting_options.h"
 
 namespace rtfx {
 

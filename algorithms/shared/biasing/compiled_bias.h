@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/shared/biasing/boost_options.h"
+#include "algorithms/shared/biasing/boosting_options.h"
 #include "algorithms/shared/biasing/phrase_tree.h"
 
 namespace rtfx {

@@ -9,6 +9,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/loops.h"
+#include "algorithms/open_streams.h"
 #include "algorithms/streams.h"
 
 namespace rtfx {

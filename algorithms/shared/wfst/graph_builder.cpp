@@ -9,9 +9,7 @@
 #include <cmath>
 #include <map>
 #include <numbers>
-#include <optional>
 #include <set>
-#include <span>
 #include <unordered_map>
 
 #include "algorithms/shared/ngram_lm/arpa.h"

@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <queue>
-#include <tuple>
 #include <vector>
 
 #include "base/error.h"

@@ -26,7 +26,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"

@@ -22,7 +22,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
       option("expansion_beta", &O::expansion_beta, "labels of a hypothesis beyond beam_size", 0,
              1000),
       option("expansion_gamma", &O::expansion_gamma,
-             "how much worse than its hypothesis' best a label is left out, in ln p", 1e-3, 1e4),
+             "how much worse than its hypothesis' best a label may be, in ln p", 1e-3, 1e4),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
              "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
@@ -178,8 +178,8 @@ FusedFrame::Options AesPp::fused_options() const {
           options_.beam_size + options_.expansion_beta,
           options_.expansion_gamma,
           options_.temperature,
-          options_.follows_nemo() && early_full,
-          options_.follows_nemo() && !transducer_->is_tdt()};
+          options_.compatibility == "nemo" && early_full,
+          options_.compatibility == "nemo" && !transducer_->is_tdt()};
 }
 
 AesPp::Search::Search(const Options& options, const Transducer& transducer, const BeamLm& lm,
@@ -250,7 +250,8 @@ void AesPp::Search::expand() {
   const at::Tensor ranked = before + (early_ ? all.acoustic : all.scores);
   const at::Tensor kept = ranked > ranked.amax(2, /*keepdim=*/true) - options_.expansion_gamma;
   at::Tensor scores = before + all.scores;
-  if (options_.follows_nemo() && early_ && options_.lm->blank_scoring == "lm_weighted_full")
+  if (options_.compatibility == "nemo" && early_ &&
+      options_.lm->blank_scoring == "lm_weighted_full")
     scores = scores + all.acoustic;
 
   // A hypothesis that is not expanded has one candidate, itself, in the last column.
@@ -264,7 +265,7 @@ void AesPp::Search::expand() {
     scores = merged(scores, all);
   }
 
-  const bool as_nemo = options_.follows_nemo() && !tdt_;
+  const bool as_nemo = options_.compatibility == "nemo" && !tdt_;
   const at::Tensor open_or_empty =
       as_nemo ? open_.logical_or(h.alive().logical_not()) : at::Tensor();
   const Choice best = beams_.choose(scores, all.labels, all.durations, open_);

@@ -51,7 +51,6 @@ struct AesPpOptions {
   /// in its parent's slot, so that some hypotheses go on without a blank. With early pruning and
   /// lm_weighted_full, acoustic scores of labels count twice.
   std::string compatibility = "none";
-  bool follows_nemo() const { return compatibility == "nemo"; }
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
 namespace rtfx {

@@ -21,7 +21,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "algorithms/decoder_base.h"
 #include "algorithms/gpu/host_read.h"

@@ -25,6 +25,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
 #include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"

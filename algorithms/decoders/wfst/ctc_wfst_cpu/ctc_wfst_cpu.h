@@ -13,6 +13,7 @@
 #include "algorithms/decoder_base.h"
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
