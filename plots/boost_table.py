@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from boost import by_rules_of_nemo, f_score, magnitude, package, phrases, search, seconds
-from journal import option, read_journal, stand_in_sentences, wer_percent
+from journal import read_journal, stand_in_sentences, wer_percent
 from rival_table import is_rival
 from script import OneLineParser, file_of, markdown, run_script
 

@@ -97,7 +97,6 @@ class Case:
         return {region: self.regions[region] for region in REGIONS if region in self.regions}
 
 
-GRADES = ["baseline", "bitwise", "exact", "rounding", "text", "wer", "different"]
 REGIONS = ["pad", "h2d", "features", "encoder", "decode", "d2h", "detokenize", "confidence"]
 
 

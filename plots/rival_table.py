@@ -42,6 +42,7 @@ THEIR_LAUNCHES = {
     "no_graphs": ONE_BY_ONE,
     "none": ONE_BY_ONE,
 }
+OUR_GREEDY = ("ctc_greedy", "frame_looping", "fused_looping", "label_looping", "step_replay")
 OUR_SCOPE, THEIR_SCOPE = "decode + d2h", "whole call"
 
 
@@ -59,6 +60,7 @@ class Row:
     marks: dict = field(default_factory=dict)  # by batch size
     id: str = ""  # the decoder's id, for a rival's decoder in a journal of rtfx
     audio: dict = field(default_factory=dict)  # seconds of decoded audio, by batch size
+    is_greedy: bool = True  # whether it looks for what every greedy search without fusion finds
 
     @property
     def kind(self):
@@ -94,10 +96,11 @@ def our_row(case):
     window = options.get("window", 1)
     algorithm = case.last["decoder"]["name"] + (f", window {window}" if window != 1 else "")
     if case.last["decoder"]["name"].endswith("_cpu"):
-        return Row(case.decoder, True, "threads of a CPU", "", algorithm)
+        return Row(case.decoder, True, "threads of a CPU", "", algorithm, is_greedy=False)
     searches_graph = case.last["decoder"]["name"] == "ctc_wfst"
     kernels = "kernels of a search" if searches_graph else "fused kernels" if fused else "operators"
-    return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm)
+    greedy = case.last["decoder"]["name"] in OUR_GREEDY and not (options.get("lm") or options.get("boost"))
+    return Row(case.decoder, True, kernels, OUR_LAUNCHES[launch], algorithm, is_greedy=greedy)
 
 
 def is_rival(case):
@@ -113,7 +116,8 @@ def rival_row(case):
     name = f"{case.decoder} ({package})" if package else case.decoder
     kernels, launch = ("operators", THEIR_LAUNCHES[mode]) if mode else (package or options["class"], "")
     algorithm = options["options"].get("search", options["class"])
-    return Row(name, False, kernels, launch, algorithm, "Python", id=case.decoder)
+    greedy = options["class"] in ("Greedy", "CtcGreedy") and not {"lm", "boost"} & options["options"].keys()
+    return Row(name, False, kernels, launch, algorithm, "Python", id=case.decoder, is_greedy=greedy)
 
 
 def counter_seconds(case, name):
@@ -244,9 +248,10 @@ def summary(rows, batches, rival, pairs):
             for ours, theirs in pairs
         ]  # fmt: skip
     else:
-        compared = [(f"{rival}'s fastest / our fastest", rows)]
-        for kind in dict.fromkeys((row.algorithm, row.kind) for row in rows):
-            alike = [row for row in rows if (row.algorithm, row.kind) == kind]
+        # Greedy searches find the same. Of other searches, the fastest two may differ in beam or fusion.
+        compared = [(f"{rival}'s fastest greedy search / ours", [row for row in rows if row.is_greedy])]
+        for kind in dict.fromkeys((row.algorithm, row.kind) for row in rows if row.is_greedy):
+            alike = [row for row in rows if row.is_greedy and (row.algorithm, row.kind) == kind]
             compared.append((f"{rival}'s {kind[0]} / ours, launched alike", alike))
     for what, some in compared:
         if both_sides(some):
@@ -268,7 +273,7 @@ def heading(model, dtype, rows, rtfx):
 def table(key, rows, rival, pairs, stand_ins, rtfx=False):
     model, dtype, _ = key
     batches = sorted({batch for row in rows for batch in row.seconds})
-    what = "RTFx of decoding and d2h" if rtfx else "decoding and d2h, ms"
+    what = "RTFx of decoding and copy to the host" if rtfx else "decoding and copy to the host, ms"
     lines = [
         heading(model, dtype, rows, rtfx),
         "",
@@ -322,9 +327,9 @@ def main():
         cases = [case for journal in journals for case in journal.cases if key_of(case, arguments.rtfx) == key]
         stand_ins = stand_in_sentences(cases)
         parts.append(table(key, rows, arguments.name, pairs, stand_ins, arguments.rtfx))
-    marks |= {"NOISY": "the times of the rounds differ by more than protocol.cv_max: measure again"} if "NOISY" in marks else {}
+    marks |= {"NOISY": "the times of the rounds differ by more than protocol.cv_max, so measure again"} if "NOISY" in marks else {}
     legend = [f"{mark}: {markdown(meaning)}." for mark, meaning in marks.items() if any(mark in part for part in parts)]
-    text = "\n\n".join(([" ".join(legend)] if legend else []) + parts) + "\n"
+    text = "\n\n".join(["\n".join(f"- {line}" for line in legend)] * bool(legend) + parts) + "\n"
     print(text, end="")
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")

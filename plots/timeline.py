@@ -9,7 +9,6 @@ from script import OneLineParser, figure_file, inches, printable, printable_json
 from style import WIDE, save
 
 REGION_TRACK, CALL_TRACKS, KERNEL_TRACKS = 1, range(10, 1000), range(1000, 2000)
-COPY_TRACKS = range(2000, 10**9)
 
 
 @dataclass

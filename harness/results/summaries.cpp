@@ -251,17 +251,18 @@ std::vector<std::string> CaseSummary::marks() const {
 
 Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
   static const Meanings all = {
-      {"BEYOND ROUNDING", "decisions, of all replayed, that are not the best one up to rounding"},
+      {"BEYOND ROUNDING", "so many of all replayed decisions are not the best one up to rounding"},
       {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
-      {"NOISY", "the rounds differ by more than protocol.cv_max: measure again"},
+      {"NOISY", "the rounds differ by more than protocol.cv_max, so measure again"},
       {"EMPTY", "no result has a token, though the audio has words or sound"},
-      {"OVERLOADED", "the queue of the streams grew all the time"},
-      {"suspect", "rounds, of all, that the machine disturbed"},
+      {"OVERLOADED", "the queue of the streams grew during the whole run"},
+      {"suspect", "the machine disturbed so many of all rounds"},
       {"overlapped",
-       "total RTFx by the wall clock of passes with batches in flight, in which decoding has no "
-       "time "
-       "of its own; the busiest stage, and its share of that time"},
-      {"gaps", "share of the batches' wall time that no region, and so no figure, counts"}};
+       "batches overlap, so the total RTFx is by the wall clock of a pass, and decoding has no "
+       "time of "
+       "its own; the mark names the busiest stage and its share of the pass"},
+      {"gaps",
+       "so much of the batches' wall time lies between the regions, and no figure counts it"}};
   static const std::map<std::string, std::string> why = {
       {"cpu_wait", "threads waited for a CPU for over 10 % of the round"},
       {"sm_clock", "the GPU's mean clock was below 75 % of its maximum"},

@@ -64,7 +64,7 @@ def test_table_marks_rounds_and_says_what_it_means(rtfx, run, old):
     row = next(line for line in table.splitlines() if line.strip().startswith("frame_looping"))
     assert row.endswith("baseline suspect 3/10 gaps 5.0 %")
     assert MEANING in table and "its power limit held its clocks down" in table
-    assert re.search(r"^gaps: .*no region", table, re.MULTILINE)
+    assert re.search(r"^gaps: .*between the regions", table, re.MULTILINE)
     assert "suspect" not in (text := rtfx("report", "--table-only", old).stdout) and "gaps" not in text
 
 
