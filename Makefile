@@ -37,7 +37,7 @@ build: setup  ## the program and all tests
 bench: program  ## run CONFIG and write its HTML report
 	@scripts/bench.sh $(CONFIG)
 
-check: setup  ## format, structure, links and the C++ tests: half a minute
+check: setup  ## format, prose, structure, links and the C++ tests: half a minute
 	@scripts/check.sh
 
 test: build  ## all tests, and the checks of format and style

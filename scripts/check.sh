@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The quick part of the tests: format, structure, links, and the C++ tests but for mutations and the
+# The quick part of the tests: format, prose, structure, links, and the C++ tests but for mutations and the
 # GPU. Builds what they need first.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ export OMP_WAIT_POLICY=passive
 results=$PWD/build/release/results
 
 programs=(base datasets models algorithms speech harness)
-scripts/build.sh --target "${programs[@]/#/rtfx_test_}" || exit
+scripts/build.sh --target rtfx "${programs[@]/#/rtfx_test_}" || exit
 rm -rf "$results"
 
 checks=()

@@ -28,7 +28,9 @@ def main():
     text = page.read_text(encoding="utf-8")
     lines = "\n".join(table(layers((ROOT / "layers.txt").read_text(encoding="utf-8"))))
     pattern = re.compile(r"(<!-- layers -->\n).*?(<!-- /layers -->)", re.DOTALL)
-    new = pattern.sub(lambda match: f"{match[1]}{lines}\n{match[2]}", text)
+    new, tables = pattern.subn(lambda match: f"{match[1]}{lines}\n{match[2]}", text)
+    if tables != 1:
+        raise SystemExit(f"{page.name}: has {tables} tables between <!-- layers --> and <!-- /layers -->; it must have one")
     if "--check" in sys.argv[1:]:
         return 0 if new == text else 1
     page.write_text(new, encoding="utf-8")

@@ -58,7 +58,7 @@ def comment_lines(path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
                 first = node.body[0].value.lineno
                 for number, line in enumerate(ast.get_docstring(node).splitlines()):
                     yield first + number, line

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs format, clang-tidy, C++ tests (ctest) and Python tests (pytest). Every part runs even if an earlier one failed.
+# Runs format, prose, clang-tidy, C++ tests (ctest) and Python tests (pytest). Every part runs even if an earlier one failed.
 # The end lists the ten slowest tests and counts all in one line.
 set -uo pipefail
 cd "$(dirname "$0")/.."

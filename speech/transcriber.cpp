@@ -282,7 +282,7 @@ class Transcriber::Pass {
     const Tokenizer& tokenizer = *model_.tokenizer;
     if (!options_.with_times) {
       Transcript text;
-      text.text = tokenizer.text(hypothesis.tokens);
+      text.text = decoded.texts.empty() ? tokenizer.text(hypothesis.tokens) : decoded.texts[row];
       return text;
     }
     const auto evidence = [&](size_t entry) {

@@ -46,9 +46,9 @@ class TranscriptionObserver {
  public:
   virtual ~TranscriptionObserver() = default;
 
-  /// These recordings form the batch that is read next; a long one stands alone.
+  /// These recordings form the batch that is encoded next; a long one stands alone.
   virtual void started(const std::vector<size_t>& recordings) {}
-  /// The reader has come to this recording.
+  /// The reader has come to this recording, or again to one that did not fit the last batch.
   virtual void reading(size_t recording) {}
   /// So many seconds of a long recording are done.
   virtual void progress(size_t recording, double seconds) {}

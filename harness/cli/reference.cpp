@@ -29,9 +29,9 @@ std::string option_table(const std::vector<OptionInfo>& options, const char* hea
       fmt::format("| {} | default | allowed | meaning |\n|---|---|---|---|\n", head);
   for (const OptionInfo& o : options) {
     const bool is_value = o.default_text.empty() && default_of(o) != "none";
-    table +=
-        fmt::format("| {} | {} | {} | {} |\n", code(o.name),
-                    is_value ? code(default_of(o)) : default_of(o), cell(o.allowed), cell(o.help));
+    table += fmt::format("| {} | {} | {} | {} |\n", code(o.name),
+                         cell(is_value ? code(default_of(o)) : default_of(o)), cell(o.allowed),
+                         cell(o.help));
   }
   return table;
 }
@@ -53,9 +53,10 @@ a.b.0.c=value` overrides any value, and its paths are relative to the working fo
 std::string decoders_page(const CommandHelp&) {
   std::string page = R"(# Decoders and their options
 
-`rtfx list` prints the same, and `rtfx list NAME` one of them. *Exact* decoders return the baseline's result up
-to rounding. *Approximate* ones prune, or add something to the model's scores; an option such as `lm` makes an
-exact decoder approximate. An option with a dot is a member of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
+`rtfx list` prints all of this page, and `rtfx list NAME` one decoder. *Exact* decoders return the tokens and
+frames of the baseline, with scores that agree up to rounding. *Approximate* decoders prune, or add something to
+the model's scores. An option such as `lm` makes an exact decoder approximate. An option with a dot is a member
+of an object: `lm.alpha` is `{"lm": {"alpha": 0.3}}`.
 )";
   for (const DecoderEntry* entry : decoder_entries()) {
     const Description d = entry->make(nullptr, "")->describe();

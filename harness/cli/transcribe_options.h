@@ -30,7 +30,7 @@ struct TranscribeOptions {
   std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
   int64_t nbest = 1;               // alternatives in JSON
   double pause = 1;                // seconds without a word that end a segment
-  double long_above = 600;         // seconds: longer files are cut (harness/long_audio)
+  double long_above = 600;         // seconds: longer files are cut (speech/long_audio)
   double chunk = 20, context = 1;  // seconds, of these
 };
 

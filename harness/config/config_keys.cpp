@@ -175,7 +175,7 @@ const OptionTable<Protocol>& protocol_keys() {
               {"isolated", "throughput"}),
        option("throughput", &Protocol::throughput, "of that mode", throughput),
        option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
-       option("measured_rounds", &Protocol::measured_rounds, "passes that are", 1, 1000),
+       option("measured_rounds", &Protocol::measured_rounds, "passes that are measured", 1, 1000),
        option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
        option("cv_max", &Protocol::cv_max,
               "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
@@ -187,7 +187,7 @@ const OptionTable<Protocol>& protocol_keys() {
        option("extra_rounds", &Protocol::extra_rounds,
               "at most so many rounds more for the precision", 0, 1000),
        option("budget_seconds", &Protocol::budget_seconds,
-              "and none once a group of cases has taken so long; 0: no limit", 0, 1e7),
+              "no more passes once a group of cases has taken so long; 0: no limit", 0, 1e7),
        option("case_limit_seconds", &Protocol::case_limit_seconds,
               "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
               "no limit",

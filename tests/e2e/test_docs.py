@@ -2,11 +2,8 @@
 
 import functools
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from conftest import ROOT

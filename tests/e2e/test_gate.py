@@ -1,7 +1,10 @@
 """rtfx gate: verdicts and exit codes, on made-up journals and on a real one."""
 
 import json
+import os
 import random
+import re
+import subprocess
 
 import pytest
 import synthetic_journal as synthetic
@@ -278,3 +281,23 @@ def test_a_real_run_records_what_statistics_need(real_records):
         assert 0 < record["cpu_seconds"] < 1.1 * record["wall_seconds"]  # one thread
         assert isinstance(record["suspect"], list)
     assert len({r["tokens_sha256"] for r in runs}) == 1
+
+
+@pytest.mark.parametrize(
+    "make, run, gate, code",
+    [(1, 0, 0, 125), (0, 2, 0, 125), (0, 0, 0, 0), (0, 13, 13, 1), (0, 0, 10, 1), (0, 0, 11, 125), (0, 0, 12, 125)],
+)
+def test_the_recipe_for_git_bisect_judges_a_commit(tmp_path, make, run, gate, code):
+    """The script of docs/gate.md, with programs that do nothing but exit with a code."""
+    page = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+    script = re.search(r"cat >measure.sh <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
+    programs = {"bin/make": f"exit {make}", "bin/git": "echo 0123abc",
+                "build/release/rtfx": f"[ $1 = gate ] && exit {gate}; exit {run}"}  # fmt: skip
+    for name, text in programs.items():
+        program = tmp_path / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path}, check=False)
+    assert done.returncode == code

@@ -7,7 +7,7 @@ import json
 import pytest
 import rtfx_by_decoder
 import synthetic_journal as synthetic
-from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
+from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
 from journal import read_journal
 from style import NARROW, WIDE, note_stand_ins
 

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from layers import layers as read_layers
 
 FOLDERS = ["algorithms", "base", "datasets", "harness", "models", "python", "speech"]
 
 
 def layers():
-    """{folder: the folders that it may include}, of layers.txt."""
+    """{folder: the folders that it may include, and those that these may}, of layers.txt."""
     known = {}
-    for line in (ROOT / "layers.txt").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            folder, below, _ = (cell.strip() for cell in line.split("|"))
-            known[folder] = {folder, *(other for name in below.split() for other in known[name])}
+    for folder, below, _ in read_layers((ROOT / "layers.txt").read_text(encoding="utf-8")):
+        known[folder] = {folder, *(other for name in below for other in known[name])}
     return known
 
 
