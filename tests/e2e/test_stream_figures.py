@@ -9,12 +9,10 @@ from conftest import ROOT
 
 
 def stream_record(streams, total, stable=True, expected=5.0, decoder="ctc_wfst"):
-    fields = synthetic.case_fields(decoder=decoder, batch=streams)
-    fields["batch"] = {"by": "streams", "size": streams}
     metrics = {"stream.compute_ms": 3.0, "stream.queue_ms": total - 3.0, "stream.total_ms": total,
                "stream.total_ms.p50": total / 2, "stream.total_ms.p99": 2 * total,
                "stream.md1_total_ms": expected, "stream.rtfx": float(streams)}  # fmt: skip
-    return fields | {"kind": "stream", "stable": stable, "metrics": metrics}
+    return synthetic.stream(streams, stable, decoder=decoder) | {"metrics": metrics}
 
 
 @pytest.fixture

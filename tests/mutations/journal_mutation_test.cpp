@@ -164,7 +164,10 @@ json journal() {
   records.push_back(case_record("failure", "third"));
   records.back().update({{"stage", "decode"}, {"message", "oops"}});
   records.push_back(case_record("stream", "fourth"));
-  records.back()["metrics"] = {{"stream.rtfx", 5.5}};
+  records.back().update({{"stable", true},
+                         {"stream", {{"scope", "search"}, {"slo_ms", 0.0}}},
+                         {"streamed", {{"different", 0}, {"first_difference", nullptr}}},
+                         {"metrics", {{"stream.rtfx", 5.5}}}});
   return records;
 }
 
