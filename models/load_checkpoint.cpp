@@ -1,13 +1,15 @@
 #include "models/load_checkpoint.h"
 
+#include "models/formats/hub.h"
 #include "models/formats/hugging_face.h"
 #include "models/formats/nemo.h"
 #include "models/settings/contexts.h"
 
 namespace rtfx {
 
-Checkpoint load_checkpoint(const std::filesystem::path& path,
+Checkpoint load_checkpoint(const std::filesystem::path& given,
                            const std::vector<int64_t>& att_context_size) {
+  const std::filesystem::path path = find_checkpoint(given);
   Checkpoint checkpoint =
       std::filesystem::is_directory(path) ? read_hugging_face(path) : read_nemo(path);
   if (!att_context_size.empty()) select_context(checkpoint.config, att_context_size, path.string());

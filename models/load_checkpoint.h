@@ -10,11 +10,12 @@
 namespace rtfx {
 
 /// Reads a `.nemo` archive (models/formats/nemo.h) or a Hugging Face folder
-/// (models/formats/hugging_face.h). Tensors decide; where the settings beside them disagree, a
-/// notice says so. `att_context_size` selects one of the attention contexts of a cache-aware
-/// encoder, as in NeMo; empty: the model's default. Throws UserError for what is missing, damaged
-/// or not supported, naming the setting.
-Checkpoint load_checkpoint(const std::filesystem::path& path,
+/// (models/formats/hugging_face.h). `given` is its path, or the name of a model of huggingface.co
+/// that has been downloaded (models/formats/hub.h). Tensors decide; where the settings beside them
+/// disagree, a notice says so. `att_context_size` selects one of the attention contexts of a
+/// cache-aware encoder, as in NeMo; empty: the model's default. Throws UserError for what is
+/// missing, damaged or not supported, naming the setting.
+Checkpoint load_checkpoint(const std::filesystem::path& given,
                            const std::vector<int64_t>& att_context_size = {});
 
 }  // namespace rtfx

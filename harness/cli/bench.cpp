@@ -8,6 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error_list.h"
+#include "models/formats/hub.h"
 #include "models/load_checkpoint.h"
 
 namespace rtfx {
@@ -145,7 +146,7 @@ json bench_document(const BenchOptions& options) {
       {"question", "Which decoder is fastest, and are their results the same?"},
       {"device", options.device},
       {"threads", options.threads},
-      {"models", options.models},
+      {"models", json::array()},
       {"batch_sizes", options.batches},
       {"dtypes", options.dtypes},
       {"output", options.output},
@@ -158,8 +159,12 @@ json bench_document(const BenchOptions& options) {
     });
   }
   for (const std::string& model : options.models) {
-    if (!fs::exists(model))
-      errors.add({"--model " + model, "no such file or folder", "check the path"});
+    errors.run([&] {
+      const fs::path path = find_checkpoint(model);
+      if (!fs::exists(path))
+        throw UserError("--model " + model, "no such file or folder", "check the path");
+      document["models"].push_back(path.string());
+    });
   }
   errors.throw_any();
   document["decoders"] = options.decoders.empty() ? usual_decoders(options) : decoders;

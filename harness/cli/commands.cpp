@@ -1,6 +1,8 @@
 #include "harness/cli/commands.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "base/error_list.h"
 #include "base/exit_code.h"
@@ -205,6 +208,12 @@ void print_error(const UserError& error) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(one.what()));
 }
 
+/// Whether who reads our output has closed the pipe, as `head` does when it has enough.
+bool reader_has_left() {
+  pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int run_program(int argc, char** argv) {
   Program program;
   try {
@@ -212,16 +221,22 @@ int run_program(int argc, char** argv) {
     return program.code;
   } catch (const CLI::ParseError& e) {
     const bool asked = e.get_exit_code() == 0;  // for help or the version
-    if (!asked) {
-      if (const auto error = mistyped(program.app, {argv + 1, argv + argc})) {
-        print_error(*error);
-        return kUsage;
-      }
+    std::vector<std::string> words(argv + 1, argv + argc);
+    // Help is given whatever options stand beside it, but only for commands that exist.
+    const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+    if (asked) words.erase(std::ranges::find_if(words, is_option), words.end());
+    if (const auto error = mistyped(program.app, words)) {
+      print_error(*error);
+      return kUsage;
     }
     program.app.exit(e);
     return asked ? kOk : kUsage;
   } catch (const UserError& e) {
     print_error(e);
+  } catch (const std::system_error& e) {
+    if (e.code() == std::errc::broken_pipe && reader_has_left()) return kOk;
+    fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
+    return kFailed;
   } catch (...) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
     return kFailed;
@@ -232,6 +247,7 @@ int run_program(int argc, char** argv) {
 /// Whether all that was printed has arrived: a disk may be full.
 bool output_arrived() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  if (reader_has_left()) return true;
   fmt::print(stderr, "rtfx: error: standard output: cannot be written: {}; free some space\n",
              std::strerror(errno));
   return false;

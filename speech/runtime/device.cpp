@@ -40,6 +40,10 @@ at::Device parse_device(const std::string& name, const std::string& where) {
   } else if (name != "cuda") {
     index = -1;
   }
+  if (name.starts_with("gpu")) {  // By its letters, 'cpu' would be the nearest.
+    throw UserError(where, fmt::format("unknown device '{}'", name),
+                    "did you mean 'cuda'? allowed: auto, cpu, cuda, cuda:N");
+  }
   if (index < 0)
     throw unknown_name(where, "device", name,
                        std::vector<std::string>{"auto", "cpu", "cuda", "cuda:N"});

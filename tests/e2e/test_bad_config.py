@@ -171,8 +171,9 @@ def test_keys_with_slashes_are_one_key(complaint):
     assert "#/protocol~1seed: unknown key" in text and "--set" not in text
 
 
-def test_unknown_device_names_the_nearest(transcribe):
-    result = transcribe("--device", "cud", "any.wav")
+@pytest.mark.parametrize("name", ["cud", "gpu", "gpu:0"])
+def test_unknown_device_names_the_nearest(transcribe, name):
+    result = transcribe("--device", name, "any.wav")
     assert result.returncode == 2
     assert "did you mean 'cuda'? allowed: auto, cpu, cuda, cuda:N" in result.stderr
 

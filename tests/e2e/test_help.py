@@ -19,6 +19,8 @@ COMMANDS = ["run", "bench", "tune", "validate", "stream", "emissions", "lattice"
     [
         (["rnu", "c.json"], "rtfx: unknown command 'rnu'", "run"),
         (["tramscribe"], "rtfx: unknown command 'tramscribe'", "transcribe"),
+        (["nosuch", "--help"], "rtfx: unknown command 'nosuch'", ""),
+        (["graph", "biuld", "-h"], "rtfx graph: unknown command 'biuld'", "build"),
         (["graph", "biuld"], "rtfx graph: unknown command 'biuld'", "build"),
         (["run", "c.json", "--ouptut", "x"], "rtfx run: unknown option '--ouptut'", "--output"),
         (["compare", "a", "--bse=b"], "rtfx compare: unknown option '--bse'", ""),
@@ -31,6 +33,19 @@ def test_a_mistyped_word_is_met_with_the_nearest(rtfx, arguments, place, nearest
     assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
     assert place in result.stderr and "allowed: " in result.stderr
     assert (f"did you mean '{nearest}'?" in result.stderr) == bool(nearest)
+
+
+def test_help_is_given_beside_a_mistyped_option(rtfx):
+    result = rtfx("run", "--ouptut", "x", "--help")
+    assert result.returncode == 0 and "--output" in result.stdout
+
+
+def test_a_reader_who_has_enough_is_no_error(program):
+    """Python starts programs with SIGPIPE ignored, unless it is told otherwise."""
+    with subprocess.Popen([program, "man"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False) as man:  # fmt: skip
+        man.stdout.close()
+        assert man.stderr.read() == b""
+    assert man.returncode == 0
 
 
 def test_list_of_one_decoder(rtfx):

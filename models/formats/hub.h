@@ -1,0 +1,18 @@
+// Models by their name on huggingface.co, where their files are on this machine.
+#pragma once
+
+#include <filesystem>
+
+namespace rtfx {
+
+/// Returns the checkpoint that `given` names: a `.nemo` file or a folder with `config.json`.
+/// A file is returned as it is. Of a folder without `config.json`, the only `.nemo` file in it is
+/// returned. A name such as `nvidia/parakeet-tdt-0.6b-v2`, or the address of that page, is looked
+/// up in the cache that `hf download` fills: `$HF_HUB_CACHE`, else `$HF_HOME/hub`, else
+/// `huggingface/hub` in `$XDG_CACHE_HOME` or `~/.cache`. Its revision `main` counts. Nothing is
+/// downloaded. Throws UserError if a folder holds several `.nemo` files, and, with the command that
+/// downloads it, if a model is not in the cache. Any other path is returned as it is, and its
+/// reader says what is missing.
+std::filesystem::path find_checkpoint(const std::filesystem::path& given);
+
+}  // namespace rtfx
