@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "datasets/container.h"
+#include "datasets/mp3.h"
 
 namespace rtfx {
 namespace {
@@ -27,7 +28,12 @@ const char* const kFormats = "give a WAV, FLAC or Ogg file";
 /// Hz. Speech has no use for others, and a header of a few bytes that says 1 Hz asks for hours.
 constexpr int kLowestRate = 1000, kHighestRate = 768000;
 
+/// Recordings lie in [-1, 1], or within the range of their integers if nobody scaled them. Far
+/// larger samples are damage, and the squares of the largest overflow in the features.
+constexpr float kLargestSample = 1e12F;
+
 /// Reads a file for libsndfile in blocks of 256 KiB. Its own 8 KiB make 14,000 reads for an hour.
+/// The file begins behind an ID3v2 tag: libsndfile skips the tag, but counts its bytes as audio.
 class BufferedFile {
  public:
   explicit BufferedFile(const std::filesystem::path& path)
@@ -35,37 +41,61 @@ class BufferedFile {
     if (!file_)
       throw UserError(path.string(), std::generic_category().message(errno), "check the path");
     std::setvbuf(file_.get(), nullptr, _IOFBF, size_t{1} << 18);
-    size_ = static_cast<sf_count_t>(std::filesystem::file_size(path));
+    end_ = static_cast<sf_count_t>(std::filesystem::file_size(path));
+    begin_ = std::min(static_cast<sf_count_t>(id3v2_bytes(path)), end_);
+    header_ = mended_header(path, static_cast<size_t>(begin_));
+    std::fseek(file_.get(), begin_, SEEK_SET);
   }
 
   /// The callbacks of sf_open_virtual(), whose user data points to this object.
   static SF_VIRTUAL_IO functions() {
-    return {
-        .get_filelen = [](void* data) { return static_cast<BufferedFile*>(data)->size_; },
-        .seek = [](sf_count_t offset, int whence, void* data) -> sf_count_t {
-          return fseeko(of(data), offset, whence) == 0 ? ftello(of(data)) : -1;
-        },
-        .read = [](void* to, sf_count_t count, void* data) -> sf_count_t {
-          return static_cast<sf_count_t>(std::fread(to, 1, static_cast<size_t>(count), of(data)));
-        },
-        .write = [](const void*, sf_count_t, void*) -> sf_count_t { return 0; },
-        .tell = [](void* data) -> sf_count_t { return ftello(of(data)); }};
+    return {.get_filelen = [](void* data) { return self(data).end_ - self(data).begin_; },
+            .seek = [](sf_count_t offset, int whence,
+                       void* data) { return self(data).seek(offset, whence); },
+            .read = [](void* to, sf_count_t count,
+                       void* data) { return self(data).read(static_cast<char*>(to), count); },
+            .write = [](const void*, sf_count_t, void*) -> sf_count_t { return 0; },
+            .tell = [](void* data) { return self(data).tell(); }};
   }
 
  private:
-  static FILE* of(void* data) { return static_cast<BufferedFile*>(data)->file_.get(); }
+  static BufferedFile& self(void* data) { return *static_cast<BufferedFile*>(data); }
+
+  sf_count_t read(char* to, sf_count_t count) {
+    const sf_count_t from = tell();
+    count = static_cast<sf_count_t>(std::fread(to, 1, static_cast<size_t>(count), file_.get()));
+    const auto header = static_cast<sf_count_t>(header_.size());
+    if (from < header) std::copy_n(header_.data() + from, std::min(count, header - from), to);
+    return count;
+  }
+  sf_count_t tell() const { return ftello(file_.get()) - begin_; }
+  sf_count_t seek(sf_count_t offset, int whence) {
+    if (whence == SEEK_SET) offset += begin_;
+    return fseeko(file_.get(), offset, whence) == 0 ? tell() : -1;
+  }
 
   std::unique_ptr<FILE, decltype(&std::fclose)> file_;
-  sf_count_t size_ = 0;
+  sf_count_t begin_ = 0, end_ = 0;  // bytes of the file on the disk
+  std::string header_;              // what is read in place of the first bytes
 };
 
 struct AudioFile {
+  std::unique_ptr<Mp3> mp3;            // else the file is read through `handle`
   std::unique_ptr<BufferedFile> file;  // null for a pipe
   std::unique_ptr<SNDFILE, decltype(&sf_close)> handle{nullptr, &sf_close};
   SF_INFO info{};
 
   bool length_known() const { return info.frames < SF_COUNT_MAX; }
 };
+
+/// Null for a file that holds no MPEG audio.
+std::unique_ptr<Mp3> open_mp3(const std::filesystem::path& path) {
+  try {
+    return std::make_unique<Mp3>(path);
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
 
 AudioFile open_audio(const std::filesystem::path& path) {
   std::error_code failed;
@@ -81,13 +111,28 @@ AudioFile open_audio(const std::filesystem::path& path) {
                     "name an audio file");
   }
   AudioFile file;
-  file.file = std::make_unique<BufferedFile>(path);
-  SF_VIRTUAL_IO functions = BufferedFile::functions();
-  file.handle.reset(sf_open_virtual(&functions, SFM_READ, &file.info, file.file.get()));
-  if (!file.handle) {
-    // libsndfile's own messages belong to the last format it tried, not to the file.
-    throw UserError(path.string(),
-                    "not readable as audio: truncated, corrupt or of an unknown format", kFormats);
+  if (begins_as_mp3(path)) file.mp3 = open_mp3(path);
+  if (!file.mp3) {
+    file.file = std::make_unique<BufferedFile>(path);
+    SF_VIRTUAL_IO functions = BufferedFile::functions();
+    file.handle.reset(sf_open_virtual(&functions, SFM_READ, &file.info, file.file.get()));
+    if (!file.handle) {
+      // libsndfile's own messages belong to the last format it tried, not to the file.
+      throw UserError(path.string(),
+                      "not readable as audio: truncated, corrupt or of an unknown format",
+                      kFormats);
+    }
+    const int type = file.info.format & SF_FORMAT_TYPEMASK;
+    if (type == SF_FORMAT_MPEG) file.mp3 = open_mp3(path);
+    if (type == SF_FORMAT_FLAC && file.length_known()) --file.info.frames;  // mended_header()
+  }
+  if (file.mp3) {
+    file.info = {.frames = SF_COUNT_MAX,
+                 .samplerate = file.mp3->sample_rate(),
+                 .channels = file.mp3->channels(),
+                 .format = SF_FORMAT_MPEG,
+                 .sections = 1,
+                 .seekable = 0};
   }
   const int rate = file.info.samplerate;
   if (rate < kLowestRate || rate > kHighestRate) {
@@ -106,10 +151,18 @@ std::string log_of(SNDFILE* handle) {
 /// Describes the damage of the container; empty if there is none.
 std::string container_problem(const std::filesystem::path& path, const AudioFile& file,
                               size_t samples) {
+  if (file.mp3) return "";  // read() has checked it.
   if ((file.info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG) return ogg_problem(path);
+  const std::string log = log_of(file.handle.get());
+  // The decoder of FLAC has looked behind the last sample, since mended_header() promises one more.
+  const bool more = static_cast<sf_count_t>(samples) > file.info.frames;
+  if ((more || log.find("LOST_SYNC") != std::string::npos) && holds_several_flacs(path))
+    return fmt::format("holds several FLAC files, the second behind sample {}", file.info.frames);
+  if (more)
+    return fmt::format("goes on behind sample {}, where its header ends it", file.info.frames);
   const bool ends_early =
       file.length_known() && static_cast<sf_count_t>(samples) < file.info.frames;
-  if (!ends_early && !promises_more(log_of(file.handle.get()))) return "";
+  if (!ends_early && !promises_more(log)) return "";
   return fmt::format("truncated or corrupt after sample {}, its header promises more", samples);
 }
 
@@ -164,6 +217,7 @@ struct AudioReader::File {
 
   /// Samples of the file, the channels of each averaged; none at its end.
   std::vector<float> mono() {
+    if (audio.mp3) return audio.mp3->read();
     const auto channels = static_cast<size_t>(audio.info.channels);
     std::vector<float> all(static_cast<size_t>(block) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
@@ -177,7 +231,7 @@ struct AudioReader::File {
 
   void read_block() {
     const std::vector<float> block = mono();
-    require_finite(block);
+    require_sound(block);
     samples += block.size();
     if (block.empty()) check_end();
     if (resampler) {
@@ -188,15 +242,17 @@ struct AudioReader::File {
     ended = block.empty();
   }
 
-  void require_finite(const std::vector<float>& block) const {
+  void require_sound(const std::vector<float>& block) const {
     // All of them, without a branch for each: there is hardly ever one.
-    const auto is_bad = [](float value) { return !std::isfinite(value); };
+    const auto is_bad = [](float value) { return !(std::abs(value) <= kLargestSample); };
     if (std::ranges::count_if(block, is_bad) == 0) return;
     const auto bad = std::ranges::find_if(block, is_bad);
     throw UserError(
         path.string(),
         fmt::format("sample {} is {}", samples + static_cast<size_t>(bad - block.begin()),
-                    std::isnan(*bad) ? "NaN" : "infinite"),
+                    std::isnan(*bad)   ? "NaN"
+                    : std::isinf(*bad) ? "infinite"
+                                       : fmt::format("{:g}", *bad)),
         "repair the file or leave it out");
   }
 
@@ -283,7 +339,11 @@ void AudioReader::go_to(size_t sample) {
   // At the end itself there is something to read: that it is the end.
   f.ended = static_cast<sf_count_t>(sample) > f.audio.info.frames;
   if (f.ended) return;
-  if (sf_seek(f.audio.handle.get(), static_cast<sf_count_t>(sample), SEEK_SET) < 0) {
+  // libFLAC does not go to the end: it goes to the last sample, and that is read.
+  const sf_count_t at_end = sample > 0 && static_cast<sf_count_t>(sample) == f.audio.info.frames;
+  std::vector<float> last(static_cast<size_t>(f.audio.info.channels));
+  if (sf_seek(f.audio.handle.get(), static_cast<sf_count_t>(sample) - at_end, SEEK_SET) < 0 ||
+      sf_readf_float(f.audio.handle.get(), last.data(), at_end) != at_end) {
     throw UserError(f.path.string(), fmt::format("not readable from sample {} on", sample),
                     "copy or convert the file again");
   }
@@ -300,6 +360,7 @@ Audio read_audio(const std::filesystem::path& path, int sample_rate) {
 
 double audio_seconds(const std::filesystem::path& path) {
   const AudioFile file = open_audio(path);
+  if (file.mp3) return file.mp3->seconds();
   if (!file.length_known()) return 0;
   return static_cast<double>(file.info.frames) / file.info.samplerate;
 }

@@ -1,4 +1,5 @@
-// Audio files as the models want them: mono, 16 kHz, float. Through libsndfile and soxr.
+// Audio files as the models want them: mono, 16 kHz, float. Through libsndfile, mpg123 and
+// soxr.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,11 @@ struct Audio {
 };
 
 /// The whole file, its channels averaged and resampled to `sample_rate`.
-/// Throws UserError naming the file: missing, a directory, no audio, truncated or corrupt, without
-/// samples ("empty audio"), with a NaN or infinite sample (its index in the file), of a sample rate
-/// below 1 or above 768 kHz.
+/// Throws UserError naming the file:
+/// - it is missing, a directory or no audio;
+/// - it is truncated or corrupt, or goes on behind the end that its header declares;
+/// - it has no samples ("empty audio"), or a sample rate below 1 or above 768 kHz;
+/// - a sample is NaN, infinite or beyond 1e12; its index in the file is named.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
 
 /// Reads audio block by block, for files of hours.
@@ -59,7 +62,8 @@ class AudioReader {
   std::vector<std::string> notices_;
 };
 
-/// Length by the header alone, in seconds; 0 where the header does not tell (streamed FLAC).
+/// Length in seconds by the header, of MP3 by the heads of all frames; 0 where the header does not
+/// tell it (streamed FLAC).
 /// Throws UserError as read_audio does for a file without a readable header.
 double audio_seconds(const std::filesystem::path& path);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <ogg/ogg.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
@@ -12,6 +14,94 @@
 #include "base/error.h"
 
 namespace rtfx {
+namespace {
+
+uint32_t little_endian(const std::string& bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 4; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+std::string header_of(const std::filesystem::path& path, size_t begin) {
+  std::string header(65536, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(begin));
+  in.read(header.data(), static_cast<std::streamsize>(header.size()));
+  header.resize(static_cast<size_t>(in.gcount()));
+  return header;
+}
+
+std::string mended_flac(std::string header) {
+  constexpr size_t kTotal = 21;  // byte whose lower half begins the 36 bits
+  if (header.size() < kTotal + 5) return "";
+  uint64_t total = 0;
+  for (size_t i = 0; i < 5; ++i)
+    total = total << 8U | static_cast<unsigned char>(header[kTotal + i]);
+  if ((total & 0xfffffffffU) == 0) return "";  // unknown
+  ++total;
+  for (size_t i = 5; i-- > 0; total >>= 8U) header[kTotal + i] = static_cast<char>(total);
+  return header.substr(0, kTotal + 5);
+}
+
+std::string mended_wav(std::string header, size_t size) {
+  bool mended = header.starts_with("BW64");
+  if (mended) header.replace(0, 4, little_endian(header, 4) == UINT32_MAX ? "RF64" : "RIFF");
+  const bool has_sizes = header.starts_with("RIFF");  // Those of RF64 stand in a chunk of its own.
+  for (size_t at = 12; has_sizes && at + 8 <= header.size();) {
+    const uint32_t bytes = little_endian(header, at + 4);
+    const size_t next = at + 8 + bytes + bytes % 2;
+    if (header.compare(at, 4, "data") == 0) {
+      if (bytes > 0 || next >= size) break;
+      const bool chunk_follows =
+          next + 8 <= header.size() && next + 8 + little_endian(header, next + 4) <= size &&
+          header.find_first_not_of(
+              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ", next) >= next + 4;
+      header.replace(at, chunk_follows ? 4 : 0, chunk_follows ? "JUNK" : "");
+      if (!chunk_follows) header.replace(at + 4, 4, 4, '\xff');
+      mended = true;
+      if (!chunk_follows) break;
+    }
+    at = next;
+  }
+  return mended ? header : "";
+}
+
+}  // namespace
+
+std::string mended_header(const std::filesystem::path& path, size_t begin) {
+  std::string header = header_of(path, begin);
+  if (header.size() < 12) return "";
+  if (header.starts_with("fLaC")) return mended_flac(std::move(header));
+  const bool is_wav = header.starts_with("RIFF") || header.starts_with("BW64");
+  return is_wav ? mended_wav(std::move(header), std::filesystem::file_size(path) - begin) : "";
+}
+
+bool is_wav_of_other_codec(const std::filesystem::path& path) {
+  // PCM, Microsoft's ADPCM, floating point, A-law, mu-law, IMA ADPCM, GSM 6.10 and the extensible
+  // form, which names one of these.
+  constexpr std::array<uint32_t, 8> kRead = {1, 2, 3, 6, 7, 0x11, 0x31, 0xfffe};
+  const std::string header = header_of(path, 0);
+  const size_t at = header.find("fmt ");
+  if (!header.starts_with("RIFF") || at == std::string::npos || at + 12 > header.size())
+    return false;
+  const uint32_t codec = little_endian(header, at + 8) & 0xffffU;
+  return std::ranges::find(kRead, codec) == kRead.end();
+}
+
+bool holds_several_flacs(const std::filesystem::path& path) {
+  const std::string head = {'f', 'L', 'a', 'C', 0, 0, 0, 34};  // and the size of STREAMINFO
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(head.size(), '\0');
+  size_t found = 0;
+  std::string block(65536, '\0');
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())).gcount() > 0) {
+    bytes.erase(0, bytes.size() - (head.size() - 1));
+    bytes.append(block, 0, static_cast<size_t>(in.gcount()));
+    for (size_t at = bytes.find(head); at != std::string::npos; at = bytes.find(head, at + 1))
+      ++found;
+  }
+  return found > 1;
+}
 
 std::string ogg_problem(const std::filesystem::path& path) {
   constexpr long kBlock = 65536;

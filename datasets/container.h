@@ -12,6 +12,21 @@ namespace rtfx {
 /// libsndfile reads the first. Reads the file once.
 std::string ogg_problem(const std::filesystem::path& path);
 
+/// The first bytes of a file as libsndfile must read them to get all of its audio, from byte
+/// `begin` on; empty if they are good as they are.
+/// - FLAC: one sample more than STREAMINFO declares, so that audio behind that end shows.
+/// - WAV whose data chunk has the size 0 and is followed by samples, as a recorder leaves it that
+///   crashed: a size that nobody knows. An empty data chunk before another chunk is passed over.
+/// - BW64: RF64, which has the same form.
+std::string mended_header(const std::filesystem::path& path, size_t begin);
+
+/// Whether the whole header of a WAV file names a codec that libsndfile does not read, such as
+/// G.722.
+bool is_wav_of_other_codec(const std::filesystem::path& path);
+
+/// Whether a FLAC file has been joined to another one. Reads the file once.
+bool holds_several_flacs(const std::filesystem::path& path);
+
 /// Whether the header of a WAV, RF64, W64, AIFF, AU, CAF or VOC file promises more bytes than
 /// follow. `log` is libsndfile's log of the open file (SFC_GET_LOG_INFO). False where the writer
 /// could not know the size: into a pipe, ffmpeg writes 0xffffffff and sox 0x7ffff000.

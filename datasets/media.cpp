@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "datasets/container.h"
 
 namespace rtfx {
 namespace {
@@ -142,9 +143,10 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate) {
 /// Whether libsndfile has no way into a file that ffmpeg may open.
 bool needs_ffmpeg(const std::filesystem::path& path) {
   std::error_code failed;
-  if (!is_for_ffmpeg(path) || !std::filesystem::is_regular_file(path, failed)) return false;
+  if (!std::filesystem::is_regular_file(path, failed)) return false;
+  if (!is_for_ffmpeg(path) && !is_wav_of_other_codec(path)) return false;
   try {
-    audio_seconds(path);
+    const AudioReader reader(path);
   } catch (const UserError&) {
     return true;
   }

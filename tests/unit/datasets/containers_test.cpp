@@ -1,0 +1,166 @@
+// Headers of audio files that do not tell the truth: all of the audio is read, or the file refused.
+#include <random>
+
+#include "datasets/audio.h"
+#include "datasets/media.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using test::sine;
+using test::user_error;
+
+constexpr int kMp3 = SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III;
+constexpr int kFlac = SF_FORMAT_FLAC | SF_FORMAT_PCM_16;
+
+class ContainersTest : public test::TempFolder {
+ protected:
+  static std::string bytes_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string whole_mp3(const std::vector<float>& wave, int sample_rate = 16000) const {
+    return bytes_of(write_audio("whole.mp3", wave, kMp3, sample_rate));
+  }
+
+  /// Without its first frame, in which the encoder says how many follow.
+  static std::string without_length(const std::string& mp3) {
+    return mp3.substr(mp3.find(mp3.substr(0, 2), 4));
+  }
+
+  size_t samples_in(const std::string& name, const std::string& bytes) const {
+    const auto file = write(name, bytes);
+    const size_t samples = read_audio(file).samples.size();
+    EXPECT_NEAR(audio_seconds(file), static_cast<double>(samples) / 16000, 1e-6);
+    return samples;
+  }
+
+  std::string error_of(const std::string& name, const std::string& bytes) const {
+    const auto file = write(name, bytes);
+    return user_error([&] { read_audio(file); });
+  }
+};
+
+std::string little_endian(uint32_t value) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i, value >>= 8U) bytes += static_cast<char>(value & 0xffU);
+  return bytes;
+}
+
+/// Silence costs an encoder of a variable bit rate little, and noise much.
+std::vector<float> burst_and_silence() {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> noise(-0.5F, 0.5F);
+  std::vector<float> wave(160000, 0.0F);
+  for (size_t i = 0; i < 40000; ++i) wave[i] = noise(random);
+  return wave;
+}
+
+TEST_F(ContainersTest, AnMp3WithoutALengthIsReadToItsEnd) {
+  const auto wave = burst_and_silence();
+  const std::string mp3 = whole_mp3(wave);
+  const size_t samples = samples_in("a.mp3", mp3);
+  EXPECT_GE(samples, wave.size());
+  EXPECT_LT(samples, wave.size() + 5000);
+  EXPECT_GE(samples_in("estimated.mp3", without_length(mp3)), samples);
+}
+
+TEST_F(ContainersTest, JoinedMp3sAreReadToTheEndOfTheLast) {
+  const std::string mp3 = whole_mp3(sine(440, 16000, 48000));
+  const size_t samples = samples_in("a.mp3", mp3);
+  EXPECT_GE(samples_in("two.mp3", mp3 + mp3), 2 * samples);
+  EXPECT_GE(samples_in("three.mp3", mp3 + mp3 + mp3), 3 * samples);
+  const std::string tag = "ID3\x04" + std::string(2, '\0') + std::string(3, '\0') + '\x20';
+  EXPECT_GE(samples_in("tagged.mp3",
+                       tag + std::string(32, '\0') + mp3 + tag + std::string(32, '\0') + mp3),
+            2 * samples);
+}
+
+TEST_F(ContainersTest, WhatTaggersLeaveBehindAnMp3IsNoAudio) {
+  const std::string mp3 = whole_mp3(sine(440, 16000, 48000));
+  const size_t samples = samples_in("a.mp3", mp3);
+  EXPECT_EQ(samples_in("tag.mp3", mp3 + "TAG" + std::string(125, 'x')), samples);
+  EXPECT_EQ(samples_in("padded.mp3", mp3 + std::string(5000, '\0')), samples);
+}
+
+TEST_F(ContainersTest, ADamagedMp3IsRefused) {
+  const std::string mp3 = whole_mp3(sine(440, 16000, 48000));
+  std::string damaged = mp3;
+  for (size_t i = mp3.size() / 2; i < mp3.size() / 2 + 600; ++i) damaged[i] ^= 0x5a;
+  EXPECT_HAS(error_of("damaged.mp3", damaged), "corrupt at byte");
+  EXPECT_HAS(error_of("cut.mp3", without_length(mp3).substr(0, mp3.size() - 700)), "truncated");
+  EXPECT_HAS(error_of("rates.mp3", mp3 + whole_mp3(sine(440, 24000, 48000), 24000)),
+             "changes from 16000 Hz to 24000 Hz after 3");
+}
+
+TEST_F(ContainersTest, AFlacThatGoesOnBehindItsEndIsRefused) {
+  const auto file = write_audio("a.flac", sine(440, 16000, 32000), kFlac);
+  const std::string flac = bytes_of(file);
+  EXPECT_HAS(error_of("two.flac", flac + flac), "holds several FLAC files, the second behind");
+  EXPECT_EQ(samples_in("tag.flac", flac + "TAG" + std::string(125, 'x')), 32000U);
+  std::string less = flac;
+  less.replace(24, 2, {"\x7c\xff", 2});  // 31999 of its 32000 samples
+  EXPECT_HAS(error_of("less.flac", less), "goes on behind sample 31999, where its header ends it");
+  EXPECT_DOUBLE_EQ(audio_seconds(file), 2.0);
+}
+
+TEST_F(ContainersTest, AWavWhoseRecorderCrashedIsReadToItsEnd) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
+  std::string wav = bytes_of(whole);
+  const size_t data = wav.find("data");
+  wav.replace(data + 4, 4, little_endian(0));
+  EXPECT_EQ(read_audio(write("zero.wav", wav)).samples, read_audio(whole).samples);
+  // An empty data chunk, and the real one behind it.
+  std::string two = bytes_of(whole);
+  two.insert(data, "data" + little_endian(0));
+  two.replace(4, 4, little_endian(static_cast<uint32_t>(two.size() - 8)));
+  EXPECT_EQ(read_audio(write("two.wav", two)).samples, read_audio(whole).samples);
+  EXPECT_HAS(error_of("none.wav", wav.substr(0, data + 8)), "empty audio");
+}
+
+TEST_F(ContainersTest, ATagBeforeAWavIsPassedOver) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
+  const std::string tag = "ID3\x03" + std::string(5, '\0') + '\x40' + std::string(64, 't');
+  EXPECT_EQ(read_audio(write("tagged.wav", tag + bytes_of(whole))).samples,
+            read_audio(whole).samples);
+  EXPECT_HAS(error_of("short.wav", tag.substr(0, 30)), "not readable as audio");
+}
+
+TEST_F(ContainersTest, Bw64IsReadAsWhatItIs) {
+  const auto whole = write_audio("a.wav", sine(440, 16000, 16000));
+  std::string small = bytes_of(whole);
+  EXPECT_EQ(read_audio(write("small.wav", small.replace(0, 4, "BW64"))).samples,
+            read_audio(whole).samples);
+  const auto large =
+      write_audio("b.wav", sine(440, 16000, 16000), SF_FORMAT_RF64 | SF_FORMAT_PCM_16);
+  std::string bytes = bytes_of(large);
+  ASSERT_TRUE(bytes.starts_with("RF64"));
+  EXPECT_EQ(read_audio(write("large.wav", bytes.replace(0, 4, "BW64"))).samples,
+            read_audio(whole).samples);
+}
+
+TEST_F(ContainersTest, AWavOfAnotherCodecIsForFfmpeg) {
+  std::string wav = bytes_of(write_audio("a.wav", sine(440, 16000, 16000)));
+  wav.replace(wav.find("fmt ") + 8, 2, "\x65\x00", 2);  // G.722
+  const auto file = write("g722.wav", wav);
+  const std::string search = std::getenv("PATH");
+  setenv("PATH", path("none").c_str(), 1);
+  EXPECT_HAS(user_error([&] { read_media(file); }), "needs ffmpeg, which is not installed");
+  setenv("PATH", search.c_str(), 1);
+}
+
+TEST_F(ContainersTest, ASampleThatNoRecordingHoldsIsNamed) {
+  auto wave = sine(440, 16000, 3000);
+  wave[2001] = 1e18F;
+  const auto file = write_audio("loud.wav", wave, SF_FORMAT_WAV | SF_FORMAT_FLOAT);
+  EXPECT_HAS(user_error([&] { read_audio(file); }), "sample 2001 is 1e+18");
+  wave[2001] = -40000.0F;  // samples of 16 bits that nobody scaled
+  EXPECT_EQ(
+      read_audio(write_audio("large.wav", wave, SF_FORMAT_WAV | SF_FORMAT_FLOAT)).samples.at(2001),
+      -40000.0F);
+}
+
+}  // namespace
+}  // namespace rtfx
