@@ -19,11 +19,10 @@ struct Audio {
 };
 
 /// The whole file, its channels averaged and resampled to `sample_rate`.
-/// Throws UserError naming the file:
-/// - it is missing, a directory or no audio;
-/// - it is truncated or corrupt, or goes on behind the end that its header declares;
-/// - it has no samples ("empty audio"), or a sample rate below 1 or above 768 kHz;
-/// - a sample is NaN, infinite or beyond 1e12; its index in the file is named.
+/// Throws UserError naming the file, if it is missing, a directory or no audio. Throws it for a file
+/// that is truncated or corrupt, or goes on behind the end that its header declares. Throws it for
+/// one without samples ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws it
+/// for a sample that is NaN, infinite or beyond 1e12, and names its index in the file.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
 
 /// Reads audio block by block, for files of hours.
