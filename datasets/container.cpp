@@ -16,6 +16,9 @@
 namespace rtfx {
 namespace {
 
+/// From here on, a size means that the writer did not know it.
+constexpr uint64_t kUnknownSize = 0x7ffff000;
+
 uint32_t little_endian(const std::string& bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 4; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
@@ -88,6 +91,13 @@ bool is_wav_of_other_codec(const std::filesystem::path& path) {
   return std::ranges::find(kRead, codec) == kRead.end();
 }
 
+bool riff_is_cut(const std::filesystem::path& path) {
+  const std::string header = header_of(path, 0);
+  if (header.size() < 12 || !header.starts_with("RIFF")) return false;
+  const uint32_t bytes = little_endian(header, 4);
+  return bytes < kUnknownSize && bytes + uint64_t{8} > std::filesystem::file_size(path);
+}
+
 bool holds_several_flacs(const std::filesystem::path& path) {
   const std::string head = {'f', 'L', 'a', 'C', 0, 0, 0, 34};  // and the size of STREAMINFO
   std::ifstream in(path, std::ios::binary);
@@ -144,7 +154,6 @@ bool promises_more(const std::string& log) {
   static const std::regex kOther(
       R"(Calculated frame count \d+ does not match value from 'ds64' chunk|truncated file)");
   if (std::regex_search(log, kOther)) return true;
-  constexpr uint64_t kUnknown = 0x7ffff000;
   for (auto it = std::sregex_iterator(log.begin(), log.end(), kSize); it != std::sregex_iterator();
        ++it) {
     const auto number = [&](size_t group) {
@@ -154,7 +163,7 @@ bool promises_more(const std::string& log) {
       return error == std::errc() ? value : UINT64_MAX;  // more than 64 bits
     };
     const uint64_t promised = number(1), there = number(2);
-    if (promised > there && promised < kUnknown) return true;
+    if (promised > there && promised < kUnknownSize) return true;
   }
   return false;
 }

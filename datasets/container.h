@@ -24,6 +24,9 @@ std::string mended_header(const std::filesystem::path& path, size_t begin);
 /// G.722.
 bool is_wav_of_other_codec(const std::filesystem::path& path);
 
+/// Whether a file in RIFF, such as AVI, is shorter than its header says.
+bool riff_is_cut(const std::filesystem::path& path);
+
 /// Whether a FLAC file has been joined to another one. Reads the file once.
 bool holds_several_flacs(const std::filesystem::path& path);
 

@@ -114,10 +114,27 @@ std::vector<float> samples_of(const std::string& bytes) {
 }
 
 Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate) {
-  const Output output = run_and_read({"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error",
-                                      "-protocol_whitelist", "file,pipe", "-i",
-                                      "file:" + path.string(), "-map", "0:a:0", "-ac", "1", "-ar",
-                                      std::to_string(sample_rate), "-f", "f32le", "pipe:1"});
+  // The filter puts silence where a track begins late or has a gap, so that times are the file's.
+  const Output output = run_and_read({"ffmpeg",
+                                      "-nostdin",
+                                      "-hide_banner",
+                                      "-loglevel",
+                                      "error",
+                                      "-protocol_whitelist",
+                                      "file,pipe",
+                                      "-i",
+                                      "file:" + path.string(),
+                                      "-map",
+                                      "0:a:0",
+                                      "-af",
+                                      "aresample=async=1:first_pts=0",
+                                      "-ac",
+                                      "1",
+                                      "-ar",
+                                      std::to_string(sample_rate),
+                                      "-f",
+                                      "f32le",
+                                      "pipe:1"});
   if (output.start_error == ENOENT) {
     throw UserError(path.string(), "needs ffmpeg, which is not installed",
                     "install it (apt install ffmpeg), or convert the file to WAV or FLAC");
@@ -136,7 +153,13 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate) {
   Audio audio{.samples = samples_of(output.bytes), .sample_rate = sample_rate, .notices = {}};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
-  if (!complaint.empty()) audio.notices.push_back("ffmpeg: " + complaint);
+  // ffmpeg goes on behind damage, and what it leaves out would be missing without a word.
+  if (!complaint.empty() || riff_is_cut(path)) {
+    throw UserError(path.string(),
+                    fmt::format("truncated or corrupt: ffmpeg reads {:.2f} s of it{}{}",
+                                audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
+                    "copy or convert the file again");
+  }
   return audio;
 }
 

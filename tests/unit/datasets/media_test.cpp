@@ -78,6 +78,24 @@ TEST_F(MediaTest, FailuresSayWhatFfmpegSaid) {
   EXPECT_NE(user_error([&] { read_media(file); }).find("empty audio"), std::string::npos);
 }
 
+TEST_F(MediaTest, DamageThatFfmpegReadsOverIsRefused) {
+  const auto file = write("a.webm", "a film");
+  install(R"(printf '\000\000\200\077'; echo 'File ended prematurely' >&2)");
+  EXPECT_HAS(user_error([&] { read_media(file, 16000); }),
+             "truncated or corrupt: ffmpeg reads 0.00 s of it and says: File ended prematurely");
+  // ffmpeg does not tell that an AVI was cut.
+  install(R"(printf '\000\000\200\077')");
+  const std::string avi = std::string("RIFF\x08\x00\x00\x00", 8) + "AVI LIST";
+  EXPECT_EQ(read_media(write("whole.avi", avi)).samples.size(), 1U);
+  EXPECT_HAS(user_error([&] { read_media(write("cut.avi", avi.substr(0, 14))); }),
+             "truncated or corrupt");
+}
+
+TEST_F(MediaTest, TracksThatBeginLateAreFilled) {
+  install(R"(case "$*" in *aresample=async=1:first_pts=0*) printf '\000\000\200\077';; esac)");
+  EXPECT_EQ(read_media(write("a.mkv", "a film")).samples.size(), 1U);
+}
+
 TEST_F(MediaTest, OtherEndingsStayLibsndfiles) {
   install("exit 0");
   EXPECT_NE(user_error([&] { read_media(write("a.txt", "words")); }).find("not readable as audio"),
