@@ -358,6 +358,36 @@ Audio read_audio(const std::filesystem::path& path, int sample_rate) {
   return audio;
 }
 
+bool is_whole(const Segment& segment, double seconds) {
+  constexpr double kRounding = 0.05;
+  return segment.offset == 0 &&
+         (segment.seconds == 0 || std::abs(segment.seconds - seconds) <= kRounding);
+}
+
+void cut(Audio& audio, const Segment& segment, const std::string& where) {
+  const double whole = audio.seconds(), rest = whole - segment.offset;
+  if (segment.offset > 0) {
+    if (rest <= 0) {
+      throw UserError(
+          where, fmt::format("begins at {:g} s of a recording of {:.2f} s", segment.offset, whole),
+          "correct its offset");
+    }
+    const auto begin = std::llround(segment.offset * audio.sample_rate);
+    audio.samples.erase(audio.samples.begin(), audio.samples.begin() + begin);
+  }
+  if (is_whole({.offset = 0, .seconds = segment.seconds}, rest)) return;
+  if (segment.seconds > rest) {
+    audio.notices.push_back(fmt::format("the manifest says {:g} s, and the recording has {:.2f} s",
+                                        segment.seconds, rest));
+    return;
+  }
+  if (segment.offset == 0) {
+    audio.notices.push_back(fmt::format("only the first {:g} s of {:.2f} s, as the manifest says",
+                                        segment.seconds, whole));
+  }
+  audio.samples.resize(static_cast<size_t>(std::llround(segment.seconds * audio.sample_rate)));
+}
+
 double audio_seconds(const std::filesystem::path& path) {
   const AudioFile file = open_audio(path);
   if (file.mp3) return file.mp3->seconds();

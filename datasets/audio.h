@@ -19,11 +19,25 @@ struct Audio {
 };
 
 /// The whole file, its channels averaged and resampled to `sample_rate`.
-/// Throws UserError naming the file, if it is missing, a directory or no audio. Throws it for a file
-/// that is truncated or corrupt, or goes on behind the end that its header declares. Throws it for
-/// one without samples ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws it
-/// for a sample that is NaN, infinite or beyond 1e12, and names its index in the file.
+/// Throws UserError naming the file, if it is missing, a directory or no audio. Throws it for a
+/// file that is truncated or corrupt, or goes on behind the end that its header declares. Throws it
+/// for one without samples ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws
+/// it for a sample that is NaN, infinite or beyond 1e12, and names its index in the file.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
+
+/// A part of a recording, in seconds.
+struct Segment {
+  double offset = 0;   // of its begin
+  double seconds = 0;  // its length; 0: up to the end
+
+  bool operator==(const Segment&) const = default;
+};
+
+/// Cuts `audio` to a segment of it. A length that differs from that of the rest by at most 0.05 s
+/// is taken as rounded, and nothing is cut. A longer one is a notice, and so is a part that is left
+/// out of a recording whose offset is 0. Throws UserError(where) for a segment that begins behind
+/// the end.
+void cut(Audio& audio, const Segment& segment, const std::string& where);
 
 /// Reads audio block by block, for files of hours.
 class AudioReader {

@@ -104,6 +104,7 @@ Dataset load_dataset(const DatasetSource& source) {
 
 Audio read_utterance(const Utterance& utterance) {
   Audio audio = read_audio(utterance.audio);
+  cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();
   audio.samples.resize(

@@ -33,13 +33,7 @@ class Line {
     return *found;
   }
 
-  double duration() const {
-    const double seconds = number("duration");
-    if (seconds < 0) fail("duration", "a number of seconds, 0 or more");
-    return seconds;
-  }
-
-  double offset() const { return number("offset"); }
+  Segment segment() const { return {.offset = seconds("offset"), .seconds = seconds("duration")}; }
 
   std::optional<std::string> text() const {
     const json value = object_.value("text", json());
@@ -65,10 +59,11 @@ class Line {
  private:
   JsonView view() const { return {object_, where_}; }
 
-  double number(const char* field) const {
+  double seconds(const char* field) const {
     const json value = object_.value(field, json());
     if (value.is_null()) return 0;
-    if (!value.is_number()) fail(field, "a number");
+    if (!value.is_number() || value.get<double>() < 0)
+      fail(field, "a number of seconds, 0 or more");
     return value.get<double>();
   }
 
@@ -83,14 +78,12 @@ class Line {
 
 Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
   const std::filesystem::path written = line.audio_filepath();
-  if (line.offset() != 0) {
-    throw UserError(line.where(), "'offset' is not 0, and parts of audio files are not supported",
-                    "cut the audio into one file per utterance");
-  }
   Utterance utterance;
   utterance.id = std::filesystem::path(written).replace_extension().string();
+  utterance.segment = line.segment();
+  if (utterance.segment.offset > 0) utterance.id += fmt::format("@{:g}", utterance.segment.offset);
   utterance.audio = folder / written;  // `written` alone where it is absolute
-  utterance.seconds = line.duration();
+  utterance.seconds = utterance.segment.seconds;
   utterance.text = line.text();
   utterance.boost = line.boost();
   utterance.allowed = line.allowed();

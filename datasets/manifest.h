@@ -16,12 +16,13 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 /// The utterances of the manifest `contents`, which was read from `path`. Keys of a line:
 ///
 ///   audio_filepath  absolute, or relative to the manifest's folder; the id is this path without
-///                   its extension
-///   duration        seconds; may be left out or null
+///                   its extension, with "@OFFSET" behind it where there is an offset
+///   offset          seconds at which the utterance begins in the file; may be left out or null
+///   duration        seconds of the utterance, as NeMo cuts it (cut() in datasets/audio.h); left
+///                   out, null or 0: up to the end of the file
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
 ///   allowed         a list of the characters that its text may have; may be left out
-///   offset          must be 0 where it is given: parts of files are not supported
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
 /// that is not a JSON object, a field that is missing or of the wrong type, a repeated id, and

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/phrases.h"
+#include "datasets/audio.h"
 
 namespace rtfx {
 
@@ -18,7 +19,8 @@ struct Utterance {
   std::vector<Phrase> boost = {};         // phrases that are likely in it
   std::vector<std::string> allowed = {};  // characters that its text may have; empty: all
   std::string where = {};                 // of these two, for errors
-  double cut_seconds = 0;                 // what of the audio counts (read_utterance); 0: all of it
+  Segment segment = {};                   // of the recording, by a manifest
+  double cut_seconds = 0;                 // length that the audio is cut or repeated to; 0: its own
 };
 
 struct Dataset {

@@ -131,9 +131,12 @@ class Transcriber::Pass {
   Clip read(size_t index) const {
     const Recording& recording = recordings_[index];
     const double seconds = media_seconds(recording.audio);
-    if (is_long(seconds)) return {index, {}, true};
-    require_memory(1, seconds, recording.name);
+    if (is_whole(recording.segment, seconds)) {
+      if (is_long(seconds)) return {index, {}, true};
+      require_memory(1, seconds, recording.name);
+    }
     Clip clip{index, read_media(recording.audio)};
+    cut(clip.audio, recording.segment, recording.name);
     clip.is_long = is_long(clip.audio.seconds());
     if (!clip.is_long) require_memory(1, clip.audio.seconds(), recording.name);
     return clip;

@@ -12,6 +12,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
+#include "datasets/audio.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/transcript/transcript.h"
@@ -27,10 +28,11 @@ struct TranscriberOptions {
   std::optional<ConfidenceOptions> confidence = {};
 };
 
-/// An audio file that is to be transcribed. `name` stands for it in messages.
+/// An audio file, or a segment of it, that is to be transcribed. `name` stands for it in messages.
 struct Recording {
   std::string name;
   std::filesystem::path audio;
+  Segment segment = {};
 };
 
 /// The result for one recording.

@@ -141,7 +141,8 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
 
   Printer printer(options, inputs, *model->tokenizer, writer);
   std::vector<Recording> recordings;
-  for (const TranscribeInput& input : inputs) recordings.push_back({input.name, input.audio});
+  for (const TranscribeInput& input : inputs)
+    recordings.push_back({input.name, input.audio, input.segment});
   const auto begin = std::chrono::steady_clock::now();
   const Transcriber::Totals totals = transcriber.run(recordings, printer);
   const double seconds =

@@ -1,6 +1,7 @@
 #include "harness/cli/transcribe_inputs.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -53,10 +54,13 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
        parse_manifest(path, read_text_file(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
     const bool leaves = !id.empty() && *id.begin() == "..";
-    inputs.push_back({.name = utterance.audio.string(),
-                      .audio = utterance.audio,
-                      .output = leaves ? id.filename() : id,
-                      .reference = utterance.text});
+    const double offset = utterance.segment.offset;
+    inputs.push_back(
+        {.name = utterance.audio.string() + (offset > 0 ? fmt::format("@{:g}", offset) : ""),
+         .audio = utterance.audio,
+         .output = leaves ? id.filename() : id,
+         .reference = utterance.text,
+         .segment = utterance.segment});
   }
   return inputs;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "datasets/audio.h"
 
 namespace rtfx {
 
@@ -17,6 +18,7 @@ struct TranscribeInput {
   /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
   std::optional<std::string> reference;  // of a manifest
+  Segment segment = {};                  // likewise
 };
 
 /// A folder of this process's own for copies, made when it is asked for, and gone at the end.

@@ -137,7 +137,39 @@ TEST_F(DatasetTest, ManifestErrorsNameLineAndField) {
   EXPECT_HAS(manifest_error(open + R"("duration": "long"})", 1), "'duration' is \"long\"");
   EXPECT_HAS(manifest_error(open + R"("duration": -1})", 1), "'duration' is -1");
   EXPECT_HAS(manifest_error(open + R"("text": ["a"]})", 1), "'text' is [\"a\"]");
-  EXPECT_HAS(manifest_error(open + R"("offset": 2.5})", 1), "'offset'");
+  EXPECT_HAS(manifest_error(open + R"("offset": -2.5})", 1), "'offset' is -2.5");
+}
+
+TEST_F(DatasetTest, ManifestNamesSegmentsOfARecording) {
+  const auto wave = test::sine(440, 16000, 16000);
+  write_audio("a.wav", wave);
+  const auto lines = std::string(R"({"audio_filepath": "a.wav", "duration": 0.25})") + "\n" +
+                     R"({"audio_filepath": "a.wav", "offset": 0.5, "duration": 0.25})" + "\n" +
+                     R"({"audio_filepath": "a.wav", "offset": 0.75})" + "\n" +
+                     R"({"audio_filepath": "a.wav", "offset": 0.1, "duration": 0.88})" + "\n" +
+                     R"({"audio_filepath": "a.wav", "offset": 0.2, "duration": 3})" + "\n" +
+                     R"({"audio_filepath": "a.wav", "offset": 1.0, "duration": 1})";
+  const Dataset dataset = load_dataset({.id = "d", .manifest = write("m.jsonl", lines)});
+  const auto& all = dataset.utterances;
+  ASSERT_EQ(all.size(), 6U);
+  EXPECT_EQ(all[0].id, "a");
+  EXPECT_EQ(all[1].id, "a@0.5");
+  const std::vector<float> whole = read_audio(path("a.wav")).samples;
+  const auto expect = [&](size_t index, ptrdiff_t begin, ptrdiff_t end, const std::string& notice) {
+    const Audio audio = read_utterance(all[index]);
+    EXPECT_EQ(audio.samples, std::vector<float>(whole.begin() + begin, whole.begin() + end));
+    ASSERT_EQ(audio.notices.size(), notice.empty() ? 0U : 1U) << index;
+    if (!notice.empty()) {
+      EXPECT_HAS(audio.notices[0], notice);
+    }
+  };
+  expect(0, 0, 4000, "only the first 0.25 s of 1.00 s, as the manifest says");
+  expect(1, 8000, 12000, "");
+  expect(2, 12000, 16000, "");
+  expect(3, 1600, 16000, "");  // 0.88 s is 0.9 s, rounded by somebody
+  expect(4, 3200, 16000, "the manifest says 3 s, and the recording has 0.80 s");
+  EXPECT_HAS(user_error([&] { read_utterance(all[5]); }),
+             "m.jsonl:6: begins at 1 s of a recording of 1.00 s; correct its offset");
 }
 
 TEST_F(DatasetTest, ManifestRefusesARepeatedId) {
