@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "base/gpu/activation.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/heads/activation.h"
 
 namespace rtfx {
 

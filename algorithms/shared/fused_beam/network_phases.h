@@ -7,9 +7,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "algorithms/gpu/activation.h"
 #include "algorithms/shared/fused_beam/hypothesis_step.h"
 #include "algorithms/shared/ngram_lm/view.h"
+#include "base/gpu/activation.h"
 #include "base/gpu/rounding.h"
 
 namespace rtfx::fused_beam {

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "models/heads/activation.h"
+#include "base/gpu/activation.h"
 
 namespace rtfx {
 

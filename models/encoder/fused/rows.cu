@@ -1,6 +1,7 @@
 // Kernels that take the rows of a matrix one by one: norms, activation, and where rows lie.
 #include <cuda_fp8.h>
 
+#include "base/gpu/activation.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 #include "models/encoder/fused/kernels.h"
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     if (column >= width) continue;
     load_vector(values[i], x + row * width + column);
     for (float& v : values[i]) {
-      v = silu_of(v);
+      v = fast_silu(v);
       greatest = fmaxf(greatest, fabsf(v));
     }
   }
@@ -207,7 +208,7 @@ __global__ void __launch_bounds__(256) silu_kernel(const T* x, int64_t vectors, 
        i += step) {
     float values[8];
     load_vector(values, x + i * 8);
-    for (float& v : values) v = silu_of(v);
+    for (float& v : values) v = fast_silu(v);
     store_vector(y + i * 8, values);
   }
 }

@@ -1,6 +1,7 @@
 // The middle of the convolution module: gated unit, depthwise convolution over time, norm of each
 // frame where the model has one, SiLU. A block takes a few frames of an utterance, a thread four
 // channels of them.
+#include "base/gpu/activation.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 #include "models/encoder/fused/kernels.h"
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kBlock)
     unpack_vector<T>(gate, gate_bits);
 #pragma unroll
     for (int c = 0; c < kChannels; ++c)
-      value[c] = inside ? rounded<T>(value[c] * sigmoid_of(gate[c])) : 0;
+      value[c] = inside ? rounded<T>(value[c] * fast_sigmoid(gate[c])) : 0;
     if constexpr (kStreams) {
       // A block's own frames; no other block reads their places.
       if (frame >= first && inside) store_vector(ring_row(frame), value);
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
   for (int f = 0; f < kFrames; ++f) {
     if (first + f >= length) break;
-    for (float& x : sums[f]) x = silu_of(x);
+    for (float& x : sums[f]) x = fast_silu(x);
     store_vector(output + static_cast<int64_t>(f) * in.width, sums[f]);
   }
 }

@@ -56,7 +56,4 @@ __device__ inline void store_e4m3(__nv_fp8_storage_t* to, const float (&values)[
   *reinterpret_cast<uint2*>(to) = bytes;
 }
 
-__device__ inline float sigmoid_of(float x) { return __fdividef(1, 1 + __expf(-x)); }
-__device__ inline float silu_of(float x) { return x * sigmoid_of(x); }
-
 }  // namespace rtfx

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
-#include "algorithms/gpu/activation.h"
+#include "base/gpu/activation.h"
 
 namespace rtfx::fused {
 

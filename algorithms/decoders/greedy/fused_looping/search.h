@@ -16,10 +16,10 @@
 #include "algorithms/decoders/greedy/fused_looping/row_bias_view.h"
 #include "algorithms/gpu/ordered_key.h"
 #include "algorithms/shared/ngram_lm/view.h"
+#include "base/gpu/activation.h"
 #include "base/gpu/host_device.h"
 #include "base/gpu/precision.h"
 #include "base/gpu/rounding.h"
-#include "models/heads/activation.h"
 
 namespace rtfx::fused {
 

@@ -1,0 +1,40 @@
+// The non-linearities of the networks, and their values in float32 as kernels compute them. No
+// LibTorch here: kernels include it.
+#pragma once
+
+#include <cmath>
+
+#include "base/gpu/host_device.h"
+
+namespace rtfx {
+
+/// The non-linearity between the two layers of a joint network.
+enum class Activation { relu, tanh, sigmoid };
+
+RTFX_DEVICE inline float relu(float x) { return x < 0 ? 0 : x; }  // a NaN stays a NaN
+
+/// 1 / (1 + exp(-x)) by expf and an IEEE division. Searches use it, since their scores are compared
+/// with LibTorch's.
+RTFX_DEVICE inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+RTFX_DEVICE inline float activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::relu:
+      return relu(x);
+    case Activation::tanh:
+      return tanhf(x);
+    default:
+      return sigmoid(x);
+  }
+}
+
+#ifdef __CUDACC__
+/// The sigmoid by a GPU's approximate instructions. The fused encoder uses it: it rounds the result
+/// to 16 bits, which hides the error of a few units of float32.
+__device__ inline float fast_sigmoid(float x) { return __fdividef(1, 1 + __expf(-x)); }
+
+/// x * sigmoid(x), likewise approximate.
+__device__ inline float fast_silu(float x) { return x * fast_sigmoid(x); }
+#endif
+
+}  // namespace rtfx
