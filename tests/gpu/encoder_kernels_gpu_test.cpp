@@ -11,9 +11,9 @@
 #include <optional>
 #include <vector>
 
+#include "models/checkpoint/precision_of.h"
 #include "models/encoder/fused/feature_kernels.h"
 #include "models/encoder/fused/kernels.h"
-#include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -43,7 +43,7 @@ class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
   static at::Tensor bytes(at::IntArrayRef sizes) {
     return at::zeros(sizes, at::TensorOptions(at::kByte)).to(kGpu);
   }
-  Precision precision() const { return precision_of_dtype(GetParam()); }
+  Precision precision() const { return half_precision_of(GetParam(), "a test"); }
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream().stream(); }
   RowLayout layout() const {
     return {offsets_.const_data_ptr<int32_t>(), lengths_.const_data_ptr<int32_t>(), 3, 70};

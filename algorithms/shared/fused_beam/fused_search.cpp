@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
 #include "base/gpu/rounding.h"
+#include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx::fused_beam {

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "base/nvtx.h"
+#include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -77,7 +77,7 @@ FusedFrontEnd::Output FusedFrontEnd::convolve(const Features& features, int64_t 
                                               const at::Tensor& begins) const {
   const at::Tensor& mel = features.values;
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(mel.device().index()).stream();
-  const Precision precision = precision_of_dtype(dtype_);
+  const Precision precision = half_precision_of(dtype_, "the fused encoder");
   const auto strides = static_cast<int32_t>(stages_.size());
   const int64_t channels = config_.subsampling_channels;
   const int64_t frames = std::max<int64_t>(1, config_.subsampled(mel.size(2)));
@@ -137,7 +137,7 @@ FusedFrontEnd::Output FusedFrontEnd::reference(const Features& features, int64_t
   const at::Tensor padded = frames.contiguous();
   BatchRows batch = plan_rows(lengths, 0, false, rows, padded.size(1));
   at::Tensor packed = at::empty({rows, padded.size(2)}, padded.options());
-  pack_rows(precision_of_dtype(dtype_), padded.const_data_ptr(),
+  pack_rows(half_precision_of(dtype_, "the fused encoder"), padded.const_data_ptr(),
             static_cast<int32_t>(padded.size(1)), static_cast<int32_t>(padded.size(2)),
             batch.layout(), packed.mutable_data_ptr(),
             c10::cuda::getCurrentCUDAStream(padded.device().index()).stream());

@@ -4,10 +4,10 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "base/nvtx.h"
+#include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
 #include "models/encoder/attention.h"
 #include "models/encoder/depthwise.h"
-#include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -81,7 +81,7 @@ FusedLayer::FeedForward::FeedForward(const WeightReader& reader, bool eight_bits
 
 FusedLayer::FusedLayer(const EncoderConfig& config, const WeightReader& reader, bool eight_bits)
     : config_(config),
-      precision_(precision_of_dtype(reader.dtype())),
+      precision_(half_precision_of(reader.dtype(), "the fused encoder")),
       norm_feed_forward1_(reader, "norm_feed_forward1"),
       norm_attention_(reader, "norm_self_att"),
       norm_convolution_(reader, "norm_conv"),

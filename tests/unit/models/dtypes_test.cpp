@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "models/encoder/fused/precision_of_dtype.h"
 
 namespace rtfx {
 namespace {
@@ -35,12 +34,6 @@ TEST(Dtypes, OtherWaysToSayTheSame) {
 TEST(Dtypes, WhatThereIsNotIsAUserError) {
   for (const char* label : {"", "fp23", "fp32+", "+fp32", "fp32+bf16+fp16", "fp32+fp8", "fp8+fp8"})
     EXPECT_THROW(parse_dtypes(label, "here"), UserError) << label;
-}
-
-TEST(Dtypes, FusedKernelsHaveTwoPrecisions) {
-  EXPECT_EQ(precision_of_dtype(at::kBFloat16), Precision::bf16);
-  EXPECT_EQ(precision_of_dtype(at::kHalf), Precision::fp16);
-  EXPECT_THROW(precision_of_dtype(at::kFloat), c10::Error);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
+#include "models/checkpoint/precision_of.h"
 
 namespace rtfx::fused {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "algorithms/gpu/precision_of.h"
 #include "base/error.h"
+#include "models/checkpoint/precision_of.h"
 
 namespace rtfx {
 namespace {
@@ -24,6 +24,20 @@ TEST(Precision, OfADtypeOrAnErrorThatNamesIt) {
     } catch (const UserError& e) {
       EXPECT_EQ(e.where(), "a decoder");
       EXPECT_NE(std::string(e.what()).find(c10::toString(dtype)), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(Precision, OfKernelsWithElementsOfTwoBytes) {
+  EXPECT_EQ(half_precision_of(c10::kBFloat16, ""), Precision::bf16);
+  EXPECT_EQ(half_precision_of(c10::kHalf, ""), Precision::fp16);
+  for (const auto dtype : {c10::kFloat, c10::kDouble}) {
+    try {
+      half_precision_of(dtype, "an encoder");
+      ADD_FAILURE() << c10::toString(dtype);
+    } catch (const UserError& e) {
+      EXPECT_EQ(e.where(), "an encoder");
+      EXPECT_NE(std::string(e.what()).find("use bf16 or fp16"), std::string::npos) << e.what();
     }
   }
 }
