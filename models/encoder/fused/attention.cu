@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/gpu/check.h"
+#include "base/gpu/mma.cuh"
 #include "base/gpu/rounding.h"
 #include "models/encoder/fused/kernels.h"
-#include "models/encoder/fused/mma.cuh"
 
 namespace rtfx {
 namespace {

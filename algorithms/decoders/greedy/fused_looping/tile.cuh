@@ -7,6 +7,7 @@
 
 #include "algorithms/decoders/greedy/fused_looping/search.h"
 #include "algorithms/gpu/ordered_key.h"
+#include "base/gpu/mma.cuh"
 
 namespace rtfx::fused {
 
@@ -26,65 +27,24 @@ struct Partials {
 
 using Accumulator = float[4];
 
-__device__ inline void multiply_bf16(Accumulator& d, unsigned a0, unsigned a1, unsigned a2,
-                                     unsigned a3, unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-__device__ inline void multiply_fp16(Accumulator& d, unsigned a0, unsigned a1, unsigned a2,
-                                     unsigned a3, unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-__device__ inline void multiply_tf32(Accumulator& d, const unsigned (&a)[4],
-                                     const unsigned (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ inline unsigned tf32(float x) {
-  unsigned bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return bits;
-}
-
 template <int N>
 __device__ inline void split_tf32(const float (&x)[N], unsigned (&high)[N], unsigned (&low)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    high[i] = tf32(x[i]);
-    low[i] = tf32(x[i] - __uint_as_float(high[i]));
+    high[i] = to_tf32(x[i]);
+    low[i] = to_tf32(x[i] - __uint_as_float(high[i]));
   }
 }
 
-/// One chunk. upper, lower: 16 bytes of the lane's weight row r and r + 8; inputs: of batch row r.
-/// The four lanes of a row hold its inputs in an order of their own, the same for both operands.
+/// Multiplies one chunk. upper, lower: 16 bytes of the lane's weight row r and r + 8; inputs: of
+/// batch row r. The four lanes of a row hold its inputs in an order of their own, the same for both
+/// operands.
 template <class T>
-__device__ inline void multiply_chunk(Accumulator& d, uint4 upper, uint4 lower, uint4 inputs);
-
-template <>
-__device__ inline void multiply_chunk<__nv_bfloat16>(Accumulator& d, uint4 upper, uint4 lower,
-                                                     uint4 inputs) {
-  multiply_bf16(d, upper.x, lower.x, upper.y, lower.y, inputs.x, inputs.y);
-  multiply_bf16(d, upper.z, lower.z, upper.w, lower.w, inputs.z, inputs.w);
-}
-
-template <>
-__device__ inline void multiply_chunk<__half>(Accumulator& d, uint4 upper, uint4 lower,
-                                              uint4 inputs) {
-  multiply_fp16(d, upper.x, lower.x, upper.y, lower.y, inputs.x, inputs.y);
-  multiply_fp16(d, upper.z, lower.z, upper.w, lower.w, inputs.z, inputs.w);
+__device__ inline void multiply_chunk(Accumulator& d, uint4 upper, uint4 lower, uint4 inputs) {
+  const unsigned first[4] = {upper.x, lower.x, upper.y, lower.y};
+  const unsigned second[4] = {upper.z, lower.z, upper.w, lower.w};
+  multiply_add(d, first, inputs.x, inputs.y, T());
+  multiply_add(d, second, inputs.z, inputs.w, T());
 }
 
 template <>
@@ -101,9 +61,9 @@ __device__ inline void multiply_chunk<float>(Accumulator& d, uint4 upper, uint4 
     unsigned a_high[4], a_low[4], b_high[2], b_low[2];
     split_tf32(a, a_high, a_low);
     split_tf32(b, b_high, b_low);
-    multiply_tf32(d, a_low, b_high);
-    multiply_tf32(d, a_high, b_low);
-    multiply_tf32(d, a_high, b_high);
+    multiply_add_tf32(d, a_low, b_high);
+    multiply_add_tf32(d, a_high, b_low);
+    multiply_add_tf32(d, a_high, b_high);
   }
 }
 

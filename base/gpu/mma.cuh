@@ -1,5 +1,6 @@
-// Tensor cores of compute capability 8.0 and later: products of a 16 x 16 and a 16 x 8 tile by one
-// warp (PTX ISA, mma.m16n8k16, ldmatrix, cp.async).
+// Tensor cores of compute capability 8.0 and later: a warp multiplies a tile of 16 rows by a tile
+// of 8 columns (PTX ISA: mma.m16n8k16, mma.m16n8k8, ldmatrix, cp.async). PTX says which elements of
+// a tile a lane holds. All lanes of a warp call these functions together.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,7 +26,7 @@ __device__ inline void load_transposed_tiles(uint32_t (&tiles)[4], const void* r
                : "r"(shared_address(row)));
 }
 
-/// sum += a b
+/// sum += a b, 16 deep. The last argument names the type of the elements, two in a register.
 __device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
                                     uint32_t b1, __nv_bfloat16) {
   asm volatile(
@@ -43,6 +44,23 @@ __device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], uin
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// sum += a b, 8 deep, with operands of TF32 (to_tf32).
+__device__ inline void multiply_add_tf32(float (&sum)[4], const uint32_t (&a)[4],
+                                         const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+/// Rounds to TF32, to the value of greater magnitude where two are equally near.
+__device__ inline uint32_t to_tf32(float x) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+
+/// Two values as one register of an operand, rounded to the nearest.
 __device__ inline uint32_t pack_pair(float low, float high, __nv_bfloat16) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&pair);
@@ -52,14 +70,15 @@ __device__ inline uint32_t pack_pair(float low, float high, __half) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-/// Copies kBytes to shared memory in the background, zeros where not `valid`.
+/// Enqueues a copy of kBytes (4, 8 or 16) to shared memory; zeros are written where not `valid`.
 template <int kBytes>
 __device__ void copy_async(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)),
                "l"(global), "n"(kBytes), "r"(valid ? kBytes : 0));
 }
+/// Ends a group of copies.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;"); }
-/// Until all but the newest kPending groups of copies of this thread are there.
+/// Waits until all but the newest kPending groups of copies of this thread are complete.
 template <int kPending>
 __device__ void await_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending));
