@@ -1,12 +1,16 @@
-// A block of a GPU's threads, see thread_block.h.
+// Blocks of a GPU's threads, see thread_block.h.
 #pragma once
 
 #include <cstdint>
 
 #include "algorithms/gpu/thread_block.h"
+#include "base/gpu/warp.cuh"
 
 namespace rtfx {
 
+/// The kThreads threads of a block of one dimension. Each reduction writes to another buffer of
+/// shared memory than the one before, so that one barrier is enough: a thread may still read the
+/// last one. A kernel keeps one CudaBlock, which remembers the buffer that comes next.
 template <int32_t kThreads>
 class CudaBlock {
  public:
@@ -14,13 +18,12 @@ class CudaBlock {
   __device__ int32_t threads() const { return kThreads; }
   __device__ void sync() const { __syncthreads(); }
 
-  /// T: up to 8 bytes.
+  /// kThreads must be a power of 2 for it.
   template <class T, class Op>
   __device__ T all_reduce(T value, const Op& op) {
-    static_assert(sizeof(T) <= sizeof(uint64_t));
+    static_assert(sizeof(T) <= sizeof(uint64_t) && (kWarps & (kWarps - 1)) == 0);
     __shared__ uint64_t of_warps[2][kWarps];
     value = of_warp(value, op);
-    // Two buffers, used alternately: a thread may still read one when others write the next.
     const T* values = reinterpret_cast<const T*>(of_warps[buffer_]);
     if (threadIdx.x % kWarpSize == 0)
       reinterpret_cast<T*>(of_warps[buffer_])[threadIdx.x / kWarpSize] = value;
@@ -43,12 +46,7 @@ class CudaBlock {
   __device__ int32_t exclusive_sum(int32_t value, int32_t& total) {
     __shared__ int32_t of_warps[2][kWarps];
     const int32_t lane = thread() % kWarpSize, warp = thread() / kWarpSize;
-    int32_t sum = value;
-#pragma unroll
-    for (int32_t distance = 1; distance < kWarpSize; distance *= 2) {
-      const int32_t below = __shfl_up_sync(~0u, sum, distance);
-      if (lane >= distance) sum += below;
-    }
+    const int32_t sum = warp_inclusive_sum(value, lane);
     int32_t* sums = of_warps[buffer_];
     buffer_ ^= 1;
     if (lane == kWarpSize - 1) sums[warp] = sum;
@@ -60,14 +58,11 @@ class CudaBlock {
 
  private:
   static constexpr int32_t kWarps = kThreads / kWarpSize;
-  static_assert(kThreads % kWarpSize == 0 && kThreads <= 1024 && (kWarps & (kWarps - 1)) == 0);
+  static_assert(kThreads % kWarpSize == 0 && kThreads <= 1024);
 
   template <class T, class Op>
   __device__ static T of_warp(T value, const Op& op) {
-#pragma unroll
-    for (int32_t distance = kWarpSize / 2; distance > 0; distance /= 2)
-      value = op(value, __shfl_xor_sync(~0u, value, distance));
-    return value;
+    return warp_reduce(value, op);
   }
   /// The maximum of 64 bits by two instructions for 32 bits, in place of ten shuffles: that of the
   /// upper halves, then that of the lower halves which belong to it.
@@ -80,5 +75,22 @@ class CudaBlock {
 
   int32_t buffer_ = 0;
 };
+
+/// All threads of a block, or those of each warp by themselves, as a kernel decides while it runs.
+template <int32_t kThreads>
+struct BlockOrWarp {
+  bool whole;
+  __device__ int32_t threads() const { return whole ? kThreads : kWarpSize; }
+  __device__ int32_t thread() const { return static_cast<int32_t>(threadIdx.x) % threads(); }
+  __device__ void sync() const {
+    if (whole) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  }
+};
+
+static_assert(ReducingBlock<CudaBlock<kWarpSize>> && ThreadBlock<BlockOrWarp<kWarpSize>>);
 
 }  // namespace rtfx

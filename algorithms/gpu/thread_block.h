@@ -1,16 +1,9 @@
 // Work of a block of threads, written once and run in three ways: by the threads of a GPU's block
 // (cuda_block.cuh), by one thread of the CPU (SerialBlock), and in tests by several threads of the
 // CPU. No LibTorch here: kernels include it.
-//
-// All threads of a block call its functions in the same order. A type Block has
-//   thread(), threads()   this thread's number and how many there are
-//   sync()                barrier: what all threads wrote before it is visible after it
-//   all_reduce(value, op)   op over the values of all threads, returned to each of them; op is
-//                         associative and commutative; a barrier
-//   exclusive_sum(value, total)   sum of the values of the threads before this one, and of all
-//                         threads in `total`; a barrier
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "base/gpu/host_device.h"
@@ -28,6 +21,29 @@ struct Either {
   RTFX_DEVICE bool operator()(bool a, bool b) const { return a || b; }
 };
 
+/// Threads that share work. All of them call the members in the same order:
+///   thread()    this thread's number, from 0 to threads() - 1
+///   threads()   how many there are
+///   sync()      a barrier: what all threads wrote before it is visible to all after it
+template <class B>
+concept ThreadBlock = requires(const B& block) {
+  { block.thread() } -> std::same_as<int32_t>;
+  { block.threads() } -> std::same_as<int32_t>;
+  block.sync();
+};
+
+/// A block whose threads combine their values, too. Both members are barriers.
+///   all_reduce(value, op)         op over the values of all threads, returned to each of them; op
+///                                 is associative and commutative, a value has up to 8 bytes
+///   exclusive_sum(value, total)   the sum of the values of the threads before this one; `total`
+///                                 receives the sum of all
+template <class B>
+concept ReducingBlock = ThreadBlock<B> && requires(B& block, int32_t value, int32_t& total) {
+  { block.all_reduce(value, Maximum{}) } -> std::same_as<int32_t>;
+  { block.all_reduce(true, Either{}) } -> std::same_as<bool>;
+  { block.exclusive_sum(value, total) } -> std::same_as<int32_t>;
+};
+
 /// Loads *p, which no thread writes while the kernel runs: so a GPU may load it before earlier
 /// stores are done.
 template <class T>
@@ -39,6 +55,7 @@ RTFX_DEVICE T load_constant(const T* p) {
 #endif
 }
 
+/// A block of one thread of the CPU.
 struct SerialBlock {
   int32_t thread() const { return 0; }
   int32_t threads() const { return 1; }
@@ -52,5 +69,6 @@ struct SerialBlock {
     return 0;
   }
 };
+static_assert(ReducingBlock<SerialBlock>);
 
 }  // namespace rtfx

@@ -57,6 +57,7 @@ class ThreadedBlock {
   Shared& shared_;
   int32_t thread_;
 };
+static_assert(ReducingBlock<ThreadedBlock>);
 
 /// The blocks of a phase (algorithms/shared/fused_beam) one after the other, by `threads` threads.
 template <class Phase>

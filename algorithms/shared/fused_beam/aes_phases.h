@@ -45,7 +45,7 @@ struct Normalize {
   int32_t blocks() const { return frame.beams.rows(); }
   int64_t shared_bytes() const { return StagedLogits::bytes(frame.scoring); }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
     with_logits(block, frame.scoring, row, shared, [&](const auto& logits) {
       const RowSoftmax softmax = row_softmax(block, logits);
@@ -67,7 +67,7 @@ struct StartFrame {
     return int64_t{frame.beams.beam} * static_cast<int64_t>(sizeof(Text));
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const Beams& beams = frame.beams;
     const int32_t first = utterance * beams.beam;
@@ -146,7 +146,7 @@ struct ExpandFrame {
            BestLabels::bytes(frame.scoring, candidates.count);
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
     const bool leads = row == 0 && block.thread() == 0;
     const int32_t count = candidates.count, beam = frame.beams.beam, first = row - row % beam;
@@ -181,7 +181,7 @@ struct ExpandFrame {
     bool here;
   };
 
-  template <class Block, class Logits>
+  template <ReducingBlock Block, class Logits>
   RTFX_DEVICE void expand(Block& block, float before, const RowScores<Logits>& scores,
                           Held* held) const {
     const int32_t row = scores.row(), count = candidates.count, durations = frame.scoring.durations;
@@ -249,7 +249,7 @@ struct ChooseExpanded {
     return append.shared_bytes() + (frame.tdt() ? all * 16 : 0) + frame.beams.beam * 4;
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const Beams& beams = frame.beams;
     const int32_t beam = beams.beam, first = utterance * beam;
@@ -298,7 +298,7 @@ struct ChooseExpanded {
 
  private:
   /// Gives the best of the candidates with equal texts at equal frames their sum. TDT only.
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void merge(Block& block, int32_t first, int64_t* hashes, int64_t* times) const {
     const Beams& beams = frame.beams;
     const int32_t count = candidates.count, all = beams.beam * count;
@@ -330,7 +330,7 @@ struct FinishFrame {
   int32_t blocks() const { return frame.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const int32_t beam = frame.beams.beam;
     append.run(
@@ -367,7 +367,7 @@ struct NextFrame {
   int32_t blocks() const { return 1; }
   int64_t shared_bytes() const { return 0; }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t, void*) const {
     const int64_t next = *frame.time + 1;
     bool any = false;

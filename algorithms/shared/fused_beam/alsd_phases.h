@@ -26,7 +26,7 @@ struct Expand {
     return StagedLogits::bytes(scoring) + BestLabels::bytes(scoring, beams.beam);
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t row, void* shared) const {
     const bool leads = row == 0 && block.thread() == 0;
     // These loads are in flight together with the logits, whether or not they are needed.
@@ -52,7 +52,7 @@ struct Expand {
   }
 
  private:
-  template <class Block, class Logits>
+  template <ReducingBlock Block, class Logits>
   RTFX_DEVICE void expand(Block& block, float before, const RowScores<Logits>& scores,
                           void* shared) const {
     const int32_t row = scores.row(), durations = scoring.durations;
@@ -76,7 +76,7 @@ struct Expand {
         });
   }
 
-  template <class Block, class Logits>
+  template <ReducingBlock Block, class Logits>
   RTFX_DEVICE void force_blank(Block& block, float before, const RowScores<Logits>& scores) const {
     float score = scoring.fusion.acoustic_forced_blank ? scores.blank() : scores.fused_blank();
     int32_t frames = 0;
@@ -102,7 +102,7 @@ struct Choose {
   int32_t blocks() const { return append.beams.batch; }
   int64_t shared_bytes() const { return append.shared_bytes(); }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     const Beams& beams = append.beams;
     const int32_t beam = beams.beam, first = utterance * beam;

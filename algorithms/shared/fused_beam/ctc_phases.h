@@ -38,7 +38,7 @@ struct CtcFrames {
     return beams.beam * static_cast<int64_t>(2 * sizeof(Prefix) + sizeof(int32_t));
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t utterance, void* shared) const {
     auto* now = static_cast<Prefix*>(shared);
     Prefix* next = now + beams.beam;
@@ -68,7 +68,7 @@ struct CtcFrames {
   }
 
   /// Writes the bonus of each token after `p` into the row of `p`.
-  template <class Block>
+  template <ThreadBlock Block>
   RTFX_DEVICE void fill_row(const Block& block, int32_t utterance, const Prefix& p) const {
     float* const row = bonus_row(utterance, p.bonus_row);
     if (fusion.states != nullptr) advance_row(block, fusion.lm, p.lm_state, row, nullptr);
@@ -82,7 +82,7 @@ struct CtcFrames {
   }
 
   /// Loads the beam. All slots have the same text at the start, and so they share a row.
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void load(Block& block, int32_t utterance, Prefix* now) const {
     const int32_t first = utterance * beams.beam;
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {
@@ -105,7 +105,7 @@ struct CtcFrames {
   }
 
   /// Chooses the K best candidates among all hypotheses with all labels.
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void choose(Block& block, int32_t utterance, int32_t t, const Prefix* now,
                           Prefix* next) const {
     const float* frame = log_probs + (int64_t{utterance} * columns + t) * labels();
@@ -177,7 +177,7 @@ struct CtcFrames {
 
   /// Fills the rows of the hypotheses that have a new token. The others keep their rows, so that at
   /// most K rows are in use.
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void score_tokens(Block& block, int32_t utterance, Prefix* all,
                                 int32_t* row_in_use) const {
     const auto is_fresh = [](const Prefix& p) { return p.new_token && p.score > kLogZero; };
@@ -200,7 +200,7 @@ struct CtcFrames {
     block.sync();
   }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void store(Block& block, int32_t utterance, const Prefix* all, int32_t frames) const {
     const int32_t first = utterance * beams.beam;
     for (int32_t k = block.thread(); k < beams.beam; k += block.threads()) {

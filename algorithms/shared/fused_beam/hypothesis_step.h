@@ -111,7 +111,7 @@ struct Moves {
 /// visit(i, key) for the i-th greatest, i < k. Each thread remembers the best of its own indices,
 /// and searches them again only after that one was chosen. A thread with a single index never
 /// searches again.
-template <class Block, class KeyAt, class Visit>
+template <ReducingBlock Block, class KeyAt, class Visit>
 RTFX_DEVICE void select(Block& block, int32_t n, int32_t k, const KeyAt& key_at,
                         const Visit& visit) {
   const auto best_below = [&](MaxKey bound) {
@@ -132,7 +132,7 @@ RTFX_DEVICE void select(Block& block, int32_t n, int32_t k, const KeyAt& key_at,
 }
 
 /// Returns whether index i belongs to this thread. Each index belongs to one thread.
-template <class Block>
+template <ThreadBlock Block>
 RTFX_DEVICE bool is_mine(const Block& block, int32_t i) {
   return block.thread() == i % block.threads();
 }
@@ -158,7 +158,7 @@ struct Candidates {
     if (durations != nullptr) durations[place] = duration;
   }
   /// Writes candidate i, and scores of -inf for the row's other candidates.
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void write_alone(Block& block, int32_t row, int32_t i, float score, int32_t label,
                                int32_t duration) const {
     for (int32_t j = block.thread(); j < count; j += block.threads())
@@ -167,7 +167,7 @@ struct Candidates {
 
   /// Calls visit(k, key) for the `beam` best candidates of an utterance, as select() does. `ranks`
   /// [R, N] decides; it may be `scores`.
-  template <class Block, class Visit>
+  template <ReducingBlock Block, class Visit>
   RTFX_DEVICE void best(Block& block, int32_t utterance, int32_t beam, const float* ranks,
                         const Visit& visit) const {
     const float* own = ranks + int64_t{utterance} * beam * count;
@@ -210,7 +210,7 @@ struct Append {
   /// Does step_of(row, slot) for each slot of the utterance, as BeamHypotheses::append() does, and
   /// writes column *column - 1 + `ahead` of the tree. merge(slots, k) returns the score of slot k.
   /// Each slot belongs to one thread throughout, the one for which is_mine() holds.
-  template <class Block, class StepOf, class Merge>
+  template <ReducingBlock Block, class StepOf, class Merge>
   RTFX_DEVICE void run(Block& block, int32_t utterance, Slot* slots, int32_t ahead,
                        const StepOf& step_of, const Merge& merge) const {
     const int32_t beam = beams.beam, first = utterance * beam;

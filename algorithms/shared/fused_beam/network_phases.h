@@ -25,7 +25,7 @@ struct Chunks {
   int32_t blocks() const { return rows * of_row(); }
 
   /// Calls work(row, i) for each element of one chunk.
-  template <class Block, class Work>
+  template <ThreadBlock Block, class Work>
   RTFX_DEVICE void each(const Block& block, int32_t chunk, const Work& work) const {
     const int32_t row = chunk / of_row(), begin = chunk % of_row() * kThreads;
     const int32_t end = begin + kThreads < width ? begin + kThreads : width;
@@ -50,7 +50,7 @@ struct Hidden {
   int32_t blocks() const { return chunks.blocks(); }
   int64_t shared_bytes() const { return 0; }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t chunk, void*) const {
     with_type(hidden.precision, [&](auto type) {
       using T = decltype(type);
@@ -94,7 +94,7 @@ struct LstmCell {
   int32_t blocks() const { return chunks.blocks(); }
   int64_t shared_bytes() const { return 0; }
 
-  template <class Block>
+  template <ReducingBlock Block>
   RTFX_DEVICE void operator()(Block& block, int32_t chunk, void*) const {
     with_type(output.precision, [&](auto type) {
       using T = decltype(type);
@@ -178,7 +178,7 @@ class StagedLogits {
  public:
   /// Copies the logits without a barrier. Until block.sync(), a thread may read only the columns
   /// that it copied: the one of its own number, and every threads()-th after it.
-  template <class Block>
+  template <ThreadBlock Block>
   RTFX_DEVICE StagedLogits(const Block& block, const Scoring& scoring, int32_t row, void* shared)
       : scoring_(scoring), row_(row), staged_(static_cast<uint32_t*>(shared)) {
     const int32_t count = used(scoring);
@@ -234,7 +234,7 @@ class StagedLogits {
 };
 
 /// Calls work(logits) with StagedLogits in `shared`, or with RowLogits if a row is too long.
-template <class Block, class Work>
+template <ThreadBlock Block, class Work>
 RTFX_DEVICE void with_logits(const Block& block, const Scoring& scoring, int32_t row, void* shared,
                              const Work& work) {
   if (StagedLogits::bytes(scoring) > 0) {
@@ -253,7 +253,7 @@ struct RowSoftmax {
 };
 
 /// Returns the normalisers of a row's labels and durations. All threads of the block take part.
-template <class Block, class Logits>
+template <ReducingBlock Block, class Logits>
 RTFX_DEVICE RowSoftmax row_softmax(Block& block, const Logits& logits) {
   const int32_t labels = logits.scoring().blank + 1, durations = logits.scoring().durations;
   float greatest = kLogZero, sum = 0;
@@ -377,7 +377,7 @@ struct BestLabels {
   }
 
   /// Chooses the labels, and overwrites staged logits of labels. Ends with a barrier.
-  template <class Block, class Logits>
+  template <ReducingBlock Block, class Logits>
   RTFX_DEVICE void fill(Block& block, const RowScores<Logits>& row) const {
     const Scoring& s = row.scoring();
     const bool late = s.fuses_all(), lm = s.asks_lm_for_all();

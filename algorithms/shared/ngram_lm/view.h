@@ -59,7 +59,7 @@ RTFX_HOST_DEVICE inline Transition look_up(const NgramView& lm, int32_t state, i
 /// Writes ln p(token | state) for all V tokens to `scores`, and the states after them to `next`
 /// (may be null). A block of threads shares the work. The shortest context has all tokens, and each
 /// longer one overwrites those that it has. Ends with a barrier.
-template <class Block>
+template <ThreadBlock Block>
 RTFX_DEVICE void advance_row(const Block& block, const NgramView& lm, int32_t state, float* scores,
                              int32_t* next) {
   struct Context {

@@ -1,5 +1,6 @@
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
+#include "base/gpu/warp.cuh"
 #include "models/encoder/fused/feature_kernels.h"
 
 namespace rtfx {
@@ -57,9 +58,7 @@ __global__ void __launch_bounds__(kMelThreads) mel_kernel(const MelValues in) {
 
 __device__ float block_sum(float value) {
   __shared__ float of_warps[kThreads / 32];
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    value += __shfl_xor_sync(~0u, value, distance);
+  value = warp_sum(value);
   __syncthreads();  // all have read those of the last call
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
   __syncthreads();

@@ -4,6 +4,7 @@
 #include "base/gpu/activation.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
+#include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/vectors.cuh"
 
@@ -13,18 +14,6 @@ namespace {
 constexpr float kEpsilon = 1e-5f;
 constexpr float kLargestE4m3 = 448;
 constexpr int kThreads = 128;
-
-__device__ float warp_sum(float x) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
-  return x;
-}
-__device__ float warp_max(float x) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2)
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
-  return x;
-}
 
 /// A row in the registers of a warp: lane l holds the vectors l, l + 32, ... of eight elements.
 template <int kVectors>
@@ -275,12 +264,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const LayoutPlan pla
       if (level == plan.strides) break;
       length = length == 0 ? 0 : plan.causal ? length / 2 + 1 : (length + 1) / 2;
     }
-    int32_t sum = length;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const int32_t below = __shfl_up_sync(~0u, sum, distance);
-      if (lane >= distance) sum += below;
-    }
+    const int32_t sum = warp_inclusive_sum(length, lane);
     __syncthreads();  // `before` is set, and all have read the sums of the last turn
     if (lane == 31) of_warps[warp] = sum;
     __syncthreads();

@@ -4,6 +4,7 @@
 #include "base/gpu/activation.h"
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
+#include "base/gpu/warp.cuh"
 #include "models/encoder/fused/kernels.h"
 #include "models/encoder/fused/vectors.cuh"
 
@@ -21,9 +22,7 @@ __device__ void block_sums(float (&values)[kFrames]) {
   __syncthreads();  // all have read those of the last call
 #pragma unroll
   for (int f = 0; f < kFrames; ++f) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      values[f] += __shfl_xor_sync(~0u, values[f], distance);
+    values[f] = warp_sum(values[f]);
     if (threadIdx.x % 32 == 0) of_warps[f][threadIdx.x / 32] = values[f];
   }
   __syncthreads();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/decoders/greedy/fused_looping/tile.cuh"
+#include "algorithms/gpu/cuda_block.cuh"
 
 namespace rtfx::fused {
 
@@ -185,27 +186,6 @@ __device__ inline void finish(const Search& s, const Rows& rows) {
 // -------------------------------------------------------------------------------------------------
 // Contextual biasing within the phases of a search: the bonuses of all rows (row_bias_view.h).
 
-/// All threads of a block.
-struct WholeBlock {
-  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
-  __device__ int threads() const { return kThreads; }
-  __device__ void sync() const { __syncthreads(); }
-};
-
-/// All threads of a block, or those of each warp.
-struct Group {
-  bool whole;
-  __device__ int threads() const { return whole ? kThreads : kWarpSize; }
-  __device__ int thread() const { return static_cast<int>(threadIdx.x) % threads(); }
-  __device__ void sync() const {
-    if (whole) {
-      __syncthreads();
-    } else {
-      __syncwarp();
-    }
-  }
-};
-
 /// At the start of utterances or pieces, by the last blocks first: those have the least to do for
 /// the frames. Not inlined, as it would take registers from the search.
 __device__ __noinline__ inline void start_bias(const Search& s) {
@@ -218,7 +198,7 @@ __device__ __noinline__ inline void start_bias(const Search& s) {
     const bool* forbidden = bias.forbidden == nullptr
                                 ? nullptr
                                 : bias.forbidden + static_cast<size_t>(b) * s.model.blank;
-    start_row(WholeBlock{}, bias.trees, root, state, forbidden, s.model.blank,
+    start_row(CudaBlock<kThreads>{}, bias.trees, root, state, forbidden, s.model.blank,
               bias.row(b, s.model.blank));
   }
 }
@@ -229,7 +209,7 @@ __device__ __noinline__ inline void follow_token(const BiasView& bias, int vocab
   const int root = bias.roots[b];
   if (root == 0) return;  // no tree: what it adds stays
   const RowBiasView row = bias.row(b, vocabulary);
-  const Group group{whole};
+  const BlockOrWarp<kThreads> group{whole};
   const int state = change_state<8>(group, bias.trees, root, vocabulary, row,
                                     [&] { return row.state_after(token, root); });
   if (bias.carried != nullptr && group.thread() == 0) bias.carried[b] = state - root;

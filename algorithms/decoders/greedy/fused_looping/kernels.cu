@@ -6,6 +6,7 @@
 #include "algorithms/decoders/greedy/fused_looping/joint.cuh"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/predict.cuh"
+#include "algorithms/gpu/grid_barrier.cuh"
 #include "algorithms/gpu/shared_memory.h"
 #include "base/gpu/check.h"
 #include "base/gpu/dependent_launch.cuh"
@@ -14,29 +15,6 @@ namespace rtfx::fused {
 
 // -------------------------------------------------------------------------------------------------
 // one persistent kernel
-
-/// A barrier of all blocks. What a block wrote before its arrive() is visible to all blocks after
-/// their wait(); between its two calls a block may do work that depends on no other block.
-struct GridBarrier {
-  unsigned* arrived;
-  unsigned expected = 0;
-
-  __device__ void arrive() {
-    __syncthreads();
-    expected += gridDim.x;
-    if (threadIdx.x == 0)
-      asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
-  }
-  __device__ void wait() {
-    if (threadIdx.x == 0) {
-      unsigned now;
-      do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
-      } while (now < expected);
-    }
-    __syncthreads();
-  }
-};
 
 /// The weight tiles that a block uses in every step: copies in its shared memory, as far as there
 /// is room.

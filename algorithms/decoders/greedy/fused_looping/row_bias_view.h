@@ -48,7 +48,7 @@ struct RowBiasView {
 /// Brings the row into the state find_state(), of the tree with this root, to which every state of
 /// a phrase tree backs off at once; returns it. kAtOnce: tokens of a thread that are loaded before
 /// the first is stored.
-template <int kAtOnce = 1, class Block, class FindState>
+template <int kAtOnce = 1, ThreadBlock Block, class FindState>
 RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int32_t root,
                                  int32_t vocabulary, const RowBiasView& row,
                                  const FindState& find_state) {
@@ -104,7 +104,7 @@ RTFX_DEVICE int32_t change_state(const Block& block, const NgramView& trees, int
 /// The row begins in `state` of the tree with this root; root 0: it has no tree. forbidden: [V] or
 /// nullptr. A root backs off to state 0, where every token has 0 and leads back (DeviceBias), so
 /// that the arcs of the root are all that is looked up. Ends with a barrier.
-template <class Block>
+template <ThreadBlock Block>
 RTFX_DEVICE void start_row(const Block& block, const NgramView& trees, int32_t root, int32_t state,
                            const bool* forbidden, int32_t vocabulary, const RowBiasView& row) {
   const int32_t* const arcs = trees.state_arcs + 2 * static_cast<int64_t>(root);

@@ -26,7 +26,7 @@ namespace rtfx {
 /// all threads have the same work, whether a state has one arc or thousands, and neighbouring
 /// threads read neighbouring arcs. This is the scan-based expansion of frontiers of Merrill,
 /// Garland, Grimshaw, "Scalable GPU Graph Traversal", 2012. `Block`: see TokenPassing.
-template <class Block>
+template <ReducingBlock Block>
 class EmittingArcs {
  public:
   /// The arcs that a thread holds at a time, and the costs of paths by them, +infinity for no arc.
@@ -168,7 +168,7 @@ class EmittingArcs {
 ///   copied()                waits for this thread's part of all copies; sync() shows it to others
 ///   static minimum(p, v), add(p, v)   atomic operations that return the old value
 ///   static load(p)          reads a key that other threads may change
-template <class Block>
+template <ReducingBlock Block>
 class TokenPassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;
@@ -534,7 +534,7 @@ class TokenPassing {
 
 /// Token passing with all phases in one kernel: a block of threads searches rows one after the
 /// other, each from its first frame to its last.
-template <class Block>
+template <ReducingBlock Block>
 class RowPassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;
@@ -602,7 +602,7 @@ class RowPassing {
 /// Token passing with a kernel for each phase of a frame. The rows of a batch, one for each
 /// workspace, go through their frames together. PassingProgress holds the state of a row between
 /// two kernels.
-template <class Block>
+template <ReducingBlock Block>
 class PhasePassing {
  public:
   using Shared = PassingShared<Block::kMostThreads>;

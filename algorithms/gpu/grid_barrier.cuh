@@ -1,0 +1,33 @@
+// A barrier of all blocks of a cooperative launch, in two halves.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace rtfx {
+
+/// After their wait(), all blocks see the writes of each block before its arrive(). Between its two
+/// calls a block may do work that depends on no other block. All threads of all blocks call
+/// both in turn, once for each barrier. The kernel must be launched with
+/// cudaLaunchCooperativeKernel(): otherwise blocks that run wait for ever for others that do not.
+struct GridBarrier {
+  unsigned* arrived;  // in global memory, 0 before the kernel starts; the count never wraps
+  unsigned expected = 0;
+
+  __device__ void arrive() {
+    __syncthreads();
+    expected += gridDim.x;
+    if (threadIdx.x == 0)
+      asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
+  }
+  __device__ void wait() {
+    if (threadIdx.x == 0) {
+      unsigned now;
+      do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+      } while (now < expected);
+    }
+    __syncthreads();
+  }
+};
+
+}  // namespace rtfx
