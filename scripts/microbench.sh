@@ -2,7 +2,7 @@
 # Builds the micro-benchmarks and runs them; docs/microbenchmarks.md says what they measure.
 #   scripts/microbench.sh CHECKPOINT JSON [Google Benchmark's own options]
 # CHECKPOINT is a .nemo file to load. A missing one is made (torch in .venv, 5 GB of disk), and an empty argument loads
-# none. JSON is a folder for <program>.json, or empty. The encoder's benchmark needs a GPU.
+# none. JSON is a folder for <program>.json, or empty. The benchmarks of the encoder and of blocks need a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
@@ -16,7 +16,7 @@ if [[ -n $checkpoint ]]; then
   [[ -e $checkpoint ]] || .venv/bin/python benchmarks/make_checkpoint.py "$checkpoint"
   programs+=(rtfx_bench_checkpoint_load)
 fi
-if nvidia-smi >/dev/null 2>&1; then programs+=(rtfx_bench_encoder); fi
+if nvidia-smi >/dev/null 2>&1; then programs+=(rtfx_bench_encoder rtfx_bench_block); fi
 scripts/build.sh --target "${programs[@]}"
 [[ -z $json ]] || mkdir -p "$json"
 
