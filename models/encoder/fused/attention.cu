@@ -73,68 +73,58 @@ __device__ Window window_of(const RelativeAttentionInput& in, int query, int len
           in.right < 0 ? length : min(length, first + in.chunk + in.right)};
 }
 
-/// kStreams: keys and values are in `rings`, those of the frames before the utterance's too.
-template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
-__global__ void __launch_bounds__(kThreads, kBlocks)
-    attend_kernel(const RelativeAttentionInput in, const RowLayout layout, const LayerRings rings) {
-  constexpr int kDepth = kWidth / 16;  // tiles of a head's width
-  constexpr int kRowStride = kStride<kWidth>;
-  extern __shared__ __align__(16) unsigned char memory[];
-  T* const keys = reinterpret_cast<T*>(memory);
-  T* const values = keys + kKeys * kRowStride;
-  T* const places = values + kKeys * kRowStride;  // a ring: key k + 32 needs 32 others than key k
-  float* const bands = reinterpret_cast<float*>(places + kPlaces * kRowStride);
+/// The keys and values of an utterance. Keys are counted from the first that any query may see.
+template <class Source>
+struct KeysAndValues {
+  Source keys, values;
+  int past = 0;      // query q is key `past` + q
+  Window all_see{};  // in streams, the keys that all queries see
+};
 
-  const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
-  const int length = layout.lengths[utterance];
-  if (first >= length) return;
-  const int head_width = kExact ? kWidth : in.width / in.heads;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+/// Returns those of the utterance's own frames, whose query 0 of the head is at `queries`.
+template <class Source, class T>
+__device__ KeysAndValues<Source> of_utterance(const RelativeAttentionInput& in, const T* queries,
+                                              int length, int head_width) {
   const int64_t stride = 3 * in.width;
-  const T* const queries =
-      static_cast<const T*>(in.qkv) + layout.offsets[utterance] * stride + head * head_width;
-  using Source = Rows<T, kWidth, kExact, kBytes>;
-  // Keys are counted from the first that any query may see: query q is key `past` + q.
-  int past = 0;
-  Window all_see{};
-  Source all_keys{queries + in.width, stride, length, head_width};
-  Source all_values{queries + 2 * in.width, stride, length, head_width};
-  if constexpr (kStreams) {
-    past = rings.attended;
-    const int64_t encoded = rings.encoded[utterance];
-    const int ring = past + rings.frames;
-    all_see = {encoded < past ? past - static_cast<int>(encoded) : 0, past + length};
-    const T* const of_stream = static_cast<const T*>(rings.keys_values) +
-                               rings.slots[utterance] * ring * 2 * in.width + head * head_width;
-    all_keys = {of_stream, 2 * in.width, past + length, head_width};
-    all_keys.ring = ring;
-    all_keys.start = static_cast<int>((encoded + rings.frames) % ring);  // of encoded - past
-    all_values = all_keys;
-    all_values.values += in.width;
-  }
-  const auto seen_by = [&](int query) { return kStreams ? all_see : window_of(in, query, length); };
-  const Source table{static_cast<const T*>(in.positions) + head * head_width, in.width,
-                     2 * in.reach - 1, head_width};
+  return {{queries + in.width, stride, length, head_width},
+          {queries + 2 * in.width, stride, length, head_width}};
+}
 
-  if constexpr (!kExact) {  // what lies beyond a head's width stays zero
-    for (int i = threadIdx.x; i < (2 * kKeys + kPlaces) * kRowStride; i += kThreads)
-      keys[i] = from_float<T>(0);
-    __syncthreads();
-  }
-  const int begin = seen_by(first).begin;
-  const int end = seen_by(min(first + kQueries, length) - 1).end;
-  // The first place is that of the block's last query and the first key.
-  const int first_place = in.reach - kQueries - past - first + begin;
-  all_keys.template copy<kStreams>(keys, 0, begin, kKeys);
-  table.copy(places, 0, first_place, kPlaces);
-  commit_copies();
-  all_values.template copy<kStreams>(values, 0, begin, kKeys);
-  commit_copies();
+/// Returns those in the ring of the utterance's stream, with the frames before the step.
+template <class Source, class T>
+__device__ KeysAndValues<Source> of_stream(const RelativeAttentionInput& in,
+                                           const LayerRings& rings, int utterance, int head,
+                                           int length, int head_width) {
+  const int past = rings.attended;
+  const int64_t encoded = rings.encoded[utterance];
+  const int ring = past + rings.frames;
+  const T* const first = static_cast<const T*>(rings.keys_values) +
+                         rings.slots[utterance] * ring * 2 * in.width + head * head_width;
+  Source keys{first, 2 * in.width, past + length, head_width};
+  keys.ring = ring;
+  keys.start = static_cast<int>((encoded + rings.frames) % ring);  // of encoded - past
+  Source values = keys;
+  values.values += in.width;
+  return {
+      keys, values, past, {encoded < past ? past - static_cast<int>(encoded) : 0, past + length}};
+}
 
-  const int own_query = first + warp * kWarpQueries + lane / 4;
+/// The queries of a warp as operands of mma, with each of the two biases. Lane l has parts of the
+/// queries l / 4 and l / 4 + 8.
+template <int kDepth>
+struct WarpQueries {
   uint32_t with_u[kDepth][4], with_v[kDepth][4];
+};
+
+/// Loads them. own_query: the lane's first query; zeros stand for queries beyond `length`.
+template <class T, int kWidth, bool kExact>
+__device__ void load_queries(WarpQueries<kWidth / 16>& to, const RelativeAttentionInput& in,
+                             const T* queries, int head, int head_width, int own_query,
+                             int length) {
+  const int lane = threadIdx.x % 32;
+  const int64_t stride = 3 * in.width;
 #pragma unroll
-  for (int d = 0; d < kDepth; ++d) {
+  for (int d = 0; d < kWidth / 16; ++d) {
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
       const int column = 16 * d + 8 * side + lane % 4 * 2;
@@ -146,72 +136,96 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int half = 0; half < 2; ++half) {
         const int row = own_query + 8 * half;
         const float2 q = load_pair(queries + row * stride + column, inside && row < length);
-        with_u[d][2 * side + half] = pack_pair(q.x + u.x, q.y + u.y, T());
-        with_v[d][2 * side + half] = pack_pair(q.x + v.x, q.y + v.y, T());
+        to.with_u[d][2 * side + half] = pack_pair(q.x + u.x, q.y + u.y, T());
+        to.with_v[d][2 * side + half] = pack_pair(q.x + v.x, q.y + v.y, T());
       }
     }
   }
+}
 
-  float context[2 * kDepth][4] = {};
-  // Maximum and sum of the two rows that a lane holds parts of: lane / 4, and the one 8 below.
-  float most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-  const Window windows[2] = {seen_by(own_query), seen_by(own_query + 8)};
-  const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
-  float* const band = bands + warp * kWarpQueries * kBandStride;
+/// Adds queries x rows^T, for 16 rows of shared memory from row `first` on: the products of the
+/// first eight rows to `left`, those of the others to `right`.
+template <class T, int kWidth>
+__device__ void multiply_rows(float (&left)[4], float (&right)[4],
+                              const uint32_t (&queries)[kWidth / 16][4], const T* rows, int first) {
+  const int lane = threadIdx.x % 32;
+  const int row = lane / 16 * 8 + lane % 8, column = lane / 8 % 2 * 8;
+  const T* const own = rows + (first + row) * kStride<kWidth> + column;
+#pragma unroll
+  for (int d = 0; d < kWidth / 16; ++d) {
+    uint32_t tiles[4];
+    load_tiles(tiles, own + 16 * d);
+    multiply_add(left, queries[d], tiles[0], tiles[1], T());
+    multiply_add(right, queries[d], tiles[2], tiles[3], T());
+  }
+}
 
-  const int tile_row = lane / 16 * 8 + lane % 8, tile_column = lane / 8 % 2 * 8;
-  int ring = 0;  // where the first place of this turn is
-  for (int key = begin; key < end; key += kKeys) {
-    await_copies<1>();
-    __syncthreads();
-    // Column c of the band is the place of query q and key j of the warp, c = j - q + 15.
+/// Writes (q + v) p for a warp's queries and all their distances to its band. Column c is the place
+/// of query q and key j of the warp, c = j - q + 15. ring: where the first place of this turn is.
+template <class T, int kWidth>
+__device__ void multiply_places(float* band, const uint32_t (&with_v)[kWidth / 16][4],
+                                const T* places, int ring) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
-    for (int c = 0; c < kBand; c += 16) {
-      const int slot = (ring + kQueries - kWarpQueries * (warp + 1) + c) % kPlaces;
-      const T* const own_places = places + (slot + tile_row) * kRowStride + tile_column;
-      float products[2][4] = {};
+  for (int c = 0; c < kBand; c += 16) {
+    const int slot = (ring + kQueries - kWarpQueries * (warp + 1) + c) % kPlaces;
+    float products[2][4] = {};
+    multiply_rows<T, kWidth>(products[0], products[1], with_v, places, slot);
 #pragma unroll
-      for (int d = 0; d < kDepth; ++d) {
-        uint32_t tiles[4];
-        load_tiles(tiles, own_places + 16 * d);
-        multiply_add(products[0], with_v[d], tiles[0], tiles[1], T());
-        multiply_add(products[1], with_v[d], tiles[2], tiles[3], T());
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float* const to = band + lane / 4 * kBandStride + c + 8 * half + lane % 4 * 2;
-        *reinterpret_cast<float2*>(to) = make_float2(products[half][0], products[half][1]);
-        *reinterpret_cast<float2*>(to + 8 * kBandStride) =
-            make_float2(products[half][2], products[half][3]);
-      }
+    for (int half = 0; half < 2; ++half) {
+      float* const to = band + lane / 4 * kBandStride + c + 8 * half + lane % 4 * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(products[half][0], products[half][1]);
+      *reinterpret_cast<float2*>(to + 8 * kBandStride) =
+          make_float2(products[half][2], products[half][3]);
     }
-    float scores[kKeys / 8][4] = {};
-#pragma unroll
-    for (int n = 0; n < kKeys; n += 16) {
-#pragma unroll
-      for (int d = 0; d < kDepth; ++d) {
-        uint32_t tiles[4];
-        load_tiles(tiles, keys + (n + tile_row) * kRowStride + tile_column + 16 * d);
-        multiply_add(scores[n / 8], with_u[d], tiles[0], tiles[1], T());
-        multiply_add(scores[n / 8 + 1], with_u[d], tiles[2], tiles[3], T());
-      }
-    }
-    __syncwarp();
+  }
+}
 
+/// Scores of a warp's queries and kKeys keys: element i of tile n belongs to the lane's query i / 2
+/// and to key 8 n + lane % 4 * 2 + i % 2.
+using Scores = float[kKeys / 8][4];
+
+/// Computes scores = (q + u) k.
+template <class T, int kWidth>
+__device__ void multiply_keys(Scores& scores, const uint32_t (&with_u)[kWidth / 16][4],
+                              const T* keys) {
+#pragma unroll
+  for (int n = 0; n < kKeys; n += 16) {
+    multiply_rows<T, kWidth>(scores[n / 8], scores[n / 8 + 1], with_u, keys, n);
+  }
+}
+
+/// Adds the products of the distances and scales. Keys that a query does not see get minus
+/// infinity. key: the first of the keys.
+__device__ inline void add_places(Scores& scores, const float* band, float scale, int key,
+                                  const Window (&windows)[2]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int half = i / 2, query = lane / 4 + 8 * half, column = 8 * n + lane % 4 * 2 + i % 2;
+      const float score =
+          scale * (scores[n][i] + band[query * kBandStride + column - query + kWarpQueries - 1]);
+      const int at = key + column;
+      scores[n][i] = at >= windows[half].begin && at < windows[half].end ? score : -INFINITY;
+    }
+  }
+}
+
+/// The online softmax of the lane's two queries, with powers of 2.
+struct OnlineSoftmax {
+  float most[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};  // of this lane's keys
+
+  /// Turns scores into weights, and returns in `rescale` the factors of what was summed before.
+  __device__ void add(Scores& scores, float (&rescale)[2]) {
     float highest[2] = {most[0], most[1]};
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int half = i / 2, query = lane / 4 + 8 * half, column = 8 * n + lane % 4 * 2 + i % 2;
-        const float score =
-            scale * (scores[n][i] + band[query * kBandStride + column - query + kWarpQueries - 1]);
-        const int at = key + column;
-        scores[n][i] = at >= windows[half].begin && at < windows[half].end ? score : -INFINITY;
-        highest[half] = fmaxf(highest[half], scores[n][i]);
-      }
+      for (int i = 0; i < 4; ++i) highest[i / 2] = fmaxf(highest[i / 2], scores[n][i]);
     }
-    float rescale[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       highest[half] = fmaxf(highest[half], __shfl_xor_sync(~0u, highest[half], 1));
@@ -230,8 +244,125 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
         sum[i / 2] += scores[n][i];
       }
     }
+  }
+};
+
+/// Adds weights x values to the context of a warp's queries.
+template <class T, int kWidth>
+__device__ void multiply_values(float (&context)[kWidth / 8][4], const Scores& scores,
+                                const T* values) {
+  const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int n = 0; n < 2 * kDepth; ++n) {
+  for (int k = 0; k < kKeys / 16; ++k) {
+    const uint32_t weights[4] = {pack_pair(scores[2 * k][0], scores[2 * k][1], T()),
+                                 pack_pair(scores[2 * k][2], scores[2 * k][3], T()),
+                                 pack_pair(scores[2 * k + 1][0], scores[2 * k + 1][1], T()),
+                                 pack_pair(scores[2 * k + 1][2], scores[2 * k + 1][3], T())};
+    const T* const row = values + (16 * k + lane % 16) * kStride<kWidth> + lane / 16 * 8;
+#pragma unroll
+    for (int d = 0; d < kWidth / 16; ++d) {
+      uint32_t tiles[4];
+      load_transposed_tiles(tiles, row + 16 * d);
+      multiply_add(context[2 * d], weights, tiles[0], tiles[1], T());
+      multiply_add(context[2 * d + 1], weights, tiles[2], tiles[3], T());
+    }
+  }
+}
+
+/// Divides the context by the sum of all weights and stores it. output: row 0 of the head.
+template <class T, int kWidth>
+__device__ void store_context(T* output, int width, int head_width, int own_query, int length,
+                              const float (&context)[kWidth / 8][4], OnlineSoftmax& softmax) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float& sum = softmax.sum[half];
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    const int query = own_query + 8 * half;
+    if (query >= length) continue;
+    const float inverse = 1 / sum;
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+      const int column = 8 * n + lane % 4 * 2;
+      if (column < head_width) {
+        *reinterpret_cast<uint32_t*>(output + static_cast<int64_t>(query) * width + column) =
+            pack_pair(context[n][2 * half] * inverse, context[n][2 * half + 1] * inverse, T());
+      }
+    }
+  }
+}
+
+/// kStreams: keys and values are in `rings`, those of the frames before the utterance's too.
+template <class T, int kWidth, bool kExact, int kBytes, bool kStreams>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    attend_kernel(const RelativeAttentionInput in, const RowLayout layout, const LayerRings rings) {
+  constexpr int kRowStride = kStride<kWidth>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  T* const keys = reinterpret_cast<T*>(memory);
+  T* const values = keys + kKeys * kRowStride;
+  T* const places = values + kKeys * kRowStride;  // a ring: key k + 32 needs 32 others than key k
+  float* const bands = reinterpret_cast<float*>(places + kPlaces * kRowStride);
+
+  const int utterance = blockIdx.z, head = blockIdx.y, first = blockIdx.x * kQueries;
+  const int length = layout.lengths[utterance];
+  if (first >= length) return;
+  const int head_width = kExact ? kWidth : in.width / in.heads;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int64_t stride = 3 * in.width;
+  const T* const queries =
+      static_cast<const T*>(in.qkv) + layout.offsets[utterance] * stride + head * head_width;
+  using Source = Rows<T, kWidth, kExact, kBytes>;
+  KeysAndValues<Source> all;
+  if constexpr (kStreams) {
+    all = of_stream<Source, T>(in, rings, utterance, head, length, head_width);
+  } else {
+    all = of_utterance<Source>(in, queries, length, head_width);
+  }
+  const auto seen_by = [&](int query) {
+    return kStreams ? all.all_see : window_of(in, query, length);
+  };
+  const Source table{static_cast<const T*>(in.positions) + head * head_width, in.width,
+                     2 * in.reach - 1, head_width};
+
+  if constexpr (!kExact) {  // what lies beyond a head's width stays zero
+    for (int i = threadIdx.x; i < (2 * kKeys + kPlaces) * kRowStride; i += kThreads)
+      keys[i] = from_float<T>(0);
+    __syncthreads();
+  }
+  const int begin = seen_by(first).begin;
+  const int end = seen_by(min(first + kQueries, length) - 1).end;
+  // The first place is that of the block's last query and the first key.
+  const int first_place = in.reach - kQueries - all.past - first + begin;
+  all.keys.template copy<kStreams>(keys, 0, begin, kKeys);
+  table.copy(places, 0, first_place, kPlaces);
+  commit_copies();
+  all.values.template copy<kStreams>(values, 0, begin, kKeys);
+  commit_copies();
+
+  const int own_query = first + warp * kWarpQueries + lane / 4;
+  WarpQueries<kWidth / 16> own;
+  load_queries<T, kWidth, kExact>(own, in, queries, head, head_width, own_query, length);
+  float context[kWidth / 8][4] = {};
+  OnlineSoftmax softmax;
+  const Window windows[2] = {seen_by(own_query), seen_by(own_query + 8)};
+  const float scale = rsqrtf(static_cast<float>(head_width)) * 1.44269504f;  // exp2 in place of exp
+  float* const band = bands + warp * kWarpQueries * kBandStride;
+
+  int ring = 0;  // where the first place of this turn is
+  for (int key = begin; key < end; key += kKeys) {
+    await_copies<1>();
+    __syncthreads();
+    multiply_places<T, kWidth>(band, own.with_v, places, ring);
+    Scores scores = {};
+    multiply_keys<T, kWidth>(scores, own.with_u, keys);
+    __syncwarp();
+
+    add_places(scores, band, scale, key, windows);
+    float rescale[2];
+    softmax.add(scores, rescale);
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) context[n][i] *= rescale[i / 2];
     }
@@ -239,53 +370,24 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     __syncthreads();  // all have read keys and places
     const bool more = key + kKeys < end;
     if (more) {
-      all_keys.template copy<kStreams>(keys, 0, key + kKeys, kKeys);
+      all.keys.template copy<kStreams>(keys, 0, key + kKeys, kKeys);
       table.copy(places, ring, first_place + key - begin + kPlaces, kKeys);
       ring = (ring + kKeys) % kPlaces;
     }
     commit_copies();
     await_copies<1>();
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
-      const uint32_t weights[4] = {pack_pair(scores[2 * k][0], scores[2 * k][1], T()),
-                                   pack_pair(scores[2 * k][2], scores[2 * k][3], T()),
-                                   pack_pair(scores[2 * k + 1][0], scores[2 * k + 1][1], T()),
-                                   pack_pair(scores[2 * k + 1][2], scores[2 * k + 1][3], T())};
-      const T* const row = values + (16 * k + lane % 16) * kRowStride + lane / 16 * 8;
-#pragma unroll
-      for (int d = 0; d < kDepth; ++d) {
-        uint32_t tiles[4];
-        load_transposed_tiles(tiles, row + 16 * d);
-        multiply_add(context[2 * d], weights, tiles[0], tiles[1], T());
-        multiply_add(context[2 * d + 1], weights, tiles[2], tiles[3], T());
-      }
-    }
+    multiply_values<T, kWidth>(context, scores, values);
     if (more) {
       __syncthreads();  // all have read the values
-      all_values.template copy<kStreams>(values, 0, key + kKeys, kKeys);
+      all.values.template copy<kStreams>(values, 0, key + kKeys, kKeys);
     }
     commit_copies();
   }
 
   T* const output = static_cast<T*>(in.output) +
                     static_cast<int64_t>(layout.offsets[utterance]) * in.width + head * head_width;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
-    sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
-    const int query = own_query + 8 * half;
-    if (query >= length) continue;
-    const float inverse = 1 / sum[half];
-#pragma unroll
-    for (int n = 0; n < 2 * kDepth; ++n) {
-      const int column = 8 * n + lane % 4 * 2;
-      if (column < head_width) {
-        *reinterpret_cast<uint32_t*>(output + static_cast<int64_t>(query) * in.width + column) =
-            pack_pair(context[n][2 * half] * inverse, context[n][2 * half + 1] * inverse, T());
-      }
-    }
-  }
+  store_context<T, kWidth>(output, in.width, head_width, own_query, length, context, softmax);
 }
 
 template <class T, int kWidth, bool kExact, int kBytes>
