@@ -45,7 +45,6 @@ test: build  ## all tests, and the checks of format and style
 	@scripts/test.sh
 
 microbench: setup  ## micro-benchmarks (benchmarks/) of the parts of decoding, and loading CHECKPOINT
-	@scripts/setup.sh --microbench
 	@scripts/microbench.sh "$(CHECKPOINT)" "$(JSON)" $(ARGS)
 
 fuzz: setup  ## fuzz the readers of binary formats (tests/fuzz), each for SECONDS

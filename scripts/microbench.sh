@@ -8,8 +8,6 @@ cd "$(dirname "$0")/.."
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 checkpoint=$1 json=$2
 shift 2
-[[ -e build/release/build.ninja ]] || scripts/build.sh --target rtfx_base
-.venv/bin/cmake -DRTFX_BENCHMARKS=ON build/release >/dev/null
 
 programs=(rtfx_microbench)
 if [[ -n $checkpoint ]]; then

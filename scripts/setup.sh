@@ -2,21 +2,20 @@
 # Installs what is missing: system packages through apt, Python packages into .venv.
 # Does nothing, quickly, when all is there. LIBTORCH=DIR leaves out torch. --browser: also Chromium,
 # in which a test looks at the HTML page; Ubuntu has it as a snap only, so there the test is skipped.
-# --microbench: also Google Benchmark. --fuzz: also clang with libFuzzer.
+# --fuzz: also clang with libFuzzer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(
   g++ make ccache pkg-config python3-venv espeak-ng
-  libarchive-dev libboost-math-dev libcli11-dev libfmt-dev libfst-dev libfst-tools libgtest-dev libicu-dev libogg-dev libsentencepiece-dev
-  libmpg123-dev libsndfile1-dev libsoxr-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
+  libarchive-dev libbenchmark-dev libboost-math-dev libcli11-dev libfmt-dev libfst-dev libfst-tools libgtest-dev libicu-dev libmpg123-dev
+  libogg-dev libsentencepiece-dev libsndfile1-dev libsoxr-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev
 )
 
 if [[ ${1:-} == --browser ]] && grep -q '^ID=debian' /etc/os-release; then
   packages+=(chromium)
 fi
 
-[[ ${1:-} != --microbench ]] || packages+=(libbenchmark-dev)
 [[ ${1:-} != --fuzz ]] || packages+=(clang libclang-rt-dev)
 
 is_installed() { [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
