@@ -3,15 +3,15 @@
 // other.
 #pragma once
 
-#include <nvtx3/nvToolsExt.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <nvtx3/nvtx3.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace rtfx {
 
@@ -136,7 +136,13 @@ struct BatchSize {
   int64_t rows = 0, frames = 0;
 };
 
-/// One range on the calling thread, from construction to destruction.
+/// The domain of nvtx3 that holds all ranges.
+struct NvtxDomain {
+  static constexpr const char* name = "rtfx";
+};
+
+/// One range on the calling thread, from construction to destruction. It is a class of our own
+/// around nvtx3's, because range_listener must hear of it, too.
 class ScopedRange {
  public:
   explicit ScopedRange(RangeName name);
@@ -148,8 +154,19 @@ class ScopedRange {
   ScopedRange& operator=(const ScopedRange&) = delete;
 
  private:
-  void open(const nvtxEventAttributes_t& attributes);
+  /// A range whose payload has a schema, which nvtx3::event_attributes cannot hold.
+  class BatchRange {
+   public:
+    explicit BatchRange(const BatchSize& size);
+    ~BatchRange();
+    BatchRange(const BatchRange&) = delete;
+    BatchRange& operator=(const BatchRange&) = delete;
+  };
+  using NamedRange = nvtx3::scoped_range_in<NvtxDomain>;
 
+  void tell_opened();
+
+  std::variant<NamedRange, BatchRange> range_;  // opens before the listener hears of it
   RangeName name_;
   RangeListener* listener_;
 };
@@ -158,9 +175,9 @@ class ScopedRange {
 class CaseRange {
  public:
   explicit CaseRange(const std::string& name);
-  ~CaseRange();
-  CaseRange(const CaseRange&) = delete;
-  CaseRange& operator=(const CaseRange&) = delete;
+
+ private:
+  nvtx3::scoped_range_in<NvtxDomain> range_;
 };
 
 /// Names the calling thread, in profilers and for the system (which keeps 15 bytes).
