@@ -19,7 +19,6 @@ BufferedStreams::BufferedStreams(std::shared_ptr<const AcousticModel> model,
                                  const StreamOptions& options)
     : EncoderStreams(options, kBufferedStreams),
       model_(std::move(model)),
-      edges_(options.edges),
       frame_(model_->config.features.hop * model_->config.encoder.factor()),
       left_(frames_of_seconds(options.buffer->left) * frame_),
       chunk_(frames_of_seconds(options.buffer->chunk) * frame_),
@@ -52,21 +51,16 @@ bool BufferedStreams::ready(const Stream& stream) const {
 }
 
 BufferedStreams::Cut BufferedStreams::cut(const Stream& stream, bool last) const {
-  Cut cut{};
   if (!last) {
     const int64_t left = std::min(stream.done, left_);
     return {stream.done - left, left + chunk_ + right_, left / frame_, chunk_ / frame_};
   }
   const int64_t rest = stream.audio.received() - stream.done;
-  int64_t left = std::min(stream.done, left_ + chunk_ + right_ - rest);
-  // NeMo's buffer may begin between two frames then; the whole utterance has none there.
-  if (edges_ == StreamEdges::whole) left = left / frame_ * frame_;
-  cut = {stream.done - left, left + rest, left / frame_, 0};
-  const int64_t given = model_->config.encoded_frames(cut.samples) - cut.skip;
-  // NeMo drops an incomplete last frame.
-  cut.frames =
-      std::max<int64_t>(0, edges_ == StreamEdges::whole ? given : std::min(given, rest / frame_));
-  return cut;
+  // The buffer begins where a frame of the whole utterance does.
+  const int64_t skip = std::min(stream.done, left_ + chunk_ + right_ - rest) / frame_;
+  const int64_t left = skip * frame_;
+  const int64_t frames = model_->config.encoded_frames(left + rest) - skip;
+  return {stream.done - left, left + rest, skip, std::max<int64_t>(0, frames)};
 }
 
 EncodedPieces BufferedStreams::encode(Rows rows) {

@@ -41,7 +41,6 @@ class BufferedStreams : public EncoderStreams {
   void opened(int64_t /*slot*/) override {}
 
   std::shared_ptr<const AcousticModel> model_;
-  StreamEdges edges_;
   int64_t frame_;                 // samples of an encoder frame
   int64_t left_, chunk_, right_;  // samples
 };

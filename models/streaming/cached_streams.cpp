@@ -24,7 +24,6 @@ CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
                              const StreamOptions& options)
     : EncoderStreams(options, kCachedStreams),
       model_(model),
-      edges_(options.edges),
       recorder_(model->device.is_cuda() ? options.recorder : nullptr),
       encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
                                    options.streams)),
@@ -40,19 +39,6 @@ int64_t CachedStreams::look_ahead_samples() const {
 
 int64_t CachedStreams::chunk_end(const Stream& stream) const {
   return stream.done + encoder_->sizes().chunk_size[stream.steps == 0 ? 0 : 1];
-}
-
-int64_t CachedStreams::frames_of(const Stream& stream) const {
-  const int64_t frames = model_->config.features.frames(stream.audio.received());
-  // NeMo streams the frame of the last window, too, which the whole utterance's encoder does not
-  // see: a frame of zeros.
-  return frames + (edges_ == StreamEdges::nemo && stream.audio.received() > 0 ? 1 : 0);
-}
-
-bool CachedStreams::worth(const Stream& stream, int64_t frames) const {
-  // NeMo stops where sub-sampling alone has not enough for a frame, whatever is in the caches.
-  const bool nemo = edges_ == StreamEdges::nemo && stream.steps > 0;
-  return frames >= (nemo ? model_->config.encoder.subsampling_factor : 1);
 }
 
 bool CachedStreams::ready(const Stream& stream) const {
@@ -90,22 +76,18 @@ EncodedPieces CachedStreams::encode(Rows rows) {
     const auto row = static_cast<int64_t>(blocks.size());
     const int64_t full = chunk_end(*stream), first = full - chunk;
     const bool finished = stream->audio.finished();
-    const int64_t frames = finished ? frames_of(*stream) : full;
-    const bool some = worth(*stream, std::min(full, frames) - stream->done);
-    const int64_t end = some ? std::min(full, frames) - first + before : 0;
-    // Zeros where NeMo's frame is.
-    const int64_t real = model_->config.features.frames(stream->audio.received());
-    blocks.push_back({&stream->audio, first, std::min(real, full)});
-    // NeMo takes what is before the begin for frames of zeros in all steps but the first.
-    if (stream->steps == 0 || edges_ == StreamEdges::whole)
-      of[0][row] = std::max<int64_t>(0, before - first);
+    const int64_t received = model_->config.features.frames(stream->audio.received());
+    const int64_t frames = finished ? std::min(received, full) : full;
+    blocks.push_back({&stream->audio, first, std::min(received, full)});
+    of[0][row] = std::max<int64_t>(0, before - first);
+    const int64_t end = frames > stream->done ? frames - first + before : 0;
     of[1][row] = end;
     of[2][row] = stream->steps * sizes.valid_out_len;
     of[3][row] = stream->slot;
 
     stream->done = full;
     ++stream->steps;
-    stream->over = finished && !worth(*stream, frames - full);
+    stream->over = finished && received <= full;
     pieces.streams.push_back(number);
     pieces.lengths.push_back(encoder_->valid_frames(end));
     pieces.last.push_back(stream->over);

@@ -22,10 +22,6 @@ class CachedStreams : public EncoderStreams {
  private:
   /// The mel frame behind the stream's next chunk, where it is a full one.
   int64_t chunk_end(const Stream& stream) const;
-  /// Mel frames of a finished stream that are encoded.
-  int64_t frames_of(const Stream& stream) const;
-  /// Whether so many mel frames make a chunk at a stream's end.
-  bool worth(const Stream& stream, int64_t frames) const;
 
   bool ready(const Stream& stream) const override;
   EncodedPieces encode(Rows rows) override;
@@ -35,7 +31,6 @@ class CachedStreams : public EncoderStreams {
   const at::Tensor& encoded();
 
   std::shared_ptr<const AcousticModel> model_;
-  StreamEdges edges_;
   StepRecorder recorder_;
   std::unique_ptr<CachedEncoder> encoder_;
   StreamFeatures features_;

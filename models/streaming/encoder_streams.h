@@ -16,16 +16,6 @@
 
 namespace rtfx {
 
-/// The treatment of the first and the last frames of a stream.
-enum class StreamEdges {
-  /// The frames that the encoder gives for the whole utterance.
-  whole,
-  /// The frames that NeMo's scripts for streams give (docs/streaming.md): as many, or one less;
-  /// with
-  /// caches possibly one more.
-  nemo,
-};
-
 /// The sizes of buffered streams in seconds; each is cut to whole encoder frames.
 struct BufferSeconds {
   double chunk = 2, left = 10, right = 2;
@@ -38,7 +28,6 @@ using StepRecorder = std::function<std::function<void()>(const std::function<voi
 struct StreamOptions {
   int64_t streams = 1;  // that can be open at a time
   int64_t rows = 0;     // streams that a step encodes, at the most; 0 = all
-  StreamEdges edges = StreamEdges::whole;
   /// Without: by caches, for models that are made for it. With: by the model's ordinary encoder,
   /// again and again on a buffer of audio, for all others.
   std::optional<BufferSeconds> buffer = std::nullopt;

@@ -1,12 +1,16 @@
-// rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER: utterances as streams (fp32, CPU), with the
-// end of NeMo's scripts, for comparison with NeMo's. REQUESTS: {name: {"clip": {"file", "samples"},
-// "context" or "buffer", ...}}, files in FOLDER. Per name a pickled dict that torch.load reads:
-// enc [T', D]; mel [M, F] where the features need no whole utterance; of what the heads make of
-// enc, tokens and ctc_tokens [N].
+// rtfx_dump_streams MODEL OUT.pt REQUESTS.json FOLDER: utterances as streams (fp32, CPU), for
+// comparison with NeMo's. REQUESTS: {name: {"clip": {"file", "samples"}, "context" or "buffer",
+// ...}}, files in FOLDER. It writes a pickled dict per name, which torch.load reads:
+//   streamed [T', D]: encoder frames of EncoderStreams;
+//   inner: how many of them, at least, NeMo's edges leave as they are;
+//   enc [T'', D]: encoder frames by the loops of NeMo's scripts (tests/support/nemo_streams.h);
+//   mel [M, F]: mel frames, where the features need no whole utterance;
+//   tokens, ctc_tokens [N]: results of the heads for enc.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/serialize.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -17,12 +21,13 @@
 #include "models/load_checkpoint.h"
 #include "models/streaming/make_encoder_streams.h"
 #include "models/streaming/stream_features.h"
+#include "tests/support/nemo_streams.h"
 
 namespace {
 
 using Json = nlohmann::json;
 using Tensors = c10::Dict<std::string, at::Tensor>;
-using Samples = std::vector<float>;
+using rtfx::test::Samples;
 
 Samples samples_of(const Json& clip, const std::filesystem::path& folder) {
   Samples samples = rtfx::read_audio(folder / clip["file"].get<std::string>()).samples;
@@ -31,7 +36,7 @@ Samples samples_of(const Json& clip, const std::filesystem::path& folder) {
 }
 
 rtfx::StreamOptions options_of(const Json& request) {
-  rtfx::StreamOptions options{.streams = 2, .edges = rtfx::StreamEdges::nemo};
+  rtfx::StreamOptions options{.streams = 2};
   if (request.contains("context"))
     options.att_context_size = request["context"].get<std::vector<int64_t>>();
   if (request.contains("buffer")) {
@@ -62,6 +67,30 @@ at::Tensor streamed(rtfx::EncoderStreams& streams, const Samples& audio) {
     }
   }
   return at::cat(frames);
+}
+
+/// Encoder frames by NeMo's loop, and how many of them its treatment of the edges leaves alone.
+std::pair<at::Tensor, int64_t> by_nemo(const std::shared_ptr<const rtfx::AcousticModel>& model,
+                                       const rtfx::EncoderStreams& streams, const Samples& audio,
+                                       const Json& request) {
+  const auto samples = static_cast<int64_t>(audio.size());
+  const int64_t frame = model->config.features.hop * model->config.encoder.factor();
+  const int64_t chunk = streams.chunk_samples();
+  if (request.contains("buffer")) {
+    const int64_t left =
+        std::llround(request["buffer"]["left"].get<double>() / model->config.frame_seconds());
+    const rtfx::test::NemoBuffer buffer = {left * frame, chunk, streams.look_ahead_samples() - 1};
+    int64_t done = 0;
+    while (samples - done > chunk + buffer.right) done += chunk;
+    return {rtfx::test::by_nemos_buffers(*model, audio, buffer, frame), done / frame};
+  }
+  const auto context = request["context"].get<std::vector<int64_t>>();
+  const at::Tensor frames = rtfx::test::by_nemos_caches(model, audio, context);
+  // Without look-ahead, NeMo's second step sees zeros before the utterance. The additional mel
+  // frame reaches the last chunk.
+  const int64_t chunk_frames = chunk / frame;
+  const int64_t inner = (frames.size(0) - 1) / chunk_frames * chunk_frames;
+  return {frames, context.back() == 0 ? 1 : inner};
 }
 
 at::Tensor mel_frames(const std::shared_ptr<const rtfx::AcousticModel>& model,
@@ -103,8 +132,10 @@ int main(int argc, char** argv) {
     const Samples audio = samples_of(request["clip"], argv[4]);
     const auto streams = rtfx::make_encoder_streams(model, options_of(request));
     Tensors tensors;
-    const at::Tensor frames = streamed(*streams, audio);
+    const auto [frames, inner] = by_nemo(model, *streams, audio, request);
     tensors.insert("enc", frames);
+    tensors.insert("streamed", streamed(*streams, audio));
+    tensors.insert("inner", at::tensor({inner}, at::kLong));
     if (!request.contains("buffer")) tensors.insert("mel", mel_frames(model, audio));
     if (model->config.has_transducer)
       tensors.insert("tokens", decoded(model, "frame_looping", frames));

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "models/streaming/make_encoder_streams.h"
+#include "tests/support/nemo_streams.h"
 
 namespace rtfx::test {
-
-using Samples = std::vector<float>;
 
 /// Noise whose loudness changes, so that frames differ.
 inline Samples noise(int64_t samples, uint64_t seed) {
@@ -81,16 +80,6 @@ inline void expect_independent(const std::shared_ptr<const AcousticModel>& model
     for (size_t i = 0; i < all.size(); ++i)
       EXPECT_TRUE(alone[i].frames.equal(other[i].frames)) << all[i].size();
   }
-}
-
-/// [T', D] of the utterance by itself, by the model's encoder for whole utterances.
-inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
-  const auto samples = static_cast<int64_t>(audio.size());
-  at::Tensor wave = at::zeros({1, std::max<int64_t>(samples, 1)});
-  std::copy(audio.begin(), audio.end(), wave.data_ptr<float>());
-  const Encoded encoded =
-      (*model.encoder)((*model.features)(wave, at::tensor({samples}, at::kLong)));
-  return encoded.frames[0].narrow(0, 0, encoded.lengths.item<int64_t>());
 }
 
 inline float largest(const at::Tensor& a, const at::Tensor& b) {

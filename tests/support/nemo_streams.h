@@ -1,0 +1,97 @@
+// The loops of NeMo's two scripts for streams, over one utterance on the CPU. Their frames differ
+// from those of EncoderStreams at the utterance's edges (docs/streaming.md).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "models/settings/contexts.h"
+#include "models/streaming/make_cached_encoder.h"
+#include "models/streaming/stream_features.h"
+
+namespace rtfx::test {
+
+using Samples = std::vector<float>;
+
+/// [T', D] of the utterance by itself, by the model's encoder for whole utterances.
+inline at::Tensor whole(const AcousticModel& model, const Samples& audio) {
+  const auto samples = static_cast<int64_t>(audio.size());
+  at::Tensor wave = at::zeros({1, std::max<int64_t>(samples, 1)});
+  std::copy(audio.begin(), audio.end(), wave.data_ptr<float>());
+  const Encoded encoded =
+      (*model.encoder)((*model.features)(wave, at::tensor({samples}, at::kLong)));
+  return encoded.frames[0].narrow(0, 0, encoded.lengths.item<int64_t>());
+}
+
+/// Samples of a buffer's parts, and NeMo's ContextSize.add_frames_get_removed_() on them.
+struct NemoBuffer {
+  int64_t left = 0, chunk = 0, right = 0;
+
+  void add(int64_t samples, bool last, const NemoBuffer& expected) {
+    left += chunk;
+    chunk = last ? right + samples : expected.chunk;
+    right = last ? 0 : right + samples - expected.chunk;
+    const int64_t total = expected.left + expected.chunk + expected.right;
+    left -= std::max<int64_t>(0, left + chunk + right - total);
+  }
+};
+
+/// speech_to_text_streaming_infer_rnnt.py: encoder frames [T', D]. `frame` and `expected` are in
+/// samples; the latter holds whole encoder frames. An incomplete last frame is dropped.
+inline at::Tensor by_nemos_buffers(const AcousticModel& model, const Samples& audio,
+                                   const NemoBuffer& expected, int64_t frame) {
+  const auto samples = static_cast<int64_t>(audio.size());
+  NemoBuffer buffer;
+  std::vector<at::Tensor> frames;
+  int64_t begin = 0, end = std::min(expected.chunk + expected.right, samples);
+  while (begin < samples) {
+    buffer.add(end - begin, end >= samples, expected);
+    const int64_t total = buffer.left + buffer.chunk + buffer.right;
+    const Samples part(audio.begin() + (end - total), audio.begin() + end);
+    frames.push_back(
+        whole(model, part).slice(0, buffer.left / frame).slice(0, 0, buffer.chunk / frame));
+    begin = end;
+    end = std::min(end + expected.chunk, samples);
+  }
+  return at::cat(frames);
+}
+
+/// speech_to_text_cache_aware_streaming_infer.py: encoder frames [T', D]. It streams one mel frame
+/// more than the utterance has, of zeros. It stops where fewer mel frames are left than an encoder
+/// frame covers. From the second step on, it reads zeros before the utterance as if they were
+/// frames.
+inline at::Tensor by_nemos_caches(const std::shared_ptr<const AcousticModel>& model,
+                                  const Samples& audio, const std::vector<int64_t>& context) {
+  ModelConfig config = model->config;
+  if (!context.empty()) select_context(config, context, "test");
+  const auto encoder = make_cached_encoder(model, config.encoder, 1);
+  const StepSizes& sizes = encoder->sizes();
+  const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
+  const StreamFeatures features(model, 1, chunk);
+  StreamAudio received;
+  received.push(audio);
+  received.finish();
+  const int64_t real = config.features.frames(received.received());
+  const int64_t total = real + (audio.empty() ? 0 : 1);
+  encoder->clear(0);
+  std::vector<at::Tensor> frames;
+  for (int64_t step = 0, done = 0;; ++step) {
+    const int64_t full = done + sizes.chunk_size[step == 0 ? 0 : 1], first = full - chunk;
+    const int64_t count = std::min(full, total) - done;
+    if (count < (step == 0 ? 1 : config.encoder.subsampling_factor)) break;
+    const int64_t begin = step == 0 ? std::max<int64_t>(0, before - first) : 0;
+    const int64_t end = done + count - first + before;
+    const at::Tensor rows =
+        at::tensor({begin, end, step * sizes.valid_out_len, int64_t{0}}, at::kLong).view({4, 1});
+    const StreamFeatures::Block block = {&received, first, std::min(real, full)};
+    const at::Tensor encoded = (*encoder)({features({&block, 1}), rows});
+    frames.push_back(encoded[0].narrow(0, 0, encoder->valid_frames(end)).clone());
+    done = full;
+  }
+  return at::cat(frames);
+}
+
+}  // namespace rtfx::test
