@@ -1,10 +1,11 @@
 #include "harness/scoring/whisper_english.h"
 
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "harness/scoring/code_points.h"
 #include "harness/scoring/whisper_numbers.h"
-#include "harness/scoring/whisper_spelling.h"  // generated from whisper_spelling.tsv
+#include "harness/scoring/whisper_tables.h"  // generated from whisper_*.json and whisper_*.tsv
 
 namespace rtfx {
 namespace {
@@ -36,69 +37,35 @@ Text without_brackets(View text) {
 /// `word` becomes `replacement` wherever it ends as a word does and, unless it begins with an
 /// apostrophe or is the ending of others ("n't"), begins as one.
 struct Replacement {
-  View word, replacement;
+  Text word, replacement;
   bool is_ending = false;
 };
 
-constexpr Replacement kHesitations[] = {{U"hmm", U""}, {U"mm", U""}, {U"mhm", U""},
-                                        {U"mmm", U""}, {U"uh", U""}, {U"um", U""}};
+struct WhisperTables {
+  WhisperTables() {
+    const auto tables = nlohmann::json::parse(kWhisperReplacements);
+    const auto text = [](const nlohmann::json& of) {
+      return to_code_points(of.get<std::string>());
+    };
+    for (const auto& word : tables.at("hesitations")) hesitations.push_back({text(word), U""});
+    for (const auto& pair : tables.at("words"))
+      replacements.push_back({text(pair.at(0)), text(pair.at(1))});
+    for (const auto& pair : tables.at("endings"))
+      replacements.push_back({text(pair.at(0)), text(pair.at(1)), true});
+    for (const auto& pair : tables.at("letters"))
+      letters[text(pair.at(0)).front()] = text(pair.at(1));
+  }
 
-// One after the other: "'s been" before "'s".
-constexpr Replacement kReplacements[] = {
-    {U"won't", U"will not"},
-    {U"can't", U"can not"},
-    {U"let's", U"let us"},
-    {U"ain't", U"aint"},
-    {U"y'all", U"you all"},
-    {U"wanna", U"want to"},
-    {U"kinda", U"kind of"},
-    {U"sorta", U"sort of"},
-    {U"dunno", U"do not know"},
-    {U"gotta", U"got to"},
-    {U"gonna", U"going to"},
-    {U"i'ma", U"i am going to"},
-    {U"imma", U"i am going to"},
-    {U"woulda", U"would have"},
-    {U"coulda", U"could have"},
-    {U"shoulda", U"should have"},
-    {U"cause", U"because"},
-    {U"ma'am", U"madam"},
-    {U"mr", U"mister "},
-    {U"mrs", U"missus "},
-    {U"st", U"saint "},
-    {U"dr", U"doctor "},
-    {U"prof", U"professor "},
-    {U"capt", U"captain "},
-    {U"gov", U"governor "},
-    {U"ald", U"alderman "},
-    {U"gen", U"general "},
-    {U"sen", U"senator "},
-    {U"rep", U"representative "},
-    {U"pres", U"president "},
-    {U"rev", U"reverend "},
-    {U"hon", U"honorable "},
-    {U"asst", U"assistant "},
-    {U"assoc", U"associate "},
-    {U"lt", U"lieutenant "},
-    {U"col", U"colonel "},
-    {U"jr", U"junior "},
-    {U"sr", U"senior "},
-    {U"esq", U"esquire "},
-    {U"'d been", U" had been", true},
-    {U"'s been", U" has been", true},
-    {U"'d gone", U" had gone", true},
-    {U"'s gone", U" has gone", true},
-    {U"'d done", U" had done", true},
-    {U"'s got", U" has got", true},
-    {U"n't", U" not", true},
-    {U"'re", U" are", true},
-    {U"'s", U" is", true},
-    {U"'d", U" would", true},
-    {U"'ll", U" will", true},
-    {U"'t", U" not", true},
-    {U"'ve", U" have", true},
-    {U"'m", U" am", true},
+  // Applied one after the other: "'s been" comes before "'s".
+  std::vector<Replacement> hesitations, replacements;
+  // Letters that Unicode does not separate into letter and mark.
+  std::unordered_map<char32_t, Text> letters;
 };
+
+const WhisperTables& whisper_tables() {
+  static const WhisperTables kAll;
+  return kAll;
+}
 
 void replace(Text& text, const Replacement& by) {
   size_t found = text.find(by.word);
@@ -152,43 +119,10 @@ Text with_plain_numerals(View text) {
   return out;
 }
 
-/// Letters that are not separated into letter and mark.
 View plain_letters(char32_t c) {
-  switch (c) {
-    case U'œ':
-      return U"oe";
-    case U'Œ':
-      return U"OE";
-    case U'ø':
-      return U"o";
-    case U'Ø':
-      return U"O";
-    case U'æ':
-      return U"ae";
-    case U'Æ':
-      return U"AE";
-    case U'ß':
-      return U"ss";
-    case U'ẞ':
-      return U"SS";
-    case U'đ':
-      return U"d";
-    case U'Đ':
-      return U"D";
-    case U'ð':
-      return U"d";
-    case U'Ð':
-      return U"D";
-    case U'þ':
-    case U'Þ':
-      return U"th";
-    case U'ł':
-      return U"l";
-    case U'Ł':
-      return U"L";
-    default:
-      return U"";
-  }
+  const auto& letters = whisper_tables().letters;
+  const auto found = c < 0x80 ? letters.end() : letters.find(c);
+  return found == letters.end() ? View() : View(found->second);
 }
 
 /// Drops diacritics; symbols but those of numbers become spaces.
@@ -249,9 +183,9 @@ Text without_lone_signs(View text) {
 
 std::vector<std::string> whisper_english(std::string_view utf8_text) {
   Text text = without_brackets(lower_case(to_code_points(utf8_text)));
-  for (const Replacement& hesitation : kHesitations) replace(text, hesitation);
+  for (const Replacement& hesitation : whisper_tables().hesitations) replace(text, hesitation);
   text = with_apostrophes_joined(text);
-  for (const Replacement& replacement : kReplacements) replace(text, replacement);
+  for (const Replacement& replacement : whisper_tables().replacements) replace(text, replacement);
   text = without_symbols(with_plain_numerals(text));
   text = without_lone_signs(with_american_spelling(whisper_numbers(text)));
   std::vector<std::string> words;
