@@ -8,6 +8,7 @@
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/host_read.h"
 #include "benchmarks/microbench.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx::microbench {
 namespace {
@@ -31,7 +32,7 @@ void rounds(benchmark::State& state, at::Device device, bool node) {
       return;
     }
     const auto again = recorder.condition();
-    const auto set = [&] { set_condition(again, below.const_data_ptr<bool>(), recorder.stream()); };
+    const auto set = [&] { set_condition(again, data_of<bool>(below), recorder.stream()); };
     set();
     recorder.while_node(again, [&] {
       count();

@@ -10,6 +10,7 @@
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "benchmarks/microbench.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx::microbench {
 namespace {
@@ -59,7 +60,7 @@ void frames(benchmark::State& state, float beam) {
   const at::Tensor lp = logits.log_softmax(1);
   for (auto _ : state) {
     ViterbiState utterance = search.start();
-    search.advance(utterance, lp.const_data_ptr<float>(), kUtteranceFrames, kColumns);
+    search.advance(utterance, data_of<float>(lp), kUtteranceFrames, kColumns);
     benchmark::DoNotOptimize(search.finish(utterance).cost);
     state.counters["tokens_per_frame"] =
         static_cast<double>(utterance.counts.kept_tokens) / kUtteranceFrames;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/checkpoint/precision_of.h"
+#include "models/checkpoint/tensor_data.h"
 #include "models/encoder/fused/feature_kernels.h"
 #include "models/encoder/fused/kernels.h"
 
@@ -46,7 +47,7 @@ class EncoderKernels : public testing::TestWithParam<at::ScalarType> {
   Precision precision() const { return half_precision_of(GetParam(), "a test"); }
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream().stream(); }
   RowLayout layout() const {
-    return {offsets_.const_data_ptr<int32_t>(), lengths_.const_data_ptr<int32_t>(), 3, 70};
+    return {data_of<int32_t>(offsets_), data_of<int32_t>(lengths_), 3, 70};
   }
 
   /// `run` computes from the same inputs what it returns.
@@ -91,7 +92,7 @@ TEST_P(EncoderKernels, Attention) {
 
 TEST_P(EncoderKernels, Streams) {
   const at::Tensor offsets = ints({0, 3}), lengths = ints({3, 2});
-  const RowLayout step{offsets.const_data_ptr<int32_t>(), lengths.const_data_ptr<int32_t>(), 2, 3};
+  const RowLayout step{data_of<int32_t>(offsets), data_of<int32_t>(lengths), 2, 3};
   const at::Tensor slots = longs({2, 0}), encoded = longs({9, 0});
   for (const auto& [width, heads] : {std::pair{256, 2}, std::pair{128, 2}, std::pair{176, 4}}) {
     const at::Tensor qkv = random({6, 3 * width}), positions = random({255, width}),
@@ -103,8 +104,8 @@ TEST_P(EncoderKernels, Streams) {
                  mixed = zeros({6, width});
       const LayerRings rings{keys.mutable_data_ptr(),
                              heard.mutable_data_ptr(),
-                             slots.const_data_ptr<int64_t>(),
-                             encoded.const_data_ptr<int64_t>(),
+                             data_of<int64_t>(slots),
+                             data_of<int64_t>(encoded),
                              6,
                              8,
                              3};
@@ -115,8 +116,8 @@ TEST_P(EncoderKernels, Streams) {
              step, stream());
       convolve_time(precision(),
                     {gates.const_data_ptr(),
-                     weight.const_data_ptr<float>(),
-                     bias.const_data_ptr<float>(),
+                     data_of<float>(weight),
+                     data_of<float>(bias),
                      {},
                      mixed.mutable_data_ptr(),
                      width,
@@ -140,11 +141,10 @@ TEST_P(EncoderKernels, ConvolutionOverTime) {
           at::Tensor output = zeros({kRows, width});
           NormWeights of{};
           if (normed) of = {norm.const_data_ptr(), norm.const_data_ptr()};
-          convolve_time(
-              precision(),
-              {gates.const_data_ptr(), weight.const_data_ptr<float>(), bias.const_data_ptr<float>(),
-               of, output.mutable_data_ptr(), width, kernel, left, nullptr},
-              layout(), stream());
+          convolve_time(precision(),
+                        {gates.const_data_ptr(), data_of<float>(weight), data_of<float>(bias), of,
+                         output.mutable_data_ptr(), width, kernel, left, nullptr},
+                        layout(), stream());
           return std::vector<at::Tensor>{output};
         });
       }
@@ -196,29 +196,27 @@ TEST_P(EncoderKernels, SubSampling) {
                  encoded = longs({0, 0}), first = zeros({kOut << 1, kMel / 4 + 1, kChannels}),
                  strided = zeros({kOut, kMel / 8 + 1, kChannels});
       auto* const levels = lengths.mutable_data_ptr<int32_t>();
-      plan_layout({of.const_data_ptr<int64_t>(), nullptr, levels, nullptr,
-                   offsets.mutable_data_ptr<int32_t>(), encoded.mutable_data_ptr<int64_t>(), 2, 3,
-                   causal, 0},
-                  stream());
-      const auto* const data = weight.const_data_ptr<float>();
+      plan_layout(
+          {data_of<int64_t>(of), nullptr, levels, nullptr, offsets.mutable_data_ptr<int32_t>(),
+           encoded.mutable_data_ptr<int64_t>(), 2, 3, causal, 0},
+          stream());
+      const auto* const data = data_of<float>(weight);
       const int32_t before = causal ? 2 : 1;
       const auto halved = [&](int32_t extent) {
         return causal ? extent / 2 + 1 : (extent + 1) / 2;
       };
       first_convolutions(
           precision(),
-          {features.const_data_ptr<float>(), levels, nullptr, offsets.const_data_ptr<int32_t>(),
-           data, data, bias.const_data_ptr<float>(), bias.const_data_ptr<float>(),
-           first.mutable_data_ptr(), 2, kMel, kFrames, kChannels, before, halved(halved(kFrames)),
-           1},
+          {data_of<float>(features), levels, nullptr, data_of<int32_t>(offsets), data, data,
+           data_of<float>(bias), data_of<float>(bias), first.mutable_data_ptr(), 2, kMel, kFrames,
+           kChannels, before, halved(halved(kFrames)), 1},
           stream());
       const int32_t bins = kMel / 4;
-      depthwise_stride(
-          precision(),
-          {image.const_data_ptr(), levels + 4, nullptr, offsets.const_data_ptr<int32_t>(), data,
-           bias.const_data_ptr<float>(), strided.mutable_data_ptr(), 2, bins, halved(bins),
-           kChannels, before, halved(halved(halved(kFrames))), 0},
-          stream());
+      depthwise_stride(precision(),
+                       {image.const_data_ptr(), levels + 4, nullptr, data_of<int32_t>(offsets),
+                        data, data_of<float>(bias), strided.mutable_data_ptr(), 2, bins,
+                        halved(bins), kChannels, before, halved(halved(halved(kFrames))), 0},
+                       stream());
       return std::vector<at::Tensor>{lengths, offsets, encoded, first, strided};
     });
   }
@@ -235,13 +233,13 @@ TEST_P(EncoderKernels, FeaturesOfAudio) {
   expect_same("features", [&] {
     at::Tensor frames = at::zeros({2, kCount, kFft}).to(kGpu),
                values = at::zeros({2, kMel, kCount}).to(kGpu), counts = longs({0, 0});
-    const auto* const samples = lengths.const_data_ptr<int64_t>();
-    cut_windows({audio.const_data_ptr<float>(), samples, window.const_data_ptr<float>(),
+    const auto* const samples = data_of<int64_t>(lengths);
+    cut_windows({data_of<float>(audio), samples, data_of<float>(window),
                  frames.mutable_data_ptr<float>(), 16000, 2, kCount, kFft, kHop, 0.97F},
                 stream());
     mel_values({static_cast<const float2*>(spectra.const_data_ptr()), samples,
-                filters.const_data_ptr<float>(), ranges.const_data_ptr<int32_t>(),
-                values.mutable_data_ptr<float>(), 2, kCount, kBins, kMel, kHop, 1e-5F, false},
+                data_of<float>(filters), data_of<int32_t>(ranges), values.mutable_data_ptr<float>(),
+                2, kCount, kBins, kMel, kHop, 1e-5F, false},
                stream());
     normalise_features({values.mutable_data_ptr<float>(), samples,
                         counts.mutable_data_ptr<int64_t>(), 2, kMel, kCount, kHop},

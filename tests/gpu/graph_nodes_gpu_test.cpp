@@ -9,6 +9,7 @@
 
 #include "algorithms/gpu/condition.h"
 #include "algorithms/gpu/graph.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {
@@ -26,7 +27,7 @@ class GraphNodesGpu : public testing::Test {
   static at::Tensor flag() { return integer(0).to(at::kBool); }
   static void set(GraphRecorder& recorder, cudaGraphConditionalHandle condition,
                   const at::Tensor& flag) {
-    set_condition(condition, flag.const_data_ptr<bool>(), recorder.stream());
+    set_condition(condition, data_of<bool>(flag), recorder.stream());
   }
 
   c10::InferenceMode guard_;
