@@ -67,7 +67,7 @@ struct Description {
 ///   graph_launches, graph_captures  launches and recordings of CUDA graphs
 ///   uploads                       transfers of a step's inputs to the device
 ///   objects_us, results_us        microseconds in which Python made objects
-///                                 (docs/python_decoders.md)
+///                                 (docs/own_decoder.md)
 using Counters = std::map<std::string, int64_t>;
 
 /// Upper bounds of the batches to come, for decoders that allocate in advance.

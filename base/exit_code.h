@@ -1,4 +1,4 @@
-// How the program says to whoever called it what came of a command; README and docs/results.md list
+// How the program says to whoever called it what came of a command; docs/reference/output.md lists
 // them, and those of `rtfx gate`.
 #pragma once
 

@@ -1,6 +1,6 @@
 // NVTX ranges of the domain "rtfx": what a profiler shows of this program besides CUDA. Free of
-// cost without a profiler; needs no GPU. docs/profiling.md shows how the ranges lie within each
-// other.
+// cost without a profiler; needs no GPU. docs/reference/profiling.md shows how the ranges lie
+// within each other.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a list of words to boost for measurements (docs/boosting.md).
+"""Writes a list of words to boost for measurements (docs/reference/boosting.md).
 
 The list holds COUNT words of six letters or more that the transcripts of the manifests have once, then OTHERS words
 of another text that the transcripts lack. A fixed seed draws them. --each also writes a manifest in which every

@@ -172,7 +172,7 @@ struct Program {
     command.add_flag("--confidence", transcription.confidence,
                      "how sure the model is of each word");
     command.add_option("--confidence-options", transcription.confidence_options,
-                       "the same, by a JSON object of options (docs/transcribe.md)");
+                       "the same, by a JSON object of options (docs/reference/transcripts.md)");
     command
         .add_option("--nbest", transcription.nbest,
                     "texts in JSON's `alternatives`, by a decoder that has a list of them")

@@ -9,8 +9,8 @@
 
 namespace rtfx {
 
-/// Limits that follow from the device's properties at its highest clocks (docs/profiling.md has the
-/// formulas). 0 stands for unknown.
+/// Limits that follow from the device's properties at its highest clocks
+/// (docs/reference/profiling.md has the formulas). 0 stands for unknown.
 struct DeviceLimits {
   double bytes = 0;   // of its memory, in a second
   double vector = 0;  // FLOP in a second, fp32 by its vector units

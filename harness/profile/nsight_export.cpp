@@ -117,7 +117,7 @@ class SessionReader {
                       finder.take(row.text(2), {row.integer(0), row.integer(1)}, row.integer(3));
                     });
     if (session_.cases.empty())
-      throw UserError(name_, "holds no round of a case (docs/profiling.md)", kNsightRemedy);
+      throw UserError(name_, "holds no round of a case (docs/profile.md)", kNsightRemedy);
   }
 
   void read_facts() {

@@ -124,7 +124,7 @@ void print_noise(const std::vector<NoiseRow>& rows) {
       "none (95 % interval), with the rounds at hand and with others. sd: over rounds. drift: "
       "between\n"
       "runs of one program, which no number of rounds makes smaller. For a verdict REGRESSED the\n"
-      "tolerance comes on top (docs/noise.md).\n");
+      "tolerance comes on top (docs/background/statistics.md).\n");
 }
 
 }  // namespace rtfx

@@ -54,7 +54,7 @@ Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>&
 
 /// Two runs of one program on one machine differ by more than their rounds tell: the place in
 /// memory, temperature and clocks stay the same within a run. Standard deviation of a run's mean as
-/// a share of it, by 250 cases that were run twice (docs/gate.md, "Drift").
+/// a share of it, by 250 cases that were run twice (docs/background/statistics.md, "Drift").
 constexpr double kRunDrift = 0.01;
 
 /// So many runs, or more, tell the drift by themselves.

@@ -1,4 +1,4 @@
-// Transcripts in other people's formats. docs/transcribe.md describes each.
+// Transcripts in other people's formats. docs/reference/transcripts.md describes each.
 #pragma once
 
 #include <string>

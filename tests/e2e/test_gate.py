@@ -288,8 +288,8 @@ def test_a_real_run_records_what_statistics_need(real_records):
     [(1, 0, 0, 125), (0, 2, 0, 125), (0, 0, 0, 0), (0, 13, 13, 1), (0, 0, 10, 1), (0, 0, 11, 125), (0, 0, 12, 125)],
 )
 def test_the_recipe_for_git_bisect_judges_a_commit(tmp_path, make, run, gate, code):
-    """The script of docs/gate.md, with programs that do nothing but exit with a code."""
-    page = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+    """The script of docs/ci.md, with programs that do nothing but exit with a code."""
+    page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
     script = re.search(r"cat >measure.sh <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
     programs = {"bin/make": f"exit {make}", "bin/git": "echo 0123abc",
                 "build/release/rtfx": f"[ $1 = gate ] && exit {gate}; exit {run}"}  # fmt: skip

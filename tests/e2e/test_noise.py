@@ -1,4 +1,4 @@
-"""rtfx noise: the smallest change that a machine can show, and the table of docs/noise.md."""
+"""rtfx noise: the smallest change that a machine can show, and the table of docs/background/statistics.md."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def rows_of(rtfx, *arguments):
 
 
 def test_the_table_of_the_page_is_what_it_prints(rtfx, tmp_path):
-    page = (ROOT / "docs/noise.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/background/statistics.md").read_text(encoding="utf-8")
     table = re.search(r"<!-- noise -->\n(.*?)<!-- /noise -->", page, re.DOTALL)[1]
     rows = [[float(cell.split()[0]) for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
     assert len(rows) == 9

@@ -158,7 +158,7 @@ def test_names_are_those_of_the_vocabulary(profiled):
 
 
 def test_documentation_lists_the_vocabulary():
-    text = (ROOT / "docs/profiling.md").read_text()
+    text = (ROOT / "docs/reference/profiling.md").read_text()
     assert [name for name in VOCABULARY if f"`{name}`" not in text] == []
 
 

@@ -222,7 +222,7 @@ def test_without_ffmpeg_a_video_is_a_line(program, tmp_path):
 
 
 def test_docs_name_every_key(transcribe):
-    text = (ROOT / "docs/transcribe.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/transcripts.md").read_text(encoding="utf-8")
     result = transcribe("--format", "json", "--tokens", "--confidence", "--nbest", 2, CLIPS[0])
 
     def keys(value):

@@ -1,7 +1,7 @@
 """Further runs of one program, made from the rounds of a real one by a seed.
 
 The rounds of a case are drawn from its own, with replacement. All times of a run are longer or shorter
-by one factor, exp(`drift` times a normal variable): as far as runs of one program differ (docs/gate.md,
+by one factor, exp(`drift` times a normal variable): as far as runs of one program differ (docs/background/statistics.md,
 "Drift"). `decode_slower` plants a change: the decoder takes so many times as long.
 """
 

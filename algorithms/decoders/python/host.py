@@ -1,7 +1,7 @@
 """The Python side of the decoder `python`: part of the program, which calls the functions at the end.
 
 It hands the model and batches to a decoder's class and makes tensors of what that returns.
-docs/python_decoders.md says what such a class looks like.
+docs/own_decoder.md says what such a class looks like.
 """
 
 import importlib

@@ -1,5 +1,5 @@
 // A decoder written in Python, under the same driver as all others: a class of the user's module
-// gets the model, then batches, and returns tokens, frames and scores. docs/python_decoders.md says
+// gets the model, then batches, and returns tokens, frames and scores. docs/own_decoder.md says
 // how such a class looks, host.py calls it.
 #include <c10/util/Exception.h>
 

@@ -18,7 +18,7 @@ namespace rtfx {
 
 /// A boost lowers the cost of a word, in the units of the beam. A negative boost raises it.
 /// If the boost of a word exceeds the cost of the word after itself, the search repeats words of
-/// one token (docs/searches.md, "How strong a boost").
+/// one token (docs/reference/searches.md, "How strong a boost").
 using WordBoosts = std::map<std::string, float, std::less<>>;
 
 /// The value of a decoder's option "boost".

@@ -81,7 +81,7 @@ std::map<Verdict, double> power(double loss, int baselines, double drift, double
   return shares;
 }
 
-/// The table of docs/gate.md.
+/// The table of docs/background/statistics.md.
 TEST(Drift, PowerOfTheGate) {
   const auto check = [](double loss, int baselines, double drift, double tolerance, double pass,
                         double regressed) {

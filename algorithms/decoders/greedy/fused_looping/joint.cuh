@@ -8,7 +8,7 @@
 namespace rtfx::fused {
 
 /// tanh or sigmoid of 16 bytes of values. Not inlined: a good part of the kernel was this, few
-/// joint networks have them, and a larger kernel is slower in all its phases (docs/boosting.md).
+/// joint networks have them, and a larger kernel is slower in all its phases.
 template <class T>
 __device__ __noinline__ uint4 squashed(bool is_tanh, uint4 values) {
   T* const x = reinterpret_cast<T*>(&values);

@@ -206,7 +206,7 @@ __device__ inline void complete(const Search& s, const Rows& rows, int layer, co
 
 /// One LSTM layer for the rows that found a token. below_ready(): returns when the layer below is
 /// there, of which the recurrent part needs nothing. That part is in one place: a larger kernel is
-/// slower in all its phases (docs/boosting.md).
+/// slower in all its phases.
 template <class T, class BelowReady>
 __device__ void lstm(const Search& s, const Rows& rows, int layer, const Tiles& recurrent,
                      const Tiles& input, Scratch& scratch, const BelowReady& below_ready) {
