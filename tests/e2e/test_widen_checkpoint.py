@@ -1,4 +1,4 @@
-"""Widened checkpoints compute what the small ones do. A GPU and NeMo check the full sizes; see docs/reference/models.md."""
+"""Widened checkpoints compute what the small ones do, and sizes in which they would not are refused."""
 
 import io
 import json
@@ -73,6 +73,17 @@ def test_tokens_frames_and_scores_are_the_small_model_s(large, small, options, d
 def test_a_cache_aware_model(large, context):
     wide = large(STREAMING, "--d-model 16 --layers 5 --heads 4 --channels 8 --joint-width 32")
     assert_equal_results(STREAMING, wide, ("frame_looping", "ctc_greedy"), FILES[:3], context)
+
+
+def test_biases_and_scaling_of_a_shape(tmp_path, monkeypatch):
+    sizes = dict(d_model=16, biases=True, x_scaling=True)  # the small model has neither
+    monkeypatch.setitem(widen_checkpoint.SHAPES, "other", ("tdt", sizes))
+    small = STREAMING.with_name("tiny_tdt.nemo")
+    wide = widen(small, tmp_path / "wide.nemo", "--shape other --layers 3")
+    config, weights = contents(wide)
+    assert config["encoder"]["use_bias"] and config["encoder"]["xscaling"]
+    assert "encoder.layers.1.self_attn.linear_q.bias" in weights
+    assert_equal_results(small, wide, ("frame_looping",), FILES[:3])
 
 
 def test_a_weight_that_is_not_cancelled_is_noticed(large, tmp_path, monkeypatch):
