@@ -172,7 +172,7 @@ json bench_document(const BenchOptions& options) {
 }
 
 Config bench_config(const BenchOptions& options) {
-  return parse_config(bench_document(options), "rtfx bench");
+  return parse_config({bench_document(options), "rtfx bench"});
 }
 
 }  // namespace rtfx

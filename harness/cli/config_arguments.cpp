@@ -38,11 +38,13 @@ std::vector<std::string> ConfigArguments::all_overrides() const {
   return all;
 }
 
-Config ConfigArguments::load() const {
-  const std::vector<std::string> all = all_overrides();
-  prepare_files(read_document(file, all), file);
-  return load_config(file, all);
+Document ConfigArguments::read() const {
+  Document document = read_document(file, all_overrides());
+  prepare_files(document);
+  return document;
 }
+
+Config ConfigArguments::load() const { return parse_config(read()); }
 
 void JournalMode::add_to(CLI::App& app) {
   auto* resume_flag = app.add_flag("--resume", resume, "continue the journal in the output folder");

@@ -22,7 +22,9 @@ struct ConfigArguments {
   void add_overrides_to(CLI::App& app);
   /// All overrides as "key=value", with those of --device, --threads and --output.
   std::vector<std::string> all_overrides() const;
-  /// Makes the files that the configuration's key "prepare" lists. Throws UserError.
+  /// Reads the configuration and makes the files that its key "prepare" lists. Throws UserError.
+  Document read() const;
+  /// read() and parse_config().
   Config load() const;
 };
 

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 class Preparer {
  public:
-  Preparer(const nlohmann::json& document, const fs::path& file)
-      : root_(document, file.string() + "#"), folder_(file.parent_path()) {}
+  explicit Preparer(const Document& document)
+      : root_(document.value, document.origins.root()), origins_(document.origins) {}
 
   void run() const {
     const auto list = root_.find("prepare");
@@ -43,7 +43,9 @@ class Preparer {
   }
 
  private:
-  fs::path path(const JsonView& value) const { return (folder_ / value.text()).lexically_normal(); }
+  fs::path path(const JsonView& value) const {
+    return origins_.opened(value.where(), value.text());
+  }
 
   template <class Make>
   void make(const JsonView& entry, const std::string& key, const Make& make_file) const {
@@ -146,13 +148,13 @@ class Preparer {
   }
 
   JsonView root_;
-  fs::path folder_;
+  const Origins& origins_;
 };
 
 }  // namespace
 
-void prepare_files(const nlohmann::json& document, const std::filesystem::path& file) {
-  Preparer(document, file).run();
+void prepare_files(const Document& document) {
+  document.origins.naming_overrides([&] { Preparer(document).run(); });
 }
 
 }  // namespace rtfx

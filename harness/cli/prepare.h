@@ -7,13 +7,12 @@
 // Paths are relative to the configuration. A file that is there already is left as it is.
 #pragma once
 
-#include <filesystem>
-#include <nlohmann/json_fwd.hpp>
+#include "harness/config/document.h"
 
 namespace rtfx {
 
-/// `document`: of the configuration `file`. Says on stderr what it makes. Throws UserError, for a
-/// file that is missing with what it is needed for.
-void prepare_files(const nlohmann::json& document, const std::filesystem::path& file);
+/// Makes the files that the configuration lists, and says so on stderr. Throws UserError; for a
+/// file that is missing, the error tells what is made from it.
+void prepare_files(const Document& document);
 
 }  // namespace rtfx

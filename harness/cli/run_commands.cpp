@@ -10,6 +10,7 @@
 #include "harness/cli/lattice_command.h"
 #include "harness/cli/listen.h"
 #include "harness/cli/print_plan.h"
+#include "harness/config/paths.h"
 #include "harness/profile/nsight_import.h"
 #include "harness/profile/nsys_session.h"
 #include "harness/profile/profile.h"
@@ -134,9 +135,9 @@ void add_tune(CLI::App& app, int& code) {
     const std::filesystem::path target =
         args->target.empty() ? file.parent_path() / (file.stem().string() + ".tuned.json")
                              : std::filesystem::path(args->target);
-    const Config config = args->config.load();
-    code = rtfx::tune(config, read_document(file, args->config.all_overrides()), target,
-                      args->mode.mode());
+    const Document document = args->config.read();
+    const Config config = parse_config(document);  // loads plug-ins, whose options may be paths
+    code = rtfx::tune(config, with_relative_paths(document), target, args->mode.mode());
   });
 }
 

@@ -10,52 +10,29 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "base/error_list.h"
-#include "base/json_file.h"
 #include "base/json_view.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
-#include "harness/config/overrides.h"
+#include "harness/config/paths.h"
 
 namespace rtfx {
 namespace {
 
 using nlohmann::json;
-/// Replaces every path but that of the output and those in the options of decoders by what `change`
-/// makes of it.
-template <class Change>
-void for_each_path(Config& config, const Change& change) {
-  const auto visit = [&](auto& path) {
-    if (!path.empty()) path = change(path);
-  };
-  for (std::string& plugin : config.plugins) visit(plugin);
-  for (ModelSource& model : config.models) {
-    visit(model.path);
-    if (!model.fallback) continue;
-    for (std::string& path : model.fallback->decoders) visit(path);
-  }
-  const auto visit_dataset = [&](DatasetSource& dataset) {
-    for (std::string* path : {&dataset.manifest, &dataset.fallback, &dataset.librispeech})
-      visit(*path);
-    for (std::string& path : dataset.files) visit(path);
-  };
-  for (DatasetSource& dataset : config.datasets) visit_dataset(dataset);
-  for (TuneSpec& tune : config.tune) visit_dataset(tune.dataset);
-}
 
 /// Reads what the table of keys cannot: paths, names, and conditions on several keys together.
 class Reader {
  public:
-  Reader(const JsonView& root, const std::filesystem::path& file)
-      : root_(root), folder_(file.parent_path()) {
+  explicit Reader(const Document& document)
+      : document_(document.value), root_(document_, document.origins.root()) {
+    config_.origins = document.origins;
+    open_paths(config_keys().info(), root_.where(), document_);
     errors_.run([&] { config_keys().fill_into(config_, root_); });
-    if (config_.name.empty()) config_.name = file.stem().string();
+    if (config_.name.empty()) config_.name = document.origins.file().stem().string();
     if (config_.output.empty()) config_.output = std::filesystem::path("runs") / config_.name;
   }
 
   Config read() {
-    for_each_path(config_, [&](const std::filesystem::path& path) {
-      return (folder_ / path).lexically_normal().string();
-    });
     // A key that could not be read is not reported as missing further down.
     for (const std::string& plugin : config_.plugins) errors_.run([&] { load_plugin(plugin); });
     errors_.run([&] { name_models(); });
@@ -127,8 +104,8 @@ class Reader {
     }
   }
 
-  /// Lists of option values become a decoder each; all are made once, to find errors early.
-  /// Whether there are none.
+  /// Lists of option values become a decoder each; all are made once, to find errors early. Returns
+  /// whether there are none.
   bool expand_decoders() {
     std::set<std::string> seen;
     std::vector<DecoderSpec> all;
@@ -139,6 +116,14 @@ class Reader {
     return well;
   }
 
+  /// Replaces the paths in the object at `where` by those that this process opens.
+  void open_paths(const std::vector<OptionInfo>& table, const std::string& where,
+                  json& object) const {
+    for_each_path(table, where, object, [&](const std::string& place, json& path) {
+      path = config_.origins.opened(place, path.get<std::string>());
+    });
+  }
+
   void expand_decoder(size_t i, std::set<std::string>& seen, std::vector<DecoderSpec>& all) const {
     DecoderSpec spec = config_.decoders[i];
     const JsonView view = element("decoders", i);
@@ -147,14 +132,12 @@ class Reader {
     const auto& entry =
         find_decoder(spec.name, view.value().is_object() ? view.at("name").where() : spec.where);
     const std::string where = spec.where + "/options";
+    open_paths(entry.options, where, spec.options);
     for (OptionValues& values : expand_lists(spec.options, where, entry.options)) {
       DecoderSpec one = spec;
       one.id += values.suffix;
       one.options = std::move(values.options);
-      for_each_file(one.name, one.options, [&](json& option) {
-        option = (folder_ / option.get<std::string>()).lexically_normal().string();
-      });
-      make_decoder(one.name, one.options, where);
+      one.describe();
       unique(seen, one.id, view);
       all.push_back(std::move(one));
     }
@@ -168,7 +151,7 @@ class Reader {
     std::optional<Head> chosen;
     std::string first;  // transducer decoder
     for (const DecoderSpec& spec : config_.decoders) {
-      const Head head = make_decoder(spec.name, spec.options, spec.where)->describe().head;
+      const Head head = spec.description.head;
       if (first.empty() && head == Head::transducer) first = spec.id;
       if (spec.id == config_.baseline) chosen = head;
     }
@@ -252,26 +235,11 @@ class Reader {
     config_.decoders.push_back(std::move(control));
   }
 
+  json document_;  // with paths as this process opens them, but for those of decoders
   JsonView root_;
-  std::filesystem::path folder_;
   Config config_;
   ErrorList errors_;
 };
-
-/// Whatever `work` complains about, with the overrides that brought it.
-template <class Work>
-auto naming_overrides(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                      const Work& work) {
-  try {
-    return work();
-  } catch (const UserError& e) {
-    ErrorList found, named;
-    found.add(e);
-    for (const UserError& one : found.all()) named.add(with_its_override(one, file, overrides));
-    named.throw_any();
-    throw;
-  }
-}
 
 }  // namespace
 
@@ -279,6 +247,10 @@ std::filesystem::path ModelSource::Fallback::decoder() const {
   const auto there = [](const std::string& path) { return std::filesystem::exists(path); };
   const auto found = std::ranges::find_if(decoders, there);
   return found == decoders.end() ? decoders.front() : *found;
+}
+
+void DecoderSpec::describe() {
+  description = make_decoder(name, options, where + "/options")->describe();
 }
 
 std::string BatchRule::label() const {
@@ -300,42 +272,18 @@ json Config::resolved() const {
 }
 
 std::string Config::hash() const {
-  const auto relative = [&](const std::filesystem::path& path) {
-    return path.lexically_proximate(file.parent_path()).string();
-  };
-  Config moved = *this;
-  for_each_path(moved, relative);
-  for (DecoderSpec& decoder : moved.decoders) {
-    for_each_file(decoder.name, decoder.options,
-                  [&](json& path) { path = relative(path.get<std::string>()); });
-  }
-  json canonical = moved.resolved();
+  json canonical = resolved();
+  for_each_path(origins.root(), canonical, [&](const std::string&, json& given) {
+    const std::filesystem::path path = given.get<std::string>();
+    given = path.lexically_proximate(origins.file().parent_path()).string();
+  });
   for (const char* key : {"name", "question", "output", "protocol", "tune", "isolate"})
     canonical.erase(key);
   return sha256(canonical.dump());
 }
 
-Config parse_config(json document, const std::filesystem::path& file,
-                    const std::vector<std::string>& overrides) {
-  ErrorList errors;
-  apply_overrides(document, file, overrides, errors);
-  errors.throw_any();
-  Config config = naming_overrides(file, overrides, [&] {
-    return Reader(JsonView(document, file.string() + "#"), file).read();
-  });
-  config.file = file;
-  config.overrides = overrides;
-  return config;
-}
-
-json read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  if (std::filesystem::is_directory(file))
-    throw UserError(file.string(), "is a directory", "give a JSON file");
-  json document = read_json_file(file);
-  ErrorList errors;
-  apply_overrides(document, file, overrides, errors);
-  errors.throw_any();
-  return document;
+Config parse_config(const Document& document) {
+  return document.origins.naming_overrides([&] { return Reader(document).read(); });
 }
 
 void require_sizes(const Config& config, const std::string& command) {
@@ -343,10 +291,6 @@ void require_sizes(const Config& config, const std::string& command) {
   throw UserError("batch_sizes",
                   fmt::format("\"max\" is found by `rtfx run`, not by `{}`", command),
                   "give a number, as --set batch_sizes=16");
-}
-
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return parse_config(read_document(file, {}), file, overrides);
 }
 
 }  // namespace rtfx

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/measure.h"
 #include "base/options.h"
 #include "datasets/dataset.h"
+#include "harness/config/document.h"
 #include "harness/config/stream_settings.h"
 #include "harness/config/tune_spec.h"
 
@@ -47,6 +49,10 @@ struct DecoderSpec {
   std::string baseline;             // id of the decoder it is compared with; empty: of its kind
   std::string where;                // JSON pointer, for errors found later
   std::string control_of = {};      // id of the decoder that this one repeats (A/A control)
+  Description description = {};     // of the decoder with these options
+
+  /// Makes the decoder, which checks `options`, and keeps its description. Throws UserError.
+  void describe();
 };
 
 /// Among sizes of batches: "max", the largest that fits.
@@ -116,8 +122,7 @@ struct Config {
   bool isolate = false;  // each group of cases in a child process (harness/run/isolated_run.h)
   std::filesystem::path output;
   std::vector<std::string> plugins;
-  std::filesystem::path file;          // whose folder relative paths are relative to
-  std::vector<std::string> overrides;  // of the command line; a child process gets them too
+  Origins origins;  // its file, and the overrides of the command line
 
   /// All of the above as JSON.
   nlohmann::json resolved() const;
@@ -128,24 +133,15 @@ struct Config {
 };
 
 /// The keys of a configuration, each by itself (config_keys.cpp): names, ranges, defaults and help
-/// stand there alone. What several keys must fulfil together is parse_config()'s.
+/// stand there alone. parse_config() checks conditions on several keys.
 const OptionTable<Config>& config_keys();
-
-/// The file's JSON with `overrides`: "a.b.0.c=value" (value as JSON, else as a string). Throws
-/// UserError.
-nlohmann::json read_document(const std::filesystem::path& file,
-                             const std::vector<std::string>& overrides);
 
 /// Throws UserError where the configuration asks for the largest batch. Commands that do not look
 /// for it call this.
 void require_sizes(const Config& config, const std::string& command);
 
-/// Throws UserError.
-Config load_config(const std::filesystem::path& file,
-                   const std::vector<std::string>& overrides = {});
-
-/// `file` names the document in errors and is what relative paths are relative to.
-Config parse_config(nlohmann::json document, const std::filesystem::path& file,
-                    const std::vector<std::string>& overrides = {});
+/// Reads a configuration, loads its plug-ins, and makes each decoder once to check its options.
+/// Throws UserError for all errors together; each names the override that it comes from.
+Config parse_config(const Document& document);
 
 }  // namespace rtfx

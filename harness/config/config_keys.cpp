@@ -18,14 +18,32 @@ std::string read_dtypes(const JsonView& v) {
 
 std::string read_text(const JsonView& v) { return v.text(); }
 
+/// Says that the value, or each text in it, is a path relative to the configuration.
+template <class Options>
+OptionField<Options> as_path(OptionField<Options> field) {
+  field.is_file = true;
+  return field;
+}
+
+template <class Options, class Text>
+OptionField<Options> path_option(std::string name, Text Options::*member, std::string help) {
+  return as_path(text_option(std::move(name), member, std::move(help), "a path"));
+}
+
+template <class Options>
+OptionField<Options> paths_option(std::string name, std::vector<std::string> Options::*member,
+                                  std::string help) {
+  return as_path(list_option(std::move(name), member, std::move(help), "a path", read_text));
+}
+
 const OptionTable<ModelSource>& model_keys() {
   using Fallback = ModelSource::Fallback;
   static const OptionTable<Fallback> fallback{
       {option("encoder", &Fallback::encoder, "architecture of a random encoder that is timed",
               architecture_names())
            .required(),
-       list_option("decoder", &Fallback::decoders,
-                   "checkpoint that decodes: the first of these that is there", "a path", read_text)
+       paths_option("decoder", &Fallback::decoders,
+                    "checkpoint that decodes: the first of these that is there")
            .required(),
        option("vocabulary", &Fallback::vocabulary,
               "tokens of the decoding checkpoint, of which those that it lacks are never chosen "
@@ -38,8 +56,7 @@ const OptionTable<ModelSource>& model_keys() {
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")
            .by_default("the checkpoint's name"),
-       text_option("path", &ModelSource::path, "checkpoint, a file or a folder", "a path")
-           .required(),
+       path_option("path", &ModelSource::path, "checkpoint, a file or a folder").required(),
        list_option("att_context_size", &ModelSource::att_context_size,
                    "attention context of a cache-aware encoder",
                    JsonView::range_text(int64_t{-1}, 1 << 20),
@@ -54,15 +71,13 @@ const OptionTable<ModelSource>& model_keys() {
 const OptionTable<DatasetSource>& dataset_keys() {
   static const OptionTable<DatasetSource> keys{
       {text_option("id", &DatasetSource::id, "stands in the names of cases").required(),
-       text_option("manifest", &DatasetSource::manifest,
+       path_option("manifest", &DatasetSource::manifest,
                    "manifest of JSON lines, or a LibriSpeech folder; this, librispeech or files "
-                   "must be given",
-                   "a path"),
-       text_option("fallback", &DatasetSource::fallback,
-                   "another manifest, for where the first is absent", "a path"),
-       text_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's", "a path"),
-       list_option("files", &DatasetSource::files, "audio files, or folders of them", "a path",
-                   read_text),
+                   "must be given"),
+       path_option("fallback", &DatasetSource::fallback,
+                   "another manifest, for where the first is absent"),
+       path_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's"),
+       paths_option("files", &DatasetSource::files, "audio files, or folders of them"),
        text_option("stand_in", &DatasetSource::stand_in,
                    "what the audio is, where it stands in for the set it is named after")
            .by_default("what stand_in.txt beside the data says"),
@@ -97,7 +112,8 @@ std::map<std::string, TuneRange> read_ranges(const JsonView& v) {
 
 const OptionTable<TuneSpec>& tune_keys() {
   static const OptionField<TuneSpec> dataset{
-      "dataset", "development set: the id of one in `datasets`, or one of its own",
+      "dataset",
+      "development set: the id of one in `datasets`, or one of its own",
       "text or an object",
       [](TuneSpec& spec, const JsonView& v) {
         if (v.value().is_object())
@@ -107,7 +123,9 @@ const OptionTable<TuneSpec>& tune_keys() {
       },
       [](const TuneSpec& spec) {
         return detail::without_empty(dataset_keys().resolved(spec.dataset));
-      }};
+      },
+      /*is_file=*/false,
+      dataset_keys().info()};
   static const OptionField<TuneSpec> options{
       "options", "range of each option whose value is chosen, by its name in `rtfx list`",
       "{\"OPTION\": [LOW, HIGH], ...}",
@@ -249,6 +267,27 @@ OptionField<Config> foreign(std::string name, std::string help) {
           [](const Config&) { return nlohmann::json(); }};
 }
 
+/// The members of `prepare`, which harness/cli/prepare.h makes files of.
+std::vector<OptionInfo> prepare_members() {
+  const auto member = [](const char* name, const char* help, const char* allowed,
+                         nlohmann::json value = {}) {
+    return OptionInfo{.name = name,
+                      .help = help,
+                      .allowed = allowed,
+                      .default_value = std::move(value),
+                      .default_text = {},
+                      .is_file = std::string_view(allowed) == "a path"};
+  };
+  return {member("graph", "search graph that is made; this or words must be given", "a path"),
+          member("lexicon", "words with their pieces", "a path"),
+          member("lm", "word language model of a graph, an ARPA file", "a path"),
+          member("topology", "of a graph", "normal | compact", "compact"),
+          member("words", "list of words that is made, to boost", "a path"),
+          member("dataset", "id of the dataset whose texts hold the words", "text"),
+          member("said", "words of these texts; `false`: as many other words of the lexicon",
+                 "true | false", true)};
+}
+
 std::vector<std::string> normalizer_names() {
   std::vector<std::string> names;
   for (const Normalizer& normalizer : normalizers()) names.push_back(normalizer.name);
@@ -261,6 +300,8 @@ const OptionTable<Config>& config_keys() {
   static auto stream =
       option("stream", &Config::stream, "what `rtfx stream` simulates", stream_keys());
   stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_settings(v); };
+  static auto prepare = foreign("prepare", "files that are made where they are absent");
+  prepare.members = prepare_members();
   static auto batch_sizes = list_option("batch_sizes", &Config::batch_sizes,
                                         "utterances in a batch; `max`: as many as fit, found by "
                                         "trying; this or batch_seconds must be given",
@@ -277,9 +318,10 @@ const OptionTable<Config>& config_keys() {
            .required(),
        text_option("name", &Config::name, "names the run and its folder")
            .by_default("the file's name"),
-       list_option("models", &Config::models, "checkpoints; a path stands for {\"path\": ...}",
-                   model_keys(),
-                   [](const JsonView& v) { return ModelSource{.id = {}, .path = v.text()}; })
+       as_path(
+           list_option("models", &Config::models, "checkpoints; a path stands for {\"path\": ...}",
+                       model_keys(),
+                       [](const JsonView& v) { return ModelSource{.id = {}, .path = v.text()}; }))
            .required(),
        list_option("datasets", &Config::datasets, "utterances", dataset_keys(),
                    [](const JsonView& v) { return dataset_keys().fill(v); })
@@ -336,9 +378,8 @@ const OptionTable<Config>& config_keys() {
        stream,
        list_option("tune", &Config::tune, "what `rtfx tune` chooses, on which set", tune_keys(),
                    [](const JsonView& v) { return tune_keys().fill(v); }),
-       list_option("plugins", &Config::plugins, "shared libraries with further decoders", "a path",
-                   read_text),
-       foreign("prepare", "files that are made where they are absent"),
+       paths_option("plugins", &Config::plugins, "shared libraries with further decoders"),
+       prepare,
        foreign("paper", "of a published table: where it stands (`rtfx reproduce`)"),
        foreign("cells", "of a published table: its figures (`rtfx reproduce`)")},
       kKey};

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/registry.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -79,15 +78,6 @@ std::vector<OptionValues> expand_lists(const json& options, const std::string& w
 
 void set_option(json& options, const std::string& name, json value) {
   options[pointer(keys_of(name))] = std::move(value);
-}
-
-void for_each_file(const std::string& decoder, json& options,
-                   const std::function<void(json& file)>& visit) {
-  for (const OptionInfo& option : find_decoder(decoder, decoder).options) {
-    if (!option.is_file || !options.is_object()) continue;
-    const auto at = pointer(keys_of(option.name));
-    if (options.contains(at) && options[at].is_string()) visit(options[at]);
-  }
 }
 
 }  // namespace rtfx

@@ -1,8 +1,7 @@
 // A decoder's options as a configuration gives them, before the decoder reads them: lists that
-// stand for several decoders, and files.
+// stand for several decoders.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -24,10 +23,5 @@ std::vector<OptionValues> expand_lists(const nlohmann::json& options, const std:
 
 /// Sets the option of that dotted name ("lm.alpha").
 void set_option(nlohmann::json& options, const std::string& name, nlohmann::json value);
-
-/// Calls `visit` for each value in `options` that names a file, according to the table of `decoder`
-/// (in the registry). The visitor may change it.
-void for_each_file(const std::string& decoder, nlohmann::json& options,
-                   const std::function<void(nlohmann::json& file)>& visit);
 
 }  // namespace rtfx

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "algorithms/registry.h"
 #include "base/error_list.h"
 
 namespace rtfx {
@@ -38,8 +37,7 @@ bool is_for(const DatasetSource& dataset, const BatchRule& batch) {
 }
 
 /// Decoders of a model, in the order of the configuration, with what they are compared to.
-std::vector<PlannedDecoder> decoders_for(const Config& config,
-                                         const std::vector<Description>& descriptions, size_t model,
+std::vector<PlannedDecoder> decoders_for(const Config& config, size_t model,
                                          const ModelKinds& kinds) {
   std::vector<PlannedDecoder> list;
   ErrorList errors;
@@ -50,24 +48,24 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
     const bool wanted = spec.models.empty() || named(config.models[model].id) ||
                         std::any_of(kinds.begin(), kinds.end(), named);
     if (!wanted) continue;
-    if (!serves(descriptions[i], kinds)) {
+    if (!serves(spec.description, kinds)) {
       errors.add({spec.where,
                   fmt::format("decoder '{}' cannot decode model '{}' of kind {}", spec.id,
                               config.models[model].id, fmt::join(kinds, " + ")),
                   fmt::format("restrict it with \"models\": [\"{}\"]",
-                              fmt::join(descriptions[i].model_kinds, "\", \""))});
+                              fmt::join(spec.description.model_kinds, "\", \""))});
       continue;
     }
     const auto take = [&](std::string& reference) {
       if (reference.empty() || spec.id == config.baseline) reference = spec.id;
     };
-    if (descriptions[i].head == Head::ctc) take(ctc_reference);
-    if (descriptions[i].head == Head::transducer) take(transducer_reference);
+    if (spec.description.head == Head::ctc) take(ctc_reference);
+    if (spec.description.head == Head::transducer) take(transducer_reference);
     list.push_back({i, "", ""});
   }
   errors.throw_any();
   for (PlannedDecoder& decoder : list) {
-    const Head head = descriptions[decoder.spec].head;
+    const Head head = config.decoders[decoder.spec].description.head;
     decoder.compared_to = head == Head::ctc          ? ctc_reference
                           : head == Head::transducer ? transducer_reference
                                                      : "";
@@ -75,7 +73,8 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
     if (spec.baseline.empty()) continue;
     std::vector<std::string> alike;
     for (const PlannedDecoder& other : list)
-      if (descriptions[other.spec].head == head) alike.push_back(config.decoders[other.spec].id);
+      if (config.decoders[other.spec].description.head == head)
+        alike.push_back(config.decoders[other.spec].id);
     if (!contains(alike, spec.baseline)) {
       errors.add({spec.where + "/baseline",
                   fmt::format("'{}' is no decoder of the same kind for model '{}'", spec.baseline,
@@ -88,21 +87,15 @@ std::vector<PlannedDecoder> decoders_for(const Config& config,
   return list;
 }
 
-}  // namespace
-
-std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
-  std::vector<Description> descriptions;
+std::vector<CaseGroup> make_groups(const Config& config, const std::vector<ModelKinds>& kinds) {
   ErrorList errors;
-  for (const DecoderSpec& spec : config.decoders) {
+  for (const DecoderSpec& spec : config.decoders)
     errors.run([&] { check_restriction(spec, config); });
-    descriptions.push_back(
-        make_decoder(spec.name, spec.options, spec.where + "/options")->describe());
-  }
   std::vector<CaseGroup> plan;
   for (size_t m = 0; m < config.models.size(); ++m) {
     std::vector<PlannedDecoder> decoders;
     errors.run([&] {
-      decoders = decoders_for(config, descriptions, m, kinds[m]);
+      decoders = decoders_for(config, m, kinds[m]);
       if (decoders.empty()) {
         throw UserError("decoders", fmt::format("none is for model '{}'", config.models[m].id),
                         "check their \"models\"");
@@ -127,6 +120,12 @@ std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKi
     throw UserError("datasets", "none is for these batches", "check their \"batch_sizes\"");
   }
   return plan;
+}
+
+}  // namespace
+
+std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds) {
+  return config.origins.naming_overrides([&] { return make_groups(config, kinds); });
 }
 
 }  // namespace rtfx

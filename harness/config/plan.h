@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/decoder.h"
 #include "harness/config/config.h"
 
 namespace rtfx {
@@ -28,7 +27,8 @@ struct CaseGroup {
 };
 
 /// kinds[i] belongs to config.models[i]. Throws UserError for a decoder that a model cannot serve,
-/// a restriction that names no model, a model without any decoder, and no dataset for any batch.
+/// a restriction that names no model, a model without any decoder, and no dataset for any batch;
+/// the errors name the override that they come from.
 std::vector<CaseGroup> make_plan(const Config& config, const std::vector<ModelKinds>& kinds);
 
 }  // namespace rtfx

@@ -11,9 +11,9 @@ namespace rtfx {
 
 std::vector<std::string> profile_arguments(const Config& config, int64_t laps,
                                            const std::string& only) {
-  std::vector<std::string> arguments = {"profile", config.file.string(), "--laps",
+  std::vector<std::string> arguments = {"profile", config.origins.file().string(), "--laps",
                                         std::to_string(laps)};
-  for (const std::string& text : config.overrides)
+  for (const std::string& text : config.origins.overrides())
     arguments.insert(arguments.end(), {"--set", text});
   if (!only.empty()) arguments.insert(arguments.end(), {"--only", only});
   return arguments;

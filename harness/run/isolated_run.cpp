@@ -147,7 +147,8 @@ class Parent {
       const auto [child, stages] = start(arguments(task));
       const ChildEnd end = wait_for(child, stages);
       if (end.interrupted || end.code == kInterrupted) return false;
-      if (end.code == kUsage) throw UserError(config_.file.string(), "cannot be run", "see above");
+      if (end.code == kUsage)
+        throw UserError(config_.origins.file().string(), "cannot be run", "see above");
       const std::string why = reason(end, config_.protocol.case_limit_seconds);
       if (why.empty()) return true;
       for (auto& [id, ended] : task.ended) ended.recorded = true;
@@ -165,8 +166,9 @@ class Parent {
 
  private:
   std::vector<std::string> arguments(const ChildTask& task) const {
-    std::vector<std::string> all = {"rtfx", "run", config_.file.string()};
-    for (const std::string& text : config_.overrides) all.insert(all.end(), {"--set", text});
+    std::vector<std::string> all = {"rtfx", "run", config_.origins.file().string()};
+    for (const std::string& text : config_.origins.overrides())
+      all.insert(all.end(), {"--set", text});
     all.emplace_back("--resume");
     for (std::string& argument : task.arguments()) all.push_back(std::move(argument));
     return all;

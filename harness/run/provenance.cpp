@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/sha256.h"
-#include "harness/config/decoder_options.h"
+#include "harness/config/paths.h"
 #include "harness/machine/wait_policy.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/cpu_share.h"
@@ -115,7 +115,7 @@ json datasets_record(const Workspace& workspace) {
 /// Checksums of the files that the decoder's options name.
 json files_of(const Workspace& workspace, DecoderSpec spec) {
   json checksums = json::array();
-  for_each_file(spec.name, spec.options, [&](json& file) {
+  for_each_path(spec, [&](json& file) {
     checksums.push_back(workspace.decoder_files().at(file.get<std::string>()));
   });
   return checksums;

@@ -133,6 +133,7 @@ class Tuner {
       one.id = id_of(weights);
       one.models.clear();
       set(one.options, weights);
+      one.describe();
     }
     if (!measure(config_, mode_)) throw TuningInterrupted();
     mode_ = Journal::Mode::resume;
@@ -216,12 +217,14 @@ int tune(const Config& config, json document, const std::filesystem::path& targe
          Journal::Mode mode) {
   if (config.tune.empty()) {
     throw UserError(
-        config.file.string(), "has no key \"tune\"",
+        config.origins.file().string(), "has no key \"tune\"",
         R"(add "tune": {"decoder": ID, "dataset": ID, "options": {"lm.alpha": [0, 1]}})");
   }
-  require_same_folder(target, config.file);
+  require_same_folder(target, config.origins.file());
   require_regular_or_new(target);
-  for (const TuneSpec& spec : config.tune) require_named(config, spec);
+  config.origins.naming_overrides([&] {
+    for (const TuneSpec& spec : config.tune) require_named(config, spec);
+  });
   if (!document["tune"].is_array()) document["tune"] = json::array({document["tune"]});
   for (size_t i = 0; i < config.tune.size(); ++i) decoder_entry(document, config.tune[i].decoder);
   try {

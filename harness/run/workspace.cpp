@@ -8,7 +8,7 @@
 #include "base/error_list.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
-#include "harness/config/decoder_options.h"
+#include "harness/config/paths.h"
 #include "models/load_checkpoint.h"
 #include "speech/runtime/device.h"
 
@@ -77,7 +77,7 @@ Workspace::Workspace(const Config& config)
   }
   errors.throw_any();
   for (DecoderSpec& spec : config_.decoders) {
-    for_each_file(spec.name, spec.options, [&](nlohmann::json& file) {
+    for_each_path(spec, [&](nlohmann::json& file) {
       const auto [entry, is_new] = decoder_files_.try_emplace(file.get<std::string>());
       if (is_new) entry->second = sha256_file(entry->first);
     });

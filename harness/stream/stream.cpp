@@ -11,7 +11,6 @@
 #include <set>
 #include <thread>
 
-#include "algorithms/registry.h"
 #include "base/error.h"
 #include "harness/config/batches.h"
 #include "harness/machine/conditions.h"
@@ -58,12 +57,9 @@ class LeapingClock : public LoadClock {
 
 Config streaming_only(Config config) {
   const size_t before = config.decoders.size();
-  std::erase_if(config.decoders, [](const DecoderSpec& spec) {
-    const auto decoder = make_decoder(spec.name, spec.options, spec.where);
-    return !decoder->describe().streams;
-  });
+  std::erase_if(config.decoders, [](const DecoderSpec& spec) { return !spec.description.streams; });
   if (config.decoders.empty()) {
-    throw UserError(config.file.string(), "no decoder takes utterances in pieces",
+    throw UserError(config.origins.file().string(), "no decoder takes utterances in pieces",
                     "add for example label_looping, or ctc_wfst");
   }
   if (const size_t left_out = before - config.decoders.size(); left_out > 0)
@@ -344,7 +340,7 @@ class StreamRunner {
 int stream(const Config& config, Journal::Mode mode) {
   require_sizes(config, "rtfx stream");
   if (!config.stream) {
-    throw UserError(config.file.string(), "has no key \"stream\"",
+    throw UserError(config.origins.file().string(), "has no key \"stream\"",
                     "add for example \"stream\": {\"streams\": [1, 64]}, or use `rtfx run`");
   }
   SessionOptions options;

@@ -113,6 +113,12 @@ def test_override_without_a_value(complaint):
     assert "--set" in complaint("--set", "protocol")
 
 
+def test_a_wrong_override_of_prepare_is_named(complaint):
+    prepare = [{"graph": "g.tlg", "lexicon": "l.txt", "lm": "lm.arpa"}]
+    text = complaint("--set", "prepare.0.lexicon=5", prepare=prepare)
+    assert "--set prepare.0.lexicon=5: " in text and "#/prepare/0/lexicon: 5 is not allowed" in text
+
+
 def test_missing_plugin(complaint):
     assert "libmine.so" in complaint(plugins=["libmine.so"])
 

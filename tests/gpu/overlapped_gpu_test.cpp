@@ -39,7 +39,7 @@ class OverlappedGpu : public test::TempFolder {
         {"output", path(folder).string()},
         {"protocol", protocol}};
     config.update(more);
-    EXPECT_EQ(rtfx::run(parse_config(config, path("c.json")), Journal::Mode::fresh), kOk);
+    EXPECT_EQ(rtfx::run(parse_config({config, path("c.json")}), Journal::Mode::fresh), kOk);
     std::vector<json> found;
     for (const json& record : read_journal(path(folder) / "journal.jsonl"))
       if (record["kind"] == "run") found.push_back(record);

@@ -251,7 +251,7 @@ TEST(ConfigMutation, IsReadOrRefused) {
   const json document = config_document();
   const auto use = [](const std::string& bytes) {
     const MemoryFile file(bytes);
-    const Config config = load_config(file.path(), {});
+    const Config config = parse_config(read_document(file.path(), {}));
     config.resolved();
     config.hash();
   };
@@ -265,8 +265,9 @@ TEST(ConfigMutation, IsReadOrRefused) {
 }
 
 TEST(OverrideMutation, IsReadOrRefused) {
-  mutate("protocol.measured_rounds=5", {}, 3'000,
-         [](const std::string& text) { load_config("configs/quickstart.json", {text}); });
+  mutate("protocol.measured_rounds=5", {}, 3'000, [](const std::string& text) {
+    parse_config(read_document("configs/quickstart.json", {text}));
+  });
 }
 
 }  // namespace

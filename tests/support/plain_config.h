@@ -20,7 +20,7 @@ inline nlohmann::json valid() {
 
 inline Config parse(const nlohmann::json& document,
                     const std::vector<std::string>& overrides = {}) {
-  return parse_config(document, "dir/c.json", overrides);
+  return parse_config({document, "dir/c.json", overrides});
 }
 
 }  // namespace rtfx::test

@@ -148,7 +148,7 @@ TEST(Config, PathsOfOverridesAreRelativeToTheWorkingFolder) {
   EXPECT_EQ(config.datasets[0].manifest, "mine/d.jsonl");
   EXPECT_EQ(config.models[0].path, "/abs/a.nemo");
   EXPECT_EQ(config.models[1].path, "b.nemo");
-  const Config upwards = parse_config(valid(), "../dir/c.json", {"datasets.0.manifest=d.jsonl"});
+  const Config upwards = parse_config({valid(), "../dir/c.json", {"datasets.0.manifest=d.jsonl"}});
   const auto here = std::filesystem::current_path();
   EXPECT_EQ(std::filesystem::absolute(upwards.datasets[0].manifest).lexically_normal(),
             here / "d.jsonl");
@@ -186,7 +186,7 @@ TEST(Config, FallbackOfAModelIsPartOfWhatIsResolvedAndHashed) {
   EXPECT_EQ(config.models[0].id, "a");
   EXPECT_EQ(config.models[0].fallback->decoder(), "dir/m/small.nemo");
   EXPECT_EQ(config.resolved()["models"][0]["fallback"]["encoder"], "tiny");
-  EXPECT_EQ(parse_config(document, "/elsewhere/c.json").hash(), config.hash());
+  EXPECT_EQ(parse_config({document, "/elsewhere/c.json"}).hash(), config.hash());
   EXPECT_NE(parse(document, {"models.0.fallback.encoder=parakeet-0.6b"}).hash(), config.hash());
   document["models"][0].erase("fallback");
   EXPECT_NE(parse(document).hash(), config.hash());
@@ -221,7 +221,7 @@ TEST(Config, FilesOfOptionsAreRelativeToItsFolder) {
   const Config config = parse(document);
   EXPECT_EQ(config.decoders[1].options["lm"]["path"], "tests/data/two_gram.arpa");
   EXPECT_NE(config.hash(), parse(valid()).hash());
-  EXPECT_EQ(config.hash(), parse_config(document, "docs/c.json").hash());
+  EXPECT_EQ(config.hash(), parse_config({document, "docs/c.json"}).hash());
   options["lm"]["path"] = "none.arpa";
   EXPECT_HAS(user_error([&] { parse(document); }),
              "dir/c.json#/decoders/1/options/lm/path: no such file: 'dir/none.arpa'");
@@ -251,7 +251,7 @@ TEST(Config, HashIsOfWhatDeterminesTheResults) {
                             "protocol.measured_rounds=9"})
                 .hash(),
             hash);
-  EXPECT_EQ(parse_config(valid(), "/elsewhere/c.json").hash(), hash);
+  EXPECT_EQ(parse_config({valid(), "/elsewhere/c.json"}).hash(), hash);
   EXPECT_NE(parse(valid(), {"sort=none"}).hash(), hash);
   EXPECT_NE(parse(valid(), {"decoders.1.options.window=8"}).hash(), hash);
 }
@@ -259,10 +259,11 @@ TEST(Config, HashIsOfWhatDeterminesTheResults) {
 class ConfigFile : public test::TempFolder {};
 
 TEST_F(ConfigFile, UnreadableFilesAreNamed) {
-  EXPECT_HAS(user_error([&] { load_config(path("none.json")); }), "none.json");
-  EXPECT_HAS(user_error([&] { load_config(path("").parent_path()); }), "is a directory");
+  EXPECT_HAS(user_error([&] { parse_config(read_document(path("none.json"))); }), "none.json");
+  EXPECT_HAS(user_error([&] { parse_config(read_document(path("").parent_path())); }),
+             "is a directory");
   const auto broken = write("broken.json", "{\"question\": \"a\",\n  oops}");
-  EXPECT_HAS(user_error([&] { load_config(broken); }), "line 2");
+  EXPECT_HAS(user_error([&] { parse_config(read_document(broken)); }), "line 2");
 }
 
 /// The control is a decoder of the plan and no part of what the configuration is.

@@ -46,7 +46,7 @@ TEST_F(LargestBatchRun, OnACpuTheWholeSetFitsAndTheJournalHasTheNumber) {
       {"output", path("run").string()},
       {"protocol", {{"warmup_rounds", 0}, {"measured_rounds", 1}}}};
   const auto run = [&](Journal::Mode mode) {
-    return rtfx::run(parse_config(config, path("c.json")), mode);
+    return rtfx::run(parse_config({config, path("c.json")}), mode);
   };
   ASSERT_EQ(run(Journal::Mode::fresh), kOk);
   config["protocol"]["measured_rounds"] = 2;

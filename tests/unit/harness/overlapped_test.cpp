@@ -71,7 +71,7 @@ class OverlappedTest : public test::TempFolder {
   }
   int run(json config, const std::string& folder, Journal::Mode mode = Journal::Mode::fresh) const {
     config["output"] = path(folder).string();
-    return rtfx::run(parse_config(config, path("c.json")), mode);
+    return rtfx::run(parse_config({config, path("c.json")}), mode);
   }
   std::vector<json> records(const std::string& folder, const std::string& kind) const {
     std::vector<json> found;
@@ -178,7 +178,7 @@ TEST_F(OverlappedTest, AudioThatIsGoneFailsWhereItIsRead) {
   config["datasets"] = {{{"id", "d"}, {"files", {wave.string()}}}};
   config["protocol"]["throughput"]["audio"] = "files";
   config["output"] = path("run").string();
-  Session session(parse_config(config, path("c.json")), {});
+  Session session(parse_config({config, path("c.json")}), {});
   session.workspace().read_audio_files();
   std::filesystem::remove(wave);
   std::string stage, message;
@@ -211,7 +211,7 @@ TEST_F(OverlappedTest, AnInterruptEndsThePassAndKeepsWhatWasMeasured) {
 TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
   json config = document({"test_second_throw"});
   config["output"] = path("run").string();
-  Session session(parse_config(config, path("c.json")), {});
+  Session session(parse_config({config, path("c.json")}), {});
   const auto model = session.workspace().model(0, at::kCPU, "fp32");
   RecordedEncoder encoder(model, /*graphs=*/false);
   const std::vector<float> clip = test::sine(440, 16000, 16000);
@@ -240,7 +240,9 @@ TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
 TEST_F(OverlappedTest, SyncDebugIsRefused) {
   json config = document({"label_looping"});
   config["sync_debug"] = true;
-  EXPECT_HAS(test::user_error([&] { parse_config(config, path("c.json")); }),
+  EXPECT_HAS(test::user_error([&] {
+               parse_config({config, path("c.json")});
+             }),
              "c.json#/sync_debug: with \"mode\": \"throughput\"");
 }
 

@@ -62,7 +62,7 @@ class RunTest : public test::TempFolder {
         {"protocol", {{"warmup_rounds", 0}, {"measured_rounds", 2}}}};
   }
   int run(const json& config, Journal::Mode mode = Journal::Mode::fresh) const {
-    return rtfx::run(parse_config(config, path("c.json")), mode);
+    return rtfx::run(parse_config({config, path("c.json")}), mode);
   }
   /// Records of a kind and, unless empty, a decoder.
   std::vector<json> records(const std::string& kind, const std::string& decoder = "") const {
@@ -123,7 +123,7 @@ TEST(WallClock, CountsWhatLiesBetweenRegions) {
 }
 
 TEST_F(RunTest, EnergyIsOfWholePassesOfOneDecoderAlone) {
-  Workspace workspace(parse_config(document({"label_looping"}), path("c.json")));
+  Workspace workspace(parse_config({document({"label_looping"}), path("c.json")}));
   workspace.read_audio_files();
   const auto plan = make_plan(workspace.config(), workspace.kinds());
   CaseGroupRunner runner(

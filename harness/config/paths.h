@@ -1,0 +1,32 @@
+// The paths among the values of a configuration, found by the tables of its options.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "harness/config/config.h"
+
+namespace rtfx {
+
+/// Gets a path, which it may change, and its place ("FILE#/models/0/path").
+using VisitPath = std::function<void(const std::string& where, nlohmann::json& path)>;
+
+/// Visits each non-empty text that `object` gives to an option of `table` that is a file. Options
+/// may be lists of such texts, or lie in lists of objects. `where` is the place of `object`.
+void for_each_path(const std::vector<OptionInfo>& table, const std::string& where,
+                   nlohmann::json& object, const VisitPath& visit);
+
+/// Visits the paths of a whole configuration: those of its keys, and those among the options of
+/// decoders that are registered. `where` is the place of `document`.
+void for_each_path(const std::string& where, nlohmann::json& document, const VisitPath& visit);
+
+/// Visits the paths among the options of a decoder.
+void for_each_path(DecoderSpec& spec, const std::function<void(nlohmann::json& path)>& visit);
+
+/// The JSON with every path relative to the file's folder, as it can be written into that folder.
+nlohmann::json with_relative_paths(const Document& document);
+
+}  // namespace rtfx

@@ -1,0 +1,63 @@
+"""Relative paths: those of the file are relative to its folder, those of `--set` to the working folder."""
+
+import json
+
+import pytest
+from test_language_model import arpa
+
+TUNE = {"decoder": "d", "dataset": "two", "options": {"lm.alpha": [0, 1]}}
+
+
+@pytest.fixture
+def resolved(rtfx, config, tmp_path):
+    """resolved(override, ..., options=...): the configuration as `rtfx validate` reads it."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for folder in (tmp_path, work):
+        for name in ("same.arpa", "other.arpa"):
+            (folder / name).write_text(arpa({}))
+
+    def validate(*overrides, options):
+        path = config(decoders=[{"id": "d", "name": "label_looping", "options": options}], tune=TUNE)
+        given = [part for text in overrides for part in ("--set", text)]
+        result = rtfx("validate", path, "--json", *given, cwd=work)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["config"]
+
+    return validate
+
+
+def test_equal_paths_of_a_file_and_of_an_override(resolved, tmp_path):
+    options = {"boost": {"path": "same.arpa"}, "lm": {"path": "other.arpa"}}
+    (decoder,) = resolved("decoders.0.options.lm.path=same.arpa", options=options)["decoders"]
+    assert decoder["options"]["boost"]["path"] == str(tmp_path / "same.arpa")
+    assert decoder["options"]["lm"]["path"] == str(tmp_path / "work/same.arpa")
+
+
+def test_equal_paths_of_one_override(resolved, tmp_path):
+    both = json.dumps({"boost": {"path": "same.arpa"}, "lm": {"path": "same.arpa"}})
+    (decoder,) = resolved(f"decoders.0.options={both}", options={})["decoders"]
+    for option in ("boost", "lm"):
+        assert decoder["options"][option]["path"] == str(tmp_path / "work/same.arpa")
+
+
+@pytest.mark.parametrize(
+    "override, folders",
+    [
+        ('decoders.0.options.lm.path=["same.arpa", "other.arpa"]', ["work", "work"]),
+        ("decoders.0.options.lm.path.1=other.arpa", [".", "work"]),
+        ('decoders.0.options.lm=[{"path": "same.arpa"}, {"path": "other.arpa"}]', ["work", "work"]),
+    ],
+)
+def test_paths_in_lists(resolved, tmp_path, override, folders):
+    found = resolved(override, options={"lm": {"path": ["same.arpa", "same.arpa"]}})["decoders"]
+    names = ("same.arpa", "other.arpa")
+    expected = [str(tmp_path / folder / name) for folder, name in zip(folders, names, strict=True)]
+    assert [decoder["options"]["lm"]["path"] for decoder in found] == expected
+
+
+def test_a_development_set(resolved, tmp_path):
+    options = {"lm": {"path": "same.arpa"}}
+    own = json.dumps({"id": "dev", "files": ["a.wav", "/b.wav"]})
+    (tune,) = resolved(f"tune.dataset={own}", options=options)["tune"]
+    assert tune["dataset"]["files"] == [str(tmp_path / "work/a.wav"), "/b.wav"]
