@@ -20,6 +20,7 @@
 #include "harness/cli/help_commands.h"
 #include "harness/cli/inspect.h"
 #include "harness/cli/list.h"
+#include "harness/cli/number_checks.h"
 #include "harness/cli/result_commands.h"
 #include "harness/cli/run_commands.h"
 #include "harness/cli/table_commands.h"
@@ -141,7 +142,7 @@ struct Program {
     command
         ->add_option("--batch-size", transcription.batch_size,
                      "files decoded together; 0: one on a CPU, up to 32 on a GPU")
-        ->check(CLI::NonNegativeNumber);
+        ->check(at_least(0));
     command
         ->add_option("--plugins", transcription.plugins,
                      "shared libraries with further decoders, with commas between them")
@@ -150,7 +151,7 @@ struct Program {
     command
         ->add_option("--threads", transcription.threads,
                      "CPU threads; 0: all that the process may use")
-        ->check(CLI::Range(int64_t{0}, kMaxThreads));
+        ->check(between(0, kMaxThreads));
     add_transcript_options(*command);
     command
         ->add_option("files", transcription.files,
@@ -176,23 +177,23 @@ struct Program {
     command
         .add_option("--nbest", transcription.nbest,
                     "texts in JSON's `alternatives`, by a decoder that has a list of them")
-        ->check(CLI::PositiveNumber);
+        ->check(at_least(1));
     command.add_flag("--tokens", transcription.tokens, "tokens with their times in JSON");
     command
         .add_option("--pause", transcription.pause,
                     "seconds without a word that end a segment of subtitles")
-        ->check(CLI::PositiveNumber);
+        ->check(above_zero());
     command
         .add_option("--long-above", transcription.long_above,
                     "seconds: longer files are cut, in pauses, and take no more memory than a few "
                     "chunks")
-        ->check(CLI::NonNegativeNumber);
+        ->check(at_least(0));
     command.add_option("--chunk", transcription.chunk, "seconds of a chunk of theirs at most")
-        ->check(CLI::Range(0.5, 3600.0));
+        ->check(between(0.5, 3600.0));
     command
         .add_option("--context", transcription.context,
                     "seconds around a chunk that its encoder sees too")
-        ->check(CLI::Range(0.0, 3600.0));
+        ->check(between(0.0, 3600.0));
     command
         .add_flag("--json", transcription.json,
                   "hypotheses of the decoder, one JSON object per line: file, text, tokens, "

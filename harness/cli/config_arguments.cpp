@@ -1,7 +1,7 @@
-#include "harness/cli/config_arguments.h"
-
 #include <fmt/format.h>
 
+#include "harness/cli/config_arguments.h"
+#include "harness/cli/number_checks.h"
 #include "harness/cli/prepare.h"
 
 namespace rtfx {
@@ -22,7 +22,7 @@ void ConfigArguments::add_overrides_to(CLI::App& app) {
       ->type_name("DEVICE");
   app.add_option("--threads", threads,
                  "CPU threads; 0: all that the process may use (default: the configuration's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   app.add_option("--output", output, "folder of the journal (default: runs/<name>)")
       ->type_name("FOLDER");
   app.add_flag("--sync-debug", sync_debug,

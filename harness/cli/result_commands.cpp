@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/output_file.h"
+#include "harness/cli/number_checks.h"
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"
 #include "harness/report/open_asr_leaderboard.h"
@@ -130,7 +131,7 @@ void add_gate(CLI::App& app, int& code) {
                    fmt::format("standard deviation between runs of one program, as a share "
                                "(default: {}, or what the baselines show)",
                                kRunDrift))
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->type_name("SHARE");
   command
       ->add_option("--allow", args->allowed,

@@ -1,5 +1,3 @@
-#include "harness/cli/run_commands.h"
-
 #include <fmt/format.h>
 
 #include "base/options.h"
@@ -9,7 +7,9 @@
 #include "harness/cli/emissions.h"
 #include "harness/cli/lattice_command.h"
 #include "harness/cli/listen.h"
+#include "harness/cli/number_checks.h"
 #include "harness/cli/print_plan.h"
+#include "harness/cli/run_commands.h"
 #include "harness/config/paths.h"
 #include "harness/profile/nsight_import.h"
 #include "harness/profile/nsys_session.h"
@@ -84,19 +84,18 @@ void add_bench(CLI::App& app, int& code) {
       ->type_name("DECODER");
   command->add_option("--batch", args->batches, "utterances in a batch")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command
       ->add_option("--dtype", args->dtypes, "fp32, bf16, fp16; of encoder and decoder: bf16+fp32")
       ->delimiter(',')
       ->type_name("DTYPE");
-  command->add_option("--rounds", args->rounds, "measured passes")->check(CLI::PositiveNumber);
-  command->add_option("--warmup", args->warmup, "passes before them")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--rounds", args->rounds, "measured passes")->check(at_least(1));
+  command->add_option("--warmup", args->warmup, "passes before them")->check(at_least(0));
   command->add_option("--limit", args->limit, "only the first N utterances of each set; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("--device", args->device, "auto, cpu, cuda or cuda:N")->type_name("DEVICE");
   command->add_option("--threads", args->threads, "CPU threads; 0: all that the process may use")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--output", args->output,
                    "folder of the journal; an earlier one there is kept as journal.jsonl.N")
@@ -181,7 +180,7 @@ void add_stream(CLI::App& app, int& code) {
   };
   command->add_flag("--microphone", live.microphone, "what ALSA's arecord records")->needs(model);
   add("--raw", live.raw_rate, "standard input is 16 bit samples of so many Hz, without a header")
-      ->check(CLI::Range(1000, 768000))
+      ->check(between(1000, 768000))
       ->type_name("HZ");
   add("--decoder", live.decoder, "see `rtfx list`");
   add("--options", live.decoder_options, "of the decoder, a JSON object");
@@ -195,7 +194,7 @@ void add_stream(CLI::App& app, int& code) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add("--pause", live.pause, "seconds without a word that end an utterance; 0: none do")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(between(0.0, 3600.0));
   command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
   command->callback([args, &code] {
     if (args->live.model.empty()) {
@@ -247,11 +246,11 @@ void add_lattice(CLI::App& app, int& code) {
   command
       ->add_option("--acoustic-scale", args->options.acoustic_scale,
                    "factor of acoustic costs for probabilities and OpenFst (default: the search's)")
-      ->check(CLI::Range(0.0, 1e3));
+      ->check(between(0.0, 1e3));
   command
       ->add_option("--graph-scale", args->options.graph_scale,
                    "the same of the graph's costs; both smaller: alternatives are more probable")
-      ->check(CLI::Range(0.0, 1e3));
+      ->check(between(0.0, 1e3));
   command->callback([args, &code] { code = write_lattices(args->config.load(), args->options); });
 }
 
@@ -274,11 +273,11 @@ void add_import(CLI::App& profile, int& code) {
           "folder of profile.jsonl and trace.json (default: runs/<name of the first file>)")
       ->type_name("FOLDER");
   command->add_option("--top", args->options.top, "kernels listed of each region")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--trace-limit", args->options.trace_limit,
                    "events in trace.json; 0: no such file")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->callback([args, &code] {
     NsightImport& options = args->options;
     if (options.output.empty()) options.output = "runs" / args->files.front().stem();
@@ -305,11 +304,10 @@ void add_profile(CLI::App& app, int& code) {
   command
       ->add_option("--laps", options.laps,
                    "passes after the warm-up round, and as many before without a collector")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--top", options.top, "kernels listed of each region")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(1));
+  command->add_option("--top", options.top, "kernels listed of each region")->check(at_least(0));
   command->add_option("--trace-limit", options.trace_limit, "events in trace.json; 0: no such file")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command
       ->add_option("--graph-trace", args->graph_trace,
                    "what is recorded of a CUDA graph: every kernel, or its run as a whole, which "
@@ -333,7 +331,7 @@ void add_profile(CLI::App& app, int& code) {
       ->add_option("--launches", args->roofline.launches,
                    "with --roofline: kernels of a case that are counted, at most")
       ->needs(roofline)
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   add_import(*command, code);
   command->get_option("config")->required(false);  // `import` goes without

@@ -4,6 +4,7 @@
 
 #include "base/exit_code.h"
 #include "harness/cli/config_arguments.h"
+#include "harness/cli/number_checks.h"
 #include "harness/report/report.h"
 #include "harness/report/reproduce.h"
 
@@ -48,7 +49,7 @@ void add_reproduce(CLI::App& app, int& code) {
   args->mode.add_to(*command);
   auto* quick =
       command->add_option("--quick", args->quick, "only the first N utterances of each set")
-          ->check(CLI::PositiveNumber)
+          ->check(at_least(1))
           ->default_str("");
   command
       ->add_option("--from", args->journal,

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/json_file.h"
+#include "harness/cli/number_checks.h"
 #include "harness/report/dashboard.h"
 #include "harness/results/journal.h"
 #include "harness/results/noise.h"
@@ -35,7 +36,7 @@ void add_noise(CLI::App& app) {
                    fmt::format("standard deviation between runs of one program, as a share "
                                "(default: {}, or what the runs show)",
                                kRunDrift))
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->type_name("SHARE");
   command->add_flag("--json", args->json, "as JSON");
   command->callback([args] {

@@ -27,6 +27,23 @@ def test_usage_errors_exit_with_2(rtfx, arguments):
     assert result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments, rule",
+    [
+        (["bench", "--model", "m", "--data", "d", "--rounds", "0"], "--rounds: must be 1 or more, not '0'"),
+        (["bench", "--model", "m", "--data", "d", "--batch", "1,x"], "--batch: must be 1 or more, not 'x'"),
+        (["validate", "c", "--threads", "-1"], "--threads: must be 0 or more, not '-1'"),
+        (["transcribe", "a", "--pause", "0"], "--pause: must be above 0, not '0'"),
+        (["transcribe", "a", "--threads", "5000"], "--threads: must be from 0 to 1024, not '5000'"),
+        (["transcribe", "a", "--chunk", "nan"], "--chunk: must be from 0.5 to 3600, not 'nan'"),
+    ],
+)
+def test_a_number_out_of_range_says_what_is_allowed(rtfx, arguments, rule):
+    result = rtfx(*arguments)
+    assert result.returncode == 2 and rule in result.stderr
+    assert len(result.stderr) < 200
+
+
 def test_list_names_every_decoder(rtfx):
     result = rtfx("list")
     assert result.returncode == 0
