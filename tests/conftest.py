@@ -13,7 +13,7 @@ from resident import Resident
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx"))
+PROGRAM = Path(os.environ.get("RTFX_BIN", ROOT / "build/release/rtfx")).resolve()
 AUDIO = ROOT / "datasets/quickstart"
 MODELS = ROOT / "models/quickstart"
 

@@ -1,3 +1,5 @@
+#include "harness/cli/run_commands.h"
+
 #include <fmt/format.h>
 
 #include "base/options.h"
@@ -9,7 +11,6 @@
 #include "harness/cli/listen.h"
 #include "harness/cli/number_checks.h"
 #include "harness/cli/print_plan.h"
-#include "harness/cli/run_commands.h"
 #include "harness/config/paths.h"
 #include "harness/profile/nsight_import.h"
 #include "harness/profile/nsys_session.h"
@@ -136,7 +137,8 @@ void add_tune(CLI::App& app, int& code) {
                              : std::filesystem::path(args->target);
     const Document document = args->config.read();
     const Config config = parse_config(document);  // loads plug-ins, whose options may be paths
-    code = rtfx::tune(config, with_relative_paths(document), target, args->mode.mode());
+    code = rtfx::tune(config, with_relative_paths(config_keys().info(), document), target,
+                      args->mode.mode());
   });
 }
 

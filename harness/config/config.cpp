@@ -29,6 +29,7 @@ class Reader {
     open_paths(config_keys().info(), root_.where(), document_);
     errors_.run([&] { config_keys().fill_into(config_, root_); });
     if (config_.name.empty()) config_.name = document.origins.file().stem().string();
+    errors_.run([&] { check_name(); });
     if (config_.output.empty()) config_.output = std::filesystem::path("runs") / config_.name;
   }
 
@@ -57,6 +58,15 @@ class Reader {
   }
 
  private:
+  /// The name is that of the run's folder.
+  void check_name() const {
+    const std::filesystem::path name = config_.name;
+    if (name == name.filename() && name != "." && name != "..") return;
+    throw UserError(root_.where() + "/name",
+                    fmt::format("'{}' is no name of a folder in runs/", config_.name),
+                    "give one without slashes; `output` may be any folder");
+  }
+
   /// Whether no error is about the key.
   bool read_well(const char* key) const {
     const std::string where = fmt::format("{}/{}", root_.where(), key);
@@ -201,24 +211,39 @@ class Reader {
     }
   }
 
+  bool is_given(const char* key) const {
+    return root_.value().is_object() && root_.find(key).has_value();
+  }
+
+  /// The sizes of all datasets, if each of them names some.
+  std::vector<int64_t> batch_sizes_of_datasets() const {
+    std::set<int64_t> sizes;
+    for (const DatasetSource& dataset : config_.datasets) {
+      if (dataset.batch_sizes.empty()) return {};
+      sizes.insert(dataset.batch_sizes.begin(), dataset.batch_sizes.end());
+    }
+    return {sizes.begin(), sizes.end()};
+  }
+
   void make_batch_rules() {
+    if (!is_given("batch_sizes") && !is_given("batch_seconds")) {
+      config_.batch_sizes = batch_sizes_of_datasets();
+      const bool is_unread = config_.datasets.empty() && is_given("datasets");
+      if (config_.batch_sizes.empty() && !is_unread) {
+        throw UserError(root_.where(), "neither batch_sizes nor batch_seconds is given",
+                        "add for example \"batch_sizes\": [1, 16]");
+      }
+    }
     std::set<std::string> seen;
     const auto add = [&](const char* key, bool by_seconds, const auto& sizes) {
       for (size_t i = 0; i < sizes.size(); ++i) {
         const bool largest = !by_seconds && sizes[i] == kLargestBatch;
         config_.batches.push_back({by_seconds, static_cast<double>(sizes[i]), largest});
-        unique(seen, config_.batches.back().label(), element(key, i));
+        if (is_given(key)) unique(seen, config_.batches.back().label(), element(key, i));
       }
     };
     add("batch_sizes", false, config_.batch_sizes);
     add("batch_seconds", true, config_.batch_seconds);
-    const auto given = [&](const char* key) {
-      return root_.value().is_object() && root_.value().contains(key);
-    };
-    if (!given("batch_sizes") && !given("batch_seconds")) {
-      throw UserError(root_.where(), "neither batch_sizes nor batch_seconds is given",
-                      "add for example \"batch_sizes\": [1, 16]");
-    }
   }
 
   /// The baseline once more, under another id.
@@ -273,10 +298,11 @@ json Config::resolved() const {
 
 std::string Config::hash() const {
   json canonical = resolved();
-  for_each_path(origins.root(), canonical, [&](const std::string&, json& given) {
-    const std::filesystem::path path = given.get<std::string>();
-    given = path.lexically_proximate(origins.file().parent_path()).string();
-  });
+  for_each_path_of_document(
+      config_keys().info(), origins.root(), canonical, [&](const std::string&, json& given) {
+        const std::filesystem::path path = given.get<std::string>();
+        given = path.lexically_proximate(origins.file().parent_path()).string();
+      });
   for (const char* key : {"name", "question", "output", "protocol", "tune", "isolate"})
     canonical.erase(key);
   return sha256(canonical.dump());

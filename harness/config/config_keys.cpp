@@ -302,10 +302,12 @@ const OptionTable<Config>& config_keys() {
   stream.set = [](Config& c, const JsonView& v) { c.stream = read_stream_settings(v); };
   static auto prepare = foreign("prepare", "files that are made where they are absent");
   prepare.members = prepare_members();
-  static auto batch_sizes = list_option("batch_sizes", &Config::batch_sizes,
-                                        "utterances in a batch; `max`: as many as fit, found by "
-                                        "trying; this or batch_seconds must be given",
-                                        kBatchSizes, read_batch_size);
+  static auto batch_sizes =
+      list_option("batch_sizes", &Config::batch_sizes,
+                  "utterances in a batch; `max`: as many as fit, found by "
+                  "trying; this or batch_seconds must be given, unless all datasets "
+                  "have batch_sizes",
+                  kBatchSizes, read_batch_size);
   batch_sizes.get = [](const Config& c) {
     nlohmann::json sizes = nlohmann::json::array();
     for (const int64_t size : c.batch_sizes)
@@ -316,7 +318,7 @@ const OptionTable<Config>& config_keys() {
       {text_option("question", &Config::question,
                    "what the run is to answer; stands at the head of the report")
            .required(),
-       text_option("name", &Config::name, "names the run and its folder")
+       text_option("name", &Config::name, "names the run and its folder in runs/")
            .by_default("the file's name"),
        as_path(
            list_option("models", &Config::models, "checkpoints; a path stands for {\"path\": ...}",

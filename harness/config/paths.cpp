@@ -43,8 +43,9 @@ void for_each_path(const std::vector<OptionInfo>& table, const std::string& wher
     if (option.is_file) for_each_text(option.name, where, object, visit);
 }
 
-void for_each_path(const std::string& where, json& document, const VisitPath& visit) {
-  for_each_path(config_keys().info(), where, document, visit);
+void for_each_path_of_document(const std::vector<OptionInfo>& keys, const std::string& where,
+                               json& document, const VisitPath& visit) {
+  for_each_path(keys, where, document, visit);
   if (!document.is_object() || !document.contains("decoders")) return;
   const auto entries = decoder_entries();
   for_each_element(
@@ -58,15 +59,10 @@ void for_each_path(const std::string& where, json& document, const VisitPath& vi
       });
 }
 
-void for_each_path(DecoderSpec& spec, const std::function<void(json& path)>& visit) {
-  for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,
-                [&](const std::string&, json& path) { visit(path); });
-}
-
-json with_relative_paths(const Document& document) {
+json with_relative_paths(const std::vector<OptionInfo>& keys, const Document& document) {
   json value = document.value;
   const Origins& origins = document.origins;
-  for_each_path(origins.root(), value, [&](const std::string& where, json& path) {
+  for_each_path_of_document(keys, origins.root(), value, [&](const std::string& where, json& path) {
     path = origins.relative(where, path.get<std::string>());
   });
   return value;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/options.h"
-#include "harness/config/config.h"
+#include "harness/config/document.h"
 
 namespace rtfx {
 
@@ -19,14 +19,13 @@ using VisitPath = std::function<void(const std::string& where, nlohmann::json& p
 void for_each_path(const std::vector<OptionInfo>& table, const std::string& where,
                    nlohmann::json& object, const VisitPath& visit);
 
-/// Visits the paths of a whole configuration: those of its keys, and those among the options of
-/// decoders that are registered. `where` is the place of `document`.
-void for_each_path(const std::string& where, nlohmann::json& document, const VisitPath& visit);
-
-/// Visits the paths among the options of a decoder.
-void for_each_path(DecoderSpec& spec, const std::function<void(nlohmann::json& path)>& visit);
+/// Visits the paths of a whole configuration: those of its keys, which `keys` describes, and those
+/// among the options of decoders that are registered. `where` is the place of `document`.
+void for_each_path_of_document(const std::vector<OptionInfo>& keys, const std::string& where,
+                               nlohmann::json& document, const VisitPath& visit);
 
 /// The JSON with every path relative to the file's folder, as it can be written into that folder.
-nlohmann::json with_relative_paths(const Document& document);
+/// `keys` describes the keys of a configuration.
+nlohmann::json with_relative_paths(const std::vector<OptionInfo>& keys, const Document& document);
 
 }  // namespace rtfx

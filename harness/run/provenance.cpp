@@ -13,6 +13,7 @@
 #include <cmath>
 #include <thread>
 
+#include "algorithms/registry.h"
 #include "base/sha256.h"
 #include "harness/config/paths.h"
 #include "harness/machine/wait_policy.h"
@@ -115,9 +116,10 @@ json datasets_record(const Workspace& workspace) {
 /// Checksums of the files that the decoder's options name.
 json files_of(const Workspace& workspace, DecoderSpec spec) {
   json checksums = json::array();
-  for_each_path(spec, [&](json& file) {
-    checksums.push_back(workspace.decoder_files().at(file.get<std::string>()));
-  });
+  for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,
+                [&](const std::string&, json& file) {
+                  checksums.push_back(workspace.decoder_files().at(file.get<std::string>()));
+                });
   return checksums;
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "algorithms/registry.h"
 #include "base/error_list.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
@@ -77,10 +78,12 @@ Workspace::Workspace(const Config& config)
   }
   errors.throw_any();
   for (DecoderSpec& spec : config_.decoders) {
-    for_each_path(spec, [&](nlohmann::json& file) {
-      const auto [entry, is_new] = decoder_files_.try_emplace(file.get<std::string>());
-      if (is_new) entry->second = sha256_file(entry->first);
-    });
+    for_each_path(find_decoder(spec.name, spec.where).options, spec.where, spec.options,
+                  [&](const std::string&, nlohmann::json& file) {
+                    const auto [entry, is_new] =
+                        decoder_files_.try_emplace(file.get<std::string>());
+                    if (is_new) entry->second = sha256_file(entry->first);
+                  });
   }
 }
 

@@ -113,6 +113,11 @@ def test_override_without_a_value(complaint):
     assert "--set" in complaint("--set", "protocol")
 
 
+def test_a_name_is_no_path(complaint):
+    text = complaint("--set", "name=../../zzz")
+    assert "--set name=../../zzz: " in text and "#/name: '../../zzz'" in text
+
+
 def test_a_wrong_override_of_prepare_is_named(complaint):
     prepare = [{"graph": "g.tlg", "lexicon": "l.txt", "lm": "lm.arpa"}]
     text = complaint("--set", "prepare.0.lexicon=5", prepare=prepare)

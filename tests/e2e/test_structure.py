@@ -71,7 +71,6 @@ def test_every_source_belongs_to_a_folder_of_the_list():
 PARTS = {
     "algorithms/host_lists": "algorithms/hypotheses",
     "harness/config/config_keys": "harness/config/config",
-    "harness/config/paths": "harness/config/config",
 }
 
 

@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error_list.h"
+#include "harness/config/paths.h"
 #include "harness/config/plan.h"
 #include "tests/support/plain_config.h"
 #include "tests/unit/datasets/temp_folder.h"
@@ -50,6 +51,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"twice",
                   R"({"batch_sizes": [8, 8]})",
                   {"dir/c.json#/batch_sizes/1:", "'b8' is there twice"}},
+        BadConfig{"name", R"({"name": "../../zzz"})", {"dir/c.json#/name:", "'../../zzz'"}},
+        BadConfig{"name_of_a_parent", R"({"name": ".."})", {"dir/c.json#/name:", "'..'"}},
+        BadConfig{"absolute_name", R"({"name": "/zzz"})", {"dir/c.json#/name:", "'/zzz'"}},
         BadConfig{"no_batches", R"({"batch_sizes": null})", {"dir/c.json", "batch_seconds"}},
         BadConfig{"empty_list", R"({"models": []})", {"dir/c.json#/models:", "[] is not allowed"}},
         BadConfig{"dtype",
@@ -153,6 +157,92 @@ TEST(Config, PathsOfOverridesAreRelativeToTheWorkingFolder) {
   EXPECT_EQ(std::filesystem::absolute(upwards.datasets[0].manifest).lexically_normal(),
             here / "d.jsonl");
   EXPECT_EQ(parse(valid()).datasets[0].manifest, "dir/d.jsonl");
+}
+
+OptionInfo file_option(const char* name) {
+  return {.name = name,
+          .help = "for tests",
+          .allowed = "a file",
+          .default_value = {},
+          .default_text = {},
+          .is_file = true};
+}
+
+/// No decoder of rtfx has two files among its options.
+const RegisterDecoder two_files{
+    {"test_two_files",
+     "for tests",
+     {file_option("first"), file_option("inner.second")},
+     [](const json&, std::string_view) { return make_decoder("null", json::object(), ""); }}};
+
+TEST(Config, EachPathOfAnOverrideIsRelativeToTheWorkingFolder) {
+  json document = valid();
+  document["decoders"].push_back({{"name", "test_two_files"},
+                                  {"options", {{"first", "same.bin"}, {"inner", json::object()}}}});
+  const auto options = [&](const std::vector<std::string>& overrides) {
+    std::vector<json> all;
+    for (const DecoderSpec& spec : parse(document, overrides).decoders)
+      if (spec.name == "test_two_files") all.push_back(spec.options);
+    return all;
+  };
+  // Two equal texts, of which the file gave one and an override the other.
+  const json one = options({"decoders.2.options.inner.second=same.bin"}).at(0);
+  EXPECT_EQ(one, (json{{"first", "dir/same.bin"}, {"inner", {{"second", "same.bin"}}}}));
+  const json both =
+      options({R"(decoders.2.options={"first": "x", "inner": {"second": "x"}})"}).at(0);
+  EXPECT_EQ(both, (json{{"first", "x"}, {"inner", {{"second", "x"}}}}));
+  // A list makes a decoder of each element; the last element has an override of its own.
+  document["decoders"][2]["options"]["first"] = {"a", "b"};
+  const auto listed = options({"decoders.2.options.first.1=c"});
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0]["first"], "dir/a");
+  EXPECT_EQ(listed[1]["first"], "c");
+  EXPECT_EQ(options({R"(decoders.2.options.first=["c", "/abs"])"})[0]["first"], "c");
+  EXPECT_EQ(options({R"(decoders.2.options.first=["c", "/abs"])"})[1]["first"], "/abs");
+  const auto inner = options({R"(decoders.2.options.inner=[null, {"second": "d"}])"});
+  EXPECT_EQ(inner.back()["inner"]["second"], "d");
+}
+
+TEST(Config, ADevelopmentSetOfAnOverrideIsRelativeToTheWorkingFolder) {
+  json document = valid();
+  document["tune"] = {{"decoder", "window"},
+                      {"dataset", {{"id", "dev"}, {"manifest", "dev.jsonl"}}},
+                      {"options", {{"window", {1, 4}}}}};
+  EXPECT_EQ(parse(document).tune[0].dataset.manifest, "dir/dev.jsonl");
+  EXPECT_EQ(parse(document, {"tune.dataset.manifest=dev.jsonl"}).tune[0].dataset.manifest,
+            "dev.jsonl");
+  const std::vector<std::string> files = {R"(tune.dataset={"id": "dev", "files": ["a", "/b"]})"};
+  EXPECT_EQ(parse(document, files).tune[0].dataset.files, (std::vector<std::string>{"a", "/b"}));
+  const json written = with_relative_paths(
+      config_keys().info(), {document, "dir/c.json", {"tune.dataset.manifest=dev.jsonl"}});
+  EXPECT_EQ(written["tune"]["dataset"]["manifest"], "../dev.jsonl");
+  EXPECT_EQ(written["datasets"], document["datasets"]);
+}
+
+TEST(Config, ALaterOverrideOfTheWholeTakesThePlaceOfAnEarlierOneOfAPart) {
+  const auto message = [](const std::vector<std::string>& overrides) {
+    return user_error([&] { parse(valid(), overrides); });
+  };
+  EXPECT_TRUE(message({"protocol.seed=1", R"(protocol={"seed": "x"})"})
+                  .starts_with(R"(--set protocol={"seed": "x"}: dir/c.json#/protocol/seed: )"));
+  EXPECT_TRUE(message({R"(protocol={"cv_max": 1})", "protocol.seed=x"})
+                  .starts_with("--set protocol.seed=x: dir/c.json#/protocol/seed: "));
+  EXPECT_TRUE(message({"batch_sizes.01=x"}).starts_with("--set batch_sizes.01=x: dir/c.json#/"));
+}
+
+TEST(Config, BatchSizesOfAllDatasetsNeedNoListAtTheTop) {
+  json document = valid();
+  document.erase("batch_sizes");
+  document["datasets"] = {{{"id", "d"}, {"manifest", "d"}, {"batch_sizes", {8, 2}}},
+                          {{"id", "e"}, {"manifest", "e"}, {"batch_sizes", {4, 2}}}};
+  const Config config = parse(document);
+  EXPECT_EQ(config.batch_sizes, (std::vector<int64_t>{2, 4, 8}));
+  document["batch_sizes"] = {2, 4, 8};
+  EXPECT_EQ(parse(document).hash(), config.hash());
+  document["batch_sizes"] = nullptr;
+  EXPECT_EQ(make_plan(parse(document), {{"rnnt"}, {"rnnt"}}).size(), 2U * (2 + 2));
+  document["datasets"][1].erase("batch_sizes");
+  EXPECT_HAS(user_error([&] { parse(document); }), "neither batch_sizes nor batch_seconds");
 }
 
 TEST(Config, ACtcDecoderMayBeTheBaselineOfCtcAlone) {

@@ -124,6 +124,10 @@ TEST(Plan, IncompatiblePairIsAnErrorUnlessRestricted) {
   }
   document["decoders"][2]["models"] = {"c"};
   EXPECT_HAS(user_error([&] { make_plan(parse(document), kinds); }), "#/decoders/2/models");
+  const Config overridden = parse(document, {"decoders.2.models=d"});
+  EXPECT_TRUE(user_error([&] {
+                make_plan(overridden, kinds);
+              }).starts_with("--set decoders.2.models=d: dir/c.json#/decoders/2/models: "));
 }
 
 }  // namespace
