@@ -47,15 +47,19 @@ class DecoderBase : public Decoder {
   Options options_;
 };
 
+/// The last argument of Register for a decoder that runs on a GPU only.
+constexpr bool kNeedsGpu = true;
+
 /// Registers the decoder class `SomeDecoder`, which derives from DecoderBase.
 template <class SomeDecoder>
 struct Register : RegisterDecoder {
-  Register(std::string name, std::string summary)
+  Register(std::string name, std::string summary, bool needs_gpu = false)
       : RegisterDecoder({std::move(name), std::move(summary), SomeDecoder::table().info(),
                          [](const nlohmann::json& options, std::string_view where) {
                            return std::make_unique<SomeDecoder>(
                                SomeDecoder::table().fill(options, where));
-                         }}) {}
+                         },
+                         needs_gpu}) {}
 };
 
 }  // namespace rtfx

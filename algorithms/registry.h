@@ -22,6 +22,7 @@ struct DecoderEntry {
   /// Builds a decoder from a JSON object of options; `where` names it in error messages.
   std::function<std::unique_ptr<Decoder>(const nlohmann::json& options, std::string_view where)>
       make;
+  bool needs_gpu = false;  // prepare() refuses a model on a CPU
 };
 
 struct RegisterDecoder {

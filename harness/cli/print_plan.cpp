@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "algorithms/registry.h"
+#include "base/error_list.h"
 #include "base/printable.h"
 #include "harness/run/estimate.h"
+#include "models/dtypes.h"
 
 namespace rtfx {
 namespace {
@@ -59,9 +62,31 @@ std::string time_text(const Estimate& time) {
   return low == high ? "about " + low : fmt::format("between {} and {}", low, high);
 }
 
+/// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
+/// configuration is for a CPU. A run measures the other cases, and records a failure of these.
+void require_gpu_where_needed(const Config& config) {
+  if (config.device != "cpu") return;
+  ErrorList errors;
+  const auto refuse = [&](const std::string& where, const std::string& what) {
+    errors.add({where, fmt::format("'{}' needs a GPU, and the device is cpu", what),
+                "leave it out, or give --device cuda"});
+  };
+  const std::string root = config.origins.root();
+  for (size_t i = 0; i < config.dtypes.size(); ++i) {
+    if (parse_dtypes(config.dtypes[i], "dtypes").encoder == at::kFloat8_e4m3fn)
+      refuse(fmt::format("{}/dtypes/{}", root, i), config.dtypes[i]);
+  }
+  if (config.encoder == "fused") refuse(root + "/encoder", config.encoder);
+  for (const DecoderSpec& spec : config.decoders) {
+    if (find_decoder(spec.name, spec.where).needs_gpu) refuse(spec.where, spec.id);
+  }
+  config.origins.naming_overrides([&] { errors.throw_any(); });
+}
+
 }  // namespace
 
 void print_plan(const Config& config, bool as_json) {
+  require_gpu_where_needed(config);
   const Workspace workspace(config);
   const auto plan = make_plan(config, workspace.kinds());
   const Estimate time = estimate(workspace, plan);

@@ -118,6 +118,16 @@ def test_a_name_is_no_path(complaint):
     assert "--set name=../../zzz: " in text and "#/name: '../../zzz'" in text
 
 
+def test_what_needs_a_gpu_on_a_cpu(rtfx, config):
+    path = config(dtypes=["fp32", "fp8"], decoders=["frame_looping", "fused_looping"])
+    result = rtfx("validate", path, "--device", "cpu")
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 2 and all("needs a GPU, and the device is cpu" in line for line in lines)
+    assert "/dtypes/1: 'fp8'" in lines[0] and "/decoders/1: 'fused_looping'" in lines[1]
+    assert rtfx("validate", path, "--device", "auto").returncode == 0  # another machine may have one
+
+
 def test_a_wrong_override_of_prepare_is_named(complaint):
     prepare = [{"graph": "g.tlg", "lexicon": "l.txt", "lm": "lm.arpa"}]
     text = complaint("--set", "prepare.0.lexicon=5", prepare=prepare)

@@ -114,7 +114,7 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
 
 namespace {
 const Register<FusedLooping> registered{
-    "fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)"};
+    "fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)", kNeedsGpu};
 }
 
 struct FusedLooping::Prepared {

@@ -303,7 +303,7 @@ WfstPath GpuStreams::finish(int64_t stream) {
 namespace {
 
 const Register<CtcWfst> registered{
-    "ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU"};
+    "ctc_wfst", "Viterbi beam search over a graph of lexicon and word LM, on a GPU", kNeedsGpu};
 
 }  // namespace
 }  // namespace rtfx
