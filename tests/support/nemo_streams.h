@@ -1,5 +1,5 @@
 // The loops of NeMo's two scripts for streams, over one utterance on the CPU. Their frames differ
-// from those of EncoderStreams at the utterance's edges (docs/streaming.md).
+// from those of EncoderStreams at the utterance's edges (docs/background/streams.md).
 #pragma once
 
 #include <ATen/ATen.h>
