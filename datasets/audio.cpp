@@ -358,13 +358,13 @@ Audio read_audio(const std::filesystem::path& path, int sample_rate) {
   return audio;
 }
 
-bool is_whole(const Segment& segment, double seconds) {
+bool is_whole(const AudioSegment& segment, double seconds) {
   constexpr double kRounding = 0.05;
   return segment.offset == 0 &&
          (segment.seconds == 0 || std::abs(segment.seconds - seconds) <= kRounding);
 }
 
-void cut(Audio& audio, const Segment& segment, const std::string& where) {
+void cut(Audio& audio, const AudioSegment& segment, const std::string& where) {
   const double whole = audio.seconds(), rest = whole - segment.offset;
   if (segment.offset > 0) {
     if (rest <= 0) {

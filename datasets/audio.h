@@ -26,18 +26,22 @@ struct Audio {
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
 
 /// A part of a recording, in seconds.
-struct Segment {
+struct AudioSegment {
   double offset = 0;   // of its begin
   double seconds = 0;  // its length; 0: up to the end
 
-  bool operator==(const Segment&) const = default;
+  bool operator==(const AudioSegment&) const = default;
 };
 
-/// Cuts `audio` to a segment of it. A length that differs from that of the rest by at most 0.05 s
-/// is taken as rounded, and nothing is cut. A longer one is a notice, and so is a part that is left
+/// Whether a segment is the whole of a recording of `seconds`. Lengths that differ by at most 0.05
+/// s are taken as rounded.
+bool is_whole(const AudioSegment& segment, double seconds);
+
+/// Cuts `audio` to a segment of it. Nothing is cut from the end if is_whole() holds for the rest
+/// behind the offset. A segment that is longer than that is a notice, and so is a part that is left
 /// out of a recording whose offset is 0. Throws UserError(where) for a segment that begins behind
 /// the end.
-void cut(Audio& audio, const Segment& segment, const std::string& where);
+void cut(Audio& audio, const AudioSegment& segment, const std::string& where);
 
 /// Reads audio block by block, for files of hours.
 class AudioReader {

@@ -33,7 +33,9 @@ class Line {
     return *found;
   }
 
-  Segment segment() const { return {.offset = seconds("offset"), .seconds = seconds("duration")}; }
+  AudioSegment segment() const {
+    return {.offset = seconds("offset"), .seconds = seconds("duration")};
+  }
 
   std::optional<std::string> text() const {
     const json value = object_.value("text", json());

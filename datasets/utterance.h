@@ -19,7 +19,7 @@ struct Utterance {
   std::vector<Phrase> boost = {};         // phrases that are likely in it
   std::vector<std::string> allowed = {};  // characters that its text may have; empty: all
   std::string where = {};                 // of these two, for errors
-  Segment segment = {};                   // of the recording, by a manifest
+  AudioSegment segment = {};              // of the recording, by a manifest
   double cut_seconds = 0;                 // length that the audio is cut or repeated to; 0: its own
 };
 

@@ -32,7 +32,7 @@ struct TranscriberOptions {
 struct Recording {
   std::string name;
   std::filesystem::path audio;
-  Segment segment = {};
+  AudioSegment segment = {};
 };
 
 /// The result for one recording.

@@ -18,7 +18,7 @@ struct TranscribeInput {
   /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
   std::optional<std::string> reference;  // of a manifest
-  Segment segment = {};                  // likewise
+  AudioSegment segment = {};             // likewise
 };
 
 /// A folder of this process's own for copies, made when it is asked for, and gone at the end.
