@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
+#include "harness/cli/journal_reference.h"
 #include "harness/config/config.h"
 #include "harness/results/metrics.h"
 
@@ -127,10 +128,13 @@ command line and 130 after an interrupt; `rtfx gate` and `rtfx run` also use 10 
 }
 
 using Page = std::string (*)(const CommandHelp&);
-const std::map<std::string, Page> kPages = {{"configuration", configuration_page},
-                                            {"decoders", decoders_page},
-                                            {"metrics", metrics_page},
-                                            {"command_line", command_line_page}};
+const std::map<std::string, Page> kPages = {
+    {"configuration", configuration_page},
+    {"decoders", decoders_page},
+    {"metrics", metrics_page},
+    {"command_line", command_line_page},
+    {"journal", [](const CommandHelp&) { return journal_page(); }},
+    {"journal_schema", [](const CommandHelp&) { return journal_schema(); }}};
 
 }  // namespace
 
@@ -146,7 +150,7 @@ const std::vector<std::string>& reference_pages() {
 std::string reference_page(const std::string& name, const CommandHelp& program) {
   const auto page = kPages.find(name);
   if (page == kPages.end()) throw unknown_name("reference", "page", name, reference_pages());
-  return kGenerated + page->second(program);
+  return (name == "journal_schema" ? "" : kGenerated) + page->second(program);
 }
 
 }  // namespace rtfx

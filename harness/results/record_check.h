@@ -1,4 +1,4 @@
-// Whether a record of a journal is what tables, comparisons and exports count on (docs/journal.md).
+// Whether a record of a journal is what its table says (harness/results/records.h).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,8 +6,9 @@
 
 namespace rtfx {
 
-/// Throws UserError(where) naming the first field that is missing or of another type. Records of
-/// kinds that are not read again, and fields that nothing reads, may hold anything.
+/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
+/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
+/// hold anything.
 void check_record(const nlohmann::json& record, const std::string& where);
 
 /// Checks a line of a hypotheses file.

@@ -74,7 +74,7 @@ def test_commands_and_their_options_exist(rtfx, page):
     assert not wrong
 
 
-REFERENCE = ["configuration", "decoders", "metrics", "command_line"]
+REFERENCE = ["configuration", "decoders", "metrics", "command_line", "journal"]
 
 
 @pytest.mark.parametrize("page", REFERENCE)
@@ -83,6 +83,11 @@ def test_reference_pages_are_what_the_program_prints(rtfx, page):
     printed = rtfx("reference", page)
     assert printed.returncode == 0
     assert printed.stdout == (ROOT / f"docs/reference/{page}.md").read_text(encoding="utf-8")
+
+
+def test_schema_of_journals_is_what_the_program_prints(rtfx):
+    printed = rtfx("reference", "journal_schema")
+    assert printed.stdout == (ROOT / "docs/journal.schema.json").read_text(encoding="utf-8")
 
 
 def test_every_reference_page_is_committed(rtfx):

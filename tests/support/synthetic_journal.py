@@ -219,7 +219,8 @@ def complete(folder):
         records.append(stream | {"metrics": times | {"stream.rtfx": 60.0}, "result_key": f"s{size}"})
     write(folder, records)
     decode = {"launches": 900, "graph_launches": 30, "busy": {"share": 0.75, "low": 0.7, "high": 0.8}}
-    profile = {"kind": "profile", "profiled": True, "case": records[1]["case"], "laps": 3, "regions": {"decode": decode}}
+    profile = case_fields() | {"kind": "profile", "profiled": True, "case": records[1]["case"], "laps": 3,
+                               "regions": {"decode": decode}}  # fmt: skip
     others = [profile | {"result_key": "of another build", "laps": 1}, profile | {"result_key": records[1]["result_key"]}]
     (folder / "profile.jsonl").write_text("".join(json.dumps(line) + "\n" for line in others))
     return folder

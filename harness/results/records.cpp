@@ -1,0 +1,787 @@
+#include "harness/results/records.h"
+
+#include <algorithm>
+
+namespace rtfx::record {
+namespace {
+
+using nlohmann::json;
+
+template <class Record>
+RecordTable<Record> with_head(RecordTable<Record> table) {
+  return std::move(table).add_group("every record", [](RecordTable<Record> t) {
+    return std::move(t)
+        .add("kind", &Record::kind, "", "the kind of the record")
+        .add("schema", &Record::schema, "", "version of this format: 1")
+        .add("provenance_id", &Record::provenance_id, "", "id of the provenance it belongs to")
+        .add("started", &Record::started, "", "time in UTC, ISO 8601")
+        .add("profiled", &Record::profiled, "",
+             "true in the files of `rtfx profile`, so that tables and reports refuse them");
+  });
+}
+
+template <class Record>
+RecordTable<Record> with_case(RecordTable<Record> table) {
+  return with_head(std::move(table)).add_group("a case", [](RecordTable<Record> t) {
+    return std::move(t)
+        .add("case", &Record::case_name, "", "model/dataset/decoder/batch/dtype")
+        .add("result_key", &Record::result_key, "",
+             "hash of all that the result depends on; `--resume` continues a case with it")
+        .add("model", &Record::model, "", "the model of the case")
+        .add("dataset", &Record::dataset, "", "the dataset of the case")
+        .add("decoder", &Record::decoder, "", "the decoder of the case")
+        .add("batch", &Record::batch, "", "the batch rule of the case")
+        .add("dtype", &Record::dtype, "",
+             "number type of encoder and decoder; `bf16+fp32` has an encoder in bf16 and a decoder "
+             "in fp32, and `fp8` an encoder in fp8 and a decoder in bf16")
+        .add("device", &Record::device, "", "the device, such as `cuda:0`");
+  });
+}
+
+FieldInfo named(std::string name, unsigned types, std::vector<FieldInfo> elements) {
+  FieldInfo info = rtfx::named(std::move(name), types);
+  info.elements = std::move(elements);
+  return info;
+}
+using rtfx::named;
+
+std::vector<FieldInfo> run_metrics() {
+  std::vector<FieldInfo> list;
+  for (const char* name : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
+    list.push_back(named(name, kPositive | kNull, /*required=*/true));
+  list.push_back(named("share.decode", kNumber | kNull, /*required=*/true));
+  for (const char* name :
+       {"batch_ms.p50", "batch_ms.p95", "batch_ms.p99", "energy.joules_per_hour"})
+    list.push_back(named(name, kPositive | kNull));
+  for (const char* name : {"memory.kept_mib", "memory.peak_mib", "busy.load", "busy.copy",
+                           "busy.encoder", "busy.decode", "busy.texts"})
+    list.push_back(named(name, kNotNegative | kNull));
+  return list;
+}
+
+/// The parts of a configuration that readers of a journal use.
+std::vector<FieldInfo> config_members() {
+  return {
+      named("verify", kObject, {named("required", kObject, {named("*", kText)})}),
+      named("protocol", kObject, {named("cv_max", kNumber), named("measured_rounds", kInteger)})};
+}
+
+template <class Record>
+Any read_as(const json& object) {
+  return Record::table().read(object);
+}
+
+template <class Record>
+Kind kind_of(std::string name, std::string file) {
+  return {std::move(name), std::move(file),
+          []() -> const ObjectInfo& { return Record::table().info(); }, read_as<Record>};
+}
+
+}  // namespace
+
+const RecordTable<Model>& Model::table() {
+  static const auto table =
+      RecordTable<Model>("model", "")
+          .add("id", &Model::id, "", "name of the model in the configuration")
+          .add("kind", &Model::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
+          .add("weights", &Model::weights, "",
+               "`checkpoint`, or `synthetic` for a model that was timed without its checkpoint: "
+               "the region `encoder` then times random weights of the right size");
+  return table;
+}
+
+template <template <class> class Presence>
+const RecordTable<Dataset<Presence>>& Dataset<Presence>::table() {
+  static const auto table =
+      RecordTable<Dataset>(std::is_same_v<Presence<int>, int> ? "dataset" : "profiled dataset", "")
+          .add("id", &Dataset::id, "", "name of the dataset in the configuration")
+          .add("utterances", &Dataset::utterances, "", "number of its utterances")
+          .add("audio_seconds", &Dataset::audio_seconds, "s", "their audio, without padding")
+          .add("stand_in", &Dataset::stand_in, "",
+               "description of the audio that stands in for the set; null: the set itself");
+  return table;
+}
+template struct Dataset<Always>;
+template struct Dataset<Optional>;
+
+template <template <class> class Presence>
+const RecordTable<Decoder<Presence>>& Decoder<Presence>::table() {
+  static const auto table =
+      RecordTable<Decoder>(std::is_same_v<Presence<int>, int> ? "decoder" : "profiled decoder", "")
+          .add("id", &Decoder::id, "", "name of the decoder in the configuration")
+          .add("name", &Decoder::name, "", "the decoder's name in `rtfx list`")
+          .add("options", &Decoder::options, "", "its options with all defaults")
+          .add("head", &Decoder::head, "", "`transducer`, `ctc`, or `none` for `null`")
+          .add("exactness", &Decoder::exactness, "", "`exact` or `approximate`, as it declares")
+          .add("score_kind", &Decoder::score_kind, "", "the numbers that its scores sum")
+          .add("control_of", &Decoder::control_of, "",
+               "the baseline in the A/A control, which `protocol.aa_control` runs a second time");
+  return table;
+}
+template struct Decoder<Always>;
+template struct Decoder<Optional>;
+
+const RecordTable<Batch>& Batch::table() {
+  static const auto table =
+      RecordTable<Batch>("batch", "")
+          .add("by", &Batch::by, "", "`count`, `seconds` of audio, or `streams`")
+          .add("size", &Batch::size, "", "utterances, seconds of audio or streams")
+          .add("largest", &Batch::largest, "", "true where `max` was asked for");
+  return table;
+}
+
+const RecordTable<RegionTimes>& RegionTimes::table() {
+  static const auto table =
+      RecordTable<RegionTimes>("times of a region", "")
+          .add("host_seconds", &RegionTimes::host_seconds, "s", "time of the host")
+          .add("device_seconds", &RegionTimes::device_seconds, "s",
+               "time of the GPU; null on a CPU");
+  return table;
+}
+
+const RecordTable<WordErrors>& WordErrors::table() {
+  static const auto table =
+      RecordTable<WordErrors>("word errors", "")
+          .add("normalizer", &WordErrors::normalizer, "", "name of the text normaliser")
+          .add("version", &WordErrors::version, "", "version of the normaliser")
+          .add("wer", &WordErrors::wer, "",
+               "errors / reference words; null where no reference has words")
+          .add("substitutions", &WordErrors::substitutions, "", "words that are wrong")
+          .add("insertions", &WordErrors::insertions, "", "words that are too many")
+          .add("deletions", &WordErrors::deletions, "", "words that are missing")
+          .add("reference_words", &WordErrors::reference_words, "", "words of the references");
+  return table;
+}
+
+const RecordTable<OracleErrors>& OracleErrors::table() {
+  static const auto table =
+      RecordTable<OracleErrors>("oracle word errors",
+                                "They count the text of each n-best list with the fewest errors.")
+          .add("normalizer", &OracleErrors::normalizer, "", "name of the text normaliser")
+          .add("version", &OracleErrors::version, "", "version of the normaliser")
+          .add("wer", &OracleErrors::wer, "", "errors / reference words")
+          .add("substitutions", &OracleErrors::substitutions, "", "words that are wrong")
+          .add("insertions", &OracleErrors::insertions, "", "words that are too many")
+          .add("deletions", &OracleErrors::deletions, "", "words that are missing")
+          .add("reference_words", &OracleErrors::reference_words, "", "words of the references")
+          .add("entries", &OracleErrors::entries, "", "length of the longest n-best list");
+  return table;
+}
+
+const RecordTable<BoostedPhrases>& BoostedPhrases::table() {
+  static const auto table =
+      RecordTable<BoostedPhrases>("boosted phrases",
+                                  "They count all entries by the rules of NeMo's `compute_fscore`.")
+          .add("occurrences", &BoostedPhrases::occurrences, "", "entries in the references")
+          .add("recalled", &BoostedPhrases::recalled, "", "how many of them the results have")
+          .add("false_alarms", &BoostedPhrases::false_alarms, "", "entries only in the results")
+          .add("recall", &BoostedPhrases::recall, "", "recalled / occurrences")
+          .add("precision", &BoostedPhrases::precision, "", "recalled / (recalled + false alarms)")
+          .add("count", &BoostedPhrases::count, "", "distinct entries");
+  return table;
+}
+
+const RecordTable<Boosted>& Boosted::table() {
+  static const auto table =
+      RecordTable<Boosted>("boosted words",
+                           "They count the utterances with a reference, by the alignment of `wer`. "
+                           "A share is null where its divisor is 0.")
+          .add("occurrences", &Boosted::occurrences, "", "boosted words in the references")
+          .add("recalled", &Boosted::recalled, "", "how many of them the results have")
+          .add("false_alarms", &Boosted::false_alarms, "", "boosted words only in the results")
+          .add("recall", &Boosted::recall, "", "recalled / occurrences")
+          .add("precision", &Boosted::precision, "", "recalled / (recalled + false alarms)")
+          .add("phrases", &Boosted::phrases, "", "the counts of all entries, also of many words")
+          .add("f_score", &Boosted::f_score, "",
+               "2 recalled / (occurrences + recalled + false alarms), of the phrases")
+          .add("words", &Boosted::words, "", "distinct words after normalisation")
+          .add("left_out", &Boosted::left_out, "",
+               "entries that the normaliser does not leave as one word");
+  return table;
+}
+
+const RecordTable<FirstDifference>& FirstDifference::table() {
+  static const auto table =
+      RecordTable<FirstDifference>("first difference", "")
+          .add("utterance", &FirstDifference::utterance, "", "id of the utterance")
+          .add("frame", &FirstDifference::frame, "", "encoder frame of the first difference")
+          .add("seconds", &FirstDifference::seconds, "s", "time of that frame")
+          .add("baseline_words", &FirstDifference::baseline_words, "", "words of the baseline")
+          .add("words", &FirstDifference::words, "", "words of this decoder");
+  return table;
+}
+
+const RecordTable<BeyondDecision>& BeyondDecision::table() {
+  static const auto table =
+      RecordTable<BeyondDecision>("decision beyond rounding", "")
+          .add("utterance", &BeyondDecision::utterance, "", "id of the utterance")
+          .add("kind", &BeyondDecision::kind, "", "`label`, `duration`, `score` or `path`")
+          .add("frame", &BeyondDecision::frame, "", "encoder frame of the decision")
+          .add("seconds", &BeyondDecision::seconds, "s", "time of that frame")
+          .add("chosen", &BeyondDecision::chosen, "", "label or duration of the hypothesis")
+          .add("best", &BeyondDecision::best, "", "the best one by the reference network")
+          .add("gap", &BeyondDecision::gap, "", "difference of their scores; null: infinite")
+          .add("bound", &BeyondDecision::bound, "", "the most that rounding explains");
+  return table;
+}
+
+const RecordTable<Replay>& Replay::table() {
+  static const auto table =
+      RecordTable<Replay>("proof by replay",
+                          "A hypothesis that was replayed before is not replayed "
+                          "again.")
+          .add("decisions", &Replay::decisions, "", "decisions that were replayed")
+          .add("beyond", &Replay::beyond, "", "how many were beyond rounding")
+          .add("worst_gap_over_bound", &Replay::worst_gap_over_bound, "",
+               "largest gap / bound; null: infinite")
+          .add("first", &Replay::first, "", "the first one beyond");
+  return table;
+}
+
+const RecordTable<Exactness>& Exactness::table() {
+  static const auto table =
+      RecordTable<Exactness>("exactness", "")
+          .add("baseline", &Exactness::baseline, "", "id of the decoder that it is compared with")
+          .add("grade", &Exactness::grade, "",
+               "the worst of any utterance: `bitwise` > `exact` > `rounding` > `text` > `wer` > "
+               "`different`, or `baseline`")
+          .add("grades", &Exactness::grades, "", "number of utterances with each grade")
+          .add("first_difference", &Exactness::first_difference, "",
+               "the first utterance with the worst grade")
+          .add("replay", &Exactness::replay, "", "null for decoders that cannot be replayed")
+          .add("replay_left_out", &Exactness::replay_left_out, "",
+               "the option that prevents replay, for example `boost` in a beam");
+  return table;
+}
+
+const RecordTable<Batches>& Batches::table() {
+  static const auto table =
+      RecordTable<Batches>("batches",
+                           "Each list has an entry for each batch, in the order of the round, "
+                           "rounded to 1 µs. Intervals of RTFx resample them.")
+          .add("audio_seconds", &Batches::audio_seconds, "s", "audio without padding", kPositive)
+          .add(
+              "total_seconds", &Batches::total_seconds, "s",
+              "time of all regions; in mode `throughput` the time between the texts of two batches",
+              kNotNegative)
+          .add("decode_seconds", &Batches::decode_seconds, "s", "time of the region `decode`",
+               kNotNegative)
+          .add("latency_seconds", &Batches::latency_seconds, "s",
+               "in mode `throughput`: from the padding of a batch to its text");
+  return table;
+}
+
+const RecordTable<Pipeline>& Pipeline::table() {
+  static const auto table =
+      RecordTable<Pipeline>("pipeline", "")
+          .add("in_flight", &Pipeline::in_flight, "", "batches in flight")
+          .add("audio", &Pipeline::audio, "", "where the samples come from: `memory` or `files`");
+  return table;
+}
+
+const RecordTable<DeviceMemory>& DeviceMemory::table() {
+  static const auto table =
+      RecordTable<DeviceMemory>(
+          "device memory",
+          "Bytes of LibTorch's allocator on a GPU. The model, the encoder, CUDA's own memory and "
+          "the workspace of cuBLAS are not counted.")
+          .add("kept_bytes", &DeviceMemory::kept_bytes, "byte",
+               "what the decoder's `prepare()` kept: tensors, and all memory of its CUDA graphs")
+          .add("decode_bytes", &DeviceMemory::decode_bytes, "byte",
+               "the most that one batch took beyond that")
+          .add("peak_bytes", &DeviceMemory::peak_bytes, "byte", "the sum of both");
+  return table;
+}
+
+const RecordTable<Energy>& Energy::table() {
+  static const auto table =
+      RecordTable<Energy>("energy",
+                          "After round 0 the decoder passed over the whole dataset by itself for "
+                          "at least `protocol.energy_seconds`.")
+          .add("watts", &Energy::watts, "W",
+               "mean power between the first and the last step of NVML's counter")
+          .add("updates", &Energy::updates, "", "steps of the counter")
+          .add("seconds", &Energy::seconds, "s", "time of these passes")
+          .add("passes", &Energy::passes, "", "their number")
+          .add("audio_seconds", &Energy::audio_seconds, "s", "their audio");
+  return table;
+}
+
+const RecordTable<ClockRate>& ClockRate::table() {
+  static const auto table =
+      RecordTable<ClockRate>("clock rate", "")
+          .add("mean", &ClockRate::mean, "MHz", "mean of the samples")
+          .add("min", &ClockRate::min, "MHz", "lowest sample")
+          .add("device_max", &ClockRate::device_max, "MHz", "highest rate of the device");
+  return table;
+}
+
+const RecordTable<MachineConditions>& MachineConditions::table() {
+  static const auto table =
+      RecordTable<MachineConditions>(
+          "conditions",
+          "They describe the machine during the round, which all its decoders share. All but the "
+          "first two are of the GPU, sampled every 50 ms through NVML.")
+          .add("wall_seconds", &MachineConditions::wall_seconds, "s", "time of the round")
+          .add("cpu_wait_seconds", &MachineConditions::cpu_wait_seconds, "s",
+               "time that threads waited for a CPU, summed over threads; null: unknown")
+          .add("sm_clock_mhz", &MachineConditions::sm_clock_mhz, "MHz", "clock of the processors")
+          .add("memory_clock_mhz", &MachineConditions::memory_clock_mhz, "MHz", "memory clock")
+          .add("temperature_c", &MachineConditions::temperature_c, "°C", "temperature")
+          .add("power_w", &MachineConditions::power_w, "W", "power")
+          .add("throttle", &MachineConditions::throttle, "", "reasons seen in any sample");
+  return table;
+}
+
+const RecordTable<ShardTimes>& ShardTimes::table() {
+  static const auto table =
+      RecordTable<ShardTimes>("times of shards", "")
+          .add("total_seconds", &ShardTimes::total_seconds, "s", "total time of each shard")
+          .add("decode_seconds", &ShardTimes::decode_seconds, "s", "decode time of each shard")
+          .add("skew", &ShardTimes::skew, "", "longest / mean total time");
+  return table;
+}
+
+const RecordTable<Run>& Run::table() {
+  static const auto table =
+      with_case(RecordTable<Run>("run", "There is one per case and round."))
+          .add("round", &Run::round, "", "number of the round, from 0")
+          .add("order", &Run::order, "", "place of the decoder within the round")
+          .add("regions", &Run::regions, "",
+               "times of `pad`, `h2d`, `features`, `encoder`, `decode`, `d2h`, `detokenize` and "
+               "`confidence`",
+               0, {[] {
+                 FieldInfo decode = Codec<RegionTimes>::info();
+                 decode.name = "decode";
+                 return decode;
+               }()})
+          .add("total_seconds", &Run::total_seconds, "s",
+               "sum of the host times of all regions; in mode `throughput` the time from the first "
+               "sample to the last text")
+          .add("wall_seconds", &Run::wall_seconds, "s",
+               "the same time by a second clock, with the time between regions", kNotNegative)
+          .add("cpu_seconds", &Run::cpu_seconds, "s",
+               "CPU time of all threads, also of threads that spin", kNotNegative)
+          .add("gap_seconds", &Run::gap_seconds, "s",
+               "`wall_seconds` - `total_seconds`: time in no region")
+          .add("metrics", &Run::metrics, "",
+               "the [metrics](metrics.md) that a round has; null: not known", 0, run_metrics())
+          .add("wer", &Run::wer, "", "word errors of all utterances with a reference")
+          .add("oracle_wer", &Run::oracle_wer, "", "where the decoder returns n-best lists")
+          .add("boosted", &Run::boosted, "",
+               "where the decoder's options list words to boost, also at a scale of 0")
+          .add("all_empty", &Run::all_empty, "",
+               "true where no hypothesis has a token though references have words, or without "
+               "references though there is sound above -40 dB; the mark is `EMPTY`")
+          .add("exactness", &Run::exactness, "", "null where there is nothing to compare with")
+          .add("deterministic", &Run::deterministic, "",
+               "whether the hypotheses equal those of the decoder's first round")
+          .add("hypotheses_sha256", &Run::hypotheses_sha256, "",
+               "hash of tokens, frames, durations, the bits of scores, and n-best lists")
+          .add("tokens_sha256", &Run::tokens_sha256, "", "hash of tokens, frames and durations")
+          .add("counters", &Run::counters, "", "counts of the decoder, such as `joint_calls`", 0,
+               {named("host_reads", kNotNegative)})
+          .add("batches", &Run::batches, "", "audio and times of each batch")
+          .add("pipeline", &Run::pipeline, "", "in mode `throughput`")
+          .add("bound_by", &Run::bound_by, "", "in mode `throughput`: the busiest stage")
+          .add("device_memory", &Run::device_memory, "", "on a GPU")
+          .add("energy", &Run::energy, "",
+               "in round 0, where `protocol.energy_seconds` is above 0; null: not known")
+          .add("conditions", &Run::conditions, "", "the machine during the round")
+          .add("suspect", &Run::suspect, "",
+               "reasons to distrust the times: `sm_clock` (mean below 75 % of the device's "
+               "maximum), a throttle reason, or `cpu_wait` (over 10 % of the round)")
+          .add("shards", &Run::shards, "", "in the record of the whole of several shards");
+  return table;
+}
+
+const RecordTable<Spread>& Spread::table() {
+  static const auto table = RecordTable<Spread>("spread over rounds", "")
+                                .add("mean", &Spread::mean, "x", "mean")
+                                .add("sd", &Spread::sd, "x", "standard deviation")
+                                .add("min", &Spread::min, "x", "least")
+                                .add("max", &Spread::max, "x", "greatest");
+  return table;
+}
+
+const RecordTable<Summary>& Summary::table() {
+  static const auto table =
+      with_head(RecordTable<Summary>(
+                    "summary",
+                    "There is one per case after its last round, for the eye: tables, pages and "
+                    "exports sum up the records of kind `run` again."))
+          .add("case", &Summary::case_name, "", "model/dataset/decoder/batch/dtype")
+          .add("result_key", &Summary::result_key, "", "as in the case's records of kind `run`")
+          .add("rounds", &Summary::rounds, "", "rounds that have an RTFx")
+          .add("rtfx.total", &Summary::rtfx_total, "x", "null where it may not be shown")
+          .add("rtfx.decode", &Summary::rtfx_decode, "x", "null where it may not be shown")
+          .add("grade", &Summary::grade, "", "worst grade of all rounds")
+          .add("deterministic", &Summary::deterministic, "", "whether all rounds agree")
+          .add("cv", &Summary::cv, "", "sd / mean of `rtfx.total`")
+          .add("noisy", &Summary::noisy, "", "whether that exceeds `protocol.cv_max`")
+          .add("stopped_by", &Summary::stopped_by, "", "`rounds`, `precision` or `budget`");
+  return table;
+}
+
+const RecordTable<Streamed>& Streamed::table() {
+  static const auto table =
+      RecordTable<Streamed>("streamed utterances", "")
+          .add("utterances", &Streamed::utterances, "", "utterances that ended")
+          .add("tokens", &Streamed::tokens, "",
+               "their tokens; 0 has the mark `NO TOKENS`, since equality then shows nothing")
+          .add("different", &Streamed::different, "",
+               "utterances that differ from the same one in one piece")
+          .add("first_difference", &Streamed::first_difference, "", "id of the first of them");
+  return table;
+}
+
+const RecordTable<StreamRun>& StreamRun::table() {
+  static const auto table =
+      with_case(RecordTable<StreamRun>("stream", "There is one per decoder and number of streams."))
+          .add("stream", &StreamRun::stream, "", "the settings with all defaults", 0,
+               {named("scope", kText), named("slo_ms", kNumber)})
+          .add("requests", &StreamRun::requests, "", "requests after the part that is discarded")
+          .add("batches", &StreamRun::batches, "", "batches that served them")
+          .add("stable", &StreamRun::stable, "",
+               "whether the queue time grew by at most 0.01 seconds per second")
+          .add("slo", &StreamRun::slo, "",
+               "whether the 99th percentile is within `slo_ms` and the queue stable; null without "
+               "a limit")
+          .add("metrics", &StreamRun::metrics, "",
+               "the [metrics](metrics.md) of the requests, with `.p50`, `.p95`, `.p99` and `.max`")
+          .add("streamed", &StreamRun::streamed, "", "the results, against whole utterances");
+  return table;
+}
+
+const RecordTable<Failure>& Failure::table() {
+  static const auto table =
+      with_case(
+          RecordTable<Failure>("failure",
+                               "With `isolate` it is also what remains of a case whose process "
+                               "ended by itself or exceeded `protocol.case_limit_seconds`."))
+          .add("stage", &Failure::stage, "",
+               "a region, or `prepare`, `load`, `pass`, `verify`, `energy`, `stream`")
+          .add("message", &Failure::message, "", "the error");
+  return table;
+}
+
+const RecordTable<Build>& Build::table() {
+  static const auto table =
+      RecordTable<Build>("build", "")
+          .add("version", &Build::version, "", "version of rtfx")
+          .add("revision", &Build::revision, "", "commit of the sources")
+          .add("dirty", &Build::dirty, "", "whether the sources had changes")
+          .add("build_type", &Build::build_type, "", "CMake's build type")
+          .add("compiler", &Build::compiler, "", "name and version")
+          .add("sanitizer", &Build::sanitizer, "", "whether the build has one");
+  return table;
+}
+
+const RecordTable<Device>& Device::table() {
+  static const auto table =
+      RecordTable<Device>("device", "")
+          .add("type", &Device::type, "", "`cpu` or `cuda`")
+          .add("name", &Device::name, "", "its product name")
+          .add("memory_bytes", &Device::memory_bytes, "byte", "memory of a GPU")
+          .add("multiprocessors", &Device::multiprocessors, "", "number of a GPU's processors")
+          .add("capability", &Device::capability, "", "compute capability of a GPU")
+          .add("uuid", &Device::uuid, "", "identity of a GPU");
+  return table;
+}
+
+const RecordTable<Affinity>& Affinity::table() {
+  static const auto table = RecordTable<Affinity>("affinity", "")
+                                .add("cpus", &Affinity::cpus, "", "CPUs that rtfx may use")
+                                .add("list", &Affinity::list, "", "their numbers, as ranges");
+  return table;
+}
+
+const RecordTable<GroupLimits>& GroupLimits::table() {
+  static const auto table =
+      RecordTable<GroupLimits>("group limits", "A limit that does not exist is null.")
+          .add("cpus", &GroupLimits::cpus, "", "CPUs of the control group")
+          .add("memory_bytes", &GroupLimits::memory_bytes, "byte", "memory of the control group");
+  return table;
+}
+
+const RecordTable<Cpu>& Cpu::table() {
+  static const auto table =
+      RecordTable<Cpu>("cpu", "")
+          .add("model", &Cpu::model, "", "its product name")
+          .add("cores", &Cpu::cores, "", "logical cores of the machine")
+          .add("threads", &Cpu::threads, "", "threads that LibTorch uses")
+          .add("wait_policy", &Cpu::wait_policy, "", "how OpenMP's threads wait")
+          .add("affinity", &Cpu::affinity, "", "CPUs that this process may use")
+          .add("load_average", &Cpu::load_average, "", "load of the last minute; null: unknown")
+          .add("group_limits", &Cpu::group_limits, "", "limits of the control group");
+  return table;
+}
+
+const RecordTable<ModelFile>& ModelFile::table() {
+  static const auto table =
+      RecordTable<ModelFile>("model file", "")
+          .add("id", &ModelFile::id, "", "name in the configuration")
+          .add("path", &ModelFile::path, "", "the checkpoint")
+          .add("format", &ModelFile::format, "", "format of the checkpoint")
+          .add("kind", &ModelFile::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
+          .add("sha256", &ModelFile::sha256, "", "hash of the checkpoint")
+          .add("weights", &ModelFile::weights, "", "`checkpoint` or `synthetic`")
+          .add("encoder", &ModelFile::encoder, "", "the encoder that random weights have")
+          .add(
+              "stand_in", &ModelFile::stand_in, "",
+              "the checkpoint of decoder, frames and words where the encoder's weights are random; "
+              "its encoder runs outside all regions")
+          .add("parameters", &ModelFile::parameters, "", "number of weights of the full size")
+          .add("notices", &ModelFile::notices, "", "remarks of the reader");
+  return table;
+}
+
+const RecordTable<DatasetFile>& DatasetFile::table() {
+  static const auto table =
+      RecordTable<DatasetFile>("dataset file", "")
+          .add("id", &DatasetFile::id, "", "name in the configuration")
+          .add("path", &DatasetFile::path, "", "the manifest, the folder or the first file")
+          .add("stand_in", &DatasetFile::stand_in, "",
+               "description of the audio that stands in for the set")
+          .add("utterances", &DatasetFile::utterances, "", "number of its utterances")
+          .add("audio_seconds", &DatasetFile::audio_seconds, "s", "their audio")
+          .add("load_seconds", &DatasetFile::load_seconds, "s",
+               "time to read the audio files, which is part of no RTFx")
+          .add("sha256", &DatasetFile::sha256, "", "hash of the utterances")
+          .add("notices", &DatasetFile::notices, "", "remarks of the reader");
+  return table;
+}
+
+const RecordTable<ShardDevices>& ShardDevices::table() {
+  static const auto table = RecordTable<ShardDevices>("shards", "")
+                                .add("count", &ShardDevices::count, "", "number of processes")
+                                .add("devices", &ShardDevices::devices, "", "the device of each");
+  return table;
+}
+
+const RecordTable<Provenance>& Provenance::table() {
+  static const auto table =
+      with_head(RecordTable<Provenance>("provenance", "There is one per invocation."))
+          .add("name", &Provenance::name, "", "name of the configuration")
+          .add("question", &Provenance::question, "", "the question that the run answers")
+          .add("config", &Provenance::config, "", "the configuration with all defaults", 0,
+               config_members())
+          .add("config_hash", &Provenance::config_hash, "", "hash of the configuration")
+          .add("rtfx", &Provenance::rtfx, "", "the build of rtfx")
+          .add("libtorch", &Provenance::libtorch, "", "version of LibTorch")
+          .add("cuda_runtime", &Provenance::cuda_runtime, "", "version; null on a CPU")
+          .add("cuda_driver", &Provenance::cuda_driver, "", "version; null on a CPU")
+          .add("cudnn", &Provenance::cudnn, "", "version; null on a CPU")
+          .add("device", &Provenance::device, "", "the device of all cases")
+          .add("cpu", &Provenance::cpu, "", "the CPUs that this process may use")
+          .add("host_name", &Provenance::host_name, "", "name of the machine")
+          .add("host_os", &Provenance::host_os, "", "operating system of the machine")
+          .add("tf32", &Provenance::tf32, "",
+               "whether LibTorch's matrix products may round fp32 to TF32")
+          .add("models", &Provenance::models, "", "the models of the run")
+          .add("datasets", &Provenance::datasets, "", "the datasets of the run")
+          .add("decoder_files", &Provenance::decoder_files, "",
+               "SHA-256 of each file that decoders' options name, by its path")
+          .add("shards", &Provenance::shards, "", "where the run had several processes")
+          .add("imported_from", &Provenance::imported_from, "",
+               "the file of Nsight Systems that `rtfx profile import` read");
+  return table;
+}
+
+const RecordTable<KernelRuns>& KernelRuns::table() {
+  static const auto table =
+      RecordTable<KernelRuns>("runs of a kernel",
+                              "It also describes the calls of a function, and the kernels "
+                              "that a segment launched.")
+          .add("name", &KernelRuns::name, "",
+               "without template arguments, but for the first of rtfx's own kernels")
+          .add("count", &KernelRuns::count, "", "number of runs")
+          .add("total_seconds", &KernelRuns::total_seconds, "s", "sum of their lengths")
+          .add("mean_seconds", &KernelRuns::mean_seconds, "s", "mean length")
+          .add("min_seconds", &KernelRuns::min_seconds, "s", "least length")
+          .add("max_seconds", &KernelRuns::max_seconds, "s", "greatest length")
+          .add("share", &KernelRuns::share, "", "of the region's `kernel_seconds`");
+  return table;
+}
+
+const RecordTable<BusyShare>& BusyShare::table() {
+  static const auto table =
+      RecordTable<BusyShare>("busy share", "The 95 % interval is of the spread over laps.")
+          .add("share", &BusyShare::share, "", "`lap_kernel_seconds` / `undisturbed_seconds`")
+          .add("low", &BusyShare::low, "", "lower end; null: unknown")
+          .add("high", &BusyShare::high, "", "upper end; null: unknown");
+  return table;
+}
+
+const RecordTable<ProfiledRegion>& ProfiledRegion::table() {
+  using R = ProfiledRegion;
+  static const auto table =
+      RecordTable<R>(
+          "profiled region",
+          "Every number is the sum over all batches and laps with the collector, and a list "
+          "has an entry for each lap. Figures of a GPU are null without one.")
+          .add("wall_seconds", &R::wall_seconds, "s",
+               "time from its begin to its end, when the device is idle")
+          .add("lap_seconds", &R::lap_seconds, "s", "the same of each lap")
+          .add("undisturbed_seconds", &R::undisturbed_seconds, "s",
+               "the same in the laps without the collector, which another process ran before; null "
+               "for a phase")
+          .add("lap_kernel_seconds", &R::lap_kernel_seconds, "s",
+               "the time in which a kernel ran, those that overlap once; null where a graph's "
+               "kernels are not known")
+          .add("busy", &R::busy, "",
+               "the one busy share that tables and figures show; null where it is not known")
+          .add("gpu.busy", &R::gpu_busy, "",
+               "share of `wall_seconds` in which a kernel runs; null where a graph's kernels are "
+               "not known")
+          .add("gpu.idle", &R::gpu_idle, "", "1 - `gpu.busy`")
+          .add("gpu.busy_with_copies", &R::gpu_busy_with_copies, "",
+               "the same share, copies and memsets counting as work")
+          .add("gpu.idle_with_copies", &R::gpu_idle_with_copies, "", "1 - that")
+          .add("gpu.starved", &R::gpu_starved, "",
+               "share of `wall_seconds` in which no kernel, copy or memset runs and no CUDA graph "
+               "is under way: the device waits for the host")
+          .add("gpu.idle_launch", &R::gpu_idle_launch, "",
+               "1 - mean kernel time / mean interval between launches; null with graphs")
+          .add("kernels", &R::kernels, "", "kernels that ran")
+          .add("graph_kernels", &R::graph_kernels, "",
+               "those that a CUDA graph started; some versions of CUPTI see a loop inside a graph "
+               "once only, and `gpu.busy` is then too small")
+          .add("kernel_seconds", &R::kernel_seconds, "s", "sum of the kernels' lengths")
+          .add("kernel_mean_seconds", &R::kernel_mean_seconds, "s", "mean of their lengths")
+          .add("launches", &R::launches, "", "calls that launch a kernel")
+          .add("graph_launches", &R::graph_launches, "", "calls that launch a graph")
+          .add("copies", &R::copies, "", "memory copies and memsets")
+          .add("copied_bytes", &R::copied_bytes, "byte", "their bytes")
+          .add("synchronizations", &R::synchronizations, "",
+               "calls that wait for the device, without rtfx's own at the end of a region")
+          .add("synchronization_seconds", &R::synchronization_seconds, "s", "their length")
+          .add("longest_gap_seconds", &R::longest_gap_seconds, "s",
+               "the longest time without a kernel, copy or memset")
+          .add("top_kernels", &R::top_kernels, "", "the kernels that are longest in total")
+          .add("top_calls", &R::top_calls, "",
+               "the functions of CUDA that the host spent most time in, those within others left "
+               "out");
+  return table;
+}
+
+const RecordTable<Profile>& Profile::table() {
+  static const auto table =
+      with_case(RecordTable<Profile>(
+                    "profile",
+                    "There is one per case of `rtfx profile`. A profile that was imported knows "
+                    "of its case what the case's name says."))
+          .add("laps", &Profile::laps, "", "passes over the dataset")
+          .add("gpu_figures", &Profile::gpu_figures, "",
+               "`cupti`, `nsight_systems`, or null where there are none; `remarks` says why")
+          .add("graph_trace", &Profile::graph_trace, "",
+               "`node`: every kernel of a CUDA graph is recorded; `graph`: its run as a whole, as "
+               "one kernel")
+          .add("collector", &Profile::collector, "", "its version, its file, and what it refused")
+          .add("dropped_records", &Profile::dropped_records, "", "records that it lost")
+          .add("records_without_time", &Profile::records_without_time, "",
+               "records that had no time")
+          .add("valid", &Profile::valid, "", "whether nothing was lost")
+          .add("remarks", &Profile::remarks, "", "reasons for what is missing")
+          .add("regions", &Profile::regions, "", "by region, and by phase such as `decode.loop`")
+          .add("segments", &Profile::segments, "",
+               "the segments of the host that launched kernels, with CUPTI alone; kernels of a "
+               "CUDA graph belong to the segment that launches it");
+  return table;
+}
+
+const RecordTable<Limits>& Limits::table() {
+  static const auto table =
+      RecordTable<Limits>("limits", "")
+          .add("bytes_per_second", &Limits::bytes_per_second, "byte/s", "of the memory")
+          .add("vector_flop_per_second", &Limits::vector_flop_per_second, "FLOP/s",
+               "of the vector units")
+          .add("matrix_flop_per_second", &Limits::matrix_flop_per_second, "FLOP/s",
+               "of the matrix units; null: unknown");
+  return table;
+}
+
+const RecordTable<CountedKernel>& CountedKernel::table() {
+  static const auto table =
+      RecordTable<CountedKernel>("counted kernel", "Figures are means of the counted launches.")
+          .add("part", &CountedKernel::part, "", "the phase or segment that launched it")
+          .add("name", &CountedKernel::name, "", "the kernel")
+          .add("count", &CountedKernel::count, "", "counted launches")
+          .add("seconds", &CountedKernel::seconds, "s", "length")
+          .add("bytes", &CountedKernel::bytes, "byte", "traffic of the memory")
+          .add("l2_bytes", &CountedKernel::l2_bytes, "byte", "traffic of the L2 cache")
+          .add("flop", &CountedKernel::flop, "FLOP", "operations")
+          .add("shares", &CountedKernel::shares, "",
+               "shares of the limits: `memory`, `l2`, `vector`, `matrix`")
+          .add("share", &CountedKernel::share, "", "the largest of them")
+          .add("bound", &CountedKernel::bound, "", "its name");
+  return table;
+}
+
+const RecordTable<OperatorCost>& OperatorCost::table() {
+  static const auto table =
+      RecordTable<OperatorCost>("operator", "")
+          .add("name", &OperatorCost::name, "", "the operator of LibTorch")
+          .add("count", &OperatorCost::count, "", "calls of a lap")
+          .add("bytes", &OperatorCost::bytes, "byte", "inputs and outputs once")
+          .add("flop", &OperatorCost::flop, "FLOP", "operations")
+          .add("least_seconds", &OperatorCost::least_seconds, "s",
+               "time at the limits; null: unknown");
+  return table;
+}
+
+const RecordTable<Roofline>& Roofline::table() {
+  static const auto table =
+      with_case(
+          RecordTable<Roofline>("roofline", "There is one per case of `rtfx profile --roofline`."))
+          .add("region", &Roofline::region, "", "the region")
+          .add("laps", &Roofline::laps, "", "passes over the dataset")
+          .add("seconds", &Roofline::seconds, "s", "mean time of the region in a lap")
+          .add("limits", &Roofline::limits, "", "limits of the device; null: unknown")
+          .add("remarks", &Roofline::remarks, "", "reasons for what is missing")
+          .add("least_seconds", &Roofline::least_seconds, "s",
+               "sum of the operators' `least_seconds`")
+          .add("share", &Roofline::share, "", "`least_seconds` / `seconds`")
+          .add("source", &Roofline::source, "", "`ncu` (`kernels`) or `reckoned` (`operators`)")
+          .add("kernels", &Roofline::kernels, "",
+               "one for each phase or segment that launched a kernel")
+          .add("operators", &Roofline::operators, "", "the operators of a lap");
+  return table;
+}
+
+const RecordTable<Unknown>& Unknown::table() {
+  static const auto table = with_head(RecordTable<Unknown>("unknown", ""))
+                                .add("result_key", &Unknown::result_key, "", "")
+                                .add("round", &Unknown::round, "", "")
+                                .add("deterministic", &Unknown::deterministic, "", "")
+                                .add("suspect", &Unknown::suspect, "", "");
+  return table;
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> list = {kind_of<Provenance>("provenance", "journal.jsonl"),
+                                         kind_of<Run>("run", "journal.jsonl"),
+                                         kind_of<Summary>("summary", "journal.jsonl"),
+                                         kind_of<StreamRun>("stream", "journal.jsonl"),
+                                         kind_of<Failure>("failure", "journal.jsonl"),
+                                         kind_of<Profile>("profile", "profile.jsonl"),
+                                         kind_of<Roofline>("roofline", "roofline.jsonl")};
+  return list;
+}
+
+const Kind* find_kind(std::string_view name) {
+  const auto found = std::ranges::find(kinds(), name, &Kind::name);
+  return found == kinds().end() ? nullptr : &*found;
+}
+
+Any read(const json& object) {
+  const Kind* kind = find_kind(object.value("kind", ""));
+  return kind == nullptr ? read_as<Unknown>(object) : kind->read(object);
+}
+
+json write(const Any& record) {
+  return std::visit([](const auto& one) { return std::decay_t<decltype(one)>::table().write(one); },
+                    record);
+}
+
+}  // namespace rtfx::record

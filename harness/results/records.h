@@ -1,0 +1,477 @@
+// The records of a journal as structs. Their tables in records.cpp give each field's unit and
+// meaning, and docs/reference/journal.md is made of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "harness/results/record_table.h"
+
+namespace rtfx::record {
+
+/// A member that every record of the kind has, where another kind has it Optional.
+template <class T>
+using Always = T;
+
+using Figures = std::map<std::string, Nullable<Number>>;
+
+/// The fields of every record.
+struct Head {
+  Optional<std::string> kind, provenance_id, started;
+  Optional<int64_t> schema;
+  Optional<bool> profiled;
+  nlohmann::json other;
+};
+
+struct Model {
+  std::string id;
+  Optional<std::string> kind, weights;
+  nlohmann::json other;
+  static const RecordTable<Model>& table();
+};
+
+/// `Presence`: Optional in records of imported profiles, of which only the case's name is known.
+template <template <class> class Presence>
+struct Dataset {
+  std::string id;
+  Presence<int64_t> utterances = {};
+  Presence<Number> audio_seconds = {};
+  Optional<Nullable<std::string>> stand_in;
+  nlohmann::json other;
+  static const RecordTable<Dataset>& table();
+};
+
+template <template <class> class Presence>
+struct Decoder {
+  std::string id, name;
+  Optional<OptionTree> options;
+  Presence<std::string> head, exactness;
+  Optional<std::string> score_kind, control_of;
+  nlohmann::json other;
+  static const RecordTable<Decoder>& table();
+};
+
+struct Batch {
+  std::string by;
+  Number size;
+  Optional<bool> largest;
+  nlohmann::json other;
+  static const RecordTable<Batch>& table();
+};
+
+/// The fields that name a case.
+template <template <class> class Presence>
+struct CaseFields {
+  std::string case_name, result_key;
+  Model model;
+  Dataset<Presence> dataset;
+  Decoder<Presence> decoder;
+  Batch batch;
+  std::string dtype, device;
+};
+
+struct RegionTimes {
+  Number host_seconds;
+  Optional<Nullable<Number>> device_seconds;
+  nlohmann::json other;
+  static const RecordTable<RegionTimes>& table();
+};
+
+struct WordErrors {
+  std::string normalizer;
+  int64_t version = 0;
+  Nullable<Number> wer;
+  int64_t substitutions = 0, insertions = 0, deletions = 0;
+  Optional<int64_t> reference_words;
+  nlohmann::json other;
+  static const RecordTable<WordErrors>& table();
+};
+
+struct OracleErrors {
+  Optional<std::string> normalizer;
+  Optional<int64_t> version;
+  Optional<Nullable<Number>> wer;
+  Optional<int64_t> substitutions, insertions, deletions, reference_words, entries;
+  nlohmann::json other;
+  static const RecordTable<OracleErrors>& table();
+};
+
+struct BoostedPhrases {
+  Optional<int64_t> occurrences, recalled, false_alarms, count;
+  Optional<Nullable<Number>> recall, precision;
+  nlohmann::json other;
+  static const RecordTable<BoostedPhrases>& table();
+};
+
+struct Boosted {
+  Optional<int64_t> occurrences, recalled, false_alarms, words, left_out;
+  Optional<Nullable<Number>> recall, precision, f_score;
+  Optional<BoostedPhrases> phrases;
+  nlohmann::json other;
+  static const RecordTable<Boosted>& table();
+};
+
+struct FirstDifference {
+  std::string utterance;
+  int64_t frame = 0;
+  Number seconds;
+  std::string baseline_words, words;
+  nlohmann::json other;
+  static const RecordTable<FirstDifference>& table();
+};
+
+struct BeyondDecision {
+  std::string utterance, kind;
+  int64_t frame = 0;
+  Number seconds;
+  int64_t chosen = 0, best = 0;
+  Nullable<Number> gap, bound;
+  nlohmann::json other;
+  static const RecordTable<BeyondDecision>& table();
+};
+
+struct Replay {
+  int64_t decisions = 0, beyond = 0;
+  Nullable<Number> worst_gap_over_bound;
+  Nullable<BeyondDecision> first;
+  nlohmann::json other;
+  static const RecordTable<Replay>& table();
+};
+
+struct Exactness {
+  std::string baseline, grade;
+  std::map<std::string, int64_t> grades;
+  Nullable<FirstDifference> first_difference;
+  Optional<Nullable<Replay>> replay;
+  Optional<std::string> replay_left_out;
+  nlohmann::json other;
+  static const RecordTable<Exactness>& table();
+};
+
+struct Batches {
+  std::vector<Number> audio_seconds, total_seconds, decode_seconds;
+  Optional<std::vector<Number>> latency_seconds;
+  nlohmann::json other;
+  static const RecordTable<Batches>& table();
+};
+
+struct Pipeline {
+  int64_t in_flight = 0;
+  std::string audio;
+  nlohmann::json other;
+  static const RecordTable<Pipeline>& table();
+};
+
+struct DeviceMemory {
+  Optional<Nullable<int64_t>> kept_bytes, decode_bytes, peak_bytes;
+  nlohmann::json other;
+  static const RecordTable<DeviceMemory>& table();
+};
+
+struct Energy {
+  Number watts;
+  int64_t updates = 0;
+  Number seconds;
+  int64_t passes = 0;
+  Number audio_seconds;
+  nlohmann::json other;
+  static const RecordTable<Energy>& table();
+};
+
+struct ClockRate {
+  Number mean, min, device_max;
+  nlohmann::json other;
+  static const RecordTable<ClockRate>& table();
+};
+
+struct MachineConditions {
+  Optional<Number> wall_seconds;
+  Optional<Nullable<Number>> cpu_wait_seconds;
+  Optional<ClockRate> sm_clock_mhz;
+  Optional<Number> memory_clock_mhz, temperature_c, power_w;
+  Optional<std::vector<std::string>> throttle;
+  nlohmann::json other;
+  static const RecordTable<MachineConditions>& table();
+};
+
+struct ShardTimes {
+  std::vector<Number> total_seconds, decode_seconds;
+  Number skew;
+  nlohmann::json other;
+  static const RecordTable<ShardTimes>& table();
+};
+
+struct Run : Head, CaseFields<Always> {
+  int64_t round = 0;
+  Optional<int64_t> order;
+  std::map<std::string, RegionTimes> regions;
+  Number total_seconds;
+  Optional<Number> wall_seconds, cpu_seconds, gap_seconds;
+  Figures metrics;
+  WordErrors wer;
+  Optional<Nullable<OracleErrors>> oracle_wer;
+  Optional<Nullable<Boosted>> boosted;
+  Optional<bool> all_empty;
+  Nullable<Exactness> exactness;
+  Optional<bool> deterministic;
+  std::string hypotheses_sha256;
+  Optional<std::string> tokens_sha256;
+  Optional<std::map<std::string, Number>> counters;
+  Optional<Batches> batches;
+  Optional<Pipeline> pipeline;
+  Optional<std::string> bound_by;
+  Optional<DeviceMemory> device_memory;
+  Optional<Nullable<Energy>> energy;
+  Optional<MachineConditions> conditions;
+  Optional<std::vector<std::string>> suspect;
+  Optional<ShardTimes> shards;
+  static const RecordTable<Run>& table();
+};
+
+struct Spread {
+  Number mean, sd, min, max;
+  nlohmann::json other;
+  static const RecordTable<Spread>& table();
+};
+
+struct Summary : Head {
+  std::string case_name, result_key;
+  int64_t rounds = 0;
+  Nullable<Spread> rtfx_total, rtfx_decode;
+  Nullable<std::string> grade;
+  bool deterministic = true;
+  Nullable<Number> cv;
+  bool noisy = false;
+  Optional<std::string> stopped_by;
+  static const RecordTable<Summary>& table();
+};
+
+struct Streamed {
+  Optional<int64_t> utterances, tokens;
+  int64_t different = 0;
+  Nullable<std::string> first_difference;
+  nlohmann::json other;
+  static const RecordTable<Streamed>& table();
+};
+
+struct StreamRun : Head, CaseFields<Always> {
+  OptionTree stream;
+  Optional<int64_t> requests, batches;
+  bool stable = false;
+  Optional<Nullable<bool>> slo;
+  Figures metrics;
+  Streamed streamed;
+  static const RecordTable<StreamRun>& table();
+};
+
+struct Failure : Head, CaseFields<Always> {
+  std::string stage, message;
+  static const RecordTable<Failure>& table();
+};
+
+struct Build {
+  Optional<std::string> version, revision, build_type, compiler;
+  Optional<bool> dirty, sanitizer;
+  nlohmann::json other;
+  static const RecordTable<Build>& table();
+};
+
+struct Device {
+  Optional<std::string> type, name, uuid, capability;
+  Optional<int64_t> memory_bytes, multiprocessors;
+  nlohmann::json other;
+  static const RecordTable<Device>& table();
+};
+
+struct Affinity {
+  int64_t cpus = 0;
+  std::string list;
+  nlohmann::json other;
+  static const RecordTable<Affinity>& table();
+};
+
+struct GroupLimits {
+  Nullable<Number> cpus;
+  Nullable<int64_t> memory_bytes;
+  nlohmann::json other;
+  static const RecordTable<GroupLimits>& table();
+};
+
+struct Cpu {
+  Optional<std::string> model, wait_policy;
+  Optional<int64_t> cores, threads;
+  Optional<Affinity> affinity;
+  Optional<Nullable<Number>> load_average;
+  Optional<GroupLimits> group_limits;
+  nlohmann::json other;
+  static const RecordTable<Cpu>& table();
+};
+
+struct ModelFile {
+  std::string id;
+  Optional<std::string> path, format, kind, sha256, weights;
+  Optional<int64_t> parameters;
+  Optional<Nullable<std::string>> encoder, stand_in;
+  Optional<std::vector<std::string>> notices;
+  nlohmann::json other;
+  static const RecordTable<ModelFile>& table();
+};
+
+struct DatasetFile {
+  std::string id;
+  Optional<std::string> path, sha256;
+  Optional<Nullable<std::string>> stand_in;
+  Optional<int64_t> utterances;
+  Optional<Number> audio_seconds, load_seconds;
+  Optional<std::vector<std::string>> notices;
+  nlohmann::json other;
+  static const RecordTable<DatasetFile>& table();
+};
+
+struct ShardDevices {
+  Optional<int64_t> count;
+  Optional<std::vector<Device>> devices;
+  nlohmann::json other;
+  static const RecordTable<ShardDevices>& table();
+};
+
+struct Provenance : Head {
+  Optional<std::string> name, question, config_hash, libtorch, host_name, host_os, imported_from;
+  Optional<OptionTree> config;
+  Optional<Build> rtfx;
+  Optional<Nullable<std::string>> cuda_runtime, cuda_driver;
+  Optional<Nullable<int64_t>> cudnn;
+  Optional<Device> device;
+  Optional<Cpu> cpu;
+  Optional<bool> tf32;
+  Optional<std::vector<ModelFile>> models;
+  Optional<std::vector<DatasetFile>> datasets;
+  Optional<std::map<std::string, std::string>> decoder_files;
+  Optional<ShardDevices> shards;
+  static const RecordTable<Provenance>& table();
+};
+
+/// The runs of one kernel, or the calls of one function.
+struct KernelRuns {
+  std::string name;
+  int64_t count = 0;
+  Number total_seconds, mean_seconds, min_seconds, max_seconds;
+  Optional<Number> share;
+  nlohmann::json other;
+  static const RecordTable<KernelRuns>& table();
+};
+
+struct BusyShare {
+  Number share;
+  Nullable<Number> low, high;
+  nlohmann::json other;
+  static const RecordTable<BusyShare>& table();
+};
+
+struct ProfiledRegion {
+  Optional<Number> wall_seconds;
+  Optional<std::vector<Number>> lap_seconds;
+  Optional<Nullable<std::vector<Number>>> undisturbed_seconds, lap_kernel_seconds;
+  Optional<Nullable<BusyShare>> busy;
+  Optional<Nullable<Number>> gpu_busy, gpu_idle, gpu_busy_with_copies, gpu_idle_with_copies,
+      gpu_starved, gpu_idle_launch;
+  Optional<Nullable<int64_t>> kernels, graph_kernels, launches, graph_launches, copies,
+      copied_bytes, synchronizations;
+  Optional<Nullable<Number>> kernel_seconds, kernel_mean_seconds, synchronization_seconds,
+      longest_gap_seconds;
+  Optional<Nullable<std::vector<KernelRuns>>> top_kernels, top_calls;
+  nlohmann::json other;
+  static const RecordTable<ProfiledRegion>& table();
+};
+
+struct Profile : Head, CaseFields<Optional> {
+  Optional<int64_t> laps;
+  Optional<Nullable<std::string>> gpu_figures, graph_trace, collector;
+  Optional<Nullable<int64_t>> dropped_records, records_without_time;
+  Optional<bool> valid;
+  Optional<std::vector<std::string>> remarks;
+  Optional<std::map<std::string, ProfiledRegion>> regions;
+  Optional<std::vector<KernelRuns>> segments;
+  static const RecordTable<Profile>& table();
+};
+
+struct Limits {
+  Number bytes_per_second, vector_flop_per_second;
+  Nullable<Number> matrix_flop_per_second;
+  nlohmann::json other;
+  static const RecordTable<Limits>& table();
+};
+
+struct CountedKernel {
+  std::string part, name;
+  int64_t count = 0;
+  Number seconds, bytes, l2_bytes, flop;
+  std::map<std::string, Number> shares;
+  Number share;
+  std::string bound;
+  nlohmann::json other;
+  static const RecordTable<CountedKernel>& table();
+};
+
+struct OperatorCost {
+  std::string name;
+  int64_t count = 0;
+  Number bytes, flop;
+  Nullable<Number> least_seconds;
+  nlohmann::json other;
+  static const RecordTable<OperatorCost>& table();
+};
+
+struct Roofline : Head, CaseFields<Always> {
+  std::string region;
+  int64_t laps = 0;
+  Number seconds;
+  Nullable<Limits> limits;
+  std::vector<std::string> remarks;
+  Nullable<Number> least_seconds, share;
+  std::string source;
+  Optional<std::vector<CountedKernel>> kernels;
+  Optional<std::vector<OperatorCost>> operators;
+  static const RecordTable<Roofline>& table();
+};
+
+/// A record of a kind that nothing reads.
+struct Unknown : Head {
+  Optional<std::string> result_key;
+  Optional<int64_t> round;
+  Optional<bool> deterministic;
+  Optional<std::vector<std::string>> suspect;
+  static const RecordTable<Unknown>& table();
+};
+
+using Any = std::variant<Unknown, Provenance, Run, Summary, StreamRun, Failure, Profile, Roofline>;
+
+/// A kind of record with the file that holds it.
+struct Kind {
+  std::string name, file;
+  const ObjectInfo& (*info)();
+  Any (*read)(const nlohmann::json& object);
+};
+
+/// All kinds in the order of the reference page.
+const std::vector<Kind>& kinds();
+
+/// Null for a kind that is not in kinds().
+const Kind* find_kind(std::string_view name);
+
+/// Reads an object that check_record() accepts (record_check.h).
+Any read(const nlohmann::json& object);
+
+/// Writes the members that are there, with those that no table lists. What read() has read gives
+/// the same JSON again.
+nlohmann::json write(const Any& record);
+template <class Record>
+requires requires { Record::table(); }
+nlohmann::json write(const Record& record) { return Record::table().write(record); }
+
+}  // namespace rtfx::record
