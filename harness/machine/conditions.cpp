@@ -16,7 +16,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kInterval = std::chrono::milliseconds(50);
@@ -65,22 +64,6 @@ std::vector<std::string> suspect_reasons(const Conditions& conditions) {
   if (conditions.cpu_wait_seconds.value_or(0) > kMostWaiting * conditions.wall_seconds)
     reasons.emplace_back("cpu_wait");
   return reasons;
-}
-
-json to_json(const Conditions& conditions) {
-  json out = {{"wall_seconds", conditions.wall_seconds},
-              {"cpu_wait_seconds",
-               conditions.cpu_wait_seconds ? json(*conditions.cpu_wait_seconds) : json()}};
-  if (const auto& gpu = conditions.gpu) {
-    out["sm_clock_mhz"] = {{"mean", gpu->sm_clock_mean_mhz},
-                           {"min", gpu->sm_clock_min_mhz},
-                           {"device_max", gpu->sm_clock_max_mhz}};
-    out["memory_clock_mhz"] = gpu->memory_clock_mhz;
-    out["temperature_c"] = gpu->temperature_c;
-    out["power_w"] = gpu->power_w;
-    out["throttle"] = throttle_names(gpu->throttle_reasons);
-  }
-  return out;
 }
 
 std::string pci_bus_id(at::Device device) {

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,9 +28,6 @@ struct Conditions {
 /// Reasons to distrust a round's times: "sm_clock" (mean below 75 % of the device's maximum),
 /// names of throttle_names(), "cpu_wait" (over 10 % of the wall time).
 std::vector<std::string> suspect_reasons(const Conditions& conditions);
-
-/// The field "conditions" of a record.
-nlohmann::json to_json(const Conditions& conditions);
 
 /// PCI bus id of a CUDA device, as NVML takes it.
 std::string pci_bus_id(at::Device device);

@@ -164,8 +164,8 @@ class Profiler {
                    const std::vector<Span>& laps) {
     const CuptiCollector* cupti = collection_.cupti.get();
     const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
-    json record = case_fields(session_.workspace(), group, arm, device_);
-    record["kind"] = "profile";
+    json record = record::write(
+        case_record<record::Profile>(session_.workspace(), group, arm, device_, "profile"));
     record["started"] = utc_now();
     record["laps"] = options_.laps;
     record["gpu_figures"] = cupti != nullptr ? json("cupti") : json();

@@ -146,8 +146,9 @@ class Roofline {
       progress.advance(1);
     }
     if (arm.failed) return;
-    json record = case_fields(session_.workspace(), group, arm, session_.device());
-    record["kind"] = "roofline";
+    record::Roofline roofline = case_record<record::Roofline>(session_.workspace(), group, arm,
+                                                              session_.device(), "roofline");
+    json record = record::write(roofline);
     record["started"] = utc_now();
     record["region"] = options_.region;
     record["laps"] = options_.laps;

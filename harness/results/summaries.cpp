@@ -332,25 +332,32 @@ std::vector<CaseSummary> summarize_streams(const std::vector<json>& records) {
   return cases;
 }
 
-json summary_record(const CaseSummary& summary) {
-  const auto figures = [&](const char* metric) -> json {
+record::Summary summary_record(const CaseSummary& summary) {
+  const auto spread = [&](const char* metric) -> Nullable<record::Spread> {
     const std::vector<double> values = summary.values(metric);
-    if (values.empty()) return nullptr;
+    if (values.empty()) return std::nullopt;
     const Summary s = summarize(values);
-    return {{"mean", s.mean}, {"sd", s.sd}, {"min", s.min}, {"max", s.max}};
+    record::Spread field;
+    field.mean = s.mean;
+    field.sd = s.sd;
+    field.min = s.min;
+    field.max = s.max;
+    return field;
   };
   const std::vector<double> totals = summary.values("rtfx.total");
-  return {{"kind", "summary"},
-          {"schema", 1},
-          {"case", summary.case_name()},
-          {"result_key", summary.last.at("result_key")},
-          {"rounds", totals.size()},
-          {"rtfx.total", figures("rtfx.total")},
-          {"rtfx.decode", figures("rtfx.decode")},
-          {"grade", summary.grade.empty() ? json() : json(summary.grade)},
-          {"deterministic", summary.deterministic},
-          {"cv", summarize(totals).cv()},
-          {"noisy", summary.noisy()}};
+  record::Summary record;
+  record.kind = "summary";
+  record.schema = 1;
+  record.case_name = summary.case_name();
+  record.result_key = summary.last.at("result_key");
+  record.rounds = static_cast<int64_t>(totals.size());
+  record.rtfx_total = spread("rtfx.total");
+  record.rtfx_decode = spread("rtfx.decode");
+  if (!summary.grade.empty()) record.grade = summary.grade;
+  record.deterministic = summary.deterministic;
+  record.cv = Number(summarize(totals).cv());
+  record.noisy = summary.noisy();
+  return record;
 }
 
 json summaries_json(const std::vector<json>& records) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/results/records.h"
 #include "harness/results/statistics.h"
 
 namespace rtfx {
@@ -80,8 +81,8 @@ std::vector<CaseSummary> summarize_streams(const std::vector<nlohmann::json>& re
 using Meanings = std::vector<std::pair<std::string, std::string>>;
 Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);
 
-/// Record of kind "summary".
-nlohmann::json summary_record(const CaseSummary& summary);
+/// The record of kind "summary", without what ended the case.
+record::Summary summary_record(const CaseSummary& summary);
 
 /// The object that `rtfx summary` prints and the scripts in plots/ read:
 ///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."}}

@@ -26,18 +26,21 @@ namespace {
 
 using nlohmann::json;
 
-json device_record(at::Device device) {
-  if (!device.is_cuda()) return {{"type", "cpu"}, {"name", device_name(device)}};
+record::Device device_field(at::Device device) {
+  record::Device field;
+  field.type = device.is_cuda() ? "cuda" : "cpu";
+  field.name = device_name(device);
+  if (!device.is_cuda()) return field;
   const cudaDeviceProp& properties = *at::cuda::getDeviceProperties(device.index());
   std::string uuid = "GPU-";
   for (const char byte : properties.uuid.bytes)
     uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return {{"type", "cuda"},
-          {"name", properties.name},
-          {"memory_bytes", properties.totalGlobalMem},
-          {"multiprocessors", properties.multiProcessorCount},
-          {"capability", fmt::format("{}.{}", properties.major, properties.minor)},
-          {"uuid", uuid}};
+  field.name = properties.name;
+  field.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  field.multiprocessors = properties.multiProcessorCount;
+  field.capability = fmt::format("{}.{}", properties.major, properties.minor);
+  field.uuid = uuid;
+  return field;
 }
 
 /// The real driver's version. LibTorch has loaded the CUDA runtime; rtfx itself does not link it.
@@ -49,68 +52,92 @@ int driver_version() {
   return version;
 }
 
-json cuda_versions(at::Device device) {
-  if (!device.is_cuda()) return {{"runtime", nullptr}, {"driver", nullptr}, {"cudnn", nullptr}};
-  const auto version = [](int64_t v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
-  return {{"runtime", version(CUDART_VERSION)},
-          {"driver", version(driver_version())},
-          {"cudnn", at::detail::getCUDAHooks().versionCuDNN()}};
+/// Adds the versions of CUDA's libraries, null on a CPU.
+void add_cuda_versions(record::Provenance& provenance, at::Device device) {
+  using Version = Nullable<std::string>;
+  const bool gpu = device.is_cuda();
+  const auto version = [&](int64_t v) {
+    return gpu ? Version(fmt::format("{}.{}", v / 1000, v % 1000 / 10)) : Version();
+  };
+  provenance.cuda_runtime = version(CUDART_VERSION);
+  provenance.cuda_driver = version(gpu ? driver_version() : 0);
+  provenance.cudnn =
+      gpu ? Nullable<int64_t>(at::detail::getCUDAHooks().versionCuDNN()) : std::nullopt;
 }
 
 /// The CPUs that this process may use, and who else wants them.
-json cpu_record() {
+record::Cpu cpu_field() {
   const std::vector<int> cpus = allowed_cpus();
   const GroupLimits limits = group_limits();
   double load = 0;
   const bool known = ::getloadavg(&load, 1) == 1;
-  return {{"model", device_name(at::kCPU)},
-          {"cores", std::thread::hardware_concurrency()},
-          {"threads", at::get_num_threads()},
-          {"wait_policy", wait_policy()},
-          {"affinity", {{"cpus", cpus.size()}, {"list", ranges_text(cpus)}}},
-          {"load_average", known ? json(std::round(100 * load) / 100) : json()},
-          {"group_limits",
-           {{"cpus", limits.cpus ? json(*limits.cpus) : json()},
-            {"memory_bytes", limits.memory_bytes ? json(*limits.memory_bytes) : json()}}}};
+  record::Cpu field;
+  field.model = device_name(at::kCPU);
+  field.cores = std::thread::hardware_concurrency();
+  field.threads = at::get_num_threads();
+  field.wait_policy = wait_policy();
+  field.affinity.emplace();
+  field.affinity->cpus = static_cast<int64_t>(cpus.size());
+  field.affinity->list = ranges_text(cpus);
+  field.load_average = known ? Nullable<Number>(std::round(100 * load) / 100) : std::nullopt;
+  field.group_limits.emplace();
+  if (limits.cpus) field.group_limits->cpus = Number(*limits.cpus);
+  field.group_limits->memory_bytes = limits.memory_bytes;
+  return field;
 }
 
-json models_record(const Workspace& workspace) {
-  json list = json::array();
+std::vector<record::ModelFile> model_fields(const Workspace& workspace) {
+  std::vector<record::ModelFile> list;
   for (size_t i = 0; i < workspace.checkpoints().size(); ++i) {
     const Checkpoint& c = workspace.checkpoints()[i];
     const ModelSource& source = workspace.config().models[i];
-    list.push_back({{"id", source.id},
-                    {"path", source.path.string()},
-                    {"format", c.format},
-                    {"kind", c.config.kind()},
-                    {"sha256", c.sha256()},
-                    {"weights", c.weights_origin()},
-                    {"encoder", c.stand_in ? json(c.architecture) : json()},
-                    {"stand_in", c.stand_in ? json(source.fallback->decoder().string()) : json()},
-                    {"parameters", c.parameters},
-                    {"notices", c.notices}});
+    using Text = Nullable<std::string>;
+    record::ModelFile& field = list.emplace_back();
+    field.id = source.id;
+    field.path = source.path.string();
+    field.format = c.format;
+    field.kind = c.config.kind();
+    field.sha256 = c.sha256();
+    field.weights = c.weights_origin();
+    field.encoder = c.stand_in ? Text(c.architecture) : Text();
+    field.stand_in = c.stand_in ? Text(source.fallback->decoder().string()) : Text();
+    field.parameters = c.parameters;
+    field.notices = c.notices;
   }
   return list;
 }
 
-json datasets_record(const Workspace& workspace) {
-  json list = json::array();
+std::vector<record::DatasetFile> dataset_fields(const Workspace& workspace) {
+  std::vector<record::DatasetFile> list;
   for (size_t i = 0; i < workspace.datasets().size(); ++i) {
     const LoadedDataset& d = workspace.datasets()[i];
     const DatasetSource& source = workspace.config().datasets[i];
     const std::string path = !source.manifest.empty()      ? source.manifest
                              : !source.librispeech.empty() ? source.librispeech
                                                            : source.files.front();
-    list.push_back({{"id", source.id},
-                    {"path", path},
-                    {"stand_in", d.dataset.stand_in.empty() ? json() : json(d.dataset.stand_in)},
-                    {"utterances", d.dataset.utterances.size()},
-                    {"audio_seconds", d.audio_seconds},
-                    {"load_seconds", d.load_seconds},
-                    {"sha256", d.dataset.sha256},
-                    {"notices", d.notices}});
+    using Text = Nullable<std::string>;
+    record::DatasetFile& field = list.emplace_back();
+    field.id = source.id;
+    field.path = path;
+    field.stand_in = d.dataset.stand_in.empty() ? Text() : Text(d.dataset.stand_in);
+    field.utterances = static_cast<int64_t>(d.dataset.utterances.size());
+    field.audio_seconds = Number(d.audio_seconds);
+    field.load_seconds = Number(d.load_seconds);
+    field.sha256 = d.dataset.sha256;
+    field.notices = d.notices;
   }
   return list;
+}
+
+record::Build build_field() {
+  record::Build field;
+  field.version = build().version;
+  field.revision = build().revision;
+  field.dirty = build().dirty;
+  field.build_type = build().type;
+  field.compiler = build().compiler;
+  field.sanitizer = build().sanitized;
+  return field;
 }
 
 /// Checksums of the files that the decoder's options name.
@@ -129,38 +156,31 @@ std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
 }
 
-json provenance_record(const Workspace& workspace, at::Device device, const std::string& started) {
+record::Provenance provenance_record(const Workspace& workspace, at::Device device,
+                                     const std::string& started) {
   const Config& config = workspace.config();
-  const json cuda = cuda_versions(device);
   utsname host{};
   uname(&host);
-  json record = {{"kind", "provenance"},
-                 {"schema", 1},
-                 {"started", started},
-                 {"name", config.name},
-                 {"question", config.question},
-                 {"config", config.resolved()},
-                 {"config_hash", config.hash()},
-                 {"rtfx",
-                  {{"version", build().version},
-                   {"revision", build().revision},
-                   {"dirty", build().dirty},
-                   {"build_type", build().type},
-                   {"compiler", build().compiler},
-                   {"sanitizer", build().sanitized}}},
-                 {"libtorch", build().libtorch},
-                 {"cuda_runtime", cuda["runtime"]},
-                 {"cuda_driver", cuda["driver"]},
-                 {"cudnn", cuda["cudnn"]},
-                 {"device", device_record(device)},
-                 {"cpu", cpu_record()},
-                 {"host_name", host.nodename},
-                 {"host_os", fmt::format("{} {}", host.sysname, host.release)},
-                 {"tf32", at::globalContext().allowTF32CuBLAS()},
-                 {"models", models_record(workspace)},
-                 {"datasets", datasets_record(workspace)},
-                 {"decoder_files", workspace.decoder_files()}};
-  record["provenance_id"] = sha256(record.dump()).substr(0, 16);
+  record::Provenance record;
+  record.kind = "provenance";
+  record.schema = 1;
+  record.started = started;
+  record.name = config.name;
+  record.question = config.question;
+  record.config = OptionTree{config.resolved()};
+  record.config_hash = config.hash();
+  record.rtfx = build_field();
+  record.libtorch = build().libtorch;
+  add_cuda_versions(record, device);
+  record.device = device_field(device);
+  record.cpu = cpu_field();
+  record.host_name = host.nodename;
+  record.host_os = fmt::format("{} {}", host.sysname, host.release);
+  record.tf32 = at::globalContext().allowTF32CuBLAS();
+  record.models = model_fields(workspace);
+  record.datasets = dataset_fields(workspace);
+  record.decoder_files = workspace.decoder_files();
+  record.provenance_id = sha256(record::write(record).dump()).substr(0, 16);
   return record;
 }
 

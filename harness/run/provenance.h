@@ -6,13 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/results/records.h"
 #include "harness/run/workspace.h"
 
 namespace rtfx {
 
-/// Record of kind "provenance" (docs/journal.md). `started`: ISO 8601, UTC.
-nlohmann::json provenance_record(const Workspace& workspace, at::Device device,
-                                 const std::string& started);
+/// `started`: ISO 8601, UTC.
+record::Provenance provenance_record(const Workspace& workspace, at::Device device,
+                                     const std::string& started);
 
 /// Key under which results can be continued or compared: configuration of the case, checksums of
 /// model and data, build revision, device.

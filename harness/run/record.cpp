@@ -15,27 +15,27 @@ namespace {
 
 using nlohmann::json;
 
-/// a / b, null where it is no number.
-json ratio(double a, double b) {
-  const double value = a / b;
-  return std::isfinite(value) ? json(value) : json();
+/// Null where it is no number.
+Nullable<Number> number(double value) {
+  return std::isfinite(value) ? Nullable<Number>(value) : std::nullopt;
+}
+
+Nullable<Number> number(const std::optional<double>& value) {
+  return value ? number(*value) : std::nullopt;
 }
 
 constexpr double kMebibyte = 1 << 20;
 
 /// Regions that share their time with others have no RTFx of their own.
-json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
+record::Figures metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
   const RegionTimes& times = result.times;
   const double encode_decode =
       times.seconds(Region::encoder) + times.seconds(Region::decode) + times.seconds(Region::d2h);
   std::vector<double> milliseconds;
   for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.latency_seconds);
-  const auto of_batch = [&](double share) -> json {
-    const auto value = percentile(milliseconds, share);
-    return value ? json(*value) : json();
-  };
-  const auto alone = [&](double a, double b) { return overlapped ? json() : ratio(a, b); };
-  return {{"rtfx.total", ratio(audio_seconds, result.seconds)},
+  const auto of_batch = [&](double share) { return number(percentile(milliseconds, share)); };
+  const auto alone = [&](double a, double b) { return overlapped ? std::nullopt : number(a / b); };
+  return {{"rtfx.total", number(audio_seconds / result.seconds)},
           {"rtfx.encode_decode", alone(audio_seconds, encode_decode)},
           {"rtfx.decode", alone(audio_seconds, times.seconds(Region::decode))},
           {"share.decode", alone(times.seconds(Region::decode), result.seconds)},
@@ -45,33 +45,37 @@ json metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
 }
 
 /// Seconds of each region. The region "confidence" is left out where it took no time.
-json regions_field(const RegionTimes& times, bool with_device) {
-  json field;
+std::map<std::string, record::RegionTimes> regions_field(const RegionTimes& times,
+                                                         bool with_device) {
+  std::map<std::string, record::RegionTimes> field;
   for (size_t i = 0; i < kRegions; ++i) {
     if (static_cast<Region>(i) == Region::confidence && times.host[i] == 0) continue;
-    field[kRegionNames[i]] = {{"host_seconds", times.host[i]},
-                              {"device_seconds", with_device ? json(times.device[i]) : json()}};
+    record::RegionTimes& region = field[kRegionNames[i]];
+    region.host_seconds = times.host[i];
+    region.device_seconds = with_device ? Nullable<Number>(times.device[i]) : std::nullopt;
   }
   return field;
 }
 
 /// Times of each batch, rounded to 1 us: a journal of many small batches stays readable.
-json batches_field(const std::vector<BatchTime>& batches, bool overlapped) {
+record::Batches batches_field(const std::vector<BatchTime>& batches, bool overlapped) {
   const auto column = [&](double BatchTime::*member) {
-    json values = json::array();
-    for (const BatchTime& batch : batches) values.push_back(std::round(batch.*member * 1e6) / 1e6);
+    std::vector<Number> values;
+    for (const BatchTime& batch : batches)
+      values.emplace_back(std::round(batch.*member * 1e6) / 1e6);
     return values;
   };
-  json field = {{"audio_seconds", column(&BatchTime::audio_seconds)},
-                {"total_seconds", column(&BatchTime::total_seconds)},
-                {"decode_seconds", column(&BatchTime::decode_seconds)}};
-  if (overlapped) field["latency_seconds"] = column(&BatchTime::latency_seconds);
+  record::Batches field;
+  field.audio_seconds = column(&BatchTime::audio_seconds);
+  field.total_seconds = column(&BatchTime::total_seconds);
+  field.decode_seconds = column(&BatchTime::decode_seconds);
+  if (overlapped) field.latency_seconds = column(&BatchTime::latency_seconds);
   return field;
 }
 
 /// Adds how busy the stages of an overlapped pass were: each has a thread and, on a GPU, a stream,
 /// and is as busy as the busier of the two.
-void add_stages(json& record, const RoundResult& result, const Throughput& throughput) {
+void add_stages(record::Run& run, const RoundResult& result, const Throughput& throughput) {
   const auto sum = [](const std::array<double, kRegions>& times, std::initializer_list<Region> of) {
     double seconds = 0;
     for (const Region region : of) seconds += times[static_cast<size_t>(region)];
@@ -87,83 +91,81 @@ void add_stages(json& record, const RoundResult& result, const Throughput& throu
       {"texts", busy({Region::d2h, Region::detokenize, Region::confidence})}};
   if (throughput.audio == "files") stages.emplace_back("load", result.load_seconds);
   for (const auto& [name, seconds] : stages)
-    record["metrics"]["busy." + name] = ratio(seconds, result.seconds);
-  record["pipeline"] = {{"in_flight", throughput.in_flight}, {"audio", throughput.audio}};
-  record["bound_by"] =
-      std::ranges::max_element(stages, {}, [](auto& s) { return s.second; })->first;
+    run.metrics["busy." + name] = number(seconds / result.seconds);
+  record::Pipeline pipeline;
+  pipeline.in_flight = throughput.in_flight;
+  pipeline.audio = throughput.audio;
+  run.pipeline = pipeline;
+  run.bound_by = std::ranges::max_element(stages, {}, [](auto& s) { return s.second; })->first;
 }
 
-json difference_field(const std::optional<FirstDifference>& first) {
-  if (!first) return nullptr;
-  return {{"utterance", first->utterance},
-          {"frame", first->frame},
-          {"seconds", first->seconds},
-          {"baseline_words", first->baseline_words},
-          {"words", first->words}};
-}
-
-/// null where it is no number.
-json number(double value) { return std::isfinite(value) ? json(value) : json(); }
-
-/// Null where nothing was replayed.
-json replay_field(const std::optional<ReplayAudit>& audit, double frame_seconds) {
-  if (!audit) return nullptr;
-  json first;
-  if (const auto& d = audit->first) {
-    first = {{"utterance", audit->utterance},
-             {"kind", d->kind},
-             {"frame", d->frame},
-             {"seconds", static_cast<double>(d->frame) * frame_seconds},
-             {"chosen", d->chosen},
-             {"best", d->best},
-             {"gap", number(d->gap)},
-             {"bound", number(d->bound)}};
-  }
-  return {{"decisions", audit->decisions},
-          {"beyond", audit->beyond},
-          {"worst_gap_over_bound", number(audit->worst)},
-          {"first", first}};
-}
-
-/// Adds why a decoder that could be replayed was not.
-json with_left_out(json field, const Arm& arm) {
-  const std::string why = ReplayCheck::left_out(*arm.decoder);
-  if (!why.empty()) field["replay_left_out"] = why;
+Nullable<record::FirstDifference> difference_field(const std::optional<FirstDifference>& first) {
+  if (!first) return std::nullopt;
+  record::FirstDifference field;
+  field.utterance = first->utterance;
+  field.frame = first->frame;
+  field.seconds = first->seconds;
+  field.baseline_words = first->baseline_words;
+  field.words = first->words;
   return field;
 }
 
-json exactness_field(const Arm& arm, const RoundResult& result, const EditCounts* reference_edits,
-                     const EditCounts& edits, double frame_seconds) {
-  const json replay = replay_field(result.replay, frame_seconds);
-  if (arm.plan.compared_to == arm.spec->id) {
-    return with_left_out({{"baseline", arm.spec->id},
-                          {"grade", "baseline"},
-                          {"grades", json::object()},
-                          {"first_difference", nullptr},
-                          {"replay", replay}},
-                         arm);
+/// Null where nothing was replayed.
+Nullable<record::Replay> replay_field(const std::optional<ReplayAudit>& audit,
+                                      double frame_seconds) {
+  if (!audit) return std::nullopt;
+  record::Replay field;
+  field.decisions = audit->decisions;
+  field.beyond = audit->beyond;
+  field.worst_gap_over_bound = number(audit->worst);
+  if (const auto& d = audit->first) {
+    record::BeyondDecision first;
+    first.utterance = audit->utterance;
+    first.kind = d->kind;
+    first.frame = d->frame;
+    first.seconds = static_cast<double>(d->frame) * frame_seconds;
+    first.chosen = d->chosen;
+    first.best = d->best;
+    first.gap = number(d->gap);
+    first.bound = number(d->bound);
+    field.first = first;
   }
-  if (!result.audited) return nullptr;
+  return field;
+}
+
+Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& result,
+                                            const EditCounts* reference_edits,
+                                            const EditCounts& edits, double frame_seconds) {
+  record::Exactness field;
+  field.replay = replay_field(result.replay, frame_seconds);
+  const std::string why = ReplayCheck::left_out(*arm.decoder);
+  if (!why.empty()) field.replay_left_out = why;
+  if (arm.plan.compared_to == arm.spec->id) {
+    field.baseline = arm.spec->id;
+    field.grade = "baseline";
+    return field;
+  }
+  if (!result.audited) return std::nullopt;
   Grade worst = result.audit.worst;
   const bool same_wer = reference_edits != nullptr && edits.reference_words > 0 &&
                         reference_edits->errors() == edits.errors() &&
                         (!result.replay || result.replay->beyond == 0);
   if (worst == Grade::different && same_wer) worst = Grade::wer;
-  json grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
-    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = result.audit.counts[i];
+    if (static_cast<Grade>(i) != Grade::wer)
+      field.grades[grade_names()[i]] = result.audit.counts[i];
   }
-  return with_left_out({{"baseline", arm.plan.compared_to},
-                        {"grade", to_string(worst)},
-                        {"grades", grades},
-                        {"first_difference", difference_field(result.audit.first)},
-                        {"replay", replay}},
-                       arm);
+  field.baseline = arm.plan.compared_to;
+  field.grade = to_string(worst);
+  field.first_difference = difference_field(result.audit.first);
+  return field;
 }
 
-/// Word errors if every utterance had the best text of its n-best list; null where there is no
+/// Word errors if every utterance had the best text of its n-best list; absent where there is no
 /// list.
-json oracle_field(const Workspace& workspace, const CaseGroup& group, const RoundResult& result) {
+Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace,
+                                                      const CaseGroup& group,
+                                                      const RoundResult& result) {
   const Normalizer& normalizer = workspace.normalizer();
   const Tokenizer& tokenizer = *workspace.checkpoints()[group.model].tokenizer;
   const auto& references = workspace.datasets()[group.dataset].references;
@@ -181,16 +183,40 @@ json oracle_field(const Workspace& workspace, const CaseGroup& group, const Roun
     }
     total += *best;
   }
-  if (entries == 0) return nullptr;
-  json field = wer_field(total, normalizer);
-  field["entries"] = entries;
+  Optional<Nullable<record::OracleErrors>> oracle;
+  if (entries == 0) return oracle;
+  const record::WordErrors errors = wer_field(total, normalizer);
+  record::OracleErrors field;
+  field.normalizer = errors.normalizer;
+  field.version = errors.version;
+  field.wer = errors.wer;
+  field.substitutions = errors.substitutions;
+  field.insertions = errors.insertions;
+  field.deletions = errors.deletions;
+  field.reference_words = errors.reference_words;
+  field.entries = static_cast<int64_t>(entries);
+  oracle.emplace(std::move(field));
+  return oracle;
+}
+
+/// The counts that boosted words and boosted phrases both have.
+template <class Field>
+Field counts_field(const BoostedCounts& counts) {
+  Field field;
+  field.occurrences = counts.occurrences;
+  field.recalled = counts.recalled;
+  field.false_alarms = counts.false_alarms;
+  field.recall = number(counts.recall());
+  field.precision = number(counts.precision());
   return field;
 }
 
-/// Null for a decoder that boosts no words.
-json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                   const RoundResult& result) {
-  if (arm.boosted.empty() && arm.biases.empty()) return nullptr;
+/// Absent for a decoder that boosts no words.
+Optional<Nullable<record::Boosted>> boosted_field(const Workspace& workspace,
+                                                  const CaseGroup& group, const Arm& arm,
+                                                  const RoundResult& result) {
+  Optional<Nullable<record::Boosted>> field;
+  if (arm.boosted.empty() && arm.biases.empty()) return field;
   const auto& references = workspace.datasets()[group.dataset].references;
   BoostedCounts total, phrases;
   size_t most = 0;
@@ -201,13 +227,13 @@ json boosted_field(const Workspace& workspace, const CaseGroup& group, const Arm
     total += count_boosted(*references[i], result.words[i], boosted);
     phrases += count_phrases(*references[i], result.words[i], boosted);
   }
-  json field = to_json(total);
-  field["phrases"] = to_json(phrases);
-  field["phrases"]["count"] = most;
-  const auto score = f_score(phrases);
-  field["f_score"] = score ? json(*score) : json();
-  field["words"] = arm.boosted.words.size();
-  field["left_out"] = arm.boosted.left_out;
+  auto boosted = counts_field<record::Boosted>(total);
+  boosted.phrases = counts_field<record::BoostedPhrases>(phrases);
+  boosted.phrases->count = static_cast<int64_t>(most);
+  boosted.f_score = number(f_score(phrases));
+  boosted.words = static_cast<int64_t>(arm.boosted.words.size());
+  boosted.left_out = arm.boosted.left_out;
+  field.emplace(std::move(boosted));
   return field;
 }
 
@@ -237,116 +263,148 @@ std::string head_name(Head head) {
 
 }  // namespace
 
-json wer_field(const EditCounts& edits, const Normalizer& normalizer) {
-  const auto wer = edits.wer();
-  return {{"normalizer", normalizer.name},           {"version", normalizer.version},
-          {"wer", wer ? json(*wer) : json()},        {"substitutions", edits.substitutions},
-          {"insertions", edits.insertions},          {"deletions", edits.deletions},
-          {"reference_words", edits.reference_words}};
+record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normalizer) {
+  record::WordErrors field;
+  field.normalizer = normalizer.name;
+  field.version = normalizer.version;
+  field.wer = number(edits.wer());
+  field.substitutions = edits.substitutions;
+  field.insertions = edits.insertions;
+  field.deletions = edits.deletions;
+  field.reference_words = edits.reference_words;
+  return field;
 }
 
-json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                 at::Device device) {
+template <class Record>
+Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                   at::Device device, const char* kind) {
   const Config& config = workspace.config();
   const LoadedDataset& dataset = workspace.datasets()[group.dataset];
+  const Checkpoint& checkpoint = workspace.checkpoints()[group.model];
   const BatchRule& batch = group.rule;
   const bool exact = arm.description.exactness == Description::Exactness::exact;
-  json fields = {
-      {"schema", 1},
-      {"case", arm.plan.case_name},
-      {"result_key", arm.result_key},
-      {"model",
-       {{"id", config.models[group.model].id},
-        {"kind", workspace.checkpoints()[group.model].config.kind()},
-        {"weights", workspace.checkpoints()[group.model].weights_origin()}}},
-      {"dataset",
-       {{"id", dataset.dataset.id},
-        {"utterances", dataset.dataset.utterances.size()},
-        {"audio_seconds", dataset.audio_seconds},
-        {"stand_in", dataset.dataset.stand_in.empty() ? json() : json(dataset.dataset.stand_in)}}},
-      {"decoder",
-       {{"id", arm.spec->id},
-        {"name", arm.spec->name},
-        {"options", arm.decoder->options()},
-        {"head", head_name(arm.description.head)},
-        {"exactness", exact ? "exact" : "approximate"},
-        {"score_kind", arm.description.score_kind}}},
-      {"batch", {{"by", batch.by_seconds ? "seconds" : "count"}, {"size", batch.size}}},
-      {"dtype", group.dtype},
-      {"device", device.str()}};
-  if (batch.largest) fields["batch"]["largest"] = true;
-  if (!arm.spec->control_of.empty()) fields["decoder"]["control_of"] = arm.spec->control_of;
+  Record fields;
+  fields.kind = kind;
+  fields.schema = 1;
+  fields.case_name = arm.plan.case_name;
+  fields.result_key = arm.result_key;
+  fields.model.id = config.models[group.model].id;
+  fields.model.kind = checkpoint.config.kind();
+  fields.model.weights = checkpoint.weights_origin();
+  fields.dataset.id = dataset.dataset.id;
+  fields.dataset.utterances = static_cast<int64_t>(dataset.dataset.utterances.size());
+  fields.dataset.audio_seconds = Number(dataset.audio_seconds);
+  const std::string& stand_in = dataset.dataset.stand_in;
+  fields.dataset.stand_in = stand_in.empty() ? std::nullopt : Nullable<std::string>(stand_in);
+  fields.decoder.id = arm.spec->id;
+  fields.decoder.name = arm.spec->name;
+  fields.decoder.options = OptionTree{arm.decoder->options()};
+  fields.decoder.head = head_name(arm.description.head);
+  fields.decoder.exactness = std::string(exact ? "exact" : "approximate");
+  fields.decoder.score_kind = arm.description.score_kind;
+  if (!arm.spec->control_of.empty()) fields.decoder.control_of = arm.spec->control_of;
+  fields.batch.by = batch.by_seconds ? "seconds" : "count";
+  fields.batch.size = batch.size;
+  if (batch.largest) fields.batch.largest = true;
+  fields.dtype = group.dtype;
+  fields.device = device.str();
   return fields;
 }
+template record::StreamRun case_record<record::StreamRun>(const Workspace&, const CaseGroup&,
+                                                          const Arm&, at::Device, const char*);
+template record::Profile case_record<record::Profile>(const Workspace&, const CaseGroup&,
+                                                      const Arm&, at::Device, const char*);
+template record::Roofline case_record<record::Roofline>(const Workspace&, const CaseGroup&,
+                                                        const Arm&, at::Device, const char*);
 
-json failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                    at::Device device, const std::string& stage, const std::string& message) {
-  json record = case_fields(workspace, group, arm, device);
-  record["kind"] = "failure";
-  record["stage"] = stage;
-  record["message"] = message;
-  return record;
+record::Failure failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                               at::Device device, const std::string& stage,
+                               const std::string& message) {
+  auto failure = case_record<record::Failure>(workspace, group, arm, device, "failure");
+  failure.stage = stage;
+  failure.message = message;
+  return failure;
 }
 
-json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                const RoundResult& result, int64_t round, const EditCounts* reference_edits,
-                const EditCounts& edits, const std::string& hash, at::Device device) {
-  json record = case_fields(workspace, group, arm, device);
-  record["kind"] = "run";
-  record["started"] = utc_now();
-  record["round"] = round;
-  record["order"] = result.order;
-  record["regions"] = regions_field(result.times, device.is_cuda());
-  record["total_seconds"] = result.seconds;
-  record["wall_seconds"] = result.times.wall;
-  record["cpu_seconds"] = result.times.cpu;
-  record["gap_seconds"] = result.times.wall - result.seconds;
+record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                       const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                       const EditCounts& edits, const std::string& hash, at::Device device) {
+  auto run = case_record<record::Run>(workspace, group, arm, device, "run");
+  run.started = utc_now();
+  run.round = round;
+  run.order = result.order;
+  run.regions = regions_field(result.times, device.is_cuda());
+  run.total_seconds = result.seconds;
+  run.wall_seconds = Number(result.times.wall);
+  run.cpu_seconds = Number(result.times.cpu);
+  run.gap_seconds = Number(result.times.wall - result.seconds);
   const Protocol& protocol = workspace.config().protocol;
-  record["metrics"] =
+  run.metrics =
       metrics(result, workspace.datasets()[group.dataset].audio_seconds, protocol.overlapped());
-  if (protocol.overlapped()) add_stages(record, result, protocol.throughput);
-  record["wer"] = wer_field(edits, workspace.normalizer());
-  const json oracle = oracle_field(workspace, group, result);
-  if (!oracle.is_null()) record["oracle_wer"] = oracle;
-  const json boosted = boosted_field(workspace, group, arm, result);
-  if (!boosted.is_null()) record["boosted"] = boosted;
-  if (is_empty(workspace, group, arm, result)) record["all_empty"] = true;
-  record["exactness"] =
-      exactness_field(arm, result, reference_edits, edits,
-                      workspace.checkpoints()[group.model].config.frame_seconds());
-  record["deterministic"] = hash == arm.first_hash;
-  record["hypotheses_sha256"] = hash;
-  record["tokens_sha256"] = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
-  record["batches"] = batches_field(result.batches, protocol.overlapped());
-  record["counters"] = result.counters;
+  if (protocol.overlapped()) add_stages(run, result, protocol.throughput);
+  run.wer = wer_field(edits, workspace.normalizer());
+  run.oracle_wer = oracle_field(workspace, group, result);
+  run.boosted = boosted_field(workspace, group, arm, result);
+  if (is_empty(workspace, group, arm, result)) run.all_empty = true;
+  run.exactness = exactness_field(arm, result, reference_edits, edits,
+                                  workspace.checkpoints()[group.model].config.frame_seconds());
+  run.deterministic = hash == arm.first_hash;
+  run.hypotheses_sha256 = hash;
+  run.tokens_sha256 = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
+  run.batches = batches_field(result.batches, protocol.overlapped());
+  run.counters.emplace(result.counters.begin(), result.counters.end());
   if (device.is_cuda()) {
-    const auto known = [&](std::optional<int64_t> more) {
-      return arm.kept_bytes && more ? json(*arm.kept_bytes + *more) : json();
+    using Bytes = Nullable<int64_t>;
+    const auto known_sum = [&](const Bytes& more) {
+      return arm.kept_bytes && more ? Bytes(*arm.kept_bytes + *more) : Bytes();
     };
-    const auto mebibytes = [](const json& bytes) {
-      return bytes.is_null() ? json() : json(bytes.get<double>() / kMebibyte);
+    const auto mebibytes = [](const Bytes& bytes) {
+      return bytes ? number(static_cast<double>(*bytes) / kMebibyte) : std::nullopt;
     };
-    const json kept = known(0), peak = known(result.decode_bytes);
-    record["device_memory"] = {
-        {"kept_bytes", kept},
-        {"decode_bytes", result.decode_bytes ? json(*result.decode_bytes) : json()},
-        {"peak_bytes", peak}};
-    record["metrics"]["memory.kept_mib"] = mebibytes(kept);
-    record["metrics"]["memory.peak_mib"] = mebibytes(peak);
+    const Bytes kept = known_sum(0), peak = known_sum(result.decode_bytes);
+    record::DeviceMemory memory;
+    memory.kept_bytes = kept;
+    memory.decode_bytes = result.decode_bytes;
+    memory.peak_bytes = peak;
+    run.device_memory = memory;
+    run.metrics["memory.kept_mib"] = mebibytes(kept);
+    run.metrics["memory.peak_mib"] = mebibytes(peak);
   }
-  return record;
+  return run;
 }
 
-void add_energy(json& record, const std::optional<EnergyUse>& use) {
-  record["energy"] = nullptr;
-  record["metrics"]["energy.joules_per_hour"] = nullptr;
-  if (!use) return;
-  record["energy"] = {{"watts", use->power.watts},
-                      {"updates", use->power.updates},
-                      {"seconds", use->seconds},
-                      {"passes", use->passes},
-                      {"audio_seconds", use->audio_seconds}};
-  record["metrics"]["energy.joules_per_hour"] = use->joules_per_audio_hour();
+void add_energy(record::Run& run, const std::optional<EnergyUse>& use) {
+  Nullable<record::Energy> energy;
+  if (use) {
+    energy.emplace();
+    energy->watts = use->power.watts;
+    energy->updates = use->power.updates;
+    energy->seconds = use->seconds;
+    energy->passes = use->passes;
+    energy->audio_seconds = use->audio_seconds;
+  }
+  run.energy = energy;
+  run.metrics["energy.joules_per_hour"] = use ? number(use->joules_per_audio_hour()) : std::nullopt;
+}
+
+void add_conditions(record::Run& run, const Conditions& conditions,
+                    const std::vector<std::string>& suspect) {
+  record::MachineConditions field;
+  field.wall_seconds = Number(conditions.wall_seconds);
+  field.cpu_wait_seconds = number(conditions.cpu_wait_seconds);
+  if (const auto& gpu = conditions.gpu) {
+    record::ClockRate clock;
+    clock.mean = gpu->sm_clock_mean_mhz;
+    clock.min = gpu->sm_clock_min_mhz;
+    clock.device_max = gpu->sm_clock_max_mhz;
+    field.sm_clock_mhz = clock;
+    field.memory_clock_mhz = Number(gpu->memory_clock_mhz);
+    field.temperature_c = Number(gpu->temperature_c);
+    field.power_w = Number(gpu->power_w);
+    field.throttle = throttle_names(gpu->throttle_reasons);
+  }
+  run.conditions = field;
+  run.suspect = suspect;
 }
 
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group) {

@@ -1,35 +1,40 @@
 // Records of the journal, from what a round measured (docs/journal.md).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/machine/conditions.h"
+#include "harness/results/records.h"
 #include "harness/run/case_group.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
 
-/// The fields that all records of a case have.
-nlohmann::json case_fields(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                           at::Device device);
+/// A record of a case with the fields that all of them have. `Record` is StreamRun, Profile or
+/// Roofline; the other kinds have functions of their own.
+template <class Record>
+Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                   at::Device device, const char* kind);
 
-/// Record of kind "failure". `stage`: what was under way.
-nlohmann::json failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                              at::Device device, const std::string& stage,
-                              const std::string& message);
+/// `stage` names what was under way.
+record::Failure failure_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                               at::Device device, const std::string& stage,
+                               const std::string& message);
 
-/// Record of kind "run", without what the machine did and energy. `hash`: of the round's
-/// hypotheses.
-nlohmann::json run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
-                          const RoundResult& result, int64_t round,
-                          const EditCounts* reference_edits, const EditCounts& edits,
-                          const std::string& hash, at::Device device);
+/// The record of a round, without what the machine did and without energy. `hash` is that of the
+/// round's hypotheses.
+record::Run run_record(const Workspace& workspace, const CaseGroup& group, const Arm& arm,
+                       const RoundResult& result, int64_t round, const EditCounts* reference_edits,
+                       const EditCounts& edits, const std::string& hash, at::Device device);
 
 /// Adds energy to a record: null where it is not known.
-void add_energy(nlohmann::json& record, const std::optional<EnergyUse>& use);
+void add_energy(record::Run& run, const std::optional<EnergyUse>& use);
 
-/// The field "wer" of a record.
-nlohmann::json wer_field(const EditCounts& edits, const Normalizer& normalizer);
+/// Adds what the machine did, and the reasons to distrust the round's times.
+void add_conditions(record::Run& run, const Conditions& conditions,
+                    const std::vector<std::string>& suspect);
+
+record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normalizer);
 
 /// The ids of the group's utterances, in their order.
 std::vector<std::string> ids_of(const Workspace& workspace, const CaseGroup& group);

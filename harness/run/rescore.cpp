@@ -39,7 +39,7 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   for (const CaseResult& c : results.require_cases().cases) {
     const auto texts = read_hypotheses(results, c);
     if (!texts || c.rounds.empty()) continue;
-    const json field = wer_field(edits_of(*texts, normalizer), normalizer);
+    const json field = record::write(wer_field(edits_of(*texts, normalizer), normalizer));
     const json& before = c.rounds.front().at("wer");
     fmt::print("{}\n  {} {}: {}   {} {}: {}\n", printable(c.name()),
                before.at("normalizer").get<std::string>(), before.at("version").dump(),

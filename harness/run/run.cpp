@@ -43,7 +43,10 @@ class Runner {
         protocol_(session.config().protocol),
         rendezvous_(rendezvous),
         task_(task),
-        sampler_(session.device()) {
+        sampler_(session.device()),
+        earlier_(session.records_of<record::Run>()) {
+    for (const auto& summary : session.records_of<record::Summary>())
+      summarized_.insert(summary.result_key);
     std::string problem;  // without NVML no energy; `rtfx doctor` says why
     if (session.device().is_cuda() && protocol_.energy_seconds > 0)
       nvml_ = Nvml::open(pci_bus_id(session.device()), problem);
@@ -61,12 +64,25 @@ class Runner {
   }
 
  private:
+  /// The rounds of an arm that the journal holds.
+  struct Measured {
+    std::set<int64_t> rounds;
+    std::vector<double> clean_totals;  // RTFx of those that the machine did not disturb
+    std::string first_hash;            // hypotheses that later rounds must equal
+
+    void add(const record::Run& run) {
+      rounds.insert(run.round);
+      if (first_hash.empty()) first_hash = run.hypotheses_sha256;
+      const Nullable<Number>& total = run.metrics.at("rtfx.total");
+      if (total && (!run.suspect || run.suspect->empty())) clean_totals.push_back(*total);
+    }
+  };
+
   /// Finds the size of the largest batch: that of the journal's rounds, or by trying.
   void find_size(CaseGroup& group) {
-    for (const json& record : session_.records()) {
-      const auto is_its = [&](const PlannedDecoder& d) { return d.case_name == record["case"]; };
-      if (record.value("kind", "") == "run" && std::ranges::any_of(group.decoders, is_its))
-        group.rule.size = record["batch"]["size"];
+    for (const record::Run& run : earlier_) {
+      const auto is_its = [&](const PlannedDecoder& d) { return d.case_name == run.case_name; };
+      if (std::ranges::any_of(group.decoders, is_its)) group.rule.size = run.batch.size;
     }
     if (group.rule.size > 0) return;
     const int64_t size = largest_batch(workspace_, group, session_.device());
@@ -75,26 +91,16 @@ class Runner {
                printable(group.decoders.front().case_name), size);
   }
 
-  /// Rounds of the arm that the journal holds; its first hypotheses stay what later ones must
-  /// equal.
-  std::set<int64_t> rounds_done(Arm& arm) const {
-    std::set<int64_t> rounds;
-    for (const json& record : session_.records()) {
-      if (record.value("kind", "") != "run" || record.value("result_key", "") != arm.result_key)
-        continue;
-      rounds.insert(record["round"].get<int64_t>());
-      if (arm.first_hash.empty()) arm.first_hash = record["hypotheses_sha256"];
+  /// The rounds of the arm by earlier invocations.
+  Measured measured_before(const Arm& arm) const {
+    Measured measured;
+    for (const record::Run& run : earlier_) {
+      if (run.result_key == arm.result_key) measured.add(run);
     }
-    return rounds;
+    return measured;
   }
 
-  bool has_summary(const Arm& arm) const {
-    return std::any_of(session_.records().begin(), session_.records().end(),
-                       [&](const json& record) {
-                         return record.value("kind", "") == "summary" &&
-                                record.value("result_key", "") == arm.result_key;
-                       });
-  }
+  bool has_summary(const Arm& arm) const { return summarized_.contains(arm.result_key); }
 
   void run_group(const CaseGroup& group, Progress& progress) {
     const int64_t steps = protocol_.warmup_rounds + protocol_.measured_rounds;
@@ -108,19 +114,20 @@ class Runner {
     CaseGroupRunner runner(workspace_, group, session_.device(), on_failure, [] {});
     if (task_.is_child()) runner.watch_stages(report_stage, [](auto&) { end_child(kCaseOverdue); });
     const auto begin = Clock::now();
-    std::map<std::string, std::set<int64_t>> done;
+    measured_.clear();
     bool complete = true, ended = true;
     for (Arm& arm : runner.arms()) {
       arm.result_key =
           result_key(workspace_, group, arm.plan, arm.decoder->options(), session_.device());
-      done[arm.result_key] = rounds_done(arm);
+      Measured& measured = measured_[arm.result_key] = measured_before(arm);
+      arm.first_hash = measured.first_hash;
       if (const auto crash = task_.ended.find(arm.spec->id); crash != task_.ended.end()) {
         arm.failed = true;
         if (!crash->second.recorded) on_failure(arm, crash->second.stage, crash->second.message);
         continue;
       }
       for (int64_t r = 0; r < protocol_.measured_rounds; ++r)
-        complete = complete && done[arm.result_key].contains(r);
+        complete = complete && measured.rounds.contains(r);
       ended = ended && has_summary(arm);
     }
     // All rounds are in the journal, and at most the summaries are missing, where an earlier
@@ -140,7 +147,7 @@ class Runner {
     Stop stop = Stop::go_on;
     for (int64_t r = -protocol_.warmup_rounds; stop == Stop::go_on; ++r) {
       meet(round_name(group, r));
-      if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r, done);
+      if (r < 0 || !is_recorded(runner, r)) measure_round(group, runner, r);
       if (r < protocol_.measured_rounds) progress.advance(1);
       if (r >= 0) stop = enough(runner, r + 1, begin);
     }
@@ -162,12 +169,15 @@ class Runner {
   /// Whether the journal has this round of every arm that takes part.
   bool is_recorded(CaseGroupRunner& runner, int64_t round) const {
     return std::all_of(runner.arms().begin(), runner.arms().end(),
-                       [&](Arm& arm) { return arm.failed || rounds_done(arm).contains(round); });
+                       [&](const Arm& arm) { return arm.failed || is_measured(arm, round); });
+  }
+
+  bool is_measured(const Arm& arm, int64_t round) const {
+    return measured_.at(arm.result_key).rounds.contains(round);
   }
 
   /// `round`: below 0 for a warm-up round, which is not recorded.
-  void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round,
-                     const std::map<std::string, std::set<int64_t>>& done) {
+  void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round) {
     sampler_.begin();
     const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, round));
     const Conditions conditions = sampler_.end();
@@ -175,14 +185,14 @@ class Runner {
     std::map<std::string, std::optional<EnergyUse>> energy;
     for (Arm& arm : runner.arms()) {
       const bool wanted = round == 0 && nvml_ != nullptr && protocol_.energy_seconds > 0;
-      if (arm.failed || !wanted || done.at(arm.result_key).contains(round)) continue;
+      if (arm.failed || !wanted || is_measured(arm, round)) continue;
       energy[arm.result_key] =
           runner.energy(arm, protocol_.energy_seconds, [this] { return nvml_->energy(); });
     }
-    record_round(group, runner, results, round, done, conditions, energy);
+    record_round(group, runner, results, round, conditions, energy);
   }
 
-  /// Whether the arms have been measured enough, by their records so far.
+  /// Whether the arms have been measured enough, by their rounds so far.
   Stop enough(CaseGroupRunner& runner, int64_t rounds, Clock::time_point begin) const {
     const StoppingRule rule{.least = protocol_.measured_rounds,
                             .most = protocol_.measured_rounds + protocol_.extra_rounds,
@@ -192,13 +202,7 @@ class Runner {
     int64_t clean = rounds;
     for (const Arm& arm : runner.arms()) {
       if (arm.failed) continue;
-      std::vector<double> totals;
-      for (const json& record : session_.records()) {
-        if (record.value("kind", "") == "run" && record["result_key"] == arm.result_key &&
-            record.value("suspect", json::array()).empty() &&
-            record["metrics"]["rtfx.total"].is_number())
-          totals.push_back(record["metrics"]["rtfx.total"]);
-      }
+      const std::vector<double>& totals = measured_.at(arm.result_key).clean_totals;
       clean = std::min(clean, static_cast<int64_t>(totals.size()));
       half_width =
           std::max(half_width, totals.empty() ? std::numeric_limits<double>::infinity()
@@ -210,7 +214,6 @@ class Runner {
 
   void record_round(const CaseGroup& group, CaseGroupRunner& runner,
                     const std::vector<RoundResult>& results, int64_t round,
-                    const std::map<std::string, std::set<int64_t>>& done,
                     const Conditions& conditions,
                     const std::map<std::string, std::optional<EnergyUse>>& energy) {
     const std::vector<std::string> ids = ids_of(workspace_, group);
@@ -231,17 +234,16 @@ class Runner {
         write_file(workspace_.config().output / "hypotheses" / (arm.result_key + ".jsonl"),
                    hypotheses_lines(workspace_, group, results[a]));
       }
-      if (done.at(arm.result_key).contains(round))
-        continue;  // run again only for another arm, which lacks it
+      if (is_measured(arm, round)) continue;  // run again only for another arm, which lacks it
       const auto reference = edits.find(arm.plan.compared_to);
-      json record = run_record(workspace_, group, arm, results[a], round,
-                               reference == edits.end() ? nullptr : &reference->second,
-                               edits[arm.spec->id], hash, session_.device());
+      record::Run run = run_record(workspace_, group, arm, results[a], round,
+                                   reference == edits.end() ? nullptr : &reference->second,
+                                   edits[arm.spec->id], hash, session_.device());
       if (const auto use = energy.find(arm.result_key); use != energy.end())
-        add_energy(record, use->second);
-      record["conditions"] = to_json(conditions);
-      record["suspect"] = suspect;
-      session_.append(std::move(record));
+        add_energy(run, use->second);
+      add_conditions(run, conditions, suspect);
+      measured_.at(arm.result_key).add(run);
+      session_.append(run);
     }
   }
 
@@ -255,9 +257,9 @@ class Runner {
   void append_summary(const std::string& case_name, Stop stop) {
     for (const CaseSummary& summary : summarize_cases(session_.records())) {
       if (summary.case_name() == case_name && !summary.rounds.empty()) {
-        json record = summary_record(summary);
-        record["stopped_by"] = to_string(stop);
-        session_.append(std::move(record));
+        record::Summary record = summary_record(summary);
+        record.stopped_by = to_string(stop);
+        session_.append(record);
       }
     }
   }
@@ -269,7 +271,10 @@ class Runner {
   Rendezvous* rendezvous_;
   ChildTask task_;
   ConditionSampler sampler_;
-  std::unique_ptr<const Nvml> nvml_;  // where energy is asked for
+  std::vector<record::Run> earlier_;          // rounds of earlier invocations
+  std::set<std::string> summarized_;          // result keys of the summaries by them
+  std::map<std::string, Measured> measured_;  // of the group's arms, by result key
+  std::unique_ptr<const Nvml> nvml_;          // where energy is asked for
 };
 
 /// The shard's configuration: a folder of its own, a GPU of its own unless one is named, and its

@@ -27,9 +27,9 @@ bool Session::run(const std::function<void()>& work, const char* remark) {
     workspace_.read_audio_files();
     workspace_.keep(options_.shard);
     print_notices();
-    nlohmann::json provenance = provenance_record(workspace_, device(), utc_now());
-    provenance_id_ = provenance["provenance_id"];
-    append(std::move(provenance));
+    const record::Provenance provenance = provenance_record(workspace_, device(), utc_now());
+    provenance_id_ = *provenance.provenance_id;
+    append(provenance);
     work();
     return true;
   } catch (const Interrupted&) {

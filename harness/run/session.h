@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/results/journal.h"
+#include "harness/results/records.h"
 #include "harness/run/case_group.h"
 #include "harness/run/progress.h"
 #include "speech/runtime/device.h"
@@ -42,7 +43,22 @@ class Session {
   bool run(const std::function<void()>& work,
            const char* remark = "the journal is whole, --resume continues it");
 
+  /// Those of one kind, with what earlier invocations have written.
+  template <class Record>
+  std::vector<Record> records_of() const {
+    std::vector<Record> list;
+    for (const nlohmann::json& object : records_) {
+      record::Any record = record::read(object);
+      if (auto* found = std::get_if<Record>(&record)) list.push_back(std::move(*found));
+    }
+    return list;
+  }
+
   /// The record goes into the journal with the id of the provenance.
+  template <class Record>
+  void append(const Record& record) {
+    append(record::write(record));
+  }
   void append(nlohmann::json record);
   void append_failure(const CaseGroup& group, const Arm& arm, const std::string& stage,
                       const std::string& message);

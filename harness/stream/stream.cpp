@@ -30,8 +30,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
 class WallClock : public LoadClock {
  public:
   double now() override { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
@@ -92,14 +90,12 @@ class StreamRunner {
   /// Batches are the encoder's, whose times are not measured.
   static bool of_first_batch(const CaseGroup& group) { return group.batch == 0; }
 
-  /// The record of the same case that is there already, or null.
-  const json* find(const json& fields) const {
-    for (const json& record : session_.records()) {
-      if (record.value("kind", "") == "stream" && record["case"] == fields["case"] &&
-          record["result_key"] == fields["result_key"])
-        return &record;
+  /// The record of the same case that is there already.
+  std::optional<record::StreamRun> find(const record::StreamRun& wanted) const {
+    for (const auto& run : session_.records_of<record::StreamRun>()) {
+      if (run.case_name == wanted.case_name && run.result_key == wanted.result_key) return run;
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   void run_group(const CaseGroup& group, Progress& progress) {
@@ -170,16 +166,20 @@ class StreamRunner {
       arm.plan.case_name =
           fmt::format("{}/{}/{}/streams{}/{}", workspace_.config().models[group.model].id,
                       dataset.dataset.id, arm.spec->id, streams, group.dtype);
-      json record = case_fields(workspace_, group, arm, device_);
+      auto run = case_record<record::StreamRun>(workspace_, group, arm, device_, "stream");
       progress.label(fmt::format("{} {} streams", arm.spec->id, streams));
-      if (const json* earlier = find(record)) return earlier->value("slo", json()) == json(true);
-      record["kind"] = "stream";
-      record["started"] = utc_now();
-      record["batch"] = {{"by", "streams"}, {"size", streams}};
-      record.update(measure(subject, streams, dataset));
-      const bool met = record["slo"] == json(true);
-      session_.append(std::move(record));
-      return met;
+      const auto meets_slo = [](const record::StreamRun& one) {
+        const bool* slo = known(one.slo);
+        return slo != nullptr && *slo;
+      };
+      if (const auto earlier = find(run)) return meets_slo(*earlier);
+      run.started = utc_now();
+      run.batch = {};
+      run.batch.by = "streams";
+      run.batch.size = streams;
+      measure(subject, streams, dataset, run);
+      session_.append(run);
+      return meets_slo(run);
     };
     if (options_.slo_ms > 0) {
       most_within(options_.streams.front(), within);
@@ -266,7 +266,9 @@ class StreamRunner {
             }};
   }
 
-  json measure(const Subject& subject, int64_t streams, const LoadedDataset& dataset) {
+  /// Adds to the record what the load and the streamed utterances give.
+  void measure(const Subject& subject, int64_t streams, const LoadedDataset& dataset,
+               record::StreamRun& run) {
     const auto load_of = [&](double seconds) {
       return make_load(streams, options_.arrivals, options_.period_ms / 1000, seconds,
                        static_cast<uint64_t>(workspace_.config().protocol.seed));
@@ -285,7 +287,6 @@ class StreamRunner {
       LeapingClock clock;
       run_load(4 * period, period, clock, *subject.server(streams));
     }
-    json fields;
     std::vector<FinishedUtterance> finished;
     {
       const auto server = subject.server(streams);
@@ -293,23 +294,23 @@ class StreamRunner {
       if (nvml_) meter.emplace([this] { return nvml_->energy(); });
       WallClock clock;
       const auto served = run_load(options_.seconds, options_.max_wait_ms / 1000, clock, *server);
-      fields = stream_figures(options_, load_figures(served, options_.discard * options_.seconds,
-                                                     options_.seconds, period));
-      json& metrics = fields["metrics"];
+      add_stream_figures(
+          run, options_,
+          load_figures(served, options_.discard * options_.seconds, options_.seconds, period));
+      record::Figures& metrics = run.metrics;
       const auto power = meter ? meter->end() : std::nullopt;
-      if (power && metrics["stream.rtfx"].is_number())
-        metrics["energy.joules_per_hour"] =
-            3600 * power->watts / metrics["stream.rtfx"].get<double>();
+      if (const Nullable<Number> rtfx = metrics["stream.rtfx"]; power && rtfx)
+        metrics["energy.joules_per_hour"] = Number(3600 * power->watts / *rtfx);
       finished = server->finished();
       const StageSeconds stages = server->stage_seconds();
-      const double both = stages.encoder + stages.search, busy = metrics["stream.busy"];
+      const double both = stages.encoder + stages.search;
+      const double busy = *metrics["stream.busy"];
       if (stages.encoder > 0) {
-        metrics["stream.busy.encoder"] = busy * stages.encoder / both;
-        metrics["stream.busy.search"] = busy * stages.search / both;
+        metrics["stream.busy.encoder"] = Number(busy * stages.encoder / both);
+        metrics["stream.busy.search"] = Number(busy * stages.search / both);
       }
     }
-    int64_t different = 0, tokens = 0;
-    json first;
+    int64_t tokens = 0;
     std::set<size_t> distinct;
     for (const FinishedUtterance& one : finished) distinct.insert(one.utterance);
     const std::vector<size_t> utterances(distinct.begin(), distinct.end());
@@ -319,13 +320,11 @@ class StreamRunner {
     for (const auto& [utterance, result] : finished) {
       tokens += std::ssize(result.tokens);
       if (same_result(result, whole[utterance], options_.scope == "search")) continue;
-      if (different++ == 0) first = dataset.dataset.utterances[utterance].id;
+      if (run.streamed.different++ == 0)
+        run.streamed.first_difference = dataset.dataset.utterances[utterance].id;
     }
-    fields["streamed"] = {{"utterances", finished.size()},
-                          {"tokens", tokens},
-                          {"different", different},
-                          {"first_difference", first}};
-    return fields;
+    run.streamed.utterances = std::ssize(finished);
+    run.streamed.tokens = tokens;
   }
 
   Session& session_;

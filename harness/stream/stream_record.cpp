@@ -17,12 +17,12 @@ using nlohmann::json;
 /// A queue that grows by so many seconds in a second has no steady state.
 constexpr double kSlopeMax = 0.01;
 
-void add_times(json& metrics, const std::string& name, const Percentiles& seconds) {
-  metrics[name] = 1000 * seconds.mean;
-  metrics[name + ".p50"] = 1000 * seconds.p50;
-  metrics[name + ".p95"] = 1000 * seconds.p95;
-  metrics[name + ".p99"] = 1000 * seconds.p99;
-  metrics[name + ".max"] = 1000 * seconds.max;
+void add_times(record::Figures& metrics, const std::string& name, const Percentiles& seconds) {
+  metrics[name] = Number(1000 * seconds.mean);
+  metrics[name + ".p50"] = Number(1000 * seconds.p50);
+  metrics[name + ".p95"] = Number(1000 * seconds.p95);
+  metrics[name + ".p99"] = Number(1000 * seconds.p99);
+  metrics[name + ".max"] = Number(1000 * seconds.max);
 }
 
 std::string cell(const json& metrics, const char* name, int digits) {
@@ -36,31 +36,35 @@ bool within_slo(const StreamSettings& options, const LoadFigures& f) {
   return f.queue_slope <= kSlopeMax && 1000 * f.total.p99 <= options.slo_ms;
 }
 
-json stream_figures(const StreamSettings& options, const LoadFigures& f) {
-  json metrics;
+void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
+                        const LoadFigures& f) {
+  const auto where = [](bool known, double value) {
+    return known ? Nullable<Number>(value) : std::nullopt;
+  };
+  record::Figures metrics;
   add_times(metrics, "stream.compute_ms", f.compute);
   add_times(metrics, "stream.queue_ms", f.queue);
   add_times(metrics, "stream.total_ms", f.total);
   if (f.utterances > 0) add_times(metrics, "stream.final_ms", f.last);
-  metrics["stream.late"] =
-      f.requests > 0 ? json(static_cast<double>(f.late) / static_cast<double>(f.requests)) : json();
-  metrics["stream.busy"] = f.busy;
-  const double audio = static_cast<double>(f.requests) * options.period_ms / 1000;
-  metrics["stream.rtfx"] = f.served_seconds > 0 ? json(audio / f.served_seconds) : json();
-  metrics["stream.mean_batch"] = f.mean_batch;
-  metrics["stream.batch_rate"] = f.batch_rate;
-  metrics["stream.queue_slope"] = f.queue_slope;
-  metrics["stream.md1_load"] = f.batch_rate * f.batch_seconds;
+  const auto requests = static_cast<double>(f.requests);
+  metrics["stream.late"] = where(f.requests > 0, static_cast<double>(f.late) / requests);
+  metrics["stream.busy"] = Number(f.busy);
+  metrics["stream.rtfx"] =
+      where(f.served_seconds > 0, requests * options.period_ms / 1000 / f.served_seconds);
+  metrics["stream.mean_batch"] = Number(f.mean_batch);
+  metrics["stream.batch_rate"] = Number(f.batch_rate);
+  metrics["stream.queue_slope"] = Number(f.queue_slope);
+  metrics["stream.md1_load"] = Number(f.batch_rate * f.batch_seconds);
   // Steps of one size, one after the other, are no such queue: its load is always about 1.
   const auto expected =
       options.scope == "search" ? md1_total(f.batch_seconds, f.batch_rate) : std::nullopt;
-  metrics["stream.md1_total_ms"] = expected ? json(1000 * *expected) : json();
-  return {{"stream", stream_keys().resolved(options)},
-          {"requests", f.requests},
-          {"batches", f.batches},
-          {"stable", f.queue_slope <= kSlopeMax},
-          {"slo", options.slo_ms > 0 ? json(within_slo(options, f)) : json()},
-          {"metrics", metrics}};
+  metrics["stream.md1_total_ms"] = where(expected.has_value(), 1000 * expected.value_or(0));
+  run.stream.value = stream_keys().resolved(options);
+  run.requests = f.requests;
+  run.batches = f.batches;
+  run.stable = f.queue_slope <= kSlopeMax;
+  run.slo = options.slo_ms > 0 ? Nullable<bool>(within_slo(options, f)) : std::nullopt;
+  run.metrics = std::move(metrics);
 }
 
 bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits) {

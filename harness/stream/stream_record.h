@@ -6,12 +6,14 @@
 
 #include "algorithms/hypotheses.h"
 #include "harness/config/stream_settings.h"
+#include "harness/results/records.h"
 #include "harness/stream/stream_load.h"
 
 namespace rtfx {
 
-/// The fields "stream", "requests", "batches", "stable" and "metrics".
-nlohmann::json stream_figures(const StreamSettings& options, const LoadFigures& figures);
+/// Sets the settings and the figures of the load.
+void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
+                        const LoadFigures& figures);
 
 /// 99th percentile and queue are as the settings want them.
 bool within_slo(const StreamSettings& options, const LoadFigures& figures);

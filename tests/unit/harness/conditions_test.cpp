@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "harness/run/record.h"
+
 namespace rtfx {
 namespace {
 
@@ -44,10 +46,13 @@ TEST(Conditions, WaitingForACpuIsSuspect) {
 }
 
 TEST(Conditions, ARecordWithoutAGpuHasNoClocks) {
-  EXPECT_FALSE(to_json(Conditions()).contains("sm_clock_mhz"));
-  const auto record = to_json(on_gpu(1500, 0x4));
-  EXPECT_EQ(record["sm_clock_mhz"]["mean"], 1500);
-  EXPECT_EQ(record["throttle"], nlohmann::json({"sw_power_cap"}));
+  record::Run run;
+  add_conditions(run, Conditions(), {});
+  EXPECT_FALSE(run.conditions->sm_clock_mhz);
+  add_conditions(run, on_gpu(1500, 0x4), {"sw_power_cap"});
+  EXPECT_EQ(run.conditions->sm_clock_mhz->mean, 1500.0);
+  EXPECT_EQ(*run.conditions->throttle, std::vector<std::string>{"sw_power_cap"});
+  EXPECT_EQ(*run.suspect, std::vector<std::string>{"sw_power_cap"});
 }
 
 /// More busy threads than cores must wait for one another; a sleeping one does not.
