@@ -18,12 +18,12 @@ struct LatticeOptions {
 /// first decoder that searches a decoding graph (`ctc_wfst`, whose paths are those of
 /// `ctc_wfst_cpu`, by the latter), and writes to the folder `config.output`:
 ///
-/// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order
-/// - words.txt: the table of symbols
-/// - fst/NUMBER.txt: each lattice for OpenFst, with scaled costs
+/// - lattices.txt: an archive of Kaldi's compact lattices (word_lattice.h), in the dataset's order.
+/// - words.txt: the table of symbols.
+/// - fst/NUMBER.txt: each lattice for OpenFst, with scaled costs.
 /// - utterances.jsonl: one line for each utterance, with its id, key (the id with "_" for white
-///   space), fst, frames, states and arcs, and with the cost and words of the best path;
-///   `posteriors` adds the words of frames as [word, p]
+///   space), fst, frames, states and arcs, and with the cost and words of the best path.
+///   `posteriors` adds the words of frames as [word, p].
 ///
 /// With `mbr`, prints NIST's CTM lines: key, channel, begin and length in seconds, word,
 /// confidence. Returns kFailed where an utterance has no path (it is left out, with a line on
