@@ -149,7 +149,7 @@ TEST_F(DatasetTest, ManifestNamesSegmentsOfARecording) {
                      R"({"audio_filepath": "a.wav", "offset": 0.1, "duration": 0.88})" + "\n" +
                      R"({"audio_filepath": "a.wav", "offset": 0.2, "duration": 3})" + "\n" +
                      R"({"audio_filepath": "a.wav", "offset": 1.0, "duration": 1})";
-  const Dataset dataset = load_dataset({.id = "d", .manifest = write("m.jsonl", lines)});
+  const Dataset dataset = load_dataset(manifest_source(write("m.jsonl", lines)));
   const auto& all = dataset.utterances;
   ASSERT_EQ(all.size(), 6U);
   EXPECT_EQ(all[0].id, "a");
