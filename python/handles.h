@@ -3,6 +3,7 @@
 
 #include <ATen/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -41,11 +42,13 @@ const char* keep(std::string value);
 /// Notes the exception that is being handled as the thread's last failure.
 void note_failure();
 
-/// Runs `work`. An exception becomes rtfx_error(), since the caller's language cannot catch it.
+/// Runs `work`. An exception becomes rtfx_error(), since the caller's language cannot catch it. The
+/// caller's autocast is off meanwhile: it would change the dtypes, and with them the results.
 template <class Result, class Work>
 Result guarded(Result on_failure, const Work& work) {
   try {
     const c10::InferenceMode inference;
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     return work();
   } catch (...) {
     note_failure();
@@ -58,7 +61,7 @@ inline at::DeviceGuard on_device_of(const AcousticModel& model) {
 }
 
 /// The batch that decoders read, made of the caller's frames [B, T, D]. In row b, lengths[b] of
-/// them count. Throws UserError where shape, dtype or device is not the model's.
+/// them count. Throws UserError without rows, and where shape, dtype or device is not the model's.
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows);
 

@@ -94,6 +94,7 @@ EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64
     throw UserError("lengths", fmt::format("{} for {} rows of frames", rows, frames.size(0)),
                     "give one for each row");
   }
+  if (rows < 1) refuse("a batch of 0 rows", "give at least one");
   EncodedBatch batch{frames.contiguous(), {}, {lengths, lengths + rows}};
   for (int64_t b = 0; b < rows; ++b) {
     if (lengths[b] < 0 || lengths[b] > frames.size(1)) {
@@ -212,6 +213,7 @@ DLManagedTensor* rtfx_read_audio(const char* path, int sample_rate, const char**
 DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples, const int64_t* counts,
                              int64_t rows, int64_t* lengths) {
   return guarded<DLManagedTensor*>(nullptr, [&] {
+    if (rows < 1) throw UserError("audio", "no clips", "give at least one");
     const AcousticModel& acoustic = *model->model;
     const at::DeviceGuard guard = on_device_of(acoustic);
     const auto clips = copies(samples, counts, rows);

@@ -60,8 +60,9 @@ RTFX_API void rtfx_decoder_free(rtfx_decoder* decoder);
 RTFX_API struct DLManagedTensor* rtfx_read_audio(const char* path, int sample_rate,
                                                  const char** notices);
 
-/* Encoder frames [B, T, D] of `rows` clips, samples[b] of counts[b] floats at the model's rate, on
- * the model's device; lengths[b] becomes the number of frames of row b. Waits for the device. */
+/* Encoder frames [B, T, D] of `rows` >= 1 clips, samples[b] of counts[b] floats at the model's
+ * rate, on the model's device; lengths[b] becomes the number of frames of row b. Waits for the
+ * device. */
 RTFX_API struct DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples,
                                              const int64_t* counts, int64_t rows, int64_t* lengths);
 

@@ -8,14 +8,17 @@
 the program's `rtfx run` does. Errors are `rtfx.Error`, with the program's own text; bad input is `rtfx.InputError`.
 """
 
-from rtfx.decoding import Decoder, Hypotheses, Hypothesis, decoder
+from rtfx.decoding import Decoder, Hypotheses
 from rtfx.errors import Error, InputError
-from rtfx.library import version
-from rtfx.models import Model, Transcription, Word, load, load_plugin
+from rtfx.library import number_of_version, version
+from rtfx.models import Model, decoder, load, load_plugin
 from rtfx.program import records, run
-from rtfx.streaming import FrameStreams, Partial, SpeechStreams, Stream
+from rtfx.results import Hypothesis, Partial, Transcription, Word
+from rtfx.streaming import FrameStreams, SpeechStreams, Stream
+
+__version__ = number_of_version()
 
 __all__ = [
     "Decoder", "Error", "FrameStreams", "Hypotheses", "Hypothesis", "InputError", "Model", "Partial", "SpeechStreams",
-    "Stream", "Transcription", "Word", "decoder", "load", "load_plugin", "records", "run", "version",
+    "Stream", "Transcription", "Word", "__version__", "decoder", "load", "load_plugin", "records", "run", "version",
 ]  # fmt: skip

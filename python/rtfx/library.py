@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,20 @@ _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
 
+class Handle:
+    """An object of the library behind a handle. A copy would share the handle, which is freed once."""
+
+    _instead = "load the model in the other process"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"rtfx.{type(self).__name__} cannot be copied or pickled; {self._instead}")
+
+
 def call(name: str, *arguments: Any) -> Any:
     """The result of rtfx_<name>; raises what it says. Other threads of Python go on meanwhile."""
     result = getattr(_library, f"rtfx_{name}")(*arguments)
     if result is None or result == -1:
-        message = _library.rtfx_error().decode()
+        message = _library.rtfx_error().decode(errors="surrogateescape")
         raise (InputError if _library.rtfx_error_is_input() else Error)(message)
     return result
 
@@ -80,8 +90,15 @@ def call_json(name: str, *arguments: Any) -> Any:
     return json.loads(call(name, *arguments))
 
 
-def integers(values: list[int]) -> ctypes.Array:
-    return (ctypes.c_int64 * max(1, len(values)))(*values)
+def text(value: Any) -> bytes:
+    return str(value).encode(errors="surrogateescape")
+
+
+def integers(values: Sequence[int], where: str = "integers") -> ctypes.Array:
+    try:
+        return (ctypes.c_int64 * max(1, len(values)))(*map(int, values))
+    except (OverflowError, TypeError, ValueError):
+        raise InputError(f"{where}: {values}; give integers") from None
 
 
 def tensor_of(pointer: int) -> torch.Tensor:
@@ -95,27 +112,44 @@ def result_tensor(result: int, name: str) -> torch.Tensor | None:
 
 
 def pointer_of(tensor: torch.Tensor) -> int:
-    """A DLManagedTensor of the tensor, for a function that takes it over."""
+    """A DLManagedTensor of a batch of frames, for a function that takes it over."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InputError(f"frames: {type(tensor).__name__}; give a torch tensor on the model's device")
+    require_values("frames", tensor)
     capsule = torch.utils.dlpack.to_dlpack(tensor.detach())
     pointer = _pointer_in(capsule, _CAPSULE)
     _rename(capsule, b"used_dltensor")  # as DLPack asks of whoever takes a tensor over
     return pointer
 
 
-def samples_of(audio: Any) -> torch.Tensor:
-    """[n] float32 on the host of a tensor, an array or a list of floats."""
+def require_values(where: str, tensor: torch.Tensor) -> None:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        kind = "a tensor without values" if tensor.is_meta else f"a tensor of layout {tensor.layout}"
+        raise InputError(f"{where}: {kind}; give a dense one with values")
+
+
+def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
+    """[n] float32 on the host of a tensor, an array or a list of floats. `where` names it in errors."""
+    if any(stride < 0 for stride in getattr(audio, "strides", ())):
+        audio = audio.copy()  # torch knows no negative strides
     try:
         samples = torch.as_tensor(audio)
-    except (RuntimeError, TypeError, ValueError):
-        raise InputError(f"audio: {type(audio).__name__}; give [n] floats: mono samples in [-1, 1]") from None
+    except (OverflowError, RuntimeError, TypeError, ValueError):
+        raise InputError(f"{where}: {type(audio).__name__}; give [n] floats: mono samples in [-1, 1]") from None
+    require_values(where, samples)
     if samples.dim() != 1 or not samples.is_floating_point():
         shape = tuple(samples.shape)
-        raise InputError(f"audio: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
+        raise InputError(f"{where}: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
     return samples.detach().to("cpu", torch.float32).contiguous()
 
 
 def free(name: str, handle: int) -> None:
     getattr(_library, f"rtfx_{name}_free")(handle)
+
+
+def number_of_version() -> str:
+    """The version alone, for example "0.1.0"."""
+    return version().split()[1]
 
 
 def version() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from rtfx import decoding, models
+from rtfx import models
 from rtfx.errors import InputError
 
 _DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -40,7 +40,7 @@ class Accelerated:
             nemo_model.save_to(str(path))
             model = models.load(path, str(weight.device), _DTYPES[weight.dtype])
         name = decoder or ("fused_looping" if weight.is_cuda else "label_looping")
-        self.decoder = decoding.decoder(name, model, **options)
+        self.decoder = models.decoder(name, model, **options)
         self._dtype = weight.dtype
         self._original: Any = None
 

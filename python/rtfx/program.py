@@ -51,7 +51,7 @@ def run(config: dict[str, Any] | str | os.PathLike, output: str | os.PathLike | 
         folder = Path(output) if output else Path(scratch) / "run"
         try:
             done = subprocess.run([PROGRAM, "run", file, "--output", folder, *arguments], env=_environment(),
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="surrogateescape")  # fmt: skip
         finally:
             if isinstance(config, dict):
                 file.unlink()

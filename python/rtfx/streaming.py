@@ -6,16 +6,13 @@ import contextlib
 import ctypes
 import json
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, Union
 
 import torch
 
-from rtfx import decoding, library
-
-if TYPE_CHECKING:
-    from rtfx.models import Model, Transcription
+from rtfx import library
+from rtfx.results import Hypothesis, Partial, Transcription, hypothesis_of
 
 Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
 Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
@@ -23,27 +20,13 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Partial:
-    """The text so far, as if the utterance ended here. The first `stable` tokens, which make `stable_text`, stay
-    whatever comes."""
-
-    text: str
-    hypothesis: decoding.Hypothesis
-    stable: int
-    stable_text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def _hypothesis(stream: Stream, row: dict[str, Any] | None) -> decoding.Hypothesis:
+def _hypothesis(stream: Stream, row: dict[str, Any] | None) -> Hypothesis:
     if row is None:
         raise library.Error(f"stream {stream.number}: NaN in the emissions; try dtype fp32")
-    return decoding.hypothesis_of(row)
+    return hypothesis_of(row)
 
 
-class Stream(Generic[Piece, Result]):
+class Stream(library.Handle, Generic[Piece, Result]):
     """One open utterance, until finish(), close() or the garbage collector."""
 
     def __init__(self, streams: Streams[Piece, Result], number: int):
@@ -70,11 +53,11 @@ class Stream(Generic[Piece, Result]):
             library.call("streams_close", self._streams._handle, self.number)
 
 
-class Streams(Generic[Piece, Result]):
+class Streams(library.Handle, Generic[Piece, Result]):
     """Many utterances, each with a state of its own on the model's device. Results depend neither on how an utterance
     is cut nor on those beside it. Not for several threads at once, with all of the model."""
 
-    def __init__(self, decoder: decoding.Decoder, handle: int):
+    def __init__(self, decoder: library.Handle, handle: int):
         self.decoder = decoder
         self._handle = handle
         self._left: list[int] = []  # open streams that nobody has any more
@@ -128,25 +111,27 @@ class Streams(Generic[Piece, Result]):
     def _push(self, numbers: ctypes.Array, pieces: list[Piece]) -> bytes:
         raise NotImplementedError
 
-    def _result(self, hypothesis: decoding.Hypothesis) -> Result:
+    def _result(self, hypothesis: Hypothesis) -> Result:
         raise NotImplementedError
 
 
-class SpeechStreams(Streams[Samples, "Transcription"]):
+class SpeechStreams(Streams[Samples, Transcription]):
     """Streams of samples (`Model.streams()`). Pieces are [n] floats of any length, 0 too, mono at the model's rate.
     Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
 
-    def __init__(self, model: Model, decoder: decoding.Decoder, max_streams: int, batch_size: int,
-                 buffer: Sequence[float] | None):  # fmt: skip
+    def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
+                 buffer: Sequence[float] | None, sample_rate: int,
+                 transcription: Callable[[Hypothesis], Transcription]):  # fmt: skip
         seconds = None if buffer is None else list(buffer)
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
-        super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, max_streams,
-                         batch_size, None if seconds is None else (ctypes.c_double * 3)(*seconds)))  # fmt: skip
-        self._model = model
+        sizes = library.integers([max_streams, batch_size], "max_streams and batch_size")
+        super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes,
+                         None if seconds is None else (ctypes.c_double * 3)(*seconds)))  # fmt: skip
+        self._transcription = transcription
         about = library.call_json("streams_json", self._handle)
-        self.chunk_seconds: float = about["chunk_samples"] / model.sample_rate
-        self.look_ahead_seconds: float = about["look_ahead_samples"] / model.sample_rate
+        self.chunk_seconds: float = about["chunk_samples"] / sample_rate
+        self.look_ahead_seconds: float = about["look_ahead_samples"] / sample_rate
         self.notices: list[str] = about["notices"]  # why not by caches
 
     def _push(self, numbers: ctypes.Array, pieces: list[Samples]) -> bytes:
@@ -155,11 +140,11 @@ class SpeechStreams(Streams[Samples, "Transcription"]):
         counts = library.integers([len(clip) for clip in clips])
         return library.call("streams_push", self._handle, numbers, pointers, counts, len(clips))
 
-    def _result(self, hypothesis: decoding.Hypothesis) -> Transcription:
-        return self._model._transcription(hypothesis, timestamps=True)
+    def _result(self, hypothesis: Hypothesis) -> Transcription:
+        return self._transcription(hypothesis)
 
 
-class FrameStreams(Streams[torch.Tensor, decoding.Hypothesis]):
+class FrameStreams(Streams[torch.Tensor, Hypothesis]):
     """Streams of encoder frames (`Decoder.streams()`). Pieces are [T, D] in the model's dtype on its device."""
 
     def _push(self, numbers: ctypes.Array, pieces: list[torch.Tensor]) -> bytes:
@@ -167,13 +152,14 @@ class FrameStreams(Streams[torch.Tensor, decoding.Hypothesis]):
             if not isinstance(piece, torch.Tensor) or piece.dim() != 2:
                 shape = tuple(getattr(piece, "shape", ()))
                 raise library.InputError(f"frames: {type(piece).__name__} of shape {shape}; give a tensor [T, D]")
+            library.require_values("frames", piece)
         batch = pieces[0].unsqueeze(0) if len(pieces) == 1 else _padded(pieces)
         lengths = library.integers([len(piece) for piece in pieces])
         return library.call(
             "streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces)
         )
 
-    def _result(self, hypothesis: decoding.Hypothesis) -> decoding.Hypothesis:
+    def _result(self, hypothesis: Hypothesis) -> Hypothesis:
         return hypothesis
 
 

@@ -1,0 +1,60 @@
+"""The results of decoders, models and streams are plain values without a handle, so they can be copied and pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One text. `frames[i]` is the encoder frame of `tokens[i]`; `durations`, in frames, are TDT's. `nbest` begins
+    with the hypothesis itself, where the decoder was asked for a list."""
+
+    text: str
+    tokens: list[int]
+    frames: list[int]
+    score: float
+    durations: list[int] = field(default_factory=list)
+    nbest: list[Hypothesis] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word and when it is said, in seconds: from the frame of its first token to the end of its last one's that is
+    not punctuation (for TDT of its duration), or to the next word."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """The text of one clip or stream. `words` is empty where no timestamps were asked for."""
+
+    text: str
+    hypothesis: Hypothesis
+    words: list[Word] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The text so far, as if the utterance ended here. The first `stable` tokens, which make `stable_text`, stay
+    whatever comes."""
+
+    text: str
+    hypothesis: Hypothesis
+    stable: int
+    stable_text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def hypothesis_of(row: dict[str, Any]) -> Hypothesis:
+    """The hypothesis in the library's JSON."""
+    return Hypothesis(**{**row, "nbest": [hypothesis_of(entry) for entry in row.get("nbest", [])]})
