@@ -131,7 +131,15 @@ class Faulty:
         if fault == "frame":
             found["frames"] = [*found["frames"][:-1], [0, 10**6]]
         if fault == "large":
-            found["tokens"] = [*found["tokens"][:-1], [1, 2**40]]
+            found["tokens"] = [*found["tokens"][:-1], [1, 2**32 + 5]]
+        if fault == "fraction":
+            found["tokens"] = [*found["tokens"][:-1], [1, 5.5]]
+        if fault == "truth":
+            found["tokens"] = [*found["tokens"][:-1], [1, True]]
+        if fault == "large_tensor":
+            found["tokens"] = [*found["tokens"][:-1], torch.tensor([1, 2**32 + 5])]
+        if fault == "fraction_tensor":
+            found["tokens"] = [*found["tokens"][:-1], torch.tensor([1, 5.5])]
         if fault == "uneven":
             found["frames"] = [*found["frames"][:-1], [0]]
         if fault == "no_frames":

@@ -7,6 +7,7 @@ docs/own_decoder.md says what such a class looks like.
 import importlib
 import importlib.util
 import json
+import operator
 import os
 import sys
 import traceback
@@ -110,10 +111,42 @@ class WrongRow(Exception):
         self.row = row
 
 
+INT32 = torch.iinfo(torch.int32)
+
+
+def are_integers(tensor):
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def int32_of(tensor):
+    """Returns the tensor as int32. Values of int64 beyond int32 become its ends, which no rule allows: to look for
+    them here would wait for the device."""
+    if tensor.dtype == torch.int64:
+        tensor = tensor.clamp(INT32.min, INT32.max)
+    return tensor.to(torch.int32)
+
+
+def check_tokens(row, values):
+    """Refuses tokens that int32 would change, in a row as a list or a tensor. Integers of other libraries will do."""
+    if torch.is_tensor(values):
+        if len(values) and not are_integers(values):
+            raise WrongRow(row, f"`tokens` is a tensor of {values.dtype}, not of integers")
+        return
+    if set(map(type, values)) == {int} and INT32.min <= min(values) and max(values) <= INT32.max:
+        return  # the usual case, in a fraction of the time
+    for i, value in enumerate(values):
+        try:
+            fits = not isinstance(value, bool) and INT32.min <= operator.index(value) <= INT32.max
+        except TypeError:
+            fits = False
+        if not fits:
+            raise WrongRow(row, f"token {i} is {value!r}, which is no integer of 32 bits")
+
+
 def padded(rows):
     """Lists of integers, or 1-D tensors -> [rows, longest] int32."""
     if any(torch.is_tensor(row) for row in rows):
-        rows = [torch.as_tensor(row).reshape(-1).to(torch.int32) for row in rows]
+        rows = [int32_of(torch.as_tensor(row).reshape(-1)) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     longest = max(map(len, rows), default=0)
     flat = [[*row, *[0] * (longest - len(row))] for row in rows]
@@ -136,6 +169,8 @@ def of_lists(result):
             for a, b in zip(one, own) if several else [(one, own)]:
                 if len(a) != len(b):
                     raise WrongRow(row, f"{len(b)} tokens, but {len(a)} {name}")
+                if name == "tokens":
+                    check_tokens(row, a)
         rows = result[name]
         if several:
             rows = [entry for row, n in zip(rows, missing) for entry in [*row, *[[]] * n]]
@@ -170,7 +205,10 @@ def tensors_of(result, batch):
     wanted = {"scores": torch.float32, "nan": torch.bool}
     given.setdefault("nan", torch.zeros(batch, dtype=torch.bool, device=tokens.device))
     names = [n for n in ("lengths", "tokens", "frames", "durations", "scores", "nan") if n in given]
-    tensors = [torch.as_tensor(given[n]).detach().to(wanted.get(n, torch.int32)) for n in names]
+    tensors = [torch.as_tensor(given[n]).detach() for n in names]
+    if not are_integers(tokens):
+        raise TypeError(f"`tokens` is a tensor of {tokens.dtype}, not of integers")
+    tensors = [t.to(wanted[n]) if n in wanted else int32_of(t) for n, t in zip(names, tensors)]
     return {"names": names, "nbest": tokens.dim() == 3}, tensors
 
 
