@@ -17,4 +17,6 @@ if [[ ! -e $folder/build.ninja || $(cat $folder/options 2>/dev/null) != "${optio
   cmake --preset release "${options[@]}"
   echo "${options[*]}" >$folder/options
 fi
+# The library of the Python package is no part of CMake's `all`, since `make install` has no use for it.
+(($#)) || set -- --target all rtfx_library
 cmake --build $folder --parallel "$(nproc)" "$@"

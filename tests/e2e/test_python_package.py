@@ -10,7 +10,7 @@ from conftest import AUDIO, MODELS, PROGRAM, ROOT
 
 LIBRARY = PROGRAM.with_name("librtfx.so")
 pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="no librtfx.so: build the target rtfx_library")
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="no librtfx.so: `make build` makes it")
 CLIPS = [str(AUDIO / name) for name in ("qs01.flac", "1737-146161-0006.flac")]
 
 # Each runs in the process of the fixture below, and stays alive or takes the others with it.
