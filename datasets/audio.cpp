@@ -123,7 +123,7 @@ AudioFile open_audio(const std::filesystem::path& path) {
                       kFormats);
     }
     const int type = file.info.format & SF_FORMAT_TYPEMASK;
-    if (type == SF_FORMAT_MPEG) file.mp3 = open_mp3(path);
+    if (type == SF_FORMAT_MPEG) file.mp3 = std::make_unique<Mp3>(path);
     if (type == SF_FORMAT_FLAC && file.length_known()) --file.info.frames;  // mended_header()
   }
   if (file.mp3) {
@@ -217,7 +217,7 @@ struct AudioReader::File {
 
   /// Samples of the file, the channels of each averaged; none at its end.
   std::vector<float> mono() {
-    if (audio.mp3) return audio.mp3->read();
+    if (audio.mp3) return mp3_frames();
     const auto channels = static_cast<size_t>(audio.info.channels);
     std::vector<float> all(static_cast<size_t>(block) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
@@ -226,6 +226,17 @@ struct AudioReader::File {
       all[i] = std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels);
     }
     all.resize(frames);
+    return all;
+  }
+
+  /// Joins frames to a block, since one alone has some hundred samples.
+  std::vector<float> mp3_frames() {
+    std::vector<float> all = audio.mp3->read();
+    while (!all.empty() && static_cast<sf_count_t>(all.size()) < block) {
+      const std::vector<float> frame = audio.mp3->read();
+      if (frame.empty()) break;
+      all.insert(all.end(), frame.begin(), frame.end());
+    }
     return all;
   }
 
