@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace rtfx {
+
 namespace {
 
 std::string compose(std::string_view where, std::string_view problem, std::string_view remedy) {
@@ -58,6 +60,32 @@ UserError unknown_name(std::string_view where, std::string_view kind, std::strin
 
 void check_failed(const char* condition, const char* file, int line, const std::string& message) {
   throw std::logic_error(fmt::format("{}:{}: {} ({})", file, line, message, condition));
+}
+
+namespace {
+
+std::string lines_of(const std::vector<UserError>& errors) {
+  std::string text;
+  for (const UserError& e : errors) text += (text.empty() ? "" : "\n") + std::string(e.what());
+  return text;
+}
+
+}  // namespace
+
+UserErrors::UserErrors(std::vector<UserError> all)
+    : UserError("", lines_of(all)), all_(std::move(all)) {}
+
+void ErrorList::add(const UserError& error) {
+  if (const auto* several = dynamic_cast<const UserErrors*>(&error)) {
+    errors_.insert(errors_.end(), several->all().begin(), several->all().end());
+  } else {
+    errors_.push_back(error);
+  }
+}
+
+void ErrorList::throw_any() const {
+  if (errors_.size() == 1) throw errors_.front();
+  if (!errors_.empty()) throw UserErrors(errors_);
 }
 
 }  // namespace rtfx

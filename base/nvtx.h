@@ -18,7 +18,7 @@ namespace rtfx {
 /// The closed vocabulary, so that a profiler can add ranges up by name. Behind each: its payload,
 /// counts of a range that has one.
 enum class RangeName : uint8_t {
-  // Regions (speech/pipeline/regions.h), in the order in which data pass through them: rows.
+  // Regions (speech/pipeline/pipeline.h), in the order in which data pass through them: rows.
   pad,
   h2d,
   features,

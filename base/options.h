@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error_list.h"
-#include "base/json_view.h"
+#include "base/error.h"
+#include "base/json.h"
 
 namespace rtfx {
 

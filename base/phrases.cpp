@@ -6,8 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/error_list.h"
-#include "base/text_lines.h"
+#include "base/files.h"
 
 namespace rtfx {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_view.h"
+#include "base/json.h"
 
 namespace rtfx {
 

@@ -11,8 +11,8 @@
 #include <map>
 #include <string>
 
-#include "models/architectures.h"
-#include "models/checkpoint/state_dict.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/synthetic.h"
 #include "speech/pipeline/recorded_encoder.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include <map>
 
-#include "models/checkpoint/state_dict.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx::microbench {
 

@@ -1,18 +1,238 @@
 #include "datasets/dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
-#include "datasets/audio_files.h"
-#include "datasets/librispeech.h"
-#include "datasets/manifest.h"
-#include "datasets/utterance_list.h"
 
 namespace rtfx {
+
+void UtteranceList::add(Utterance utterance, std::string_view where) {
+  if (!ids_.insert(utterance.id).second) {
+    throw UserError(where, fmt::format("utterance '{}' occurs a second time", utterance.id),
+                    "list every utterance once");
+  }
+  utterances_.push_back(std::move(utterance));
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    throw UserError(path.string(), "no such file", "check the path");
+  }
+  if (std::filesystem::is_directory(path)) {
+    throw UserError(path.string(), "is a directory, not a file", "name a file in it");
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw UserError(path.string(), "cannot be read", "check its permissions");
+  return std::move(text).str();
+}
+
+namespace {
+
+using nlohmann::json;
+
+const char* const kExample = R"(write {"audio_filepath": "a.wav", "duration": 1.5, "text": "..."})";
+
+/// One line of a manifest and the place to name in its errors.
+class Line {
+ public:
+  Line(std::string where, const std::string& text) : where_(std::move(where)) {
+    object_ = parse_json(text, where_, kExample);
+    if (!object_.is_object()) throw UserError(where_, "not a JSON object", kExample);
+  }
+
+  std::string audio_filepath() const {
+    const auto found = object_.find("audio_filepath");
+    if (found == object_.end()) throw UserError(where_, "lacks 'audio_filepath'", kExample);
+    if (!found->is_string()) fail("audio_filepath", "a string");
+    if (found->get_ref<const std::string&>().empty()) fail("audio_filepath", "a path");
+    return *found;
+  }
+
+  AudioSegment segment() const {
+    return {.offset = seconds("offset"), .seconds = seconds("duration")};
+  }
+
+  std::optional<std::string> text() const {
+    const json value = object_.value("text", json());
+    if (value.is_null()) return std::nullopt;
+    if (!value.is_string()) fail("text", "a string");
+    return value.get<std::string>();
+  }
+
+  std::vector<Phrase> boost() const {
+    const auto value = view().find("boost");
+    return value ? parse_phrases(*value) : std::vector<Phrase>{};
+  }
+
+  std::vector<std::string> allowed() const {
+    std::vector<std::string> characters;
+    if (const auto value = view().find("allowed"))
+      for (const JsonView& one : value->elements()) characters.push_back(one.text());
+    return characters;
+  }
+
+  const std::string& where() const { return where_; }
+
+ private:
+  JsonView view() const { return {object_, where_}; }
+
+  double seconds(const char* field) const {
+    const json value = object_.value(field, json());
+    if (value.is_null()) return 0;
+    if (!value.is_number() || value.get<double>() < 0)
+      fail(field, "a number of seconds, 0 or more");
+    return value.get<double>();
+  }
+
+  [[noreturn]] void fail(const char* field, const char* expected) const {
+    throw UserError(where_, fmt::format("'{}' is {}", field, object_.at(field).dump()),
+                    fmt::format("it must be {}", expected));
+  }
+
+  std::string where_;
+  json object_;
+};
+
+Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+  const std::filesystem::path written = line.audio_filepath();
+  Utterance utterance;
+  utterance.id = std::filesystem::path(written).replace_extension().string();
+  utterance.segment = line.segment();
+  if (utterance.segment.offset > 0) utterance.id += fmt::format("@{:g}", utterance.segment.offset);
+  utterance.audio = folder / written;  // `written` alone where it is absolute
+  utterance.seconds = utterance.segment.seconds;
+  utterance.text = line.text();
+  utterance.boost = line.boost();
+  utterance.allowed = line.allowed();
+  utterance.where = line.where();
+  if (audio == ManifestAudio::must_exist && !std::filesystem::exists(utterance.audio)) {
+    throw UserError(line.where(),
+                    fmt::format("'audio_filepath': no such file {}", utterance.audio.string()),
+                    "paths are absolute or relative to the manifest's folder");
+  }
+  return utterance;
+}
+
+}  // namespace
+
+std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
+                                      ManifestAudio audio) {
+  UtteranceList list;
+  std::istringstream in{std::string(contents)};
+  int64_t number = 0;
+  for (std::string text; std::getline(in, text);) {
+    ++number;
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Line line(fmt::format("{}:{}", path.string(), number), text);
+    list.add(to_utterance(line, path.parent_path(), audio), line.where());
+  }
+  auto utterances = list.take();
+  if (utterances.empty()) throw UserError(path.string(), "the manifest is empty", kExample);
+  return utterances;
+}
+
+namespace {
+
+std::filesystem::path audio_beside(const std::filesystem::path& transcript, const std::string& id,
+                                   const std::string& where) {
+  for (const char* extension : {".flac", ".wav"}) {
+    auto audio = transcript.parent_path() / (id + extension);
+    if (std::filesystem::exists(audio)) return audio;
+  }
+  throw UserError(where, fmt::format("no {0}.flac or {0}.wav beside the transcript", id),
+                  "unpack the whole archive");
+}
+
+/// LibriSpeech folders hold `<id> <TEXT>` lines in *.trans.txt, and <id>.flac or <id>.wav beside
+/// them. Returns all utterances below `folder`, in the order of the transcripts' paths and lines.
+/// The bytes of the transcripts are appended to `transcripts`. Throws UserError for a folder that
+/// is missing or without transcripts, at "transcript:line" for missing audio or a repeated id.
+std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
+                                        std::string& transcripts) {
+  UtteranceList list;
+  for (const auto& transcript : files_below(folder, {".trans.txt"})) {
+    const std::string text = read_text_file(transcript);
+    transcripts += text;
+    std::istringstream lines(text);
+    int64_t number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      std::istringstream words(line);
+      Utterance utterance;
+      if (!(words >> utterance.id)) continue;
+      const std::string where = fmt::format("{}:{}", transcript.string(), number);
+      utterance.audio = audio_beside(transcript, utterance.id, where);
+      utterance.text.emplace();
+      std::getline(words >> std::ws, *utterance.text);
+      list.add(std::move(utterance), where);
+    }
+  }
+  return list.take();
+}
+
+bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& endings) {
+  std::string name = path.filename().string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
+                                               const std::vector<std::string>& endings) {
+  if (!std::filesystem::is_directory(folder)) {
+    throw UserError(folder.string(), "no such folder", "check the path");
+  }
+  std::vector<std::filesystem::path> found;
+  const auto options = std::filesystem::directory_options::follow_directory_symlink;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, options)) {
+    if (entry.is_regular_file() && ends_in(entry.path(), endings)) found.push_back(entry.path());
+  }
+  if (found.empty()) {
+    throw UserError(folder.string(),
+                    fmt::format("holds no file ending in {}", fmt::join(endings, ", ")),
+                    "name another folder");
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
+  UtteranceList list;
+  const auto add = [&](const std::filesystem::path& path) {
+    list.add({.id = path.string(), .audio = path, .seconds = 0, .text = {}}, path.string());
+  };
+  for (const std::filesystem::path path : paths) {
+    std::error_code failed;  // such as links that lead to each other: reading the file says so
+    const auto type = std::filesystem::status(path, failed).type();
+    if (type == std::filesystem::file_type::directory) {
+      for (const auto& file : files_below(path, {".wav", ".flac", ".ogg"})) add(file);
+    } else if (type == std::filesystem::file_type::not_found) {
+      throw UserError(path.string(), "no such file or folder", "check the path");
+    } else {
+      add(path);
+    }
+  }
+  return list.take();
+}
+
 namespace {
 
 /// The names alone would call two recordings of the same name equal.

@@ -1,24 +1,98 @@
-// One way to every kind of dataset.
+// Data sets: lists of utterances from manifests, LibriSpeech folders and plain audio files.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "base/phrases.h"
 #include "datasets/audio.h"
-#include "datasets/utterance.h"
 
 namespace rtfx {
+
+/// An utterance of a data set, without its samples.
+struct Utterance {
+  std::string id;               // unique in its dataset
+  std::filesystem::path audio;  // as it can be opened
+  double seconds = 0;           // of the manifest or the audio file's header; 0 if unknown
+  std::optional<std::string> text;
+  std::vector<Phrase> boost = {};         // phrases that are likely in it
+  std::vector<std::string> allowed = {};  // characters that its text may have; empty: all
+  std::string where = {};                 // of these two, for errors
+  AudioSegment segment = {};              // of the recording, by a manifest
+  double cut_seconds = 0;                 // length that the audio is cut or repeated to; 0: its own
+};
+
+struct Dataset {
+  std::string id;
+  std::vector<Utterance> utterances;
+  /// The checksum of the manifest's bytes, of all transcripts, or of the names and sizes of files.
+  std::string sha256;
+  std::string fallback;  // manifest that was read because the named one does not exist
+  std::string stand_in;  // what the audio is, where it stands in for the set it is named after
+};
+
+/// Collects the utterances of a source and keeps their ids unique.
+class UtteranceList {
+ public:
+  /// Throws UserError at `where` (file:line) for an id that is there already: a repeated clip would
+  /// flatter caches and count twice in every rate.
+  void add(Utterance utterance, std::string_view where);
+  std::vector<Utterance> take() { return std::move(utterances_); }
+
+ private:
+  std::vector<Utterance> utterances_;
+  std::unordered_set<std::string> ids_;
+};
+
+/// A whole file as text. Throws UserError for a missing file, a directory or one that cannot be
+/// read.
+std::string read_text_file(const std::filesystem::path& path);
+
+enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
+
+/// The utterances of the manifest `contents`, which was read from `path`. NeMo writes manifests as
+/// one JSON object per line:
+///
+///   {"audio_filepath": "a/b.flac", "duration": 3.2, "text": "what was said"}
+///
+///   audio_filepath  absolute, or relative to the manifest's folder; the id is this path without
+///                   its extension, with "@OFFSET" behind it where there is an offset
+///   offset          seconds at which the utterance begins in the file; may be left out or null
+///   duration        seconds of the utterance, as NeMo cuts it (cut() in datasets/audio.h); left
+///                   out, null or 0: up to the end of the file
+///   text            the reference; may be left out or null
+///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
+///   allowed         a list of the characters that its text may have; may be left out
+///
+/// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
+/// that is not a JSON object, a field that is missing or of the wrong type, a repeated id, and
+/// audio that does not exist (unless `audio` allows that). Throws at "path" for an empty manifest.
+std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::string_view contents,
+                                      ManifestAudio audio = ManifestAudio::must_exist);
+
+/// Every file below `folder` whose name ends in one of `endings` (lower case; the file's case is
+/// ignored), sorted by path. Throws UserError when `folder` is no directory or holds none.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
+                                               const std::vector<std::string>& endings);
+
+/// One utterance per file, its path being its id; a directory stands for the .wav, .flac and .ogg
+/// files below it. Throws UserError for a missing path, an empty folder or a file named twice.
+std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths);
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
 struct DatasetSource {
   /// In which a run decodes it; empty: in all of the run's.
   std::vector<int64_t> batch_sizes;
   std::string id;
-  std::string manifest;            // JSON lines (manifest.h), or a LibriSpeech folder
+  std::string manifest;            // JSON lines (parse_manifest), or a LibriSpeech folder
   std::string fallback;            // another, for where `manifest` does not exist; may be empty
-  std::string librispeech;         // a LibriSpeech folder (librispeech.h)
-  std::vector<std::string> files;  // audio files or folders of them (audio_files.h)
+  std::string librispeech;         // a LibriSpeech folder
+  std::vector<std::string> files;  // audio files or folders of them
   std::string stand_in;            // what the audio is, if it stands in for the set it is named
                                    // after; empty: what a file stand_in.txt says, if there is one
   int64_t limit = 0;               // use the first so many utterances; 0: all

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "models/checkpoint/weight_reader.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
 namespace {

@@ -12,9 +12,7 @@
 #include "models/dtypes.h"
 #include "models/encoder/encoder.h"
 #include "models/encoder/features.h"
-#include "models/heads/ctc_head.h"
-#include "models/heads/joint.h"
-#include "models/heads/prediction_network.h"
+#include "models/heads/heads.h"
 #include "models/synthetic.h"
 
 namespace rtfx {

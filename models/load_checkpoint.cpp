@@ -1,9 +1,9 @@
 #include "models/load_checkpoint.h"
 
+#include "models/checkpoint/config.h"
 #include "models/formats/hub.h"
 #include "models/formats/hugging_face.h"
 #include "models/formats/nemo.h"
-#include "models/settings/contexts.h"
 
 namespace rtfx {
 

@@ -10,13 +10,29 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "models/architectures.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/config.h"
 #include "models/encoder/encoder.h"
 #include "models/encoder/features.h"
 
 namespace rtfx {
+
+/// The encoder of a published checkpoint, so that it can be timed without its weights.
+struct Architecture {
+  std::string name;
+  int64_t mel_bins = 80;
+  EncoderConfig encoder;
+};
+
+/// parakeet-1.1b, parakeet-0.6b (CTC and RNN-T), parakeet-0.6b-v2 (TDT v2 and v3),
+/// fastconformer-large, conformer-{small,medium,large,ctc-large} (4x), and tiny, for trying.
+std::vector<std::string> architecture_names();
+
+/// Throws UserError with the nearest name where there is none. `where`: JSON pointer.
+const Architecture& find_architecture(std::string_view name, std::string_view where);
 
 /// The mark of such a model in records and tables.
 constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";

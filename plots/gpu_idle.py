@@ -68,7 +68,7 @@ def busy_of(case):
 
 
 def kernel_excess(cases):
-    """Returns a lower bound of the seconds by which the profiler lengthens a kernel (harness/profile/undisturbed.h)."""
+    """Returns a lower bound of the seconds by which the profiler lengthens a kernel (harness/profile/child_process.h)."""
     most = 0.0
     for case in cases:
         for region in case.last["regions"].values():

@@ -9,7 +9,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
-#include "base/json_file.h"
+#include "base/json.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
 #include "python/handles.h"
@@ -18,7 +18,7 @@
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
-#include "speech/transcript/hypothesis_json.h"
+#include "speech/transcript/formats.h"
 #include "speech/transcript/transcript.h"
 
 using nlohmann::json;

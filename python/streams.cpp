@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/decoder.h"
-#include "base/json_file.h"
-#include "models/streaming/step_sizes.h"
+#include "base/json.h"
+#include "models/streaming/cached_encoder.h"
 #include "python/handles.h"
 #include "python/library.h"
 #include "speech/streams/speech_streams.h"

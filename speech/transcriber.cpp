@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "datasets/audio.h"
 #include "datasets/media.h"
-#include "datasets/parallel_audio.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/encoder_memory_check.h"
 #include "speech/pipeline/overlapped_pipeline.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "algorithms/registry.h"
-#include "base/error_list.h"
+#include "base/error.h"
 #include "models/formats/hub.h"
 #include "models/load_checkpoint.h"
 

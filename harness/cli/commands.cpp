@@ -12,8 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/error_list.h"
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "base/printable.h"
 #include "harness/cli/doctor.h"
 #include "harness/cli/graph_command.h"

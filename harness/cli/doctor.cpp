@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "algorithms/gpu/graph.h"
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/cupti_library.h"
 #include "harness/machine/wait_policy.h"
 #include "harness/profile/ncu_counters.h"
-#include "harness/profile/nsys_session.h"
+#include "harness/profile/nsight_session.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
 

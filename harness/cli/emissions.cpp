@@ -5,9 +5,8 @@
 
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
-#include "base/exit_code.h"
-#include "base/json_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "harness/config/batches.h"
 #include "harness/results/journal.h"

@@ -7,12 +7,11 @@
 
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
-#include "base/exit_code.h"
 #include "base/printable.h"
 #include "models/load_checkpoint.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/sentencepiece.h"
 #include "models/tokenizers/tokenizer_json.h"
-#include "models/tokenizers/wordpiece.h"
 
 namespace rtfx {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "base/printable.h"
 #include "models/load_checkpoint.h"
 

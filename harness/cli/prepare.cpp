@@ -8,10 +8,9 @@
 
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
-#include "base/json_view.h"
-#include "base/output_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/printable.h"
-#include "base/text_lines.h"
 #include "datasets/dataset.h"
 #include "harness/cli/graph_command.h"
 #include "harness/config/config.h"

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "algorithms/registry.h"
-#include "base/error_list.h"
+#include "base/error.h"
 #include "base/printable.h"
 #include "harness/run/estimate.h"
 #include "models/dtypes.h"

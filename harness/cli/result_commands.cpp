@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/json_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "harness/cli/number_checks.h"
 #include "harness/report/export.h"
 #include "harness/report/gate_report.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/cli/config_arguments.h"
 #include "harness/cli/number_checks.h"
 #include "harness/report/report.h"

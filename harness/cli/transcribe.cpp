@@ -11,8 +11,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
-#include "base/exit_code.h"
-#include "base/json_file.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "harness/cli/transcribing_decoder.h"
 #include "harness/cli/transcript_writer.h"
@@ -20,7 +19,7 @@
 #include "models/load_checkpoint.h"
 #include "speech/runtime/device.h"
 #include "speech/transcriber.h"
-#include "speech/transcript/hypothesis_json.h"
+#include "speech/transcript/formats.h"
 
 namespace rtfx {
 namespace {

@@ -8,12 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/find_program.h"
-#include "base/output_file.h"
-#include "datasets/audio_files.h"
-#include "datasets/manifest.h"
+#include "base/files.h"
+#include "datasets/dataset.h"
 #include "datasets/media.h"
-#include "datasets/utterance_list.h"
 
 namespace rtfx {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
-#include "base/json_file.h"
+#include "base/json.h"
 
 namespace rtfx {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/printable.h"
 
 namespace rtfx {

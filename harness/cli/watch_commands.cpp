@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/cli/number_checks.h"
 #include "harness/report/dashboard.h"
 #include "harness/results/journal.h"

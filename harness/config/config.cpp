@@ -9,8 +9,7 @@
 
 #include "algorithms/registry.h"
 #include "base/error.h"
-#include "base/error_list.h"
-#include "base/json_view.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "harness/config/decoder_options.h"
 #include "harness/config/paths.h"

@@ -1,8 +1,8 @@
 #include "harness/config/config.h"
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
-#include "models/architectures.h"
 #include "models/dtypes.h"
+#include "models/synthetic.h"
 
 namespace rtfx {
 namespace {

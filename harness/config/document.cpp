@@ -5,8 +5,8 @@
 #include <charconv>
 #include <sstream>
 
-#include "base/error_list.h"
-#include "base/json_file.h"
+#include "base/error.h"
+#include "base/json.h"
 
 namespace rtfx {
 namespace {

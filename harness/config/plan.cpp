@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/error_list.h"
+#include "base/error.h"
 
 namespace rtfx {
 namespace {

@@ -1,16 +1,95 @@
-// The machine's conditions while a round ran: clocks, throttling, and waiting for a CPU.
+// The conditions of the machine while a round ran: clocks, throttling and energy through NVML, and
+// waiting for a CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "harness/machine/nvml.h"
-
 namespace rtfx {
+
+struct GpuState {
+  double sm_clock_mhz = 0, memory_clock_mhz = 0, temperature_c = 0, power_w = 0;
+  uint64_t throttle_reasons = 0;  // bits, see throttle_names()
+};
+
+/// Names of the bits that are set and say that a clock is lower than it would be: "sw_power_cap",
+/// "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake". That a GPU is idle or its clocks
+/// are set by the user is none of them.
+std::vector<std::string> throttle_names(uint64_t reasons);
+
+/// NVML, a library that may be missing, for one GPU.
+class Nvml {
+ public:
+  /// `pci_bus_id`: "0000:1b:00.0". Null where it cannot be done; `problem` then says why in a line.
+  static std::unique_ptr<Nvml> open(const std::string& pci_bus_id, std::string& problem);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  /// Values that the GPU cannot tell stay 0. Any thread may call; this does not wait for the
+  /// device.
+  GpuState state() const;
+  double max_sm_clock_mhz() const;
+  /// Millijoules since the driver was loaded; none where the GPU does not count them. The counter
+  /// goes on every 20 to 100 ms. May be called from any thread.
+  std::optional<uint64_t> energy() const;
+
+ private:
+  Nvml() = default;
+
+  struct Library;
+  std::unique_ptr<Library> library_;
+};
+
+/// A reading of the counter.
+struct EnergySample {
+  double seconds = 0;
+  uint64_t millijoules = 0;
+};
+
+struct MeanPower {
+  double watts = 0;
+  int64_t updates = 0;  // of the counter, over which this is the mean
+};
+
+/// The counter goes on in steps, every 20 to 100 ms: between two of them, energy and time are both
+/// known, so the mean is taken from the first step that the samples show to the last. None where
+/// they show fewer than kLeastUpdates: the time was too short to tell.
+std::optional<MeanPower> mean_power(const std::vector<EnergySample>& samples);
+constexpr int64_t kLeastUpdates = 10;
+
+/// Millijoules, none where it cannot be read; called from another thread.
+using EnergyCounter = std::function<std::optional<uint64_t>()>;
+
+/// Reads the counter every 5 ms from its construction to end(), on a thread of its own.
+class EnergyMeter {
+ public:
+  explicit EnergyMeter(EnergyCounter counter);
+  ~EnergyMeter();
+  EnergyMeter(const EnergyMeter&) = delete;
+  EnergyMeter& operator=(const EnergyMeter&) = delete;
+
+  std::optional<MeanPower> end();
+
+ private:
+  void sample();
+
+  EnergyCounter counter_;
+  std::vector<EnergySample> samples_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
 
 struct GpuConditions {
   double sm_clock_mean_mhz = 0, sm_clock_min_mhz = 0, sm_clock_max_mhz = 0;  // max: of the device

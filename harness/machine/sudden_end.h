@@ -2,8 +2,13 @@
 // comes back. They still say what was under way, and the exit code is not 0.
 #pragma once
 
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace rtfx {
 
@@ -32,5 +37,30 @@ class UnderWayScope {
 /// "rtfx: error: what is under way: why; remedy" on standard error, and the end with kFailed. Runs
 /// no destructor; any thread may call it.
 [[noreturn]] void end_suddenly(std::string_view why);
+
+/// A thread that waits for a call to come back.
+class Watchdog {
+ public:
+  /// `bark`: called on the watchdog's thread when the time that set() gave has passed.
+  explicit Watchdog(std::function<void()> bark);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// From now on so many seconds, in place of what was set before; none: no limit.
+  void set(std::optional<double> seconds);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void wait();
+
+  std::function<void()> bark_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Clock::time_point> deadline_;
+  bool ended_ = false;
+  std::thread thread_;
+};
 
 }  // namespace rtfx

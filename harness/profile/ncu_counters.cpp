@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/find_program.h"
+#include "base/files.h"
 #include "base/nvtx.h"
 #include "harness/profile/profile_figures.h"
 

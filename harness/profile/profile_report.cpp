@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "harness/profile/undisturbed.h"
+#include "harness/profile/child_process.h"
 #include "harness/results/statistics.h"
-#include "speech/pipeline/regions.h"
+#include "speech/pipeline/pipeline.h"
 
 namespace rtfx {
 namespace {

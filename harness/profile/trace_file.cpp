@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/output_file.h"
+#include "base/files.h"
 
 namespace rtfx {
 namespace {

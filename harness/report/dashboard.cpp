@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
 #include "harness/report/report.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text_lines.h"
+#include "base/files.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {

@@ -6,11 +6,11 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/printable.h"
 #include "harness/report/escape.h"
+#include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
-#include "harness/scoring/whisper_english.h"
 
 namespace rtfx {
 namespace {

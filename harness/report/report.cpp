@@ -1,6 +1,6 @@
 #include "harness/report/report.h"
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
 #include "harness/report/report_facts.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"
 #include "harness/run/run.h"

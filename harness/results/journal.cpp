@@ -11,9 +11,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/json_file.h"
-#include "base/output_file.h"
-#include "base/text_lines.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "harness/results/record_check.h"
 
 namespace rtfx {

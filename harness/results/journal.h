@@ -44,7 +44,7 @@ class Journal {
   Descriptor file_;
 };
 
-/// Returns all whole records of plain_or_gzip(path) (base/text_lines.h). A torn last line is
+/// Returns all whole records of plain_or_gzip(path) (base/files.h). A torn last line is
 /// ignored; any other line that is not JSON, or that lacks what its kind has (record_check.h), is a
 /// UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text_lines.h"
+#include "base/files.h"
 #include "harness/results/journal.h"
 #include "harness/results/record_check.h"
 

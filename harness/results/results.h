@@ -54,7 +54,7 @@ struct ResultSet {
 };
 
 /// Returns the journal that `path` names: a file or a folder that holds journal.jsonl, plain or as
-/// .gz (plain_or_gzip() of base/text_lines.h).
+/// .gz (plain_or_gzip() of base/files.h).
 std::filesystem::path journal_of(const std::filesystem::path& path);
 
 /// Reads the results at a path that journal_of() accepts, with the figures of the profile.jsonl

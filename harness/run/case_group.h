@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "harness/config/plan.h"
-#include "harness/machine/energy.h"
+#include "harness/machine/conditions.h"
 #include "harness/machine/sudden_end.h"
-#include "harness/machine/watchdog.h"
 #include "harness/run/compiled_biases.h"
 #include "harness/run/replay_check.h"
 #include "harness/run/workspace.h"

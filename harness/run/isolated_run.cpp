@@ -14,7 +14,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/exit_code.h"
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/json_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "harness/results/journal.h"
 #include "harness/run/shard.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/config/config.h"
 
 namespace rtfx {

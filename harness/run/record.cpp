@@ -4,11 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/results/journal.h"
 #include "harness/results/statistics.h"
 #include "harness/run/provenance.h"
-#include "speech/transcript/hypothesis_json.h"
+#include "speech/transcript/formats.h"
 
 namespace rtfx {
 namespace {

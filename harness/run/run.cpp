@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/printable.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/stopping.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
 #include "harness/run/isolated_run.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/printable.h"
 #include "harness/config/decoder_options.h"
 #include "harness/results/results.h"

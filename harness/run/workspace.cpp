@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "algorithms/registry.h"
-#include "base/error_list.h"
+#include "base/error.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
 #include "harness/config/paths.h"

@@ -17,10 +17,17 @@ struct Normalizer {
 /// "none": split on ASCII white space.
 /// "basic_english": Unicode NFKC, lower case; letters, digits and the apostrophe (') stay, anything
 /// else separates words.
-/// "whisper_english": whisper_english.h.
+/// "whisper_english": whisper_english().
 const std::vector<Normalizer>& normalizers();
 
 /// Throws UserError at `where` for an unknown name.
 const Normalizer& find_normalizer(std::string_view name, std::string_view where);
+
+/// The English normaliser that was published with Whisper (Radford et al. 2022, appendix C) and
+/// that the rules of the Open ASR Leaderboard come from. Returns the words of what the Python
+/// package whisper-normalizer 0.1.15 makes of the text. Drops what stands in brackets and
+/// hesitations (uh, um, mm, hmm, mhm, mmm), writes contractions and titles out, numbers as digits,
+/// British spellings as American ones; drops marks and symbols.
+std::vector<std::string> whisper_english(std::string_view utf8_text);
 
 }  // namespace rtfx

@@ -14,8 +14,6 @@
 #include "base/error.h"
 #include "harness/config/batches.h"
 #include "harness/machine/conditions.h"
-#include "harness/machine/energy.h"
-#include "harness/machine/nvml.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "harness/run/run.h"
@@ -23,7 +21,7 @@
 #include "harness/stream/speech_server.h"
 #include "harness/stream/stream_record.h"
 #include "harness/stream/stream_server.h"
-#include "models/streaming/step_sizes.h"
+#include "models/streaming/cached_encoder.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/interrupt.h"
 

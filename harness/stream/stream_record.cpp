@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "base/printable.h"
 #include "harness/stream/queueing.h"
 

@@ -1,7 +1,15 @@
-// Typed access to the elements of a tensor.
+// The memory of tensors: typed access to their elements, and tensors that are views of a mapped
+// file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
 
 namespace rtfx {
 
@@ -14,5 +22,30 @@ const T* data_of(const at::TensorBase& tensor) {
   TORCH_CHECK(tensor.scalar_type() == kType, "expected ", kType, ", found ", tensor.scalar_type());
   return static_cast<const T*>(tensor.const_data_ptr());
 }
+
+/// Bytes and what keeps them in memory.
+struct StoredBytes {
+  std::string_view bytes;
+  std::shared_ptr<const MappedFile> file;       // where they are a part of a mapped file
+  std::shared_ptr<const std::string> unpacked;  // where they were unpacked from one
+};
+
+/// A CPU tensor of `sizes` and `strides` (in elements) that begins `offset` elements into `storage`
+/// and keeps it alive; copied only where its address does not suit its type. Throws UserError with
+/// `where` and `name` where the tensor would reach outside of the storage, has a negative size or
+/// stride, or more elements than the storage (views that repeat elements: up to 2^20).
+at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64_t offset,
+                         const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                         const std::string& where, const std::string& name);
+
+/// Strides of a dense tensor of `sizes`.
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
+
+/// Brings a tensor's pages into memory at once; nothing for a tensor that is not mapped.
+void fetch_pages(const at::Tensor& tensor);
+
+/// Gives back the memory of a tensor's pages, which are read again when needed; nothing for a
+/// tensor that is not mapped.
+void release_pages(const at::Tensor& tensor);
 
 }  // namespace rtfx

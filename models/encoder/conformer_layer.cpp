@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "base/nvtx.h"
-#include "models/encoder/depthwise.h"
-#include "models/encoder/make_attention.h"
+#include "models/encoder/attention.h"
+#include "models/encoder/convolution.h"
 
 namespace rtfx {
 

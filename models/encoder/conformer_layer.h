@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "models/checkpoint/weight_reader.h"
+#include "models/checkpoint/checkpoint.h"
 #include "models/encoder/attention.h"
-#include "models/encoder/convolution_norm.h"
+#include "models/encoder/convolution.h"
 
 namespace rtfx {
 

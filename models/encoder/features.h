@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "models/checkpoint/checkpoint.h"
-#include "models/encoder/feature_batch.h"
+#include "models/encoder/encoder_interface.h"
 
 namespace rtfx {
 

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "models/encoder/conformer_layer.h"
-#include "models/encoder/encoder_implementation.h"
-#include "models/encoder/reduction.h"
+#include "models/encoder/encoder_interface.h"
 #include "models/encoder/subsampling.h"
 
 namespace rtfx {

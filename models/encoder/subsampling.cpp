@@ -6,9 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "models/encoder/convolution_norm.h"
+#include "models/encoder/convolution.h"
 
 namespace rtfx {
+
 namespace {
 
 /// x * sqrt(d) after a linear map is the map with scaled weights; scaled in float32 before the
@@ -151,6 +152,25 @@ FrontEnd make_front_end(const EncoderConfig& config, int64_t mel_bins,
                         const WeightReader& encoder) {
   if (config.front_end == EncoderConfig::FrontEnd::stacking) return Stacking(config, encoder);
   return Subsampling(config, mel_bins, encoder.below("pre_encode"));
+}
+
+Reduction::Reduction(const EncoderConfig& config, const WeightReader& encoder)
+    : factor_(config.reduction_factor) {
+  if (config.reduction == EncoderConfig::Reduction::striding) {
+    convolutions_.emplace(config.reduction_convolutions(), config.width,
+                          encoder.below("reduction_subsampling").below("reduction_enc"));
+  }
+}
+
+Subsampling::Output Reduction::operator()(const at::Tensor& frames,
+                                          const at::Tensor& lengths) const {
+  const at::Tensor x = frames.transpose(1, 2);
+  if (convolutions_) return (*convolutions_)({x, lengths});
+  at::Tensor left = lengths;
+  // NeMo divides by the whole factor as often as by 2.
+  for (int64_t f = 2; f <= factor_; f *= 2) left = at::floor_divide(left, factor_);
+  const int64_t missing = std::max<int64_t>(0, factor_ - x.size(2));
+  return {at::max_pool1d(at::constant_pad_nd(x, {0, missing}), factor_).transpose(1, 2), left};
 }
 
 }  // namespace rtfx

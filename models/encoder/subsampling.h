@@ -1,13 +1,15 @@
-// Sub-sampling of feature frames to encoder frames, by strided convolutions or by stacking.
+// Sub-sampling of feature frames to encoder frames, by strided convolutions or by stacking, and the
+// later reduction of encoder frames.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <variant>
 #include <vector>
 
+#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/config.h"
-#include "models/checkpoint/weight_reader.h"
 #include "models/encoder/features.h"
 
 namespace rtfx {
@@ -72,5 +74,22 @@ FrontEnd make_front_end(const EncoderConfig& config, int64_t mel_bins, const Wei
 
 /// [B, T] bool: true for frames below the row's length.
 at::Tensor frame_mask(const at::Tensor& lengths, int64_t frames);
+
+/// Reduces frames once more between two layers, or behind the last: NeMo's
+/// SubsamplingReductionModule.
+class Reduction {
+ public:
+  /// `encoder`: the weights below "encoder.".
+  Reduction(const EncoderConfig& config, const WeightReader& encoder);
+
+  /// frames [B, T', d], lengths [B] -> [B, T' / factor, d] (at least one frame) and
+  /// EncoderConfig::reduced(). Pooling takes the greatest of each channel and drops an incomplete
+  /// last group of frames; what is longer by NeMo's lengths lies beyond a row's end.
+  Subsampling::Output operator()(const at::Tensor& frames, const at::Tensor& lengths) const;
+
+ private:
+  int64_t factor_;
+  std::optional<Subsampling> convolutions_;  // or pooling
+};
 
 }  // namespace rtfx

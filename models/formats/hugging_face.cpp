@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/json_file.h"
-#include "base/json_view.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "models/checkpoint/config.h"
 #include "models/formats/safetensors.h"
-#include "models/settings/contexts.h"
 #include "models/tokenizers/tokenizer_json.h"
 
 namespace rtfx {
@@ -191,7 +190,7 @@ int64_t cut_number(std::string& name, std::string_view prefix) {
   return std::stoll(digits);
 }
 
-/// transformers' name of a tensor to the canonical one (models/checkpoint/state_dict.h).
+/// transformers' name of a tensor to the canonical one (models/checkpoint/checkpoint.h).
 std::string canonical_name(std::string name) {
   static const std::vector<std::pair<std::string, std::string>> kParts = {
       {"encoder.subsampling.linear.", "encoder.pre_encode.out."},

@@ -10,7 +10,7 @@ namespace rtfx {
 /// Reads `config.json`, `model.safetensors` (or the files of `model.safetensors.index.json`),
 /// `tokenizer.json` and `processor_config.json` (or `preprocessor_config.json`) of ParakeetForCTC,
 /// ParakeetForRNNT, ParakeetForTDT and NemotronAsrStreamingForRNNT. Tensors get NeMo's names
-/// (models/checkpoint/state_dict.h). Throws UserError naming the file and the key.
+/// (models/checkpoint/checkpoint.h). Throws UserError naming the file and the key.
 Checkpoint read_hugging_face(const std::filesystem::path& folder);
 
 }  // namespace rtfx

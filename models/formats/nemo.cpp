@@ -8,10 +8,8 @@
 #include "models/formats/archive.h"
 #include "models/formats/torch_weights.h"
 #include "models/settings/config_reader.h"
-#include "models/tokenizers/aggregate.h"
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/sentencepiece.h"
-#include "models/tokenizers/wordpiece.h"
 
 namespace rtfx {
 namespace {

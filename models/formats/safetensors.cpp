@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json_file.h"
-#include "models/checkpoint/mapped_tensor.h"
+#include "base/json.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 namespace {

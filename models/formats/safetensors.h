@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "base/mapped_file.h"
-#include "models/checkpoint/state_dict.h"
+#include "base/files.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
 

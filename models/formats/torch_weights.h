@@ -1,16 +1,42 @@
 // Weights as torch.save() writes them: a zip archive of a pickle and one file per storage.
+//
+// The pickle is read by an allow-list, and nothing is executed. A pickle is a program for a small
+// stack machine, and Python's own reader calls whatever function the program names. This one knows
+// only the opcodes and the dozen names that torch.save() uses for tensors in dictionaries (NeMo
+// saves an OrderedDict that carries `_metadata`). It only notes where a tensor's bytes are.
 #pragma once
 
-#include <string>
+#include <c10/core/ScalarType.h>
 
-#include "models/checkpoint/mapped_tensor.h"
-#include "models/checkpoint/state_dict.h"
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
 
-/// The state dict in `file`, whose tensors are views of it (models/formats/pickle.h says what the
-/// pickle may hold). fp32, fp16, bf16 and integer storages; tied tensors share theirs. Throws
-/// UserError naming what is damaged or not supported.
+/// A tensor as a pickle describes it: a view of a storage, which is a file of its own.
+struct PickledTensor {
+  std::string name;
+  std::string storage;           // its key: the archive's member data/<key>
+  c10::ScalarType dtype;         // of the storage
+  int64_t storage_elements = 0;  // as announced
+  int64_t offset = 0;            // elements
+  std::vector<int64_t> sizes, strides;
+};
+
+/// Tensors of the dictionary that `pickle` holds, in its order; entries that are None are left out.
+/// Throws UserError naming the opcode, the global or the entry that is not allowed, and for
+/// anything truncated or malformed. Takes memory in proportion to the pickle, which may have up to
+/// 4 MiB; deep nesting costs no stack.
+std::vector<PickledTensor> read_state_dict_pickle(std::string_view pickle,
+                                                  const std::string& where);
+
+/// The state dict in `file`, whose tensors are views of it. fp32, fp16, bf16 and integer storages;
+/// tied tensors share theirs. Throws UserError naming what is damaged or not supported.
 StateDict read_torch_weights(const StoredBytes& file, const std::string& where);
 
 }  // namespace rtfx

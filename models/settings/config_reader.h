@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/config.h"
-#include "models/checkpoint/state_dict.h"
-#include "models/settings/contexts.h"
-#include "models/settings/yaml_view.h"
+#include "models/settings/config_source.h"
 
 namespace rtfx {
 

@@ -3,9 +3,115 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
 #include "base/error.h"
 
 namespace rtfx {
+
+YamlView::YamlView(const std::string& text, std::string where) : where_(std::move(where)) {
+  constexpr size_t kMostBytes = size_t{32} << 20;
+  if (text.size() > kMostBytes)
+    throw UserError(where_, "has a YAML of more than 32 MiB", "the checkpoint is damaged");
+  try {
+    root_ = YAML::Load(text);
+  } catch (const YAML::Exception& e) {
+    throw UserError(where_, fmt::format("not YAML ({})", e.what()), "the checkpoint is damaged");
+  }
+}
+
+YAML::Node YamlView::find(const std::string& path) const {
+  constexpr int kDepth = 8;  // of interpolations that lead to interpolations
+  std::string current = path;
+  for (int depth = 0; depth < kDepth; ++depth) {
+    YAML::Node node = root_;
+    std::istringstream keys(current);
+    for (std::string key; std::getline(keys, key, '.');) {
+      if (!node.IsMap()) return YAML::Node(YAML::NodeType::Null);
+      // The node is constant, since a look-up in another one would create a missing key.
+      const YAML::Node child = std::as_const(node)[key];
+      if (!child.IsDefined()) return YAML::Node(YAML::NodeType::Null);
+      node.reset(child);
+    }
+    if (!node.IsScalar()) return node;
+    const std::string value = node.Scalar();
+    if (!value.starts_with("${") || !value.ends_with("}")) return node;
+    current = value.substr(2, value.size() - 3);
+  }
+  throw UserError(where_, fmt::format("{}: interpolations run in a circle", path),
+                  "the YAML is damaged");
+}
+
+template <class T>
+std::optional<T> YamlView::as(const std::string& path, const char* type) const {
+  const YAML::Node node = find(path);
+  if (node.IsNull()) return std::nullopt;
+  try {
+    return node.as<T>();
+  } catch (const YAML::Exception&) {
+    throw UserError(where_, fmt::format("{} is not {}", path, type),
+                    "the YAML is not of a supported model");
+  }
+}
+
+std::optional<std::string> YamlView::text(const std::string& path) const {
+  return as<std::string>(path, "text");
+}
+std::optional<int64_t> YamlView::integer(const std::string& path) const {
+  return as<int64_t>(path, "an integer");
+}
+std::optional<double> YamlView::number(const std::string& path) const {
+  return as<double>(path, "a number");
+}
+std::optional<bool> YamlView::boolean(const std::string& path) const {
+  return as<bool>(path, "a boolean");
+}
+std::optional<std::vector<int64_t>> YamlView::integers(const std::string& path) const {
+  return as<std::vector<int64_t>>(path, "a list of integers");
+}
+std::optional<std::vector<std::string>> YamlView::texts(const std::string& path) const {
+  return as<std::vector<std::string>>(path, "a list of texts");
+}
+
+std::vector<std::string> YamlView::keys(const std::string& path) const {
+  const YAML::Node node = find(path);
+  std::vector<std::string> all;
+  if (!node.IsMap()) return all;
+  for (const auto& entry : node) all.push_back(entry.first.Scalar());
+  return all;
+}
+
+std::optional<std::vector<double>> YamlView::numbers(const std::string& path) const {
+  return as<std::vector<double>>(path, "a list of numbers");
+}
+std::optional<std::vector<std::vector<int64_t>>> YamlView::integer_lists(
+    const std::string& path) const {
+  const YAML::Node node = find(path);
+  if (node.IsSequence() && node.size() > 0 && node[0].IsScalar()) return {{*integers(path)}};
+  return as<std::vector<std::vector<int64_t>>>(path, "a list of lists of integers");
+}
+bool YamlView::has(const std::string& path) const { return !find(path).IsNull(); }
+bool YamlView::is_list(const std::string& path) const { return find(path).IsSequence(); }
+
+bool YamlView::states_null(const std::string& path) const {
+  const size_t dot = path.rfind('.');
+  const YAML::Node parent = find(dot == std::string::npos ? "" : path.substr(0, dot));
+  return parent.IsMap() && std::as_const(parent)[path.substr(dot + 1)].IsDefined() && !has(path);
+}
+
+void YamlView::require(const std::string& path, const std::vector<std::string>& supported) const {
+  const YAML::Node node = find(path);
+  if (node.IsNull()) return;
+  const std::string value = node.IsScalar() ? node.Scalar() : YAML::Dump(node);
+  if (std::find(supported.begin(), supported.end(), value) == supported.end()) {
+    throw UserError(
+        where_, fmt::format("unsupported setting {}: {}", path, value),
+        fmt::format("rtfx supports: {}",
+                    supported.empty() ? "null" : fmt::format("{}", fmt::join(supported, ", "))));
+  }
+}
 
 bool ConfigSource::has_prefix(const std::string& prefix) const {
   const auto found = weights.lower_bound(prefix);

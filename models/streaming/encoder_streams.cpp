@@ -6,10 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/error.h"
+#include "models/acoustic_model.h"
+#include "models/checkpoint/config.h"
+#include "models/streaming/cached_encoder.h"
+#include "models/streaming/stream_features.h"
 
 namespace rtfx {
+
 namespace {
 
 constexpr int64_t kMostStreams = 65536;
@@ -97,6 +103,268 @@ EncodedPieces EncoderStreams::step() {
   last_served_ = rows.back().first;
   const c10::InferenceMode inference;
   return encode(rows);
+}
+
+namespace {
+
+/// Streams for models that are not made for it: the ordinary encoder on a buffer of audio, of which
+/// only the frames in the middle are used, in the manner of NeMo's
+/// speech_to_text_streaming_infer_rnnt.py. Features and encoder run on [left | chunk | right]; at
+/// the begin the left context is as long as the audio allows. Features that are normalised over the
+/// utterance are normalised over the buffer. At the end the rest, of up to chunk + right, is one
+/// chunk, and the left context fills the buffer. A chunk waits for the sample behind its right
+/// context, so the end does not depend on when finish() is called.
+///
+/// Frames equal those of the whole utterance only as far as the model needs no more context.
+class BufferedStreams : public EncoderStreams {
+ public:
+  BufferedStreams(std::shared_ptr<const AcousticModel> model, const StreamOptions& options);
+
+  int64_t most_frames() const override { return (chunk_ + right_) / frame_ + 1; }
+  int64_t chunk_samples() const override { return chunk_; }
+  int64_t look_ahead_samples() const override { return right_ + 1; }
+
+ private:
+  /// The cut of a row, in samples and encoder frames.
+  struct Cut {
+    int64_t first, samples;  // of the buffer
+    int64_t skip, frames;    // of the encoder's
+  };
+
+  int64_t frames_of_seconds(double seconds) const;
+  Cut cut(const Stream& stream, bool last) const;
+  bool is_last(const Stream& stream) const;
+
+  bool ready(const Stream& stream) const override;
+  EncodedPieces encode(Rows rows) override;
+  void opened(int64_t /*slot*/) override {}
+
+  std::shared_ptr<const AcousticModel> model_;
+  int64_t frame_;                 // samples of an encoder frame
+  int64_t left_, chunk_, right_;  // samples
+};
+
+constexpr const char* kBufferedStreams = "buffered streams";
+constexpr double kMostSeconds = 3600;
+
+BufferedStreams::BufferedStreams(std::shared_ptr<const AcousticModel> model,
+                                 const StreamOptions& options)
+    : EncoderStreams(options, kBufferedStreams),
+      model_(std::move(model)),
+      frame_(model_->config.features.hop * model_->config.encoder.factor()),
+      left_(frames_of_seconds(options.buffer->left) * frame_),
+      chunk_(frames_of_seconds(options.buffer->chunk) * frame_),
+      right_(frames_of_seconds(options.buffer->right) * frame_) {
+  if (!options.att_context_size.empty())
+    throw UserError(kBufferedStreams, "att_context_size is for streams by caches",
+                    "choose it where the model is loaded");
+  if (chunk_ < frame_)
+    throw UserError(kBufferedStreams,
+                    fmt::format("a chunk of {} s is no encoder frame", options.buffer->chunk),
+                    fmt::format("give {} s or more", model_->config.frame_seconds()));
+}
+
+int64_t BufferedStreams::frames_of_seconds(double seconds) const {
+  if (!(seconds >= 0 && seconds <= kMostSeconds))
+    throw UserError(kBufferedStreams, fmt::format("a context of {} s", seconds),
+                    fmt::format("0 to {} s are possible", kMostSeconds));
+  // In NeMo's order of operations, which decides where whole frames are rounded.
+  const FeatureConfig& f = model_->config.features;
+  const double per_second = 1.0 / (static_cast<double>(f.hop) / f.sample_rate);
+  return static_cast<int64_t>(seconds * per_second / model_->config.encoder.factor());
+}
+
+bool BufferedStreams::is_last(const Stream& stream) const {
+  return stream.audio.received() - stream.done <= chunk_ + right_;
+}
+
+bool BufferedStreams::ready(const Stream& stream) const {
+  return stream.audio.finished() || !is_last(stream);
+}
+
+BufferedStreams::Cut BufferedStreams::cut(const Stream& stream, bool last) const {
+  if (!last) {
+    const int64_t left = std::min(stream.done, left_);
+    return {stream.done - left, left + chunk_ + right_, left / frame_, chunk_ / frame_};
+  }
+  const int64_t rest = stream.audio.received() - stream.done;
+  // The buffer begins where a frame of the whole utterance does.
+  const int64_t skip = std::min(stream.done, left_ + chunk_ + right_ - rest) / frame_;
+  const int64_t left = skip * frame_;
+  const int64_t frames = model_->config.encoded_frames(left + rest) - skip;
+  return {stream.done - left, left + rest, skip, std::max<int64_t>(0, frames)};
+}
+
+EncodedPieces BufferedStreams::encode(Rows rows) {
+  const int64_t longest = left_ + chunk_ + right_;
+  const auto count = static_cast<int64_t>(rows.size());
+  const bool pinned = model_->device.is_cuda();
+  at::Tensor audio =
+      at::zeros({this->rows(), longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+  // Samples of each row, and encoder frames that it skips.
+  at::Tensor control =
+      at::zeros({2, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  auto of = control.accessor<int64_t, 2>();
+  EncodedPieces pieces;
+  for (const auto& [number, stream] : rows) {
+    const auto row = static_cast<int64_t>(pieces.streams.size());
+    const bool last = is_last(*stream);
+    const Cut part = cut(*stream, last);
+    stream->audio.copy(
+        part.first, {audio.data_ptr<float>() + row * longest, static_cast<size_t>(part.samples)});
+    of[0][row] = part.samples;
+    of[1][row] = part.skip;
+    stream->done += chunk_;
+    ++stream->steps;
+    stream->over = last;
+    // The last buffer reaches back so far where it is only just more than its right context.
+    stream->audio.forget(stream->done - left_ - chunk_);
+    pieces.streams.push_back(number);
+    pieces.lengths.push_back(part.frames);
+    pieces.last.push_back(last);
+  }
+  audio = audio.to(model_->device, /*non_blocking=*/true);
+  control = control.to(model_->device, /*non_blocking=*/true);
+  const at::Tensor frames = (*model_->encoder)((*model_->features)(audio, control[0])).frames;
+  const at::Tensor index =
+      (control[1].narrow(0, 0, count).unsqueeze(1) + at::arange(most_frames(), control.options()))
+          .clamp_max(frames.size(1) - 1);
+  pieces.frames =
+      frames.narrow(0, 0, count).gather(1, index.unsqueeze(2).expand({-1, -1, frames.size(2)}));
+  return pieces;
+}
+
+/// Streams by caches, for cache-aware models: each frame is computed once.
+/// Frames equal those of the whole utterance's encoder (its masks let nothing through from behind a
+/// chunk), up to the rounding of differently shaped products.
+class CachedStreams : public EncoderStreams {
+ public:
+  CachedStreams(std::shared_ptr<const AcousticModel> model, const StreamOptions& options);
+
+  int64_t most_frames() const override { return encoder_->sizes().valid_out_len; }
+  int64_t chunk_samples() const override;
+  int64_t look_ahead_samples() const override;
+
+ private:
+  /// The mel frame behind the stream's next chunk, where it is a full one.
+  int64_t chunk_end(const Stream& stream) const;
+
+  bool ready(const Stream& stream) const override;
+  EncodedPieces encode(Rows rows) override;
+  void opened(int64_t slot) override { encoder_->clear(slot); }
+
+  /// Encoder frames of what is in step_, which the next step overwrites.
+  const at::Tensor& encoded();
+
+  std::shared_ptr<const AcousticModel> model_;
+  StepRecorder recorder_;
+  std::unique_ptr<CachedEncoder> encoder_;
+  StreamFeatures features_;
+  CachedStep step_;
+  at::Tensor output_;
+  std::function<void()> recorded_;  // computes output_ of step_
+};
+
+constexpr const char* kCachedStreams = "cache-aware streams";
+
+EncoderConfig with_context(const ModelConfig& model, const std::vector<int64_t>& context) {
+  ModelConfig config = model;
+  if (!context.empty()) select_context(config, context, kCachedStreams);
+  return config.encoder;
+}
+
+CachedStreams::CachedStreams(std::shared_ptr<const AcousticModel> model,
+                             const StreamOptions& options)
+    : EncoderStreams(options, kCachedStreams),
+      model_(model),
+      recorder_(model->device.is_cuda() ? options.recorder : nullptr),
+      encoder_(make_cached_encoder(model, with_context(model->config, options.att_context_size),
+                                   options.streams)),
+      features_(model, rows(), encoder_->sizes().chunk_size[1]) {}
+
+int64_t CachedStreams::chunk_samples() const {
+  return encoder_->sizes().chunk_size[1] * model_->config.features.hop;
+}
+
+int64_t CachedStreams::look_ahead_samples() const {
+  return features_.samples_for(1) - model_->config.features.hop;
+}
+
+int64_t CachedStreams::chunk_end(const Stream& stream) const {
+  return stream.done + encoder_->sizes().chunk_size[stream.steps == 0 ? 0 : 1];
+}
+
+bool CachedStreams::ready(const Stream& stream) const {
+  return stream.audio.finished() ||
+         stream.audio.received() >= features_.samples_for(chunk_end(stream));
+}
+
+const at::Tensor& CachedStreams::encoded() {
+  if (recorded_) {
+    recorded_();
+    return output_;
+  }
+  // The first step is launched in any case: libraries allocate and choose algorithms then, which a
+  // recording does not allow.
+  output_ = (*encoder_)(step_);
+  if (recorder_) {
+    const at::Tensor first = output_;
+    recorded_ = recorder_([this] { output_ = (*encoder_)(step_); });
+    output_.copy_(first);
+  }
+  return output_;
+}
+
+EncodedPieces CachedStreams::encode(Rows rows) {
+  const StepSizes& sizes = encoder_->sizes();
+  const int64_t chunk = sizes.chunk_size[1], before = sizes.pre_encode_cache_size[1];
+  const bool pinned = model_->device.is_cuda();
+  at::Tensor control =
+      at::zeros({4, this->rows()}, at::TensorOptions(at::kLong).pinned_memory(pinned));
+  control[3].fill_(encoder_->spare_slot());
+  auto of = control.accessor<int64_t, 2>();
+  EncodedPieces pieces;
+  std::vector<StreamFeatures::Block> blocks;
+  for (const auto& [number, stream] : rows) {
+    const auto row = static_cast<int64_t>(blocks.size());
+    const int64_t full = chunk_end(*stream), first = full - chunk;
+    const bool finished = stream->audio.finished();
+    const int64_t received = model_->config.features.frames(stream->audio.received());
+    const int64_t frames = finished ? std::min(received, full) : full;
+    blocks.push_back({&stream->audio, first, std::min(received, full)});
+    of[0][row] = std::max<int64_t>(0, before - first);
+    const int64_t end = frames > stream->done ? frames - first + before : 0;
+    of[1][row] = end;
+    of[2][row] = stream->steps * sizes.valid_out_len;
+    of[3][row] = stream->slot;
+
+    stream->done = full;
+    ++stream->steps;
+    stream->over = finished && received <= full;
+    pieces.streams.push_back(number);
+    pieces.lengths.push_back(encoder_->valid_frames(end));
+    pieces.last.push_back(stream->over);
+  }
+  const at::Tensor features = features_(blocks);
+  if (!step_.features.defined())
+    step_ = {at::empty_like(features), at::empty_like(control, at::TensorOptions(model_->device))};
+  step_.features.copy_(features);
+  step_.rows.copy_(control, /*non_blocking=*/true);
+  pieces.frames = encoded().narrow(0, 0, static_cast<int64_t>(blocks.size())).clone();
+  for (const auto& [number, stream] : rows)
+    stream->audio.forget(features_.first_sample(stream->done));
+  return pieces;
+}
+
+}  // namespace
+
+std::unique_ptr<EncoderStreams> make_encoder_streams(std::shared_ptr<const AcousticModel> model,
+                                                     const StreamOptions& options) {
+  if (model->stand_in)
+    throw UserError("streams", "the model's encoder has random weights", "use a checkpoint");
+  const c10::InferenceMode inference;
+  if (options.buffer) return std::make_unique<BufferedStreams>(std::move(model), options);
+  return std::make_unique<CachedStreams>(std::move(model), options);
 }
 
 }  // namespace rtfx

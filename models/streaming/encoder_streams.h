@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "models/streaming/stream_audio.h"
+#include "models/acoustic_model.h"
+#include "models/streaming/stream_features.h"
 
 namespace rtfx {
 
@@ -32,7 +34,7 @@ struct StreamOptions {
   /// again and again on a buffer of audio, for all others.
   std::optional<BufferSeconds> buffer = std::nullopt;
   /// The attention context of cached streams: one of EncoderConfig::contexts, or another one of the
-  /// same form (models/settings/contexts.h). Empty selects the model's.
+  /// same form (models/checkpoint/config.h). Empty selects the model's.
   std::vector<int64_t> att_context_size = {};
   /// Records the steps of cached streams on a GPU. Without one they are launched kernel by kernel.
   StepRecorder recorder = nullptr;
@@ -115,5 +117,11 @@ class EncoderStreams {
   int64_t next_ = 0;  // number of the next stream
   int64_t last_served_ = -1;
 };
+
+/// Returns streams over a model: buffered ones where `options.buffer` asks for them, else streams
+/// with caches. Throws UserError where the model has a random encoder, or where the options do not
+/// fit it. why_not_cache_aware() (cached_encoder.h) says which models cannot stream with caches.
+std::unique_ptr<EncoderStreams> make_encoder_streams(std::shared_ptr<const AcousticModel> model,
+                                                     const StreamOptions& options);
 
 }  // namespace rtfx

@@ -2,12 +2,124 @@
 
 #include <sentencepiece_processor.h>
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "base/error.h"
-#include "models/tokenizers/punctuation.h"
-#include "models/tokenizers/sentencepiece_message.h"
+#include "models/tokenizers/pieces.h"
 
 namespace rtfx {
+
 namespace {
+
+// Field numbers of sentencepiece_model.proto.
+enum ModelField : uint64_t { kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5 };
+constexpr uint64_t kCharsmap = 2;  // of a NormalizerSpec
+
+/// Fields of a serialised protobuf message, one after the other.
+class Fields {
+ public:
+  Fields(std::string_view message, std::string_view where) : rest_(message), where_(where) {}
+
+  uint64_t number = 0;
+  std::string_view whole;    // the field with its key
+  std::string_view content;  // of a field with a length: strings and messages
+
+  /// False behind the last field.
+  bool next() {
+    if (rest_.empty()) return false;
+    const std::string_view begin = rest_;
+    const uint64_t key = varint();
+    number = key >> 3;
+    content = {};
+    switch (key & 7) {
+      case 0:
+        varint();
+        break;
+      case 1:
+        take(8);
+        break;
+      case 2:
+        content = take(varint());
+        break;
+      case 5:
+        take(4);
+        break;
+      default:
+        damaged();  // groups, which no SentencePiece model has
+    }
+    whole = begin.substr(0, begin.size() - rest_.size());
+    return true;
+  }
+
+ private:
+  uint64_t varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<uint8_t>(take(1)[0]);
+      value |= uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return value;
+    }
+    damaged();
+  }
+
+  std::string_view take(uint64_t bytes) {
+    if (bytes > rest_.size()) damaged();
+    const std::string_view taken = rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+    return taken;
+  }
+
+  [[noreturn]] void damaged() const {
+    throw UserError(where_, "not a SentencePiece model (no protobuf message)",
+                    "give a SentencePiece .model as NeMo packs it");
+  }
+
+  std::string_view rest_, where_;
+};
+
+std::string without_charsmap(std::string_view normalizer, std::string_view where) {
+  std::string kept;
+  for (Fields field(normalizer, where); field.next();) {
+    if (field.number != kCharsmap) kept += field.whole;
+  }
+  return kept;
+}
+
+void append_message(std::string& to, uint64_t number, std::string_view content) {
+  const auto varint = [&to](uint64_t value) {
+    for (; value >= 0x80; value >>= 7) to += static_cast<char>((value & 0x7F) | 0x80);
+    to += static_cast<char>(value);
+  };
+  varint(number << 3 | 2);
+  varint(content.size());
+  to += content;
+}
+
+/// The serialised ModelProto `model` with its pieces, its trainer's settings and its normalizer's
+/// flags, but without the tables that normalise text before it is split into pieces, and without
+/// samples to test that. SentencePiece uses these tables unchecked: with a damaged one it crashed
+/// on the samples while it loaded. Throws UserError where `model` is not such a message, has too
+/// many pieces, or has a table of its own for text that is put together (a denormalizer).
+std::string decoding_part(std::string_view model, std::string_view where) {
+  check_size(model, where);
+  std::string kept;
+  size_t pieces = 0;
+  for (Fields field(model, where); field.next();) {
+    if (field.number == kPieces) check_count(++pieces, where);
+    if (field.number == kPieces || field.number == kTrainer) kept += field.whole;
+    if (field.number == kNormalizer)
+      append_message(kept, kNormalizer, without_charsmap(field.content, where));
+    if (field.number != kDenormalizer) continue;
+    for (Fields rule(field.content, where); rule.next();) {
+      if (rule.number != kCharsmap || rule.content.empty()) continue;
+      throw UserError(where, "the model has rules that rewrite its text (a denormalizer)",
+                      "only models without such rules are supported");
+    }
+  }
+  return kept;
+}
 
 using Processor = sentencepiece::SentencePieceProcessor;
 

@@ -1,7 +1,8 @@
 // Token ids to text, as NeMo writes it for its checkpoints and transformers for Hugging Face
-// folders.
+// folders, and to words, for every kind of vocabulary.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,13 +29,13 @@ class Tokenizer {
   virtual int32_t unknown() const = 0;
 
   /// The ids of `text` (UTF-8) by the rule of the kind, which may hold unknown(); empty for a kind
-  /// that has no rule here (tokenizers/speller.h has one for all). Rules that rewrite characters
+  /// that has no rule here (tokenizers/spelling.h has one for all). Rules that rewrite characters
   /// before they are looked up (NFKC) are left out.
   virtual std::vector<int32_t> encode(std::string_view text) const;
 
   /// The pieces of `ids` joined by the rule of the kind, in UTF-8; each id must be from 0 to
   /// size() - 1. Then, for the kinds of NeMo, one white-space character is left out before each
-  /// punctuation mark that the vocabulary holds (see tokenizers/punctuation.h). White space at the
+  /// punctuation mark that the vocabulary holds (see tokenizers/pieces.h). White space at the
   /// ends is as NeMo's: an aggregate's text usually begins with a space. Tags of languages stay
   /// (NeMo 3.0.0 removes `<xx-XX>` from transducers' text under `decoding.strip_lang_tags`).
   std::string text(std::span<const int32_t> ids) const;
@@ -47,5 +48,21 @@ class Tokenizer {
  private:
   std::u32string marks_;
 };
+
+/// A word and its tokens, ids [first, first + count).
+struct TokenWord {
+  std::string text;  // as Tokenizer::text() has it, without white space around it
+  size_t first = 0, count = 0;
+  /// Tokens of it before the punctuation that it ends with; all of a word of punctuation alone.
+  size_t spoken = 0;
+
+  bool operator==(const TokenWord&) const = default;
+};
+
+/// The words of `ids` in their order. Joined by one space, they are the text without white space at
+/// its ends and without runs of it. A word begins where the text has white space before a token, so
+/// punctuation that the tokenizer joins to a word belongs to that word. Tokens of white space alone
+/// belong to a word only where they lie within it.
+std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 }  // namespace rtfx

@@ -9,13 +9,11 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "speech/long_audio/chunk_reader.h"
-#include "speech/long_audio/cuts.h"
+#include "speech/long_audio/chunks.h"
+#include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/pipeline.h"
-#include "speech/pipeline/pipeline_streams.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
-#include "speech/runtime/thread_settings.h"
 
 namespace rtfx {
 namespace {

@@ -23,13 +23,13 @@
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
 #include "models/acoustic_model.h"
-#include "speech/long_audio/chunk_reader.h"
+#include "speech/long_audio/chunks.h"
+#include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
-#include "speech/pipeline/regions.h"
 
 namespace rtfx {
 
-struct PipelineStreams;  // speech/pipeline/pipeline_streams.h
+struct PipelineStreams;  // speech/pipeline/overlapped_pipeline.h
 
 struct LongAudioOptions {
   double chunk_seconds = 20;   // at most; at least half of it

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/gpu/check.h"
-#include "models/encoder/encoder_memory.h"
+#include "models/encoder/encoder.h"
 #include "speech/runtime/cpu_share.h"
 
 namespace rtfx {

@@ -16,7 +16,7 @@ int64_t free_memory(const at::Device& device);
 int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples);
 
 /// Throws UserError at `where` if encoding `rows` utterances, the longest of `samples` samples,
-/// needs more than `free` bytes (models/encoder/encoder_memory.h).
+/// needs more than `free` bytes (models/encoder/encoder.h).
 void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
                             const std::string& where);
 

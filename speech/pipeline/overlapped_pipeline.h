@@ -2,16 +2,68 @@
 // encoded and copied to the device, and texts are made of the one before.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
 #include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "speech/pipeline/pipeline.h"
 
 namespace rtfx {
+
+/// Streams of a GPU for batches in flight, one for each kind of work; `decode` and `finish`, the
+/// copy back, are of high priority, since what they do is short and more waits for it. None is of
+/// LibTorch's pool, whose streams graphs are recorded on by turns: what another thread enqueued on
+/// one of those meanwhile would be recorded too.
+struct PipelineStreams {
+  /// The device's; null on the CPU. They stay, since LibTorch keeps memory by stream.
+  static const PipelineStreams* of(at::Device device);
+
+  explicit PipelineStreams(at::DeviceIndex gpu);
+
+  c10::Stream copy, encode, decode, finish;
+};
+
+/// Does `work` with the stream as LibTorch's current one; without streams, as it is.
+template <class Work>
+void on_stream(const PipelineStreams* streams, c10::Stream PipelineStreams::*stream,
+               const Work& work) {
+  std::optional<c10::StreamGuard> guard;
+  if (streams != nullptr) guard.emplace(streams->*stream);
+  work();
+}
+
+/// An end of work that was enqueued, without its time. Without streams all of it does nothing.
+class EndOfWork {
+ public:
+  explicit EndOfWork(const PipelineStreams* streams) : streams_(streams) {
+    if (streams_ != nullptr) event_.emplace(at::kCUDA, c10::EventFlag::PYTORCH_DEFAULT);
+  }
+
+  /// Marks the work that the stream holds now.
+  void record(c10::Stream PipelineStreams::*stream) {
+    if (event_) event_->record(streams_->*stream);
+  }
+  /// Makes work that is enqueued on the stream from now on begin after the mark.
+  void block(c10::Stream PipelineStreams::*stream) const {
+    if (event_) event_->block(streams_->*stream);
+  }
+  /// The host waits for it.
+  void wait() const {
+    if (event_) event_->synchronize();
+  }
+
+ private:
+  const PipelineStreams* streams_;
+  std::optional<c10::Event> event_;
+};
 
 /// A batch on its way. Its tensors live until its text is there, since work that is enqueued on
 /// several streams uses them till then.
@@ -31,8 +83,6 @@ struct BatchInFlight {
   std::exception_ptr failure = nullptr;              // of this batch,
   const char* failed_in = "";                        // in "load", "encoder" or "decode"
 };
-
-struct PipelineStreams;  // speech/pipeline/pipeline_streams.h
 
 class OverlappedPipeline {
  public:

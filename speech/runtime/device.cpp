@@ -17,6 +17,7 @@
 #include "speech/runtime/cpu_share.h"
 
 namespace rtfx {
+
 namespace {
 
 std::string cpu_name() {

@@ -1,6 +1,7 @@
-// Names of devices, and waiting for a device.
+// Names of devices, waiting for a device, and LibTorch's settings of a thread.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
@@ -39,5 +40,13 @@ std::string device_name(at::Device device);
 /// allocation errors, else its what() without a stack trace. A plug-in may throw anything; an
 /// object that is no std::exception is described by its type.
 std::string describe_failure();
+
+/// LibTorch's settings of a thread, which a new thread lacks.
+/// Applies the settings to the thread that makes it, for as long as it lives.
+struct ThreadSettings {
+  explicit ThreadSettings(at::Device device) : guard(device) { at::init_num_threads(); }
+  c10::InferenceMode inference;
+  c10::OptionalDeviceGuard guard;
+};
 
 }  // namespace rtfx

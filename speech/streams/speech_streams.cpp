@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "models/streaming/make_encoder_streams.h"
+#include "models/streaming/encoder_streams.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/device.h"
 

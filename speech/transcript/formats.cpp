@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "speech/transcript/subtitles.h"
 
 namespace rtfx {
+
 namespace {
 
 /// "00:01:02,345" with `mark` between seconds and milliseconds.
@@ -150,6 +151,194 @@ std::string formatted(const TranscribedFile& file, TranscriptFormat format) {
       return tsv(file);
   }
   return "";
+}
+
+namespace {
+
+constexpr double kLeastSeconds = 0.001;
+
+/// Code points of UTF-8.
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+class Layout {
+ public:
+  Layout(const std::vector<TimedWord>& words, const SubtitleRules& rules)
+      : words_(words), rules_(rules) {}
+
+  /// Lines of words [first, end), as few as hold them.
+  std::vector<std::string> lines(size_t first, size_t end) const {
+    size_t width = rules_.line_characters;
+    const size_t count = filled(first, end, width).size();
+    // The narrowest lines that are no more: about equally long ones.
+    while (width > 1 && filled(first, end, width - 1).size() == count) --width;
+    return filled(first, end, width);
+  }
+
+  bool fits(size_t first, size_t end) const {
+    return filled(first, end, rules_.line_characters).size() <= rules_.lines &&
+           words_[end - 1].end - words_[first].start <= rules_.longest;
+  }
+
+ private:
+  std::vector<std::string> filled(size_t first, size_t end, size_t width) const {
+    std::vector<std::string> lines;
+    size_t used = 0;
+    for (size_t i = first; i < end; ++i) {
+      const size_t length = characters(words_[i].text);
+      if (lines.empty() || used + 1 + length > width) {
+        lines.push_back(words_[i].text);
+        used = length;
+      } else {
+        lines.back() += " " + words_[i].text;
+        used += 1 + length;
+      }
+    }
+    return lines;
+  }
+
+  const std::vector<TimedWord>& words_;
+  const SubtitleRules& rules_;
+};
+
+bool ends_clause(const std::string& word) {
+  return word.ends_with(',') || word.ends_with(';') || word.ends_with(':');
+}
+
+/// Where the first subtitle of words [first, end) ends.
+size_t end_of_first(const std::vector<TimedWord>& words, const Layout& layout, size_t first,
+                    size_t end) {
+  size_t fitting = first + 1;
+  while (fitting < end && layout.fits(first, fitting + 1)) ++fitting;
+  if (fitting == end) return end;
+  for (size_t i = fitting; i > first + (fitting - first) / 2; --i)
+    if (ends_clause(words[i - 1].text)) return i;
+  return fitting;
+}
+
+}  // namespace
+
+std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
+                                   const SubtitleRules& rules) {
+  const std::vector<TimedWord>& words = transcript.words;
+  const Layout layout(words, rules);
+  std::vector<Subtitle> subtitles;
+  for (const TimedSegment& segment : transcript.segments) {
+    const size_t end = segment.first + segment.count;
+    for (size_t first = segment.first; first < end;) {
+      const size_t next = end_of_first(words, layout, first, end);
+      subtitles.push_back({words[first].start, words[next - 1].end, layout.lines(first, next)});
+      first = next;
+    }
+  }
+  for (size_t i = 0; i < subtitles.size(); ++i) {
+    Subtitle& one = subtitles[i];
+    double wanted = std::max(one.end, one.start + rules.shortest);
+    if (audio_seconds > 0) wanted = std::min(wanted, std::max(audio_seconds, one.end));
+    if (i + 1 < subtitles.size()) wanted = std::min(wanted, subtitles[i + 1].start);
+    one.end = std::max({one.end, wanted, one.start + kLeastSeconds});
+  }
+  return subtitles;
+}
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Milliseconds, as seconds.
+double to_the_millisecond(double seconds) { return std::round(seconds * 1000) / 1000; }
+
+void add_confidence(ordered_json& object, double confidence) {
+  if (!std::isnan(confidence)) object["confidence"] = std::round(confidence * 1e6) / 1e6;
+}
+
+ordered_json span_json(double start, double end) {
+  return {{"start", to_the_millisecond(start)}, {"end", to_the_millisecond(end)}};
+}
+
+ordered_json words_json(const Transcript& transcript) {
+  ordered_json list = ordered_json::array();
+  for (const TimedWord& word : transcript.words) {
+    ordered_json object = {{"text", word.text}};
+    object.update(span_json(word.start, word.end));
+    add_confidence(object, word.confidence);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+ordered_json segments_json(const Transcript& transcript) {
+  ordered_json list = ordered_json::array();
+  for (const TimedSegment& segment : transcript.segments) {
+    const TimedWord* const first = &transcript.words[segment.first];
+    std::string text;
+    for (const TimedWord* word = first; word != first + segment.count; ++word)
+      text += (word == first ? "" : " ") + word->text;
+    ordered_json object = {{"text", text}};
+    object.update(span_json(first->start, first[segment.count - 1].end));
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+ordered_json tokens_json(const Transcript& transcript) {
+  ordered_json list = ordered_json::array();
+  for (const TimedToken& token : transcript.tokens) {
+    ordered_json object = {{"id", token.id}, {"piece", token.piece}};
+    object.update(span_json(token.start, token.end));
+    add_confidence(object, token.confidence);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+/// Adds the members that the best result and each alternative have.
+void add_transcript(ordered_json& object, const Transcript& transcript, bool with_tokens) {
+  object["text"] = transcript.text;
+  object["score"] = transcript.score;
+  add_confidence(object, transcript.confidence);
+  object["words"] = words_json(transcript);
+  if (with_tokens) object["tokens"] = tokens_json(transcript);
+}
+
+void add_alternatives(ordered_json& object, const std::vector<Transcript>& alternatives,
+                      bool with_tokens) {
+  for (const Transcript& alternative : alternatives) {
+    ordered_json entry;
+    add_transcript(entry, alternative, with_tokens);
+    object["alternatives"].push_back(std::move(entry));
+  }
+}
+
+}  // namespace
+
+std::string transcript_json(const TranscribedFile& file) {
+  ordered_json object = {{"schema", "rtfx.transcript/1"},
+                         {"file", file.file},
+                         {"seconds", to_the_millisecond(file.seconds)}};
+  if (file.has_reference) object["reference"] = file.reference;
+  add_transcript(object, file.transcript, file.with_tokens);
+  object["segments"] = segments_json(file.transcript);
+  add_alternatives(object, file.transcript.alternatives, file.with_tokens);
+  for (const TranscriptSection& section : file.transcript.sections) {
+    ordered_json entry = span_json(section.start, section.end);
+    add_alternatives(entry, section.alternatives, file.with_tokens);
+    object["sections"].push_back(std::move(entry));
+  }
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer) {
+  nlohmann::json object = {{"text", tokenizer.text(hypothesis.tokens)},
+                           {"tokens", hypothesis.tokens},
+                           {"frames", hypothesis.frames},
+                           {"score", hypothesis.score}};
+  if (!hypothesis.durations.empty()) object["durations"] = hypothesis.durations;
+  for (const Hypothesis& entry : hypothesis.nbest)
+    object["nbest"].push_back(to_json(entry, tokenizer));
+  return object;
 }
 
 }  // namespace rtfx

@@ -1,9 +1,12 @@
 // Transcripts in other people's formats. docs/reference/transcripts.md describes each.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "algorithms/hypotheses.h"
+#include "models/tokenizers/tokenizer.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {
@@ -35,5 +38,31 @@ std::string formatted(const TranscribedFile& file, TranscriptFormat format);
 
 /// One line of JSON, without its end: schema "rtfx.transcript/1".
 std::string transcript_json(const TranscribedFile& file);
+
+/// Rules of broadcasting and the web (EBU R 37, Netflix's timed text style guide): two lines of 42
+/// characters, shown for 5/6 s to 7 s.
+struct SubtitleRules {
+  size_t line_characters = 42;  // code points
+  size_t lines = 2;
+  double longest = 7;         // seconds
+  double shortest = 5.0 / 6;  // where the next one leaves room
+};
+
+struct Subtitle {
+  double start = 0, end = 0;  // seconds; end > start
+  std::vector<std::string> lines;
+};
+
+/// In order and without overlap. A segment is divided where it does not fit, behind a comma, a
+/// semicolon or a colon in its second half if there is one, else behind the last word that fits;
+/// two lines are about equally long. A word that is longer than a line has one of its own.
+/// `audio_seconds`: none stays on for longer; 0: not known.
+std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
+                                   const SubtitleRules& rules = {});
+
+/// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it:
+/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "nbest", a list of the same, where
+/// the hypothesis has one.
+nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
 }  // namespace rtfx

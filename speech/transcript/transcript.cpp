@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "models/tokenizers/words.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
 namespace {

@@ -19,7 +19,7 @@
 #include "algorithms/registry.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
-#include "models/streaming/make_encoder_streams.h"
+#include "models/streaming/encoder_streams.h"
 #include "models/streaming/stream_features.h"
 #include "tests/support/nemo_streams.h"
 

@@ -7,7 +7,6 @@
 #include "algorithms/gpu/graph.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/device_memory.h"
-#include "harness/machine/energy.h"
 
 namespace rtfx {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/encoder/fused/feature_kernels.h"
 #include "models/encoder/fused/kernels.h"
 
 namespace rtfx {

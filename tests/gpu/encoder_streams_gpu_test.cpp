@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/gpu/graph.h"
-#include "models/streaming/make_cached_encoder.h"
+#include "models/streaming/cached_encoder.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 #include "tests/support/stream_runs.h"

@@ -6,7 +6,7 @@
 #include "algorithms/registry.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
-#include "speech/runtime/thread_settings.h"
+#include "speech/runtime/device.h"
 #include "tests/support/long_audio_cases.h"
 
 namespace rtfx {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/run/run.h"
 #include "tests/unit/datasets/temp_folder.h"
 

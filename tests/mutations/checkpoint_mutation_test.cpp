@@ -6,8 +6,8 @@
 
 #include "models/acoustic_model.h"
 #include "models/formats/archive.h"
-#include "models/formats/pickle.h"
 #include "models/formats/safetensors.h"
+#include "models/formats/torch_weights.h"
 #include "models/load_checkpoint.h"
 #include "tests/mutations/mutate.h"
 

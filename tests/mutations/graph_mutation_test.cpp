@@ -6,7 +6,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_options.h"
 #include "base/sha256.h"
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/mutations/mutate.h"
 #include "tests/support/wfst_cases.h"
 

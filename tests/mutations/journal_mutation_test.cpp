@@ -2,7 +2,7 @@
 // journal goes through all that shows it.
 #include <fcntl.h>
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/config/config.h"
 #include "harness/report/export.h"
 #include "harness/report/history.h"

@@ -4,9 +4,9 @@
 #include "models/formats/archive.h"
 #include "models/formats/torch_weights.h"
 #include "models/settings/config_reader.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/sentencepiece.h"
 #include "models/tokenizers/tokenizer_json.h"
-#include "models/tokenizers/wordpiece.h"
 #include "tests/mutations/mutate.h"
 
 namespace rtfx {

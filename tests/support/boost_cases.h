@@ -14,7 +14,7 @@
 #include "algorithms/decoder.h"
 #include "algorithms/registry.h"
 #include "models/acoustic_model.h"
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 
 namespace rtfx::test {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "models/settings/contexts.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx::test {
 

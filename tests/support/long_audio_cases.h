@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "datasets/manifest.h"
+#include "datasets/dataset.h"
 #include "speech/long_audio/long_audio.h"
 
 namespace rtfx::test {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "models/settings/contexts.h"
-#include "models/streaming/make_cached_encoder.h"
+#include "models/checkpoint/config.h"
+#include "models/streaming/cached_encoder.h"
 #include "models/streaming/stream_features.h"
 
 namespace rtfx::test {

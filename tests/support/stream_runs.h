@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "models/streaming/make_encoder_streams.h"
+#include "models/streaming/encoder_streams.h"
 #include "tests/support/nemo_streams.h"
 
 namespace rtfx::test {

@@ -159,7 +159,7 @@ class PythonDecoder : public DecoderBase<Options> {
     std::chrono::steady_clock::time_point begin_;
   };
 
-  /// The heads' weights by the names of expected_tensors() (models/checkpoint/state_dict.h).
+  /// The heads' weights by the names of expected_tensors() (models/checkpoint/checkpoint.h).
   static std::map<std::string, at::Tensor> weights_of(const AcousticModel& model) {
     std::map<std::string, at::Tensor> weights;
     const auto add = [&](const std::string& name, const at::Tensor& weight,

@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "models/tokenizers/letters.h"
-#include "models/tokenizers/speller.h"
+#include "models/tokenizers/spelling.h"
 
 namespace rtfx {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text_lines.h"
+#include "base/files.h"
 
 namespace rtfx {
 

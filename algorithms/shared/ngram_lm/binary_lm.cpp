@@ -13,8 +13,7 @@
 
 #include "algorithms/shared/ngram_lm/arpa.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/sha256.h"
 #include "models/checkpoint/tensor_data.h"
 

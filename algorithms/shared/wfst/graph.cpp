@@ -10,8 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
-#include "base/output_file.h"
+#include "base/files.h"
 #include "base/sha256.h"
 
 namespace rtfx {

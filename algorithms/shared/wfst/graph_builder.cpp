@@ -16,8 +16,8 @@
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/openfst_file.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/sha256.h"
-#include "base/text_lines.h"
 #include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {

@@ -7,8 +7,8 @@
 
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/printable.h"
-#include "base/text_lines.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {

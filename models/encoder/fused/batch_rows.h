@@ -5,7 +5,7 @@
 
 #include "models/checkpoint/config.h"
 #include "models/checkpoint/tensor_data.h"
-#include "models/encoder/feature_batch.h"
+#include "models/encoder/encoder_interface.h"
 #include "models/encoder/fused/kernels.h"
 
 namespace rtfx {

@@ -1,7 +1,7 @@
 #include "base/gpu/check.h"
 #include "base/gpu/rounding.h"
 #include "base/gpu/warp.cuh"
-#include "models/encoder/fused/feature_kernels.h"
+#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 namespace {

@@ -6,16 +6,36 @@
 // memory (Dao et al. 2022), so its memory grows with the number of frames, not with its square.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "models/encoder/encoder_implementation.h"
+#include "models/checkpoint/config.h"
+#include "models/encoder/encoder_interface.h"
 #include "models/encoder/fused/front_end.h"
 #include "models/encoder/fused/fused_layer.h"
-#include "models/encoder/fused/stream_rings.h"
+#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
+
+/// Rings of frames for each layer and stream: the frames that a step still sees, and its own. A
+/// step writes its own frames and moves none. LayerRings (kernels.h) says where frame f is.
+struct StreamRings {
+  /// Makes rings for `streams` streams whose steps have `frames` frames. The encoder sees nothing
+  /// behind a step, and config.left_context frames before it.
+  StreamRings(const EncoderConfig& config, int64_t streams, int64_t frames,
+              const at::TensorOptions& options);
+
+  /// The rings for a step of the streams in slots [B] int64, of which encoded [B] int64 frames are
+  /// done.
+  LayerRings layer(int64_t index, const at::Tensor& slots, const at::Tensor& encoded) const;
+
+  at::Tensor keys_values;  // [layers, streams, left context + frames, 2 d]
+  at::Tensor gated;        // [layers, streams, kernel - 1 + frames, d]
+  int64_t frames;
+};
 
 class FusedEncoder : public EncoderImplementation {
  public:
@@ -46,7 +66,7 @@ class FusedEncoder : public EncoderImplementation {
     at::Tensor encoded;     // [B] int64: frames that they have had before
   };
   /// -> [B, rings.frames, D]; a row's frames beyond its end are anything. For encoders that can be
-  /// streamed by caches (models/streaming/step_sizes.h). Enqueues; does not wait.
+  /// streamed by caches (models/streaming/cached_encoder.h). Enqueues; does not wait.
   at::Tensor forward_step(const Chunks& chunks, const StreamRings& rings) const;
   /// Frames that attention can see at the most, with those of the step, in forward_step().
   static constexpr int64_t kMostAttended = kReadyPositions;

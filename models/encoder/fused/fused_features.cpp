@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "models/checkpoint/tensor_data.h"
-#include "models/encoder/fused/feature_kernels.h"
+#include "models/encoder/fused/kernels.h"
 
 namespace rtfx {
 namespace {

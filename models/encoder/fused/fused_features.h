@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "models/checkpoint/config.h"
-#include "models/encoder/feature_batch.h"
+#include "models/encoder/encoder_interface.h"
 
 namespace rtfx {
 

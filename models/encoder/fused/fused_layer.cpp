@@ -7,7 +7,7 @@
 #include "models/checkpoint/precision_of.h"
 #include "models/checkpoint/tensor_data.h"
 #include "models/encoder/attention.h"
-#include "models/encoder/depthwise.h"
+#include "models/encoder/convolution.h"
 
 namespace rtfx {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/config.h"
-#include "models/checkpoint/weight_reader.h"
 #include "models/encoder/fused/batch_rows.h"
 #include "models/encoder/fused/linear.h"
 

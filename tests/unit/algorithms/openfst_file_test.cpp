@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "algorithms/shared/wfst/graph_builder.h"
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/mutations/mutator.h"
 #include "tests/unit/datasets/temp_folder.h"
 

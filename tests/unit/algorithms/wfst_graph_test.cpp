@@ -7,7 +7,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {

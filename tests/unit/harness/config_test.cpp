@@ -6,7 +6,7 @@
 #include <set>
 
 #include "algorithms/registry.h"
-#include "base/error_list.h"
+#include "base/error.h"
 #include "harness/config/paths.h"
 #include "harness/config/plan.h"
 #include "tests/support/plain_config.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/results/journal.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <sstream>
 
-#include "base/json_file.h"
+#include "base/json.h"
 #include "harness/results/results.h"
 #include "harness/results/summaries.h"
 #include "tests/support/gzip.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/run/run.h"
 #include "tests/unit/datasets/temp_folder.h"
 

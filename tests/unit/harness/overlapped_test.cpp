@@ -6,7 +6,7 @@
 #include <map>
 
 #include "algorithms/registry.h"
-#include "base/exit_code.h"
+#include "base/error.h"
 #include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
 #include "harness/run/run.h"

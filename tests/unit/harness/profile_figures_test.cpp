@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/profile/undisturbed.h"
+#include "harness/profile/child_process.h"
 
 namespace rtfx {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "base/json_file.h"
-#include "base/text_lines.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "harness/results/record_check.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -1,3 +1,5 @@
+#include "harness/profile/roofline.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,9 +9,8 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "harness/profile/device_limits.h"
 #include "harness/profile/ncu_counters.h"
-#include "harness/profile/operator_log.h"
+#include "harness/profile/operator_cost.h"
 
 namespace rtfx {
 namespace {

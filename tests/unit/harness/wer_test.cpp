@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "base/text_lines.h"
+#include "base/files.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {

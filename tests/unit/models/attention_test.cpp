@@ -8,8 +8,7 @@
 #include <functional>
 #include <optional>
 
-#include "models/encoder/make_attention.h"
-#include "models/settings/contexts.h"
+#include "models/checkpoint/config.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

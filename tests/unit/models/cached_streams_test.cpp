@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/load_checkpoint.h"
-#include "models/streaming/step_sizes.h"
+#include "models/streaming/cached_encoder.h"
 #include "models/streaming/stream_features.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"

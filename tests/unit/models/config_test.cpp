@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "models/checkpoint/state_dict.h"
+#include "models/checkpoint/checkpoint.h"
 #include "models/settings/config_reader.h"
 #include "tests/support/small_model.h"
 

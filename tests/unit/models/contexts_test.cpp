@@ -1,9 +1,8 @@
 // Valid attention contexts and their meaning, and invalid ones.
-#include "models/settings/contexts.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx {
 namespace {

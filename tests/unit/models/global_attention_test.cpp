@@ -1,13 +1,11 @@
 // Local attention with global frames, one utterance at a time, against NeMo's own steps.
-#include "models/encoder/global_attention.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "models/encoder/make_attention.h"
-#include "models/settings/contexts.h"
+#include "models/checkpoint/config.h"
+#include "models/encoder/attention.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

@@ -1,16 +1,14 @@
 // Phrases to token ids for each kind of vocabulary, and tokens by their characters.
+#include "models/tokenizers/spelling.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 
 #include "base/error.h"
-#include "models/tokenizers/aggregate.h"
-#include "models/tokenizers/characters.h"
-#include "models/tokenizers/letters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "models/tokenizers/sentencepiece.h"
-#include "models/tokenizers/speller.h"
-#include "models/tokenizers/wordpiece.h"
 
 namespace rtfx {
 namespace {

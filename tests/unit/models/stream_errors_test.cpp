@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "models/streaming/make_encoder_streams.h"
-#include "models/streaming/step_sizes.h"
+#include "models/streaming/cached_encoder.h"
+#include "models/streaming/encoder_streams.h"
 #include "tests/support/encoder_variants.h"
 #include "tests/support/small_model.h"
 #include "tests/support/stream_runs.h"

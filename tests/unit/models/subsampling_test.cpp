@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "models/encoder/reduction.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

@@ -11,11 +11,11 @@
 #include "algorithms/registry.h"
 #include "base/error.h"
 #include "datasets/audio.h"
-#include "datasets/manifest.h"
+#include "datasets/dataset.h"
 #include "harness/scoring/wer.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/tokenizer.h"
-#include "speech/long_audio/cuts.h"
+#include "speech/long_audio/chunks.h"
 #include "speech/pipeline/pipeline.h"
 #include "tests/support/long_audio_cases.h"
 

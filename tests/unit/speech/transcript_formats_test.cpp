@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "speech/transcript/formats.h"
-#include "speech/transcript/subtitles.h"
 
 namespace rtfx {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "models/tokenizers/characters.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 
 namespace rtfx {
 namespace {

@@ -1,0 +1,111 @@
+// Files: found by a pattern, mapped into memory, read line by line, and written whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct archive;
+
+namespace rtfx {
+
+/// Returns `name` on PATH. Otherwise returns the last program of the first pattern that matches
+/// one. Returns an empty path where there is none.
+std::filesystem::path find_program(const std::string& name, std::span<const char* const> patterns);
+
+/// Existing files that match the shell pattern (`*`, `?`, `[...]`), sorted by name.
+std::vector<std::filesystem::path> files_like(const std::string& pattern);
+
+/// A file in memory without being read: the system brings in the pages that are looked at.
+/// Whoever shortens the file meanwhile ends this process by SIGBUS (harness/cli/main.cpp says so in
+/// one line); replacing it by another, as `mv` does, changes nothing.
+class MappedFile {
+ public:
+  /// Maps `path` read-only for as long as somebody holds the result. Throws UserError where it is
+  /// absent, empty, no regular file or cannot be read.
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string_view bytes() const { return {begin_, size_}; }
+  bool holds(const void* address) const {
+    return address >= begin_ && address < static_cast<const void*>(begin_ + size_);
+  }
+
+  /// Brings the pages of `part` into memory at once, which costs less than one after the other as
+  /// they are looked at.
+  void fetch(std::string_view part) const;
+
+  /// Gives back the memory of whole pages within `part` of bytes(). They are read again from the
+  /// file where somebody looks at them later.
+  void release(std::string_view part) const;
+
+ private:
+  MappedFile(std::filesystem::path path, const char* begin, size_t size)
+      : path_(std::move(path)), begin_(begin), size_(size) {}
+
+  size_t offset_of(std::string_view part) const;
+  void advise(size_t begin, size_t end, int advice) const;
+
+  std::filesystem::path path_;
+  const char* begin_;
+  size_t size_;
+};
+
+/// Reads a text file, plain or gzip, line by line through libarchive.
+class TextLines {
+ public:
+  /// Throws UserError when there is no such file or it cannot be read.
+  explicit TextLines(const std::filesystem::path& path);
+  ~TextLines();
+
+  /// The next line without its end (LF or CR LF), valid until the next call; false behind the last
+  /// one. Throws UserError when the file is damaged (a truncated gzip file).
+  bool next(std::string_view& line);
+
+  /// The number of the line that next() returned, counted from 1.
+  int64_t number() const { return number_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  bool fill();
+
+  std::filesystem::path path_;
+  std::unique_ptr<archive, int (*)(archive*)> reader_;
+  std::string buffer_;  // what has been read and not handed out: [begin_, end_)
+  size_t begin_ = 0, end_ = 0;
+  int64_t number_ = 0;
+  bool empty_ = false;
+};
+
+/// Returns `path`, or `path`.gz where only that file exists.
+std::filesystem::path plain_or_gzip(const std::filesystem::path& path);
+
+/// Returns the whole text of plain_or_gzip(path). Throws UserError when there is no such file or
+/// when it is damaged (a truncated gzip file).
+std::string read_text(const std::filesystem::path& path);
+
+/// Throws UserError where `path` is something that is no regular file: a folder, a device, a pipe.
+/// Links are followed.
+void require_regular_or_new(const std::filesystem::path& path);
+
+/// The file is there whole, with its parts one after the other, or as it was before: they are
+/// written beside it under another name, which is then moved to `path`. Makes the folder. Throws
+/// UserError where `path` is no regular file, the folder is not writable, or the disk is full.
+void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
+void write_file(const std::filesystem::path& path, std::string_view contents);
+
+/// write(2) until all is written; returns errno, 0 when done.
+int write_all(int descriptor, std::string_view bytes);
+
+/// "cannot be written: <reason>", with the remedy that is right for a full disk or else.
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error,
+                               std::string_view when_full);
+
+}  // namespace rtfx

@@ -1,0 +1,122 @@
+// The heads of a model: the CTC head, the joint network and the prediction network.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "base/gpu/activation.h"
+#include "models/checkpoint/checkpoint.h"
+
+namespace rtfx {
+
+/// The CTC head is a 1x1 convolution over encoder frames, i.e. one linear map.
+class CtcHead {
+ public:
+  /// weight [V+1, D] or [V+1, D, 1], bias [V+1].
+  CtcHead(const at::Tensor& weight, const at::Tensor& bias);
+
+  /// frames [B, T', D] -> logits [B, T', V+1], same dtype. Blank is the last column.
+  at::Tensor logits(const at::Tensor& frames) const;
+
+  const at::Tensor& weight() const { return weight_; }  // [V+1, D]
+  const at::Tensor& bias() const { return bias_; }      // [V+1]
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+/// The joint network: logits = W_o act(W_e e + b_e + W_p p + b_p) + b_o.
+class Joint {
+ public:
+  struct Linear {
+    at::Tensor weight, bias;
+  };
+
+  /// `durations`: number of duration columns after the blank (0 for RNN-T).
+  Joint(const StateDict& weights, const std::string& activation, int64_t durations,
+        at::Device device, at::ScalarType dtype);
+
+  at::Tensor project_encoder(const at::Tensor& frames) const;     // [..., D] -> [..., H]
+  at::Tensor project_prediction(const at::Tensor& output) const;  // [..., P] -> [..., H]
+
+  /// Logits [..., V+1+D] of projected inputs (broadcast against each other).
+  at::Tensor logits(const at::Tensor& encoder, const at::Tensor& prediction) const;
+
+  int64_t width() const { return output_.weight.size(1); }  // H
+  int64_t tokens() const { return tokens_; }                // V+1, blank included
+  int64_t durations() const { return durations_; }          // D
+
+  /// The weights themselves, for decoders with kernels of their own.
+  const Linear& encoder() const { return encoder_; }        // [H, D], [H]
+  const Linear& prediction() const { return prediction_; }  // [H, P], [H]
+  const Linear& output() const { return output_; }          // [V+1+D, H], [V+1+D]
+  Activation activation() const { return activation_; }
+
+ private:
+  Linear encoder_, prediction_, output_;
+  Activation activation_;
+  int64_t tokens_, durations_;
+};
+
+/// State of B rows. LSTM: `h` and `c`, [layers, B, P] each. Stateless: `context`, [B, C-1] int64,
+/// newest label first. All row selection goes along the batch dimension.
+struct PredictionState {
+  at::Tensor h, c, context;
+
+  /// Rows where `mask` ([B] bool) come from `taken`, the others stay as they are in *this.
+  PredictionState select(const at::Tensor& mask, const PredictionState& taken) const;
+  /// Replaces the rows of `mask` in place.
+  void take(const at::Tensor& mask, const PredictionState& taken);
+  /// All rows of `from`, in place.
+  void assign(const PredictionState& from);
+  /// walk(tensor, dimension of the rows) for each.
+  template <class Walk>
+  void walk(Walk&& walk) {
+    walk(h, 1);
+    walk(c, 1);
+    walk(context, 0);
+  }
+  /// Rows `index` ([B'] int64) of this state.
+  PredictionState rows(const at::Tensor& index) const;
+};
+
+/// The prediction network of a transducer: LSTM (Graves 2012) or stateless (Ghodsi et al. 2020).
+class PredictionNetwork {
+ public:
+  struct LstmLayer {
+    at::Tensor w_ih, w_hh, b_ih, b_hh;  // [4P, P], [4P, P], [4P], [4P]; gate order i, f, g, o
+  };
+  struct Step {
+    at::Tensor output;  // [B, P]
+    PredictionState state;
+  };
+
+  PredictionNetwork(const PredictionConfig& config, int64_t blank, const StateDict& weights,
+                    at::Device device, at::ScalarType dtype);
+
+  /// Zeros (LSTM) or an all-blank context (stateless), before the start symbol.
+  PredictionState initial_state(int64_t batch) const;
+
+  /// One step for all rows. labels: [B] int64, 0..V; the blank id V is the start symbol, whose
+  /// embedding is row V: zeros in what NeMo trains, any numbers in transformers' random models.
+  /// Does not synchronise.
+  Step step(const at::Tensor& labels, const PredictionState& state) const;
+
+  int64_t blank() const { return blank_; }
+  int64_t width() const { return config_.width; }
+
+  /// The weights themselves, for decoders with kernels of their own.
+  const PredictionConfig& config() const { return config_; }
+  const std::vector<at::Tensor>& embeddings() const { return embeddings_; }
+  const std::vector<LstmLayer>& layers() const { return layers_; }
+
+ private:
+  PredictionConfig config_;
+  int64_t blank_;
+  std::vector<at::Tensor> embeddings_;  // LSTM: one [V+1, P]; stateless: one per context position
+  std::vector<LstmLayer> layers_;
+};
+
+}  // namespace rtfx

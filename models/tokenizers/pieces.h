@@ -1,0 +1,68 @@
+// The pieces of a vocabulary: their limits, their code points, and NeMo's rule for spaces before
+// punctuation.
+#pragma once
+
+#include <fmt/format.h>
+#include <unicode/utf8.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace rtfx {
+
+/// The code point at byte `at` (below the size), which moves behind it; negative where the bytes
+/// there are no UTF-8.
+inline int32_t next_code_point(std::string_view text, size_t& at) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  const size_t size = text.size();
+  UChar32 c = 0;
+  U8_NEXT(bytes, at, size, c);  // NOLINT(bugprone-inc-dec-in-conditions): how ICU writes it
+  return c;
+}
+
+inline bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (next_code_point(text, at) < 0) return false;
+  }
+  return true;
+}
+
+/// The largest file in bytes; the objects built from it may take 30 times as much.
+constexpr size_t kMostTokenizerBytes = size_t{32} << 20;
+/// The largest vocabulary. Speech models have at most 16,384 pieces.
+constexpr size_t kMostPieces = size_t{1} << 20;
+
+/// Throws UserError where the bytes of the file `where` are too many.
+inline void check_size(std::string_view bytes, std::string_view where) {
+  if (bytes.size() <= kMostTokenizerBytes) return;
+  throw UserError(where, fmt::format("{} bytes are too many for a tokenizer", bytes.size()),
+                  "give the tokenizer of a speech model");
+}
+
+/// Throws UserError where the pieces of the file `where` are too many.
+inline void check_count(size_t pieces, std::string_view where) {
+  if (pieces <= kMostPieces) return;
+  throw UserError(where, fmt::format("{} pieces are too many for a tokenizer", pieces),
+                  "give the tokenizer of a speech model");
+}
+
+/// The characters of `pieces` (UTF-8) that Unicode counts as punctuation (categories P*), sorted.
+/// Pieces `[...]` and `<...>` do not count, nor those that begin with `##` or U+2581: a mark that
+/// only stands in such pieces keeps the space before it, as in NeMo.
+std::u32string punctuation_marks(const std::vector<std::string>& pieces);
+
+/// `text` (UTF-8) without one white-space character before each of `marks` (sorted). Only one: NeMo
+/// takes several for an error of the model that should stay visible.
+std::string without_space_before(std::string text, std::u32string_view marks);
+
+/// Whether `text` (UTF-8) is punctuation and nothing else; an empty one is not.
+bool is_punctuation(std::string_view text);
+
+/// Throws UserError where a piece is not UTF-8 or longer than 1,024 bytes, and where there is none.
+void check_pieces(const std::vector<std::string>& pieces, std::string_view where);
+
+}  // namespace rtfx

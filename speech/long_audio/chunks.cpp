@@ -1,0 +1,172 @@
+#include "speech/long_audio/chunks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "algorithms/gpu/parallel.h"
+
+namespace rtfx {
+
+namespace {
+
+constexpr float kSilence = -100;
+
+float loud_level(std::span<const float> levels) {
+  std::vector<float> sorted(levels.begin(), levels.end());
+  const auto at = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() * 95 / 100);
+  std::ranges::nth_element(sorted, at);
+  return *at;
+}
+
+}  // namespace
+
+std::vector<float> block_levels(std::span<const float> samples, size_t block) {
+  std::vector<float> levels;
+  for (size_t begin = 0; begin < samples.size(); begin += block) {
+    const auto part = samples.subspan(begin, std::min(block, samples.size() - begin));
+    // Not a loop over one sum, whose every addition waits for the one before.
+    const double energy = std::transform_reduce(part.begin(), part.end(), 0.0, std::plus<>(),
+                                                [](float x) { return static_cast<double>(x) * x; });
+    const double mean = energy / static_cast<double>(part.size());
+    levels.push_back(mean > 0 ? std::max(kSilence, static_cast<float>(10 * std::log10(mean)))
+                              : kSilence);
+  }
+  return levels;
+}
+
+Cut best_cut(std::span<const float> levels, size_t earliest, size_t latest, float depth) {
+  const auto level = [&](size_t i) { return levels[std::min(i, levels.size() - 1)]; };
+  const auto sum = [&](size_t i) { return level(i - 1) + level(i) + level(i + 1); };
+  Cut cut{latest, false};
+  for (size_t i = latest; i-- > earliest;)
+    if (sum(i) < sum(cut.block)) cut.block = i;
+  const float bound = loud_level(levels) - depth;
+  cut.pause =
+      level(cut.block - 1) < bound && level(cut.block) < bound && level(cut.block + 1) < bound;
+  return cut;
+}
+
+std::vector<BlockRange> silent_runs(std::span<const float> levels,
+                                    std::span<const size_t> token_blocks, size_t shortest,
+                                    float depth) {
+  std::vector<BlockRange> runs;
+  if (levels.empty()) return runs;
+  const float bound = loud_level(levels) - depth;
+  const auto look_at = [&](size_t begin, size_t end) {
+    if (end < begin + shortest) return;
+    const auto loud = std::ranges::count_if(levels.subspan(begin, end - begin),
+                                            [&](float level) { return level >= bound; });
+    if (2 * static_cast<size_t>(loud) >= end - begin) runs.push_back({begin, end});
+  };
+  size_t begin = 0;
+  for (const size_t token : token_blocks) {
+    look_at(begin, std::min(token, levels.size()));
+    begin = token + 1;
+  }
+  look_at(begin, levels.size());
+  return runs;
+}
+
+ChunkSource source_of(const std::vector<float>& samples, size_t threads) {
+  return {[&samples](size_t first, size_t count) {
+            const auto left = std::span(samples).subspan(std::min(first, samples.size()));
+            const auto part = left.first(std::min(count, left.size()));
+            return std::vector<float>(part.begin(), part.end());
+          },
+          threads};
+}
+
+ChunkReader::ChunkReader(ChunkSource source, ChunkRule rule)
+    : source_(std::move(source)), rule_(std::move(rule)), piece_(2 * rule_.most * rule_.block) {
+  read_ahead();
+}
+
+void ChunkReader::read_ahead() {
+  while (ahead_.size() < source_.threads) {
+    ahead_.push_back(std::async(std::launch::async, [this, first = piece_ * asked_++] {
+      Piece piece;
+      piece.samples = source_.read(first, piece_);
+      piece.levels = block_levels(piece.samples, rule_.block);
+      return piece;
+    }));
+  }
+}
+
+void ChunkReader::take() {
+  Piece piece = ahead_.front().get();
+  ahead_.pop_front();
+  ended_ = piece.samples.size() < piece_;
+  if (!ended_) read_ahead();
+  end_ += piece.samples.size();
+  levels_.insert(levels_.end(), piece.levels.begin(), piece.levels.end());
+  pieces_.push_back(std::move(piece));
+}
+
+/// The next chunk without its samples, which are those of `range`.
+std::optional<AudioChunk> ChunkReader::cut(Range& range) {
+  const size_t context = rule_.context * rule_.block;
+  const size_t needed = at_ + rule_.most * rule_.block + context + 1;  // one more: the end is seen
+  while (!ended_ && end_ < needed) take();
+  if (levels_.empty()) return std::nullopt;
+
+  AudioChunk chunk;
+  chunk.first = first_;
+  chunk.behind_pause = after_pause_;
+  const bool last = levels_.size() <= rule_.most;
+  Cut cut{levels_.size(), false};
+  if (!last) cut = best_cut(std::span(levels_).first(rule_.most), rule_.most / 2, rule_.most - 1);
+  const auto own = levels_.begin() + static_cast<ptrdiff_t>(cut.block);
+  chunk.levels.assign(levels_.begin(), own);
+  levels_.erase(levels_.begin(), own);
+
+  range.begin = at_ - std::min(at_, context);
+  chunk.left = static_cast<int64_t>((at_ - range.begin) / rule_.block);
+  at_ = std::min(end_, at_ + cut.block * rule_.block);
+  range.end = std::min(end_, at_ + context);
+  chunk.frames = static_cast<int64_t>(cut.block);
+  if (last) {
+    const int64_t encoded = rule_.encoded_frames(static_cast<int64_t>(range.end - range.begin));
+    chunk.frames = std::max<int64_t>(0, encoded - chunk.left);
+  }
+  after_pause_ = cut.pause;
+  first_ += chunk.frames;
+  return chunk;
+}
+
+void ChunkReader::copy(const Range& range, std::vector<float>& to) const {
+  to.reserve(range.end - range.begin);
+  for (size_t at = range.begin; at < range.end; at = range.begin + to.size()) {
+    const std::vector<float>& piece = pieces_[(at - begin_) / piece_].samples;
+    const auto from = std::span(piece).subspan((at - begin_) % piece_);
+    const auto part = from.first(std::min(from.size(), range.end - at));
+    to.insert(to.end(), part.begin(), part.end());
+  }
+}
+
+std::vector<AudioChunk> ChunkReader::next(size_t count) {
+  std::vector<AudioChunk> chunks;
+  std::vector<Range> ranges;
+  while (chunks.size() < count) {
+    Range range{};
+    std::optional<AudioChunk> chunk = cut(range);
+    if (!chunk) break;
+    chunks.push_back(std::move(*chunk));
+    ranges.push_back(range);
+  }
+  parallel_ranges(std::ssize(chunks), [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      copy(ranges[i], chunks[i].samples);
+  });
+  const size_t context = rule_.context * rule_.block;
+  while (!pieces_.empty() && begin_ + piece_ + context <= at_) {
+    pieces_.pop_front();
+    begin_ += piece_;
+  }
+  return chunks;
+}
+
+}  // namespace rtfx

@@ -1,0 +1,113 @@
+// Files that can be mapped and files that cannot.
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(MappedFile, HoldsTheFileAsItWas) {
+  const fs::path path = fs::path(testing::TempDir()) / "rtfx_mapped_file";
+  std::ofstream(path) << "contents";
+  const auto file = MappedFile::open(path);
+  fs::remove(path);
+  EXPECT_EQ(file->bytes(), "contents");
+  EXPECT_TRUE(file->holds(file->bytes().data() + 7));
+  EXPECT_FALSE(file->holds(file->bytes().data() + 8));
+  file->fetch(file->bytes());
+  file->release(file->bytes());
+  EXPECT_EQ(file->bytes(), "contents");
+}
+
+TEST(MappedFile, WhatIsNoFileIsAnError) {
+  const fs::path folder = fs::path(testing::TempDir()) / "rtfx_mapped_files";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::ofstream(folder / "empty");
+  ::mkfifo((folder / "pipe").c_str(), 0600);
+  fs::create_symlink("loop", folder / "loop");
+  for (const char* name : {"", "gone", "empty", "pipe", "loop"})
+    EXPECT_THROW(MappedFile::open(folder / name), UserError) << name;
+  EXPECT_THROW(MappedFile::open("/dev/null"), UserError);
+  fs::remove_all(folder);
+}
+
+/// No file may grow beyond so many bytes, as on a full disk.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+using test::user_error;
+
+class OutputFile : public test::TempFolder {
+ protected:
+  std::string read(const std::string& name) const {
+    std::ifstream in(path(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(OutputFile, IsReplacedWholeInAFolderThatIsMade) {
+  write_file(path("new/file"), "first");
+  write_file(path("new/file"), std::array<std::string_view, 2>{"sec", "ond"});
+  EXPECT_EQ(read("new/file"), "second");
+}
+
+TEST_F(OutputFile, MayBeANameAloneInTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directories(path("here"));
+  std::filesystem::current_path(path("here"));
+  EXPECT_NO_THROW(write_file("new.txt", std::array{std::string_view("text")}));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(read("here/new.txt"), "text");
+}
+
+TEST_F(OutputFile, StaysAsItWasWhenTheDiskIsFull) {
+  write_file(path("file"), "before");
+  const FileLimit limit(1000);
+  const std::string error = user_error([&] { write_file(path("file"), std::string(5000, 'x')); });
+  EXPECT_HAS(error, "file: cannot be written: File too large; free some space");
+  EXPECT_EQ(read("file"), "before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("")), {}), 1);
+}
+
+TEST_F(OutputFile, FollowsALink) {
+  write_file(path("file"), "before");
+  std::filesystem::create_symlink("file", path("link"));
+  write_file(path("link"), "after");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(read("file"), "after");
+}
+
+TEST_F(OutputFile, IsNoDevicePipeOrFolder) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_HAS(user_error([&] { write_file(path("pipe"), "x"); }), "is a device or pipe");
+  EXPECT_HAS(user_error([] { write_file("/dev/null", "x"); }), "/dev/null: is a device");
+  EXPECT_HAS(user_error([&] { write_file(path(""), "x"); }), "is a folder");
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+}
+
+}  // namespace
+}  // namespace rtfx
