@@ -4,15 +4,21 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "algorithms/hypotheses.h"
 #include "algorithms/streams.h"
+#include "base/options.h"
 #include "base/phrases.h"
+#include "models/checkpoint/config.h"
 
 namespace rtfx {
 
@@ -115,5 +121,94 @@ class Decoder {
 /// Throws UserError where `description` does not serve the model's kind. Decoders call it in
 /// prepare().
 void require_model_kind(const Description& description, const AcousticModel& model);
+
+// Decoders by name. A decoder registers itself from its own source file, with a static object:
+// Register, or RegisterDecoder if it is made in another way.
+
+struct DecoderEntry {
+  std::string name;
+  std::string summary;              // one line for `rtfx list`
+  std::vector<OptionInfo> options;  // for `rtfx list`, validation and documentation
+  /// Builds a decoder from a JSON object of options; `where` names it in error messages.
+  std::function<std::unique_ptr<Decoder>(const nlohmann::json& options, std::string_view where)>
+      make;
+  bool needs_gpu = false;  // prepare() refuses a model on a CPU
+};
+
+struct RegisterDecoder {
+  explicit RegisterDecoder(DecoderEntry entry);
+};
+
+/// All registered decoders, sorted by name.
+std::vector<const DecoderEntry*> decoder_entries();
+
+/// Throws UserError with the nearest name when there is no such decoder. `where`: JSON pointer.
+const DecoderEntry& find_decoder(std::string_view name, std::string_view where);
+
+/// find_decoder + make.
+std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
+                                      std::string_view where);
+
+/// Makes a decoder for a model. Where `options` leave out max_symbols and the decoder has that
+/// option, it is the one that the checkpoint states.
+std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
+                                      std::string_view where, const ModelConfig& model);
+
+/// Loads a shared library whose static initialisers register decoders. Throws UserError.
+void load_plugin(const std::string& path);
+
+// The base class of decoders, and the line that registers one. A decoder writes its options,
+// describe(), prepare() and decode():
+//
+//   struct PlainOptions {
+//     int64_t max_symbols = 10;
+//     static const OptionTable<PlainOptions>& table();
+//   };
+//
+//   class Plain : public DecoderBase<PlainOptions> {
+//    public:
+//     using DecoderBase::DecoderBase;
+//     Description describe() const override;
+//     void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override;
+//     Hypotheses decode(const EncodedBatch& batch) override;
+//   };
+//
+//   const Register<Plain> registered{"plain", "one line for `rtfx list`"};
+//
+// BiasedDecoder (algorithms/shared/biasing) adds contextual biasing. GreedySearch and BeamSearch
+// (algorithms/shared/batched) also add the loops and the streams of a batched search.
+
+/// A decoder with options. `table` gives their names, ranges and help; it is the static member
+/// `table` of the struct, unless two decoders share a struct.
+template <class OptionStruct,
+          const OptionTable<OptionStruct>& (*option_table)() = &OptionStruct::table>
+class DecoderBase : public Decoder {
+ public:
+  using Options = OptionStruct;
+
+  explicit DecoderBase(Options options) : options_(std::move(options)) {}
+
+  static const OptionTable<Options>& table() { return option_table(); }
+
+  nlohmann::json options() const override { return table().resolved(options_); }
+
+ protected:
+  Options options_;
+};
+
+/// The last argument of Register for a decoder that runs on a GPU only.
+constexpr bool kNeedsGpu = true;
+
+/// Registers the decoder class `SomeDecoder`, which derives from DecoderBase.
+template <class SomeDecoder>
+struct Register : RegisterDecoder {
+  Register(std::string name, std::string summary, bool needs_gpu = false)
+      : RegisterDecoder({std::move(name), std::move(summary), SomeDecoder::table().info(),
+                         [](const nlohmann::json& options, std::string_view where) {
+                           return std::make_unique<SomeDecoder>(
+                               SomeDecoder::table().fill(options, where));
+                         },
+                         needs_gpu}) {}
+};
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -91,6 +92,56 @@ class WrongResult : public std::runtime_error {
 
  private:
   int64_t row_;
+};
+
+// How results get to the host: what Hypotheses::clone() and to_host() are made of.
+
+/// The memory that several tensors are views of.
+class CommonBlock {
+ public:
+  /// Nothing if they are views of several blocks. Undefined tensors do not count.
+  static std::optional<CommonBlock> find(const std::vector<at::Tensor>& tensors);
+
+  /// [n] uint8: the block from its start to the end of the last tensor.
+  const at::Tensor& bytes() const { return bytes_; }
+
+  /// The view that `tensor` is, of `copy` (of bytes()) in place of the block.
+  static at::Tensor view_in(const at::Tensor& copy, const at::Tensor& tensor);
+
+ private:
+  at::Tensor bytes_;
+};
+
+/// A result as lists: those of a result that has some, else lists of one entry each.
+class HostLists {
+ public:
+  explicit HostLists(const Hypotheses& hypotheses);
+
+  /// Brings everything to the host, by the quicker of the two ways below. Waits for the device
+  /// once, or twice where the results have room for more than 1 MiB of slots. Does nothing if they
+  /// are on the host.
+  void bring();
+
+  /// Copies the block of memory that all tensors are views of. Does nothing and returns false if
+  /// there is none, or if it is larger than 1 MiB.
+  bool bring_block();
+  /// Gathers the first `longest` slots of each entry with one kernel, and copies them at once.
+  void bring_slots(int64_t longest);
+
+  int64_t batch() const { return entries_.lengths.size(0); }
+  int64_t size() const { return entries_.lengths.size(1); }  // entries of a list
+
+  /// The score of entry n of row b, once the result is on the host.
+  float score(int64_t b, int64_t n) const;
+  /// Throws WrongResult where its length is beyond the slots.
+  Hypothesis entry(int64_t b, int64_t n) const;
+
+ private:
+  std::vector<at::Tensor*> tensors();
+
+  NBest entries_;
+  at::Tensor nan_;    // [B] bool
+  int64_t room_ = 0;  // slots of an entry, also of those that are not brought
 };
 
 }  // namespace rtfx

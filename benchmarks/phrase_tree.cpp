@@ -10,7 +10,7 @@
 #include <array>
 #include <random>
 
-#include "algorithms/shared/biasing/device_bias_tables.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {

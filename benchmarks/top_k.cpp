@@ -1,10 +1,9 @@
 // The best labels of each hypothesis: top_k(), which says what comes first of equal ones, beside
 // LibTorch's topk, which does not. rows/s, and bytes/s of what is read.
-#include "algorithms/shared/beams/top_k.h"
-
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "algorithms/shared/beams/host_beam.h"
 #include "benchmarks/microbench.h"
 
 namespace rtfx::microbench {

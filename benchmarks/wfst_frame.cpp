@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/composition.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "benchmarks/microbench.h"

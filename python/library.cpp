@@ -7,15 +7,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
 #include "python/handles.h"
 #include "speech/pipeline/default_decoder.h"
-#include "speech/pipeline/encoder_memory_check.h"
 #include "speech/pipeline/pipeline.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
 #include "speech/transcript/formats.h"

@@ -12,8 +12,8 @@
 #include "datasets/audio.h"
 #include "datasets/media.h"
 #include "speech/long_audio/long_audio.h"
-#include "speech/pipeline/encoder_memory_check.h"
 #include "speech/pipeline/overlapped_pipeline.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {

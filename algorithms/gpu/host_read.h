@@ -1,9 +1,11 @@
-// Deliberate waits of the host for the device: the only way a decoder may look at device data.
+// Reads of device memory by the host, which are counted, and the debug mode that finds those that
+// are not.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace c10::cuda {
 struct CUDAEvent;
@@ -11,8 +13,10 @@ struct CUDAEvent;
 
 namespace rtfx {
 
+// Deliberate waits of the host for the device: the only way a decoder may look at device data.
+
 /// Reads device data back and counts the reads. Every call copies once and waits for the current
-/// stream, but for wait(). In sync-debug mode (sync_debug.h) this is the one place where reading is
+/// stream, but for wait(). In sync-debug mode (below) this is the one place where reading is
 /// allowed.
 class HostReads {
  public:
@@ -34,6 +38,26 @@ class HostReads {
 
  private:
   int64_t count_ = 0;
+};
+
+// Finds waits of the host for the device that a decoder did not declare.
+
+/// Runs `work` and throws UserError naming the operators, if any of them read device data on the
+/// host (a scalar read, a data-dependent shape, a blocking copy) outside of AllowSync. Works on the
+/// CPU too, where the same operators are watched although nothing waits. On a GPU, LibTorch's own
+/// synchronisation check is set to "error" as well.
+void forbid_undeclared_syncs(const std::function<void()>& work);
+
+/// While one exists on this thread, waiting is allowed. Nests.
+class AllowSync {
+ public:
+  AllowSync();
+  ~AllowSync();
+  AllowSync(const AllowSync&) = delete;
+  AllowSync& operator=(const AllowSync&) = delete;
+
+ private:
+  int previous_mode_;
 };
 
 }  // namespace rtfx

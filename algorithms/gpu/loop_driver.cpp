@@ -1,11 +1,186 @@
 #include "algorithms/gpu/loop_driver.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/gpu/condition.h"
+#include "algorithms/gpu/graph.h"
+#include "algorithms/gpu/host_read.h"
+#include "base/error.h"
+#include "base/gpu/rounding.h"
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
+
+namespace {
+
+/// Recordings are for multiples of so many encoder frames: batches of similar length share one.
+constexpr int64_t kEncoderFrameStep = 64;
+
+/// Loops as while nodes of the graph that is being recorded.
+class GraphLoops : public Loops {
+ public:
+  explicit GraphLoops(GraphRecorder& recorder) : recorder_(recorder) {}
+
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name);
+    work();
+  }
+
+  void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
+    const cudaGraphConditionalHandle condition = recorder_.condition();
+    const auto test = [&] {
+      const at::Tensor any = flags.numel() == 1 ? flags : flags.any();
+      set_condition(condition, data_of<bool>(any), recorder_.stream());
+    };
+    test();
+    recorder_.while_node(condition, [&] {
+      body();
+      test();
+    });
+  }
+
+ private:
+  GraphRecorder& recorder_;
+};
+
+/// A part of a search that the host replays: a segment, or a loop over such parts.
+struct Step {
+  RangeName name{};         // of a segment
+  Graph graph;              // of it; empty for a loop,
+  at::Tensor flags;         // which goes on as long as any of these is set,
+  std::vector<Step> steps;  // over these
+};
+
+/// Records each segment as a graph of its own.
+class ReplayLoops : public Loops {
+ public:
+  explicit ReplayLoops(std::vector<Step>& steps) : steps_(&steps) {}
+
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name);
+    steps_->push_back({name, Graph::record([&](GraphRecorder&) { work(); }), {}, {}});
+  }
+
+  void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
+    Step loop{{}, {}, flags, {}};
+    std::vector<Step>* outer = steps_;
+    steps_ = &loop.steps;
+    body();
+    steps_ = outer;
+    steps_->push_back(std::move(loop));
+  }
+
+ private:
+  std::vector<Step>* steps_;
+};
+
+/// `segments`: how many have been launched.
+void replay(const std::vector<Step>& steps, HostReads& reads, cudaStream_t stream,
+            int64_t& segments) {
+  for (const Step& step : steps) {
+    if (step.graph) {
+      const ScopedRange range(step.name, segments++);
+      step.graph.launch(stream);
+    } else {
+      while (reads.any(step.flags)) replay(step.steps, reads, stream, segments);
+    }
+  }
+}
+
+}  // namespace
+
+std::string LoopForm::available(const std::string& loop, at::Device device,
+                                const std::string& decoder) {
+  if (loop == "host") return loop;
+  if (!device.is_cuda()) {
+    throw UserError(decoder, fmt::format("\"loop\": \"{}\" needs a GPU", loop),
+                    "use \"loop\": \"host\", or --device cuda");
+  }
+  const c10::cuda::CUDAGuard guard(device);
+  const std::string missing = loop == "graph" ? conditional_nodes_missing() : "";
+  if (missing.empty()) return loop;
+  fmt::print(stderr, "rtfx: {}: {}; the host drives its loops\n", decoder, missing);
+  return "host";
+}
+
+struct RecordedSearch::Recording {
+  EncodedBatch input;  // at a fixed address, which the graphs read
+  Hypotheses result;   // at a fixed address, too, which they write
+  Graph graph;
+  std::vector<Step> steps;
+};
+
+RecordedSearch::RecordedSearch(std::string loop, Search search)
+    : loop_(std::move(loop)), search_(std::move(search)) {}
+RecordedSearch::~RecordedSearch() = default;
+
+void RecordedSearch::prepare(const Limits& limits, const at::Tensor& like) {
+  if (limits.max_batch > 0 && limits.max_frames > 0)
+    record(limits.max_batch, limits.max_frames, like);
+}
+
+void RecordedSearch::record(int64_t rows, int64_t frames, const at::Tensor& like) {
+  const AllowSync allow;
+  auto recording = std::make_unique<Recording>();
+  Recording& r = *recording;
+  frames = round_up(frames, kEncoderFrameStep);
+  r.input.frames = at::zeros({rows, frames, like.size(-1)}, like.options());
+  r.input.lengths = at::zeros({rows}, like.options().dtype(at::kLong));
+  {
+    // Once for real, so that libraries make what they make at the first call.
+    HostReads reads;
+    HostLoops loops(reads);
+    search_({r.input.frames, r.input.lengths.add(1), {}}, loops);
+  }
+  recording_.reset();
+  retry_out_of_memory([&] {
+    if (loop_ == "graph") {
+      r.graph = Graph::record([&](GraphRecorder& recorder) {
+        GraphLoops loops(recorder);
+        r.result = search_(r.input, loops);
+      });
+    } else {
+      r.steps.clear();
+      ReplayLoops loops(r.steps);
+      r.result = search_(r.input, loops);
+    }
+  });
+  ++captures_;
+  stale_ = false;
+  recording_ = std::move(recording);
+}
+
+Hypotheses RecordedSearch::run(const EncodedBatch& batch, HostReads& reads) {
+  const int64_t rows = batch.frames.size(0), frames = batch.frames.size(1);
+  const int64_t most_rows = recording_ ? recording_->input.frames.size(0) : 0,
+                most_frames = recording_ ? recording_->input.frames.size(1) : 0;
+  if (!recording_ || stale_ || rows > most_rows || frames > most_frames) {
+    record(std::max({rows, most_rows, int64_t{1}}), std::max({frames, most_frames, int64_t{1}}),
+           batch.frames);
+  }
+  Recording& r = *recording_;
+  // The frames are projected elsewhere and copied. Projecting them into the graph's input would
+  // need a product of its size, which is larger than most batches. The copy costs one read and one
+  // write.
+  r.input.frames.narrow(0, 0, rows).narrow(1, 0, frames).copy_(batch.frames);
+  r.input.lengths.zero_();
+  r.input.lengths.narrow(0, 0, rows).copy_(batch.lengths);
+  const auto stream = c10::cuda::getCurrentCUDAStream(batch.frames.device().index()).stream();
+  if (loop_ == "graph") {
+    const ScopedRange range(RangeName::decode_graph, 0);
+    r.graph.launch(stream);
+  } else {
+    int64_t segments = 0;
+    replay(r.steps, reads, stream, segments);
+  }
+  return r.result.each([&](const at::Tensor& t) { return t.narrow(0, 0, rows); }).clone();
+}
 
 std::string LoopDriver::prepare(const std::string& loop, const std::string& decoder,
                                 const Limits& limits, const at::Tensor& like, Project project,

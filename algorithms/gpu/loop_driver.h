@@ -1,25 +1,114 @@
-// Drives the search of a batched decoder in the way that its option "loop" asks for. The decoder
-// brings two functions:
+// The loops of a search, apart from who drives them: the host, the host with recorded graphs, or a
+// CUDA graph with while nodes. A decoder is written once, as segments of tensor work and loops over
+// them:
 //
-//   project  computes, before the search, all that needs no search: the encoder's part of the joint
-//            network for all frames of a batch, or the logits of a CTC head
-//   search   decodes the projected frames, and is written against Loops (algorithms/gpu/loops.h)
+//   loops.segment(RangeName::decode_init, [&] { first(); });
+//   loops.while_any(active, [&] { loops.segment(RangeName::decode_step, [&] { step(); }); });
 //
-// BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the
-// driver.
+// All tensor work belongs in a segment. Segments change tensors in place: for a graph they run only
+// once, to be recorded, and a loop's flags are read again and again at the same address.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/recorded_search.h"
+#include "base/nvtx.h"
 
 namespace rtfx {
+
+class Loops {
+ public:
+  virtual ~Loops() = default;
+  /// Tensor work without a loop in it: what the host launches as one graph when graphs are
+  /// replayed. A profiler sees it as a range `name`.
+  virtual void segment(RangeName name, const std::function<void()>& work) = 0;
+  /// `body` as long as any of `flags` (bool, at least one element) is set; tested before each
+  /// round.
+  virtual void while_any(const at::Tensor& flags, const std::function<void()>& body) = 0;
+};
+
+/// The host runs everything and reads the flags back: one host read per test.
+class HostLoops : public Loops {
+ public:
+  explicit HostLoops(HostReads& reads) : reads_(reads) {}
+  void segment(RangeName name, const std::function<void()>& work) override {
+    const ScopedRange range(name, segments_++);
+    work();
+  }
+  void while_any(const at::Tensor& flags, const std::function<void()>& body) override {
+    while (reads_.any(flags)) body();
+  }
+
+ private:
+  HostReads& reads_;
+  int64_t segments_ = 0;
+};
+
+// A search written against Loops (algorithms/gpu/loop_driver.h), recorded for one size of batch.
+
+/// How loops are driven: "host", "replay" (the host, with each segment as a
+/// recorded graph), "graph" (the GPU: one graph with while nodes).
+struct LoopForm {
+  /// Throws UserError when `loop` needs a GPU and `device` is none. Where the driver is too old
+  /// for conditional nodes, says so on standard error and returns "host".
+  static std::string available(const std::string& loop, at::Device device,
+                               const std::string& decoder);
+};
+
+/// A recording is for some number of rows and of frames, and runs all batches that are not larger:
+/// the rows that a batch lacks have length 0 in it. A larger batch has the search recorded again,
+/// for the most rows and the most frames seen so far.
+class RecordedSearch {
+ public:
+  /// A search over `batch` through `loops`. batch.frames are [B, T', X], as the search reads them.
+  /// batch.lengths_host is empty here: a recording serves batches of any lengths.
+  using Search = std::function<Hypotheses(const EncodedBatch& batch, Loops& loops)>;
+
+  RecordedSearch(std::string loop, Search search);
+  ~RecordedSearch();
+
+  /// Records for batches up to `limits`. `like`: any tensor of the frames' dtype, device and width
+  /// X.
+  void prepare(const Limits& limits, const at::Tensor& like);
+
+  /// The result is the caller's. Waits for the device only for "replay", once per test of a loop,
+  /// and where it has to record anew.
+  Hypotheses run(const EncodedBatch& batch, HostReads& reads);
+
+  /// Tells that memory which the search reads beside its batch has moved: the next run() records
+  /// again.
+  void record_anew() { stale_ = true; }
+
+  /// Times that something was recorded.
+  int64_t captures() const { return captures_; }
+
+ private:
+  struct Recording;
+  void record(int64_t rows, int64_t frames, const at::Tensor& like);
+
+  std::string loop_;
+  Search search_;
+  std::unique_ptr<Recording> recording_;
+  int64_t captures_ = 0;
+  bool stale_ = false;
+};
+
+// Drives the search of a batched decoder in the way that its option "loop" asks for. The decoder
+// brings two functions:
+//
+//   project  computes, before the search, all that needs no search: the encoder's part of the joint
+//            network for all frames of a batch, or the logits of a CTC head
+//   search   decodes the projected frames, and is written against Loops
+//   (algorithms/gpu/loop_driver.h)
+//
+// BatchedSearch (algorithms/shared/batched) is the base class of such decoders and calls the
+// driver.
 
 class LoopDriver {
  public:

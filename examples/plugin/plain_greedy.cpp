@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/transducer/transducer.h"
 

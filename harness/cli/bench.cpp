@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "models/formats/hub.h"
 #include "models/load_checkpoint.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
-#include "algorithms/registry.h"
-#include "harness/cli/command_help.h"
+#include "algorithms/decoder.h"
+#include "harness/cli/help.h"
 #include "harness/cli/reference.h"
 #include "harness/report/export.h"
 #include "harness/report/reproduce.h"

@@ -1,17 +1,35 @@
 #include "harness/cli/inspect.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/graph.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "harness/config/config.h"
+#include "harness/machine/conditions.h"
+#include "harness/machine/device_memory.h"
+#include "harness/machine/sudden_end.h"
+#include "harness/profile/nsight_session.h"
+#include "harness/profile/roofline.h"
+#include "harness/results/metrics.h"
 #include "models/load_checkpoint.h"
+#include "speech/runtime/build.h"
+#include "speech/runtime/device.h"
 
 namespace rtfx {
+
 namespace {
 
 using nlohmann::json;
@@ -217,6 +235,187 @@ int inspect(const std::filesystem::path& model, bool as_json) {
     print_lines(model.string(), record);
   }
   return kOk;
+}
+
+namespace {
+
+using nlohmann::json;
+
+json to_json(const std::vector<OptionInfo>& options) {
+  json list = json::array();
+  for (const OptionInfo& o : options) {
+    list.push_back(
+        {{"name", o.name}, {"help", o.help}, {"allowed", o.allowed}, {"default", o.default_value}});
+    if (!o.default_text.empty()) list.back()["default_text"] = o.default_text;
+  }
+  return list;
+}
+
+void print_options(const std::vector<OptionInfo>& options, const char* indent) {
+  for (const OptionInfo& o : options) {
+    fmt::print("{}{:<24} {} [{}; default {}]\n", indent, o.name, o.help, o.allowed, default_of(o));
+  }
+}
+
+json to_json(const DecoderEntry& entry) {
+  const Description d = entry.make(nullptr, "")->describe();
+  const bool exact = d.exactness == Description::Exactness::exact;
+  return {{"name", entry.name},
+          {"summary", entry.summary},
+          {"models", d.model_kinds},
+          {"exactness", exact ? "exact" : "approximate"},
+          {"options", to_json(entry.options)}};
+}
+
+void print_decoder(const DecoderEntry& entry) {
+  fmt::print("{}\n    {}\n", entry.name, entry.summary);
+  print_options(entry.options, "    ");
+}
+
+void print_decoders(bool as_json) {
+  json list = json::array();
+  for (const DecoderEntry* entry : decoder_entries()) {
+    if (as_json) {
+      list.push_back(to_json(*entry));
+    } else {
+      print_decoder(*entry);
+    }
+  }
+  if (as_json) fmt::print("{}\n", list.dump(2));
+}
+
+void print_keys(const std::vector<OptionInfo>& keys, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", to_json(keys).dump(2));
+  } else {
+    print_options(keys, "");
+  }
+}
+
+void print_metrics(bool as_json) {
+  if (as_json) return fmt::print("{}\n", metrics_json().dump(2));
+  for (const Metric& m : metrics())
+    fmt::print("{:<24} {} [{}]\n", m.key, m.meaning, *m.unit == '\0' ? "share" : m.unit);
+}
+
+/// The keys that are `name` or members of it.
+std::vector<OptionInfo> keys_of(const std::string& name) {
+  std::vector<OptionInfo> keys = config_keys().info();
+  std::erase_if(keys, [&](const OptionInfo& key) {
+    return key.name != name && !key.name.starts_with(name + ".");
+  });
+  return keys;
+}
+
+}  // namespace
+
+void print_list(const std::string& what, bool as_json) {
+  if (what == "decoders") return print_decoders(as_json);
+  if (what == "config") return print_keys(config_keys().info(), as_json);
+  if (what == "metrics") return print_metrics(as_json);
+  std::vector<std::string> allowed = {"decoders", "config", "metrics"};
+  for (const DecoderEntry* entry : decoder_entries()) {
+    allowed.push_back(entry->name);
+    if (entry->name != what) continue;
+    if (as_json) {
+      fmt::print("{}\n", to_json(*entry).dump(2));
+    } else {
+      print_decoder(*entry);
+    }
+    return;
+  }
+  const auto keys = keys_of(what);
+  if (keys.empty()) throw unknown_name("list", "decoder or key", what, allowed);
+  print_keys(keys, as_json);
+}
+
+namespace {
+
+/// `problem`: why not; empty when all is well.
+void report(const char* what, const std::string& problem, const std::string& good,
+            const char* bad = "no") {
+  fmt::print("{:<5} {:<20} {}\n", problem.empty() ? "ok" : bad, what,
+             problem.empty() ? good : problem);
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+void report_cpu() {
+  report("CPU", "",
+         fmt::format("{}, {} cores, {} threads by default", device_name(at::kCPU),
+                     std::thread::hardware_concurrency(), at::get_num_threads()));
+  const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  if (!governor.empty()) {
+    report("CPU governor",
+           governor == "performance" ? "" : governor + ": clocks follow the load, RTFx with them",
+           governor, "note");
+  }
+  const bool waits = !first_line("/proc/self/schedstat").empty();
+  report("waiting for a CPU",
+         waits ? "" : "the kernel keeps no schedstat: a busy machine stays unseen",
+         "is measured; rounds that waited are tagged", "note");
+  const std::string policy = wait_policy();
+  report("waiting threads",
+         policy == "passive"
+             ? ""
+             : policy + ": not passive; on a busy machine, threads that wait take the others' time",
+         policy, "note");
+}
+
+void report_gpu(at::DeviceIndex index) {
+  const at::Device device(at::kCUDA, index);
+  const cudaDeviceProp& p = *at::cuda::getDeviceProperties(index);
+  const bool built = p.major >= 8;
+  report(fmt::format("GPU {}", index).c_str(),
+         built
+             ? ""
+             : fmt::format("{}: compute capability {}.{}, 8.0 is needed", p.name, p.major, p.minor),
+         fmt::format("{}, {:.0f} GiB, compute capability {}.{}", p.name,
+                     static_cast<double>(p.totalGlobalMem) / (1U << 30U), p.major, p.minor));
+  std::string problem;
+  const auto nvml = Nvml::open(pci_bus_id(device), problem);
+  if (!nvml) return report("  clocks", problem + ": rtfx gate refuses runs without clocks", "");
+  const GpuState state = nvml->state();
+  std::string throttle;
+  for (const std::string& name : throttle_names(state.throttle_reasons)) throttle += " " + name;
+  report("  clocks", throttle.empty() ? "" : "throttled:" + throttle,
+         fmt::format("SM {:.0f} of {:.0f} MHz, memory {:.0f} MHz, {:.0f} °C, {:.0f} W",
+                     state.sm_clock_mhz, nvml->max_sm_clock_mhz(), state.memory_clock_mhz,
+                     state.temperature_c, state.power_w),
+         "note");
+}
+
+void report_gpus() {
+  const int count = c10::cuda::device_count();
+  report("CUDA",
+         count > 0 ? "" : "no GPU, or no driver that serves this CUDA runtime: see nvidia-smi",
+         fmt::format("{} GPU(s)", count));
+  for (int i = 0; i < count; ++i) report_gpu(static_cast<at::DeviceIndex>(i));
+  if (count > 0) report("conditional nodes", conditional_nodes_missing(), "in CUDA graphs");
+  CuptiLibrary cupti;
+  std::string problem;
+  cupti.load(problem);
+  report("CUPTI", problem, "rtfx profile shows what the GPU does: " + cupti.path);
+  const std::string nsys = find_nsys().string(), ncu = find_ncu().string();
+  report("Nsight Systems", nsys.empty() ? "no nsys: rtfx profile --nsys records elsewhere" : "",
+         "rtfx profile --nsys: " + nsys, "note");
+  report("Nsight Compute", ncu.empty() ? "no ncu: rtfx profile --roofline reckons" : "",
+         "rtfx profile --roofline counts: " + ncu, "note");
+}
+
+}  // namespace
+
+int doctor() {
+  const std::string warning = build_warning();
+  report("build", warning, version_text());
+  report_cpu();
+  report_gpus();
+  return warning.empty() ? kOk : kFailed;
 }
 
 }  // namespace rtfx

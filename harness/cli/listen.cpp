@@ -9,7 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -20,7 +20,7 @@
 #include "models/streaming/cached_encoder.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/runtime/device.h"
-#include "speech/runtime/interrupt.h"
+#include "speech/runtime/stages.h"
 #include "speech/streams/speech_streams.h"
 
 namespace rtfx {

@@ -1,6 +1,5 @@
 #include "harness/cli/commands.h"
 #include "harness/machine/sudden_end.h"
-#include "harness/machine/wait_policy.h"
 
 [[gnu::section(".preinit_array"),
   gnu::used]] void (*const before_libraries)(int, char**, char**) = rtfx::make_waits_passive;

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "datasets/dataset.h"
-#include "harness/cli/graph_command.h"
+#include "harness/cli/graph_commands.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
 #include "harness/scoring/normalize.h"

@@ -1,11 +1,22 @@
-// The subcommands that work on finished runs: compare, gate, export, summary, diff-runs, rescore.
+// The subcommands that work on finished runs, or make tables and pages of them.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace rtfx {
 
+// The subcommands that work on finished runs: compare, gate, export, summary, diff-runs, rescore.
+
 /// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
 void add_result_commands(CLI::App& app, int& code);
+
+// The subcommands that make tables and pages: reproduce, report.
+
+/// `code`: where a subcommand leaves its exit code; it must outlive the parsing.
+void add_table_commands(CLI::App& app, int& code);
+
+// The subcommands that watch a program over its revisions: noise and dashboard.
+
+void add_watch_commands(CLI::App& app);
 
 }  // namespace rtfx

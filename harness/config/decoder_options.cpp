@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 namespace rtfx {
+
 namespace {
 
 using nlohmann::json;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/options.h"
 
 namespace rtfx {
 
@@ -70,5 +72,24 @@ struct Document {
 /// The JSON of the file with the overrides. Throws UserError.
 Document read_document(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides = {});
+
+// The paths among the values of a configuration, found by the tables of its options.
+
+/// Gets a path, which it may change, and its place ("FILE#/models/0/path").
+using VisitPath = std::function<void(const std::string& where, nlohmann::json& path)>;
+
+/// Visits each non-empty text that `object` gives to an option of `table` that is a file. Options
+/// may be lists of such texts, or lie in lists of objects. `where` is the place of `object`.
+void for_each_path(const std::vector<OptionInfo>& table, const std::string& where,
+                   nlohmann::json& object, const VisitPath& visit);
+
+/// Visits the paths of a whole configuration: those of its keys, which `keys` describes, and those
+/// among the options of decoders that are registered. `where` is the place of `document`.
+void for_each_path_of_document(const std::vector<OptionInfo>& keys, const std::string& where,
+                               nlohmann::json& document, const VisitPath& visit);
+
+/// The JSON with every path relative to the file's folder, as it can be written into that folder.
+/// `keys` describes the keys of a configuration.
+nlohmann::json with_relative_paths(const std::vector<OptionInfo>& keys, const Document& document);
 
 }  // namespace rtfx

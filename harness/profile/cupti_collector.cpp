@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "harness/machine/cupti_library.h"
+#include "harness/machine/device_memory.h"
 
 namespace rtfx {
 namespace {

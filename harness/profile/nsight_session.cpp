@@ -13,7 +13,6 @@
 #include "harness/profile/child_process.h"
 #include "harness/profile/nsight_export.h"
 #include "harness/profile/profile_report.h"
-#include "harness/profile/trace_file.h"
 #include "harness/results/journal.h"
 
 namespace rtfx {

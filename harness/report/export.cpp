@@ -1,12 +1,83 @@
 #include "harness/report/export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "harness/results/stand_in.h"
 
 namespace rtfx {
+
+namespace {
+
+using Replacements = std::map<char, std::string_view>;
+
+std::string replaced(std::string_view text, const Replacements& replacements) {
+  std::string out;
+  for (const char c : printable(text)) {
+    const auto found = replacements.find(c);
+    if (found == replacements.end()) {
+      out += c;
+    } else {
+      out += found->second;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string latex_text(std::string_view text) {
+  static const Replacements replacements = {{'\\', "\\textbackslash{}"},
+                                            {'{', "\\{"},
+                                            {'}', "\\}"},
+                                            {'$', "\\$"},
+                                            {'&', "\\&"},
+                                            {'#', "\\#"},
+                                            {'%', "\\%"},
+                                            {'_', "\\_"},
+                                            {'^', "\\textasciicircum{}"},
+                                            {'~', "\\textasciitilde{}"},
+                                            {'<', "\\textless{}"},
+                                            {'>', "\\textgreater{}"},
+                                            {'|', "\\textbar{}"},
+                                            {'[', "{[}"},
+                                            {']', "{]}"},
+                                            {'*', "{*}"}};
+  std::string out = replaced(text, replacements);
+  for (size_t at = 0; (at = out.find("±", at)) != std::string::npos;) out.replace(at, 2, "$\\pm$");
+  return out;
+}
+
+std::string markdown_text(std::string_view text) {
+  static const Replacements replacements = {
+      {'\\', "\\\\"}, {'`', "\\`"},  {'*', "\\*"}, {'_', "\\_"}, {'[', "\\["},
+      {']', "\\]"},   {'|', "\\|"},  {'$', "\\$"}, {'~', "\\~"}, {'!', "\\!"},
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}};
+  return replaced(text, replacements);
+}
+
+std::string xml_text(std::string_view text) {
+  static const Replacements replacements = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&apos;"}};
+  return replaced(text, replacements);
+}
+
+std::string csv_text(std::string_view text) {
+  std::string field = printable(text);
+  if (!field.empty() && std::string_view("=+-@").find(field.front()) != std::string::npos)
+    field.insert(0, "'");
+  if (field.find_first_of(",\"") == std::string::npos) return field;
+  std::string quoted = "\"";
+  for (const char c : field) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
 
 const std::vector<std::string>& export_formats() {
   static const std::vector<std::string> formats = {
@@ -45,6 +116,508 @@ std::string export_results(const ResultSet& results, const std::string& format,
   }
   if (writer == writers.end()) throw unknown_name("--to", "format", format, export_formats());
   return writer->second(results, chosen);
+}
+
+// Exporters to JSON: gbench, bmf, github-action.
+
+namespace {
+
+using ordered = nlohmann::ordered_json;
+using nlohmann::json;
+
+std::string with(std::string key, char separator) {
+  std::replace(key.begin(), key.end(), '.', separator);
+  return key;
+}
+
+std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
+
+/// Who measured: the standard keys that are known, then strings. `caches` is in each file of Google
+/// Benchmark and wanted by Bencher's adapter of it.
+ordered gbench_context(const json& provenance, const std::string& marks) {
+  const json build = provenance.value("rtfx", json::object());
+  ordered context = {{"date", provenance.value("started", "")}};
+  if (provenance.contains("host_name")) context["host_name"] = provenance["host_name"];
+  context.update(ordered{{"executable", "rtfx"},
+                         {"num_cpus", provenance.value("/cpu/cores"_json_pointer, 0)},
+                         {"caches", ordered::array()},
+                         {"library_build_type", "release"},
+                         {"json_schema_version", 1},
+                         {"rtfx_version", build.value("version", "")},
+                         {"rtfx_revision", build.value("revision", "")},
+                         {"rtfx_config_hash", provenance.value("config_hash", "")},
+                         {"rtfx_device", provenance.value("/device/name"_json_pointer, "")},
+                         {"rtfx_marks", marks}});
+  return context;
+}
+
+/// An entry that took no time of its own, a failure or a count: compare.py wants times of each and
+/// leaves aggregates out of the mean over all.
+ordered gbench_timeless(const std::string& name, const char* aggregate) {
+  return {{"name", name},
+          {"run_name", name},
+          {"run_type", "aggregate"},
+          {"aggregate_name", aggregate},
+          {"aggregate_unit", "time"},
+          {"threads", 1},
+          {"iterations", 0},
+          {"real_time", 0.0},
+          {"cpu_time", 0.0},
+          {"time_unit", "ms"}};
+}
+
+/// The milliseconds of a repetition: from samples to text, or the latency of a stream's request.
+json gbench_time(const json& round) {
+  if (round.contains("total_seconds")) return 1e3 * round["total_seconds"].get<double>();
+  return round.at("metrics").value("stream.total_ms", json());
+}
+
+ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric>& metrics) {
+  const json& round = c.rounds[index];
+  const json time = gbench_time(round);
+  ordered entry = gbench_timeless(c.name(), "count");
+  if (time.is_number()) {
+    entry = {{"name", c.name()},
+             {"run_name", c.name()},
+             {"run_type", "iteration"},
+             {"repetitions", c.rounds.size()},
+             {"repetition_index", index},
+             {"threads", c.provenance.value("/cpu/threads"_json_pointer, 1)},
+             {"iterations", 1},
+             {"real_time", time},
+             // compare.py wants it of every entry, and takes the difference of two zeros for none.
+             {"cpu_time", 1e3 * round.value("cpu_seconds", 0.0)},
+             {"time_unit", "ms"}};
+  }
+  if (!c.summary.marks().empty())
+    entry["label"] = fmt::format("{}", fmt::join(c.summary.marks(), " "));
+  if (const json reasons = round.value("suspect", json::array()); !reasons.empty())
+    entry["suspect"] = fmt::format("{}", fmt::join(reasons.get<std::vector<std::string>>(), " "));
+  for (const Metric& metric : metrics) {
+    const auto values = metric_values(metric, {round});
+    if (values.empty()) continue;
+    const std::string key = metric.key;
+    entry[key == "rtfx.total" ? "items_per_second" : with(key, '_')] = values.front();
+  }
+  return entry;
+}
+
+/// "gpu: NVIDIA H200\n..." for the tool tip of a point.
+std::string origin(const CaseResult& c) {
+  const json build = c.provenance.value("rtfx", json::object());
+  std::string text = fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\ngrade: {}",
+                                 c.provenance.value("/device/name"_json_pointer, "unknown"),
+                                 build.value("version", "?"), build.value("revision", "?"),
+                                 c.rounds.size(), c.summary.grade.empty() ? "-" : c.summary.grade);
+  for (const std::string& mark : c.summary.marks()) text += "\n" + mark;
+  for (const auto& [mark, meaning] : meanings_of_marks({c.summary}))
+    text += "\n" + mark + ": " + meaning;
+  return text;
+}
+
+}  // namespace
+
+std::string export_gbench(const ResultSet& results, const std::vector<Metric>& metrics) {
+  std::string marks;
+  for (const auto& [mark, meaning] : meanings_of(results))
+    marks += (marks.empty() ? "" : "; ") + mark + ": " + meaning;
+  ordered document = {{"context", gbench_context(results.provenance, marks)},
+                      {"benchmarks", ordered::array()}};
+  for (const CaseResult* c : results.all()) {
+    if (c->summary.failure) {
+      ordered entry = gbench_timeless(c->name(), "failure");
+      entry["error_occurred"] = true;
+      entry["error_message"] = *c->summary.failure;
+      document["benchmarks"].push_back(std::move(entry));
+    }
+    for (size_t i = 0; i < c->rounds.size(); ++i)
+      document["benchmarks"].push_back(gbench_round(*c, i, metrics));
+  }
+  return dump(document);
+}
+
+std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metrics) {
+  ordered document = ordered::object();
+  for (const CaseResult* c : results.all()) {
+    ordered measures = ordered::object();
+    for (const Metric& metric : metrics) {
+      const auto value = metric_interval(metric, *c);
+      if (!value) continue;
+      ordered entry = {{"value", value->estimate}};
+      if (std::isfinite(value->low) && std::isfinite(value->high) && value->low < value->high) {
+        entry["lower_value"] = value->low;
+        entry["upper_value"] = value->high;
+      }
+      measures[with(metric.key, '-')] = std::move(entry);
+    }
+    if (measures.empty()) continue;
+    // Their names say it: the format holds numbers alone.
+    if (const auto share = c->summary.suspect_share())
+      measures["suspect-round-share"] = {{"value", *share}};
+    if (const auto share = c->summary.gaps()) measures["gap-share"] = {{"value", *share}};
+    measures["noisy"] = {{"value", c->summary.noisy() ? 1 : 0}};
+    // The format has a place for the name alone, and a series must not join one with the other.
+    document[name_with_marks(c->name(), c->summary.stand_ins())] = std::move(measures);
+  }
+  return dump(document);
+}
+
+std::string export_github_action(const ResultSet& results, const std::vector<Metric>& metrics,
+                                 bool smaller_is_better) {
+  const int direction = smaller_is_better ? -1 : 1;
+  ordered document = ordered::array();
+  for (const CaseResult* c : results.all()) {
+    for (const Metric& metric : metrics) {
+      const auto figure = figure_of(metric, *c);
+      if (metric.direction != direction || !figure) continue;
+      const bool share = *metric.unit == '\0';
+      const double scale = share ? 100 : 1;
+      ordered entry = {{"name", c->name() + " " + metric.key},
+                       {"unit", share ? "%" : metric.unit},
+                       {"value", scale * figure->interval.estimate}};
+      if (figure->sd > 0) entry["range"] = fmt::format("± {:.3g}", scale * figure->sd);
+      entry["extra"] = origin(*c);
+      document.push_back(std::move(entry));
+    }
+  }
+  return dump(document);
+}
+
+// Exporter to Prometheus' text format: a gauge for each metric and each end of its interval.
+
+namespace {
+
+using nlohmann::json;
+
+/// Prometheus wants base units, named at the end.
+struct BaseUnit {
+  const char* part;    // of a metric's key, which says the unit there
+  const char* suffix;  // of the gauge's name
+  double scale;
+};
+
+BaseUnit base_unit(const std::string& unit) {
+  static const std::map<std::string, BaseUnit> units = {{"", {"", "_ratio", 1}},
+                                                        {"x", {"", "_ratio", 1}},
+                                                        {"ms", {"_ms", "_seconds", 1e-3}},
+                                                        {"MiB", {"_mib", "_bytes", 1 << 20}}};
+  const auto found = units.find(unit);
+  return found == units.end() ? BaseUnit{"", "", 1} : found->second;
+}
+
+/// "batch_ms.p50" is rtfx_batch_p50_seconds, "rtfx.total" rtfx_total_ratio.
+std::string gauge_name(const Metric& metric) {
+  std::string name = metric.key;
+  const BaseUnit unit = base_unit(metric.unit);
+  if (const size_t at = name.find(unit.part); *unit.part != '\0' && at != std::string::npos)
+    name.erase(at, std::string(unit.part).size());
+  std::ranges::replace(name, '.', '_');
+  return (name.starts_with("rtfx_") ? "" : "rtfx_") + name + unit.suffix;
+}
+
+std::string label_value(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string labels(const CaseResult& c, const std::string& more = "") {
+  const json& last = c.summary.last;
+  const std::pair<const char*, std::string> pairs[] = {
+      {"case", c.name()},
+      {"model", last.at("model").at("id")},
+      {"dataset", last.at("dataset").at("id")},
+      {"decoder", c.decoder()},
+      {"batch", fmt::format("{:g}", last.at("batch").at("size").get<double>())},
+      {"dtype", last.at("dtype")},
+      {"device", c.provenance.value("/device/name"_json_pointer, "")}};
+  std::string text;
+  for (const auto& [name, value] : pairs)
+    text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", name, label_value(value));
+  return "{" + text + more + "}";
+}
+
+/// All samples of a gauge, with its head; empty where there is none.
+class Gauge {
+ public:
+  Gauge(std::string name, const std::string& help) : name_(std::move(name)), help_(help) {}
+
+  void add(const std::string& labels, double value) {
+    if (std::isfinite(value)) samples_ += fmt::format("{}{} {}\n", name_, labels, value);
+  }
+  std::string text() const {
+    if (samples_.empty()) return "";
+    return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name_, help_, samples_);
+  }
+
+ private:
+  std::string name_, help_, samples_;
+};
+
+}  // namespace
+
+std::string export_prometheus(const ResultSet& results, const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    const std::string name = gauge_name(metric);
+    const double scale = base_unit(metric.unit).scale;
+    const std::string meaning = metric.meaning;
+    Gauge mean(name, meaning);
+    Gauge low(name + "_low", "Lower end of the 95 % interval: " + meaning);
+    Gauge high(name + "_high", "Upper end of the 95 % interval: " + meaning);
+    for (const CaseResult* c : results.all()) {
+      const auto figure = figure_of(metric, *c);
+      if (!figure) continue;
+      mean.add(labels(*c), scale * figure->interval.estimate);
+      low.add(labels(*c), scale * figure->interval.low);
+      high.add(labels(*c), scale * figure->interval.high);
+    }
+    text += mean.text() + low.text() + high.text();
+  }
+  Gauge rounds("rtfx_rounds", "Measured rounds of the case");
+  Gauge failed("rtfx_failed", "1 where the case failed");
+  Gauge suspect("rtfx_suspect_ratio", "Share of the rounds that the machine disturbed");
+  Gauge marked("rtfx_mark", "1 for what must be read with the case's figures");
+  for (const CaseResult* c : results.all()) {
+    rounds.add(labels(*c), static_cast<double>(c->rounds.size()));
+    failed.add(labels(*c), c->summary.failure ? 1 : 0);
+    if (const auto share = c->summary.suspect_share()) suspect.add(labels(*c), *share);
+    for (const std::string& mark : c->summary.marks())
+      marked.add(labels(*c, fmt::format(",mark=\"{}\"", label_value(mark))), 1);
+  }
+  Gauge build("rtfx_build_info", "The rtfx that measured");
+  const json about = results.provenance.value("rtfx", json::object());
+  build.add(
+      fmt::format("{{version=\"{}\",revision=\"{}\"}}", label_value(about.value("version", "")),
+                  label_value(about.value("revision", ""))),
+      1);
+  return text + rounds.text() + failed.text() + suspect.text() + marked.text() + build.text();
+}
+
+// Exporters to tables: csv, markdown, latex.
+
+namespace {
+
+using nlohmann::json;
+using Row = std::vector<std::string>;
+
+struct Table {
+  Row head;
+  std::vector<bool> is_number;  // by column
+  std::vector<Row> rows;
+};
+
+std::string batch_text(const CaseResult& c) {
+  const json& batch = c.summary.last.at("batch");
+  return fmt::format("{:g}{}", batch.at("size").get<double>(),
+                     batch.at("by") == "seconds" ? " s" : "");
+}
+
+std::string marks_text(const CaseResult& c) {
+  return fmt::format("{}", fmt::join(c.summary.marks(), " "));
+}
+
+/// "cpu_wait 3 sw_power_cap 1": reasons of suspect rounds, and how many have them.
+std::string reasons_text(const CaseResult& c) {
+  std::string text;
+  for (const auto& [reason, rounds] : c.summary.suspect_reasons())
+    text += fmt::format("{}{} {}", text.empty() ? "" : " ", reason, rounds);
+  return text;
+}
+
+/// "exact", "text ~ NOISY".
+std::string judgement(const CaseResult& c) {
+  const std::string grade = c.summary.grade_text(), marks = marks_text(c);
+  return grade + (grade.empty() || marks.empty() ? "" : " ") + marks;
+}
+
+/// The columns that identify the case of a row.
+Row identity(const CaseResult& c) {
+  const json& last = c.summary.last;
+  return {last.at("model").at("id"),
+          last.at("model").value("weights", "checkpoint"),
+          last.at("dataset").at("id"),
+          c.decoder(),
+          batch_text(c),
+          last.at("dtype"),
+          c.provenance.value("/device/name"_json_pointer, last.value("device", ""))};
+}
+
+Table identity_table() {
+  return {{"model", "weights", "dataset", "decoder", "batch", "dtype", "device"},
+          {false, false, false, false, true, false, false},
+          {}};
+}
+
+std::string joined(const Row& row, const std::string& separator) {
+  return fmt::format("{}", fmt::join(row, separator));
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+/// A deviation stands where there are several rounds and no count that all of them repeat.
+std::string rounded(const Metric& metric, const std::optional<Figure>& figure) {
+  if (!figure) return "";
+  const double mean = figure->interval.estimate;
+  if (*metric.unit == '\0') return fmt::format("{:.2f}", 100 * mean);
+  const bool count = metric.change == Metric::Change::difference && mean == std::round(mean);
+  const int digits = mean < 100 && !count ? 1 : 0;
+  if (figure->rounds == 1 || (count && figure->sd == 0))
+    return fmt::format("{:.{}f}", mean, digits);
+  return fmt::format("{:.{}f} ± {:.{}f}", mean, digits, figure->sd, digits);
+}
+
+/// The metrics of the table that people read, where any case has them or the gate wants them.
+std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metric>& metrics) {
+  std::vector<Metric> columns;
+  for (const Metric& metric : metrics) {
+    const bool known = std::ranges::any_of(results.all(), [&](const CaseResult* c) {
+      return !metric_values(metric, c->rounds).empty();
+    });
+    const bool wanted = metric.tolerance && !results.cases.empty();
+    if (metric.in_tables && (known || wanted)) columns.push_back(metric);
+  }
+  return columns;
+}
+
+/// The table that people read, rounded.
+Table readable(const ResultSet& results, const std::vector<Metric>& columns) {
+  Table table = identity_table();
+  for (const Metric& metric : columns) {
+    table.head.push_back(*metric.unit == '\0' ? fmt::format("{} %", metric.key) : metric.key);
+    table.is_number.push_back(true);
+  }
+  table.head.emplace_back("grade");
+  table.is_number.push_back(false);
+  for (const CaseResult* c : results.all()) {
+    Row row = identity(*c);
+    for (const Metric& metric : columns) row.push_back(rounded(metric, figure_of(metric, *c)));
+    row.push_back(judgement(*c));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// Takes out the columns of the identity that are the same in every row, and says what they hold.
+/// The decoder stays.
+std::string take_constants(Table& table) {
+  Row constants;
+  for (size_t column = identity_table().head.size(); column-- > 0;) {
+    if (table.head[column] == "decoder") continue;
+    const std::string value = table.rows.front()[column];
+    bool same = true;
+    for (const Row& row : table.rows) same = same && row[column] == value;
+    if (!same) continue;
+    constants.insert(constants.begin(), table.head[column] + " " + value);
+    const auto at = static_cast<std::ptrdiff_t>(column);
+    table.head.erase(table.head.begin() + at);
+    table.is_number.erase(table.is_number.begin() + at);
+    for (Row& row : table.rows) row.erase(row.begin() + at);
+  }
+  return joined(constants, ", ");
+}
+
+std::string caption(const ResultSet& results, const std::vector<Metric>& columns,
+                    const std::string& constants) {
+  const json build = results.provenance.value("rtfx", json::object());
+  std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
+  if (!constants.empty()) text += " In all rows: " + constants + ".";
+  for (const CaseResult* c : results.all()) {
+    if (!has_synthetic_weights(c->summary.last)) continue;
+    text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
+    break;
+  }
+  for (const Metric& metric : columns) {
+    if (!metric.tolerance)
+      text += fmt::format(" {}{}: {}.", metric.key,
+                          *metric.unit == '\0' ? "" : fmt::format(" ({})", metric.unit),
+                          metric.meaning);
+  }
+  for (const auto& [mark, meaning] : meanings_of(results))
+    text += " " + mark + ": " + meaning + ".";
+  std::set<std::string> stand_ins;
+  for (const CaseResult* c : results.all()) {
+    if (c->summary.stand_in_data.empty()) continue;
+    stand_ins.insert(fmt::format("{} is {}",
+                                 c->summary.last.at("dataset").at("id").get<std::string>(),
+                                 c->summary.stand_in_data));
+  }
+  if (!stand_ins.empty()) text += fmt::format(" Stand-in data: {}.", fmt::join(stand_ins, "; "));
+  return text +
+         fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
+}
+
+template <class Escape>
+Row escaped(const Row& row, const Escape& escape) {
+  Row out;
+  for (const std::string& text : row) out.push_back(escape(text));
+  return out;
+}
+
+}  // namespace
+
+std::string export_csv(const ResultSet& results, const std::vector<Metric>& metrics) {
+  Row head = identity_table().head;
+  head.insert(head.begin(), "case");
+  for (const char* name :
+       {"rounds", "grade", "marks", "suspect.share", "suspect.reasons", "gaps.share", "failure"})
+    head.emplace_back(name);
+  for (const Metric& metric : metrics) {
+    for (const char* part : {"", ".sd", ".low", ".high"})
+      head.push_back(metric.key + std::string(part));
+  }
+  std::string text = joined(head, ",") + "\n";
+  for (const CaseResult* c : results.all()) {
+    Row row = identity(*c);
+    row.insert(row.begin(), c->name());
+    row.push_back(std::to_string(c->rounds.size()));
+    row.push_back(c->summary.grade_text());
+    row.push_back(marks_text(*c));
+    const auto suspect = c->summary.suspect_share(), gaps = c->summary.gaps();
+    row.push_back(suspect ? number(*suspect) : "");
+    row.push_back(reasons_text(*c));
+    row.push_back(gaps ? number(*gaps) : "");
+    row.push_back(c->summary.failure.value_or(""));
+    row = escaped(row, csv_text);
+    for (const Metric& metric : metrics) {
+      const auto figure = figure_of(metric, *c);
+      row.push_back(figure ? number(figure->interval.estimate) : "");
+      row.push_back(figure ? number(figure->sd) : "");
+      row.push_back(figure ? number(figure->interval.low) : "");
+      row.push_back(figure ? number(figure->interval.high) : "");
+    }
+    text += joined(row, ",") + "\n";
+  }
+  return text;
+}
+
+std::string export_markdown(const ResultSet& results, const std::vector<Metric>& metrics) {
+  const std::vector<Metric> columns = columns_of(results, metrics);
+  Table table = readable(results, columns);
+  const std::string constants = take_constants(table);
+  std::string text = "| " + joined(escaped(table.head, markdown_text), " | ") + " |\n|";
+  for (const bool right : table.is_number) text += right ? "--:|" : "---|";
+  text += "\n";
+  for (const Row& row : table.rows)
+    text += "| " + joined(escaped(row, markdown_text), " | ") + " |\n";
+  return text + "\n" + markdown_text(caption(results, columns, constants)) + "\n";
+}
+
+std::string export_latex(const ResultSet& results, const std::vector<Metric>& metrics) {
+  const std::vector<Metric> columns = columns_of(results, metrics);
+  Table table = readable(results, columns);
+  const std::string constants = take_constants(table);
+  std::string alignment;
+  for (const bool right : table.is_number) alignment += right ? 'r' : 'l';
+  std::string text =
+      "% " + printable(caption(results, columns, constants)) + "\n% Needs the package booktabs.\n";
+  text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n";
+  text += joined(escaped(table.head, latex_text), " & ") + " \\\\\n\\midrule\n";
+  for (const Row& row : table.rows) text += joined(escaped(row, latex_text), " & ") + " \\\\\n";
+  return text + "\\bottomrule\n\\end{tabular}\n";
 }
 
 }  // namespace rtfx

@@ -1,5 +1,4 @@
-// The gate's rows for other programs: JSON, JUnit XML for a continuous integration's list of tests,
-// Markdown for its summary of a job.
+// Facts that reports state in sentences, and the report of a gate.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,8 +6,12 @@
 #include <vector>
 
 #include "harness/results/gate.h"
+#include "harness/results/results.h"
 
 namespace rtfx {
+
+// The gate's rows for other programs: JSON, JUnit XML for a continuous integration's list of tests,
+// Markdown for its summary of a job.
 
 /// {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline", "current",
 /// "change": {"estimate", "low", "high"}, "tolerance", "noise_floor"}]}; null for what a row lacks.
@@ -21,5 +24,28 @@ std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive
 
 /// The verdict as a heading, then a table: what is worse than PASS first, the rest folded in.
 std::string gate_markdown(const std::vector<GateRow>& rows);
+
+// Facts that the page of a run shows beside the records of its journal (plots/report.py).
+
+/// Facts of each case that differs from its baseline decoder:
+///   {"case", "baseline", "grade", "first" (the journal's first difference),
+///    "texts": number of utterances whose words differ,
+///    "utterances": the first of these, [{"id", "reference", "words": [[baseline's word, decoder's
+///                  word], ...]}]}
+/// Words are aligned with as few edits as possible; a word is null where one side has none. Without
+/// the hypotheses of both, "texts" is null, and "utterances" holds only the words around the first
+/// difference.
+nlohmann::json differences(const ResultSet& run, size_t most_utterances);
+
+/// How much faster each case decodes than that of its baseline decoder: [{"case", "baseline" (the
+/// decoder), "ratio": {"estimate", "low", "high"} of the RTFx, with the 95 % interval over paired
+/// rounds, "marks": those of both}].
+nlohmann::json speed_ups(const ResultSet& run);
+
+/// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
+///  "cases": [{"case", metric: {"before", "now", "change"}}] that both hold, "failed" (in one of
+///  both), "only_before", "only_now": case names}. The change of RTFx is a ratio, that of the WER a
+/// difference, with the 95 % interval of `rtfx compare`, or null ends where there is none.
+nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
 
 }  // namespace rtfx

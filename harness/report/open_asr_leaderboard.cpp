@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/printable.h"
-#include "harness/report/escape.h"
+#include "harness/report/export.h"
 #include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
 

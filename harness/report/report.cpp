@@ -1,9 +1,9 @@
 #include "harness/report/report.h"
 
 #include "base/json.h"
+#include "harness/report/gate_report.h"
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
-#include "harness/report/report_facts.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/results/table.h"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "harness/results/metrics.h"
@@ -52,5 +53,20 @@ std::vector<ComparedCase> compared_cases(const ResultSet& results);
 
 /// Throws UserError where either has profiled records or no case, or no case is in both.
 void require_common_cases(const ResultSet& a, const ResultSet& b);
+
+// Differences between the environments and configurations of two runs.
+
+struct ProvenanceChange {
+  std::string key;          // JSON pointer within the provenance record
+  nlohmann::json from, to;  // null where the record has no such key
+};
+
+/// Sorted by key. Leaves out what differs between any two runs: time, id, name, question, output,
+/// the seconds that reading took.
+std::vector<ProvenanceChange> provenance_changes(const nlohmann::json& from,
+                                                 const nlohmann::json& to);
+
+/// One line per change, or one that says that there is none, to stdout.
+void print_provenance_changes(const std::vector<ProvenanceChange>& changes);
 
 }  // namespace rtfx

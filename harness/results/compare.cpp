@@ -7,7 +7,6 @@
 
 #include "base/printable.h"
 #include "harness/results/changes.h"
-#include "harness/results/provenance_diff.h"
 
 namespace rtfx {
 namespace {

@@ -45,12 +45,22 @@ class Journal {
 };
 
 /// Returns all whole records of plain_or_gzip(path) (base/files.h). A torn last line is
-/// ignored; any other line that is not JSON, or that lacks what its kind has (record_check.h), is a
+/// ignored; any other line that is not JSON, or that lacks what its kind has (check_record), is a
 /// UserError.
 std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
 
 /// Returns the name of a journal's file without ".jsonl" or ".jsonl.gz"; pages and tables that are
 /// made of the journal bear it.
 std::string journal_name(const std::filesystem::path& path);
+
+// Whether a record of a journal is what its table says (harness/results/records.h).
+
+/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
+/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
+/// hold anything.
+void check_record(const nlohmann::json& record, const std::string& where);
+
+/// Checks a line of a hypotheses file.
+void check_hypothesis(const nlohmann::json& line, const std::string& where);
 
 }  // namespace rtfx

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "harness/results/damaged_record.h"
-
 namespace rtfx {
+
 namespace {
 
 using nlohmann::json;

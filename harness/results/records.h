@@ -464,7 +464,7 @@ const std::vector<Kind>& kinds();
 /// Null for a kind that is not in kinds().
 const Kind* find_kind(std::string_view name);
 
-/// Reads an object that check_record() accepts (record_check.h).
+/// Reads an object that check_record() accepts.
 Any read(const nlohmann::json& object);
 
 /// Writes the members that are there, with those that no table lists. What read() has read gives

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "harness/results/journal.h"
-#include "harness/results/record_check.h"
 
 namespace rtfx {
 namespace {

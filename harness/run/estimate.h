@@ -1,6 +1,10 @@
-// About how long a plan takes, before anything of it has run.
+// Estimates: the time that a plan takes, and the largest batch that fits into memory.
 #pragma once
 
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +12,8 @@
 #include "harness/run/workspace.h"
 
 namespace rtfx {
+
+// About how long a plan takes, before anything of it has run.
 
 struct Estimate {
   double audio_seconds = 0;  // that the encoder goes through, all rounds of all groups
@@ -23,5 +29,19 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
 
 /// "12 s", "3 min", "1 h 20 min".
 std::string duration_text(double seconds);
+
+// `batch_sizes: "max"`: the largest batch that fits.
+
+/// The largest of 1 to `most` for which `fits` is true, within 1/32; 0 where not even 1 is. Halves
+/// `most` until something fits, then the distance to what did not. What is larger than something
+/// that does not fit is not asked for.
+int64_t largest_that_fits(int64_t most, const std::function<bool(int64_t)>& fits);
+
+/// Utterances in a batch of the group, at most those of its dataset and at least 1. On a GPU a size
+/// fits where a whole round of the group, in its mode and with the check of its results, runs
+/// without an error of memory; other errors are left to the run itself. On a CPU, where too much
+/// memory ends the process, half of what it can get must be enough for what the encoder is reckoned
+/// to need at least. Throws Interrupted between batches.
+int64_t largest_batch(Workspace& workspace, CaseGroup group, at::Device device);
 
 }  // namespace rtfx

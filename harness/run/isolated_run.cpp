@@ -17,9 +17,9 @@
 #include "harness/machine/sudden_end.h"
 #include "harness/results/table.h"
 #include "harness/run/case_group.h"
-#include "harness/run/outcome.h"
+#include "harness/run/record.h"
 #include "speech/runtime/device.h"
-#include "speech/runtime/interrupt.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 namespace {

@@ -13,12 +13,11 @@
 #include <cmath>
 #include <thread>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/sha256.h"
-#include "harness/config/paths.h"
-#include "harness/machine/wait_policy.h"
+#include "harness/config/document.h"
+#include "harness/machine/sudden_end.h"
 #include "speech/runtime/build.h"
-#include "speech/runtime/cpu_share.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {

@@ -1,16 +1,175 @@
 #include "harness/run/session.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/error.h"
 #include "base/printable.h"
 #include "harness/run/provenance.h"
 #include "harness/run/record.h"
 #include "speech/runtime/build.h"
-#include "speech/runtime/interrupt.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
+
+namespace {
+
+/// The end, which says batch and type, where the whole has no room.
+std::string shortened(const std::string& label) {
+  constexpr size_t kMost = 46;
+  if (label.size() <= kMost) return label;
+  size_t begin = label.size() - kMost + 1;
+  while (begin < label.size() && (static_cast<unsigned char>(label[begin]) & 0xC0) == 0x80) ++begin;
+  return "…" + label.substr(begin);
+}
+
+}  // namespace
+
+Progress::Progress(int64_t steps)
+    : steps_(std::max<int64_t>(1, steps)), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::label(const std::string& label) {
+  const std::string text = printable(label);
+  if (!terminal_ && text != label_) fmt::print(stderr, "[{}/{}] {}\n", done_, steps_, text);
+  label_ = text;
+  draw();
+}
+
+void Progress::advance(int64_t steps) {
+  done_ = std::min(steps_, done_ + steps);
+  constexpr auto kRedraw = std::chrono::milliseconds(100);
+  if (Clock::now() - drawn_ > kRedraw) draw();
+}
+
+void Progress::draw() {
+  if (!terminal_) return;
+  drawn_ = Clock::now();
+  constexpr int64_t kWidth = 24;
+  const auto filled = static_cast<size_t>(kWidth * done_ / steps_);
+  const double elapsed = std::chrono::duration<double>(drawn_ - begin_).count();
+  const auto left = done_ == 0 ? 0
+                               : static_cast<int64_t>(elapsed / static_cast<double>(done_) *
+                                                      static_cast<double>(steps_ - done_));
+  const std::string time = done_ == 0 ? "--:--" : fmt::format("{:02}:{:02}", left / 60, left % 60);
+  fmt::print(stderr, "\r\033[K[{}{}] {:3}% {} left  {}", std::string(filled, '#'),
+             std::string(kWidth - filled, ' '), 100 * done_ / steps_, time, shortened(label_));
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
+  if (terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::minutes kToCome{5}, kAtBarrier{60};
+constexpr std::chrono::seconds kToLeave{10};
+
+std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+}  // namespace
+
+struct Rendezvous::State {
+  Shard shard;
+  std::string prefix;
+  c10::intrusive_ptr<c10d::TCPStore> store;
+
+  std::string key(const std::string& name) const { return prefix + name; }
+
+  /// Whether the key is there within a second.
+  bool wait(const std::string& name) {
+    try {
+      store->wait({key(name)}, std::chrono::seconds(1));
+      return true;
+    } catch (const c10::DistStoreError&) {
+      return false;
+    }
+  }
+
+  UserError error(const std::string& what, const std::string& remedy) const {
+    return UserError("--shard " + shard.label(),
+                     fmt::format("{} ({}:{})", what, shard.host, shard.port), remedy);
+  }
+};
+
+Rendezvous::Rendezvous(const Shard& shard, const std::string& run)
+    : state_(std::make_unique<State>()) {
+  state_->shard = shard;
+  const auto restarts = process_environment()("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  state_->prefix = fmt::format("rtfx/{}/{}/{}/", run, shard.count, restarts);
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(shard.port);
+  options.isServer = shard.index == 0 && !shard.launcher_listens;
+  options.waitWorkers = false;
+  options.timeout = kToCome;
+  try {
+    state_->store = c10::make_intrusive<c10d::TCPStore>(shard.host, options);
+  } catch (const c10::Error& e) {
+    throw state_->error(fmt::format("the shards do not meet: {}", e.what_without_backtrace()),
+                        "start all of them; MASTER_ADDR and MASTER_PORT say where shard 0 listens");
+  }
+  meet("begin", kToCome);
+}
+
+Rendezvous::~Rendezvous() {
+  const Shard& shard = state_->shard;
+  try {
+    if (shard.index > 0) {
+      state_->store->set(state_->key("done/" + shard.label()), bytes("1"));
+      return;
+    }
+    const auto begin = Clock::now();
+    for (Shard other = shard; ++other.index < shard.count;) {
+      while (!state_->store->check({state_->key("done/" + other.label())})) {
+        if (Clock::now() - begin > kToLeave) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+  } catch (const std::exception&) {  // the store has gone, with those who would wait
+  }
+}
+
+void Rendezvous::barrier(const std::string& name) { meet(name, kAtBarrier); }
+
+void Rendezvous::meet(const std::string& name, std::chrono::minutes limit) {
+  const auto begin = Clock::now();
+  try {
+    if (state_->store->add(state_->key(name + "/came"), 1) == state_->shard.count)
+      state_->store->set(state_->key(name + "/open"), bytes("1"));
+    while (!state_->wait(name + "/open")) {
+      check_interrupt();
+      if (state_->store->check({state_->key("left")})) {
+        const auto text = state_->store->get(state_->key("left"));
+        throw state_->error(std::string(text.begin(), text.end()),
+                            "--resume continues the journals");
+      }
+      if (Clock::now() - begin > limit) {
+        throw state_->error(fmt::format("not all shards came to '{}'", name),
+                            "start all of them; if one has ended, end the others, and --resume");
+      }
+    }
+  } catch (const c10::Error& e) {
+    throw state_->error(fmt::format("lost shard 0: {}", e.what_without_backtrace()),
+                        "--resume continues the journals");
+  }
+}
+
+void Rendezvous::leave(const std::string& reason) noexcept {
+  try {
+    const std::string text = fmt::format("shard {} left: {}", state_->shard.label(), reason);
+    state_->store->set(state_->key("left"), bytes(text));
+  } catch (const std::exception&) {  // they find out at their next barrier
+  }
+}
 
 Session::Session(const Config& config, const SessionOptions& options)
     : scope_(config.threads, config.device, "device"),

@@ -2,7 +2,10 @@
 // and the handling of interrupts.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,11 +13,61 @@
 #include "harness/results/journal.h"
 #include "harness/results/records.h"
 #include "harness/run/case_group.h"
-#include "harness/run/progress.h"
+#include "harness/run/shard.h"
 #include "speech/runtime/device.h"
-#include "speech/runtime/interrupt.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
+
+// How far a long run is: a bar with the time left on a terminal, one line per case elsewhere.
+
+class Progress {
+ public:
+  /// `steps`: how many advance() calls make the whole.
+  explicit Progress(int64_t steps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void label(const std::string& label);
+  void advance(int64_t steps = 1);
+
+ private:
+  void draw();
+  void clear();
+
+  using Clock = std::chrono::steady_clock;
+  int64_t steps_, done_ = 0;
+  bool terminal_;
+  std::string label_;
+  Clock::time_point begin_ = Clock::now(), drawn_{};
+};
+
+// Where the shards of a run meet: LibTorch's TCPStore, which torchrun brings along.
+
+class Rendezvous {
+ public:
+  /// Waits for all shards. Shard 0 listens, unless the launcher does. `run` tells runs apart that
+  /// meet at the same place. Throws UserError when not all come within five minutes.
+  Rendezvous(const Shard& shard, const std::string& run);
+  /// Shard 0 waits until the others need it no more, at most ten seconds.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Returns when every shard has called it with this name; a name serves once. Throws UserError
+  /// when a shard has left or not all come within an hour, Interrupted after Ctrl-C.
+  void barrier(const std::string& name);
+
+  /// Tells the others that this shard ends early; they throw at their next barrier.
+  void leave(const std::string& reason) noexcept;
+
+ private:
+  struct State;
+  void meet(const std::string& name, std::chrono::minutes limit);
+
+  std::unique_ptr<State> state_;
+};
 
 struct SessionOptions {
   Journal::Mode mode = Journal::Mode::fresh;

@@ -1,14 +1,19 @@
-// `rtfx run --shard`: one process per GPU, each with its share of the utterances.
+// Shards: a run spread over several processes or machines, and the merging of their journals.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/results/results.h"
+
 namespace rtfx {
+
+// `rtfx run --shard`: one process per GPU, each with its share of the utterances.
 
 /// Which process of a run this one is. One of one: the whole run.
 struct Shard {
@@ -40,5 +45,18 @@ Shard parse_shard(const std::string& text, const Environment& environment);
 /// (0 1 2, 2 1 0, 0 ...), so that every utterance is in one shard and the shards have equal shares
 /// of audio up to one utterance.
 std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int64_t count);
+
+// From the journals of a run's shards to one of the whole run.
+
+/// Merges the shards, which are given in their order. The result is the provenance, and a record of
+/// the whole for each case and round that all shards have. Audio, word errors, grades and counters
+/// are sums. RTFx is all audio / the longest time of any shard. Regions and conditions are those of
+/// the slowest shard. `shards` has the times of each and their skew, longest / mean. A case that
+/// failed in one shard has failed.
+std::vector<nlohmann::json> merge_shards(const std::vector<ResultSet>& shards);
+
+/// Writes the journal and hypotheses of the whole run to `output`, whose shards/ holds those of
+/// `count` shards, and returns its records. Throws UserError where it cannot be written.
+std::vector<nlohmann::json> write_merged(const std::filesystem::path& output, int64_t count);
 
 }  // namespace rtfx

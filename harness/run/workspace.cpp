@@ -5,11 +5,11 @@
 
 #include <chrono>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
-#include "harness/config/paths.h"
+#include "harness/config/document.h"
 #include "models/load_checkpoint.h"
 #include "speech/runtime/device.h"
 

@@ -1,13 +1,19 @@
 // `rtfx stream`: a streaming server in real time, with more and more streams.
 //
 // Measured is the search alone. Features, encoder and log-probabilities are computed once before;
-// a request brings the frames that it adds to its stream (harness/config/stream_settings.h). Its
+// a request brings the frames that it adds to its stream (harness/config/config.h). Its
 // latency is from its arrival until its results are on the host: time in the queue, where it also
 // waits for others to share a batch with, and its batch's work.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
+#include "harness/results/records.h"
+#include "harness/stream/stream_load.h"
 
 namespace rtfx {
 
@@ -17,5 +23,23 @@ namespace rtfx {
 /// one decoded as a whole. Throws UserError without a key "stream", and where no decoder can
 /// stream.
 int stream(const Config& config, Journal::Mode mode);
+
+// Records of kind "stream" (docs/journal.md), and their table.
+
+/// Sets the settings and the figures of the load.
+void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
+                        const LoadFigures& figures);
+
+/// 99th percentile and queue are as the settings want them.
+bool within_slo(const StreamSettings& options, const LoadFigures& figures);
+
+/// Tokens, frames and durations are those of the utterance in one piece; with `bits` scores are,
+/// too.
+bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits);
+
+void print_stream_table(const std::vector<nlohmann::json>& records);
+
+/// The ExitCode that the records ask for.
+int stream_outcome(const std::vector<nlohmann::json>& records);
 
 }  // namespace rtfx

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <map>
+
 namespace rtfx {
 
 StreamServer::StreamServer(Streams& search, const std::vector<StreamedUtterance>& utterances,
@@ -51,6 +54,80 @@ Work StreamServer::work(const std::vector<Request>& requests) {
     stream = {(stream.utterance + streams_.size()) % utterances_.size(), 0, -1};
   }
   return work;
+}
+
+SpeechServer::SpeechServer(SpeechStreams& speech,
+                           const std::vector<const std::vector<float>*>& audio, int64_t streams,
+                           int64_t samples, bool partial)
+    : speech_(speech),
+      audio_(audio),
+      streams_(static_cast<size_t>(streams)),
+      samples_(static_cast<size_t>(samples)),
+      partial_(partial),
+      before_{speech.encoder_seconds(), speech.search_seconds()} {
+  for (size_t i = 0; i < streams_.size(); ++i) streams_[i].utterance = i % audio_.size();
+}
+
+SpeechServer::~SpeechServer() {
+  for (const Outstanding& one : outstanding_)
+    if (one.ends) speech_.close(one.number);
+  for (const Stream& stream : streams_)
+    if (stream.number >= 0) speech_.close(stream.number);
+}
+
+StageSeconds SpeechServer::stage_seconds() const {
+  return {speech_.encoder_seconds() - before_.encoder, speech_.search_seconds() - before_.search};
+}
+
+Work SpeechServer::work(const std::vector<Request>& requests) {
+  for (const Request& request : requests) {
+    Stream& stream = streams_[static_cast<size_t>(request.stream)];
+    if (stream.number < 0) stream.number = speech_.open();
+    const std::vector<float>& audio = *audio_[stream.utterance];
+    const size_t end = std::min(audio.size(), stream.given + samples_);
+    speech_.push(stream.number, std::span(audio).subspan(stream.given, end - stream.given));
+    stream.given = end;
+    const bool ends = end == audio.size();
+    outstanding_.push_back({request, stream.number, stream.utterance, ends});
+    if (!ends) continue;
+    speech_.finish(stream.number);
+    stream = {(stream.utterance + streams_.size()) % audio_.size(), 0, -1};
+  }
+  std::map<int64_t, Hypothesis> closed;
+  for (SpeechUpdate& update : speech_.step(partial_))
+    if (update.closed) closed.emplace(update.stream, std::move(update.result.best));
+  Work work;
+  std::erase_if(outstanding_, [&](const Outstanding& one) {
+    const auto found = closed.find(one.number);
+    if (one.ends && found != closed.end())
+      finished_.push_back({one.utterance, std::move(found->second)});
+    if (found == closed.end() && speech_.ready(one.number)) return false;
+    work.served.push_back({one.request, one.ends});
+    return true;
+  });
+  work.pending = outstanding_.size();
+  return work;
+}
+
+std::vector<Hypothesis> in_one_piece(SpeechStreams& speech,
+                                     const std::vector<const std::vector<float>*>& audio,
+                                     int64_t streams) {
+  std::vector<Hypothesis> results(audio.size());
+  std::map<int64_t, size_t> open;
+  for (size_t next = 0; next < audio.size() || !open.empty();) {
+    while (next < audio.size() && static_cast<int64_t>(open.size()) < streams) {
+      const int64_t number = speech.open();
+      speech.push(number, *audio[next]);
+      speech.finish(number);
+      open.emplace(number, next++);
+    }
+    for (SpeechUpdate& update : speech.step(/*partial=*/false)) {
+      if (!update.closed) continue;
+      results[open.at(update.stream)] = std::move(update.result.best);
+      open.erase(update.stream);
+    }
+  }
+  return results;
 }
 
 }  // namespace rtfx

@@ -1,6 +1,6 @@
 #include "speech/pipeline/default_decoder.h"
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 
 namespace rtfx {

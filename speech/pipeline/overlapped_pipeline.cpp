@@ -7,7 +7,6 @@
 
 #include "base/gpu/check.h"
 #include "speech/runtime/device.h"
-#include "speech/runtime/interrupt.h"
 #include "speech/runtime/stages.h"
 
 namespace rtfx {

@@ -7,8 +7,8 @@
 #include <ctime>
 #include <numeric>
 
+#include "algorithms/gpu/host_read.h"
 #include "algorithms/gpu/parallel.h"
-#include "algorithms/gpu/sync_debug.h"
 #include "base/error.h"
 #include "models/checkpoint/tensor_data.h"
 #include "speech/runtime/device.h"

@@ -128,7 +128,7 @@ CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const Reg
 /// features and encoder, with `encoder`, which is of `model`.
 Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
                       const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times);
-/// decode. `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/sync_debug.h). A
+/// decode. `sync_debug`: an undeclared wait for the device throws (algorithms/gpu/host_read.h). A
 /// result without the shape that the contract wants is a WrongResult.
 Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
                         const RegionClock& clock, RegionTimes& times, bool sync_debug);

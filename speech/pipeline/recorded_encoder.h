@@ -1,4 +1,5 @@
-// The encoder as CUDA graphs: hundreds of small kernels a batch, launched at once.
+// The encoder of a pipeline: recorded as CUDA graphs, and checked to fit into the memory of the
+// device.
 #pragma once
 
 #include <array>
@@ -6,10 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "models/acoustic_model.h"
 
 namespace rtfx {
+
+// The encoder as CUDA graphs: hundreds of small kernels a batch, launched at once.
 
 /// Records `step` as a CUDA graph on the current device and gives what enqueues it on LibTorch's
 /// current stream: a StepRecorder (models/streaming/encoder_streams.h). Waits for the device.
@@ -45,5 +49,19 @@ class RecordedEncoder {
   // The key is (utterances, mel frames, Encoder::rows()).
   std::map<std::array<int64_t, 3>, std::unique_ptr<Recording>> recordings_;
 };
+
+// Whether a batch fits into memory, asked before it is encoded: the kernel would end the program
+// without a word, minutes later.
+
+/// Bytes that this process can still get: of the device, or of the machine and its control group.
+int64_t free_memory(const at::Device& device);
+
+/// Bytes that encoding so many utterances, the longest of `samples` samples, needs at least.
+int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples);
+
+/// Throws UserError at `where` if encoding `rows` utterances, the longest of `samples` samples,
+/// needs more than `free` bytes (models/encoder/encoder.h).
+void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,
+                            const std::string& where);
 
 }  // namespace rtfx

@@ -1,6 +1,7 @@
 #include "speech/runtime/stages.h"
 
 #include <condition_variable>
+#include <csignal>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -9,6 +10,28 @@
 #include "base/nvtx.h"
 
 namespace rtfx {
+
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+
+extern "C" void on_signal(int signal) {
+  caught = 1;
+  std::signal(signal, SIG_DFL);  // so that a second signal ends the process at once
+}
+
+}  // namespace
+
+InterruptWatch::InterruptWatch() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void check_interrupt() {
+  if (caught != 0) throw Interrupted();
+}
+
 namespace {
 
 /// How far each stage has come. A stage waits for the one before it, the first one for the last.

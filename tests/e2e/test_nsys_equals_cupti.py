@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, strict_records
 
 TRACE = ROOT / "reports/h200/trace"
-REGIONS, CALLS, KERNELS, COPIES = range(4)  # kinds of tracks (harness/profile/trace_file.cpp)
+REGIONS, CALLS, KERNELS, COPIES = range(4)  # kinds of tracks (harness/profile/nsight_export.cpp)
 COPY_KINDS = {"copy host to device": 1, "copy device to host": 2, "copy device to device": 8}
 
 

@@ -69,7 +69,6 @@ def test_every_source_belongs_to_a_folder_of_the_list():
 
 # A file that implements members of another file's class counts as part of that file.
 PARTS = {
-    "algorithms/host_lists": "algorithms/hypotheses",
     "harness/config/config_keys": "harness/config/config",
 }
 

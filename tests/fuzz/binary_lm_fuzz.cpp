@@ -1,7 +1,7 @@
 // A binary language model of two tokens; every state and token of it.
 #include <ATen/ATen.h>
 
-#include "algorithms/shared/ngram_lm/binary_lm.h"
+#include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "tests/fuzz/fuzz.h"
 
 RTFX_FUZZ_TARGET(bytes) {

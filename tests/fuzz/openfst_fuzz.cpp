@@ -1,6 +1,5 @@
 // A graph of OpenFst.
 #include "algorithms/shared/wfst/graph.h"
-#include "algorithms/shared/wfst/openfst_file.h"
 #include "tests/fuzz/fuzz.h"
 
 RTFX_FUZZ_TARGET(bytes) {

@@ -16,7 +16,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
 #include "models/streaming/encoder_streams.h"

@@ -3,8 +3,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/gpu/sync_debug.h"
-#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/beams/host_beam.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"
 

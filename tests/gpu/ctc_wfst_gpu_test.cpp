@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
+#include "algorithms/gpu/host_read.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"
 

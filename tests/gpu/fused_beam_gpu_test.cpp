@@ -3,7 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/boost_cases.h"

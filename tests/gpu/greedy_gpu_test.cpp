@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/gpu/host_read.h"
 #include "tests/support/greedy_cases.h"
 #include "tests/support/lstm_cases.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "tests/support/greedy_lm_cases.h"
 #include "tests/unit/datasets/temp_folder.h"

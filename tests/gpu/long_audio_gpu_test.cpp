@@ -3,7 +3,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "datasets/audio.h"
 #include "models/load_checkpoint.h"
 #include "speech/runtime/device.h"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "algorithms/registry.h"
 #include "models/acoustic_model.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 

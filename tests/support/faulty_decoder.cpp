@@ -9,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {

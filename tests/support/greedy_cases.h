@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "tests/support/table_model.h"
 
 namespace rtfx::test {

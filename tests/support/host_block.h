@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/decoders/wfst/ctc_wfst/phased_search.h"
+#include "algorithms/decoders/wfst/ctc_wfst/ctc_wfst.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
 #include "algorithms/decoders/wfst/ctc_wfst/token_passing.h"
 #include "tests/support/threaded_block.h"
 

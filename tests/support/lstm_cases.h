@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx::test {

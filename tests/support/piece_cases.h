@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "tests/support/small_model.h"
 

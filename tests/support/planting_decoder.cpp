@@ -1,6 +1,6 @@
 // A plugin for the tests of the proof by replay: a greedy search's results with one error planted
 // in each row, or those of a search whose logits were rounded to fp8.
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 #include "tests/support/planted_errors.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "algorithms/shared/replay/replay.h"
 #include "tests/support/planted_errors.h"
 #include "tests/support/small_model.h"

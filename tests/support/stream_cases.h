@@ -8,7 +8,7 @@
 #include <array>
 #include <functional>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/error.h"
 #include "tests/support/wfst_cases.h"

@@ -1,6 +1,6 @@
 // Returns nothing, and so measures the cost of the harness. It is the smallest decoder, to start a
 // new one from.
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 
 namespace rtfx {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "algorithms/shared/biasing/biasing.h"
 
 namespace rtfx {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "algorithms/shared/biasing/device_bias_tables.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "models/acoustic_model.h"
 
 namespace rtfx {

@@ -3,15 +3,53 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "algorithms/shared/biasing/boosting_options.h"
 #include "algorithms/shared/biasing/phrase_tree.h"
+#include "base/options.h"
+#include "base/phrases.h"
 
 namespace rtfx {
+
+// The value of a decoder's option "boost": phrases that are made more likely, in all utterances.
+
+/// Names and defaults are those of NeMo 2.7.3 where it has the setting; `scale` is its
+/// boosting_tree_alpha.
+struct BoostingOptions {
+  std::filesystem::path path;       // lines of phrases (read_phrases); empty: none
+  std::vector<Phrase> phrases;      // beside those
+  double scale = 1;                 // factor of all scores; 0: as without phrases
+  double context_score = 1;         // of each token of a phrase without a weight of its own
+  double depth_scaling = 2;         // see phrase_tree.h
+  double unk_score = 0;             // of a token that begins no phrase, where none is begun
+  std::string spellings = "as_is";  // or "any": lower, upper and capitalised, where they can be
+                                    // spelled
+  /// "none", or "nemo" for the scores of NeMo's tree: see phrase_tree.h.
+  std::string compatibility = "none";
+  bool utterances = true;  // what a dataset's utterances ask for counts too
+  /// In beam searches of transducers: whether blank is rescaled along with the tokens, which a
+  /// language model of weight `scale` would do (fusion.h).
+  std::string blank_scoring = "no_score";  // or "lm_weighted_full", NeMo's default
+
+  /// The phrases of the file and of the list. Throws UserError.
+  std::vector<Phrase> all_phrases() const;
+};
+/// All fields are for beams of transducers; elsewhere `blank_scoring` can change nothing.
+const OptionTable<BoostingOptions>& boosting_options();
+const OptionTable<BoostingOptions>& beam_boosting_options();
+
+/// The field "allowed" of a decoder's options.
+template <class Options>
+OptionField<Options> allowed_option(std::vector<std::string> Options::*member) {
+  return list_option("allowed", member,
+                     "characters that results may have: scripts (latin), ranges (U+0400-U+04FF), "
+                     "single characters; others are no choice. Digits, marks and spaces may come",
+                     "text", [](const JsonView& v) { return v.text(); });
+}
 
 class Tokenizer;
 

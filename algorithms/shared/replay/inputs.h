@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/shared/biasing/device_bias_tables.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "algorithms/shared/ngram_lm/fusion.h"
 #include "algorithms/shared/replay/network.h"
 

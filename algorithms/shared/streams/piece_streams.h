@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "algorithms/decoder.h"
-#include "algorithms/gpu/loops.h"
-#include "algorithms/open_streams.h"
+#include "algorithms/gpu/loop_driver.h"
 #include "algorithms/streams.h"
 
 namespace rtfx {

@@ -14,7 +14,7 @@
 
 #include "algorithms/shared/ngram_lm/arpa.h"
 #include "algorithms/shared/wfst/composition.h"
-#include "algorithms/shared/wfst/openfst_file.h"
+#include "algorithms/shared/wfst/graph.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/sha256.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/greedy_cases.h"

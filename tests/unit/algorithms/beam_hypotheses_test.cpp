@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "algorithms/log_zero.h"
-#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/beams/host_beam.h"
 
 namespace rtfx {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "tests/support/small_model.h"
 
 namespace rtfx {

@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/gpu/sync_debug.h"
-#include "algorithms/registry.h"
 #include "base/error.h"
 #include "tests/support/table_model.h"
 

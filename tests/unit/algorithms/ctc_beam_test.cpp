@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/gpu/host_read.h"
 #include "base/error.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/small_lm.h"

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"

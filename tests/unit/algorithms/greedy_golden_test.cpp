@@ -1,8 +1,8 @@
 // Worked examples of greedy search: tokens, frames, scores and counts of calls.
 #include <gtest/gtest.h>
 
+#include "algorithms/decoder.h"
 #include "algorithms/decoders/greedy/ctc_greedy/ctc_greedy.h"
-#include "algorithms/registry.h"
 #include "tests/support/table_model.h"
 
 namespace rtfx {

@@ -6,8 +6,6 @@
 
 #include <limits>
 
-#include "algorithms/host_lists.h"
-
 namespace rtfx {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/search.h"
 #include "tests/support/wfst_cases.h"
 

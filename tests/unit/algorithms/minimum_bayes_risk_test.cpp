@@ -1,10 +1,9 @@
 // Posteriors of lattices and their words of least expected errors, against a look at every path.
-#include "algorithms/shared/wfst/minimum_bayes_risk.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "algorithms/shared/wfst/word_lattice.h"
 #include "tests/support/word_lattice_cases.h"
 
 namespace rtfx {

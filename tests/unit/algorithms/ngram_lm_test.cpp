@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "algorithms/shared/ngram_lm/binary_lm.h"
 #include "algorithms/shared/ngram_lm/load_ngram_lm.h"
 #include "base/sha256.h"
 #include "tests/support/ngram_table.h"

@@ -1,10 +1,9 @@
 // Graphs of OpenFst 1.7.9 (tests/data/README.md), and what is wrong with others.
-#include "algorithms/shared/wfst/openfst_file.h"
-
 #include <gtest/gtest.h>
 
 #include <tuple>
 
+#include "algorithms/shared/wfst/graph.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/mutations/mutator.h"

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/beams/host_beam.h"
 
 namespace rtfx {
 namespace {

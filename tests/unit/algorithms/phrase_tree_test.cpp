@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "algorithms/shared/biasing/device_bias_tables.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "tests/support/boost_cases.h"
 
 namespace rtfx {

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "algorithms/shared/biasing/device_bias_tables.h"
+#include "algorithms/shared/biasing/device_bias.h"
 #include "algorithms/shared/ngram_lm/ngram_lm.h"
 #include "tests/support/boost_cases.h"
 #include "tests/support/threaded_block.h"

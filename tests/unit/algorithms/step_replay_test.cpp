@@ -1,8 +1,9 @@
 // Steps with their state on the host: results, transfers and waits of every form. (The plain search
 // on tables is in greedy_oracle_test.cpp, the counts of calls in greedy_golden_test.cpp.)
+#include "algorithms/decoders/greedy/step_replay/step_replay.h"
+
 #include <gtest/gtest.h>
 
-#include "algorithms/decoders/greedy/step_replay/steps.h"
 #include "tests/support/lstm_cases.h"
 
 namespace rtfx {

@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "algorithms/decoders/wfst/ctc_wfst/passing_paths.h"
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst/passing_memory.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "tests/support/host_block.h"
 #include "tests/support/wfst_cases.h"
 

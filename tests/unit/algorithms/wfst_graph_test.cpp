@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"

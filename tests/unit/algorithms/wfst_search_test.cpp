@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {

@@ -1,7 +1,7 @@
 // An utterance that comes in pieces.
 #include <gtest/gtest.h>
 
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "tests/support/wfst_cases.h"
 
 namespace rtfx {

@@ -1,10 +1,9 @@
-#include "harness/config/batches.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "harness/config/plan.h"
 #include "harness/results/statistics.h"
 
 namespace rtfx {

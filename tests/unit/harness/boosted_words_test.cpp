@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harness/run/merge_shards.h"
+#include "harness/run/shard.h"
 
 namespace rtfx {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
-#include "harness/config/paths.h"
+#include "harness/config/document.h"
 #include "harness/config/plan.h"
 #include "tests/support/plain_config.h"
 #include "tests/unit/datasets/temp_folder.h"

@@ -1,6 +1,6 @@
-#include "harness/report/escape.h"
-
 #include <gtest/gtest.h>
+
+#include "harness/report/export.h"
 
 namespace rtfx {
 namespace {

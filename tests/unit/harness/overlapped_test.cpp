@@ -5,7 +5,7 @@
 #include <csignal>
 #include <map>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "harness/results/summaries.h"
 #include "harness/run/case_group.h"

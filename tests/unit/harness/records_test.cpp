@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "harness/results/record_check.h"
+#include "harness/results/journal.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

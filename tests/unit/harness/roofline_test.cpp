@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "harness/profile/ncu_counters.h"
 #include "harness/profile/operator_cost.h"
 
 namespace rtfx {

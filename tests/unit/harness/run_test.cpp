@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "harness/run/case_group.h"
 #include "tests/unit/datasets/temp_folder.h"
 

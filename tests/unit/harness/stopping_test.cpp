@@ -1,9 +1,9 @@
-#include "harness/results/stopping.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "harness/results/statistics.h"
 
 namespace rtfx {
 namespace {

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/config/stream_settings.h"
-#include "harness/stream/queueing.h"
+#include "harness/config/config.h"
 
 namespace rtfx {
 namespace {

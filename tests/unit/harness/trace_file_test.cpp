@@ -1,11 +1,10 @@
-#include "harness/profile/trace_file.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "harness/profile/nsight_export.h"
 #include "harness/profile/profile_report.h"
 
 namespace rtfx {

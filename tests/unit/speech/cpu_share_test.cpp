@@ -1,7 +1,6 @@
-#include "speech/runtime/cpu_share.h"
-
 #include <gtest/gtest.h>
 
+#include "speech/runtime/device.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {

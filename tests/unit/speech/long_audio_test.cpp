@@ -8,7 +8,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "base/error.h"
 #include "datasets/audio.h"
 #include "datasets/dataset.h"

@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "algorithms/registry.h"
+#include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
 #include "tests/unit/datasets/temp_folder.h"
 

@@ -27,7 +27,7 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/ngram_lm/fusion.h"

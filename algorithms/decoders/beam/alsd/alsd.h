@@ -22,7 +22,7 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/transducer/transducer.h"

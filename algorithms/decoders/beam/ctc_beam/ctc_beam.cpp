@@ -6,7 +6,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
-#include "algorithms/shared/beams/top_k.h"
+#include "algorithms/shared/beams/host_beam.h"
 #include "algorithms/shared/fused_beam/ctc_phases.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
 #include "algorithms/shared/transducer/transducer.h"

@@ -10,17 +10,52 @@
 // stays the same, every frame before the next label is blank.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/decoders/greedy/label_looping/script.h"
+#include "algorithms/decoder.h"
+#include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/biasing/greedy_fusion.h"
 #include "algorithms/shared/transducer/transducer.h"
+#include "models/acoustic_model.h"
+
+namespace torch::jit {
+struct CompilationUnit;
+}
 
 namespace rtfx {
+
+// Label-looping as a TorchScript program: LibTorch's interpreter drives its loops and fuses the
+// element-wise operations between matrix products, where it has a fuser for the device. The arm
+// "+ TorchScript" of table 5 of the paper (Bataev et al., SLT 2024).
+
+class LabelLoopingScript {
+ public:
+  /// Compiles the program. Throws UserError for a prediction network that is no LSTM.
+  LabelLoopingScript(std::shared_ptr<const AcousticModel> model, int64_t max_symbols,
+                     bool log_probabilities);
+
+  struct Result {
+    Hypotheses hypotheses;
+    int64_t outer = 0, inner = 0;  // rounds of the loops
+  };
+  /// batch.frames: [B, T', H], projected. Waits for the device once per test of a loop, as the
+  /// loops of the host do. LibTorch's executor watches the first calls for each kind of input and
+  /// compiles after them, so that warm-up rounds are needed.
+  Result run(const EncodedBatch& batch) const;
+
+ private:
+  std::shared_ptr<const AcousticModel> model_;
+  std::shared_ptr<torch::jit::CompilationUnit> program_;
+  at::Tensor durations_;  // [D] int64 on the model's device, empty for RNN-T
+  int64_t max_symbols_;
+  bool log_probabilities_;
+};
 
 struct LabelLoopingOptions {
   int64_t window = 1;                   // frames per row and joint call
@@ -28,7 +63,7 @@ struct LabelLoopingOptions {
   bool project_prediction_once = true;  // joint.pred once per predictor step
   int64_t max_symbols = 10;             // tokens per frame
   std::string score_kind = "logit";
-  std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": script.h
+  std::string loop = "host";    // "host", "replay", "graph": see LoopForm; "script": TorchScript
   std::optional<LmOptions> lm;  // language model, see GreedyFusion
   std::optional<BoostingOptions> boost;  // phrases, likewise
   std::vector<std::string> allowed;      // characters, see allowed_tokens()

@@ -3,15 +3,201 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "algorithms/batched_hypotheses.h"
-#include "algorithms/decoders/greedy/step_replay/steps.h"
-#include "algorithms/gpu/sync_debug.h"
+#include "algorithms/gpu/host_read.h"
+#include "base/gpu/rounding.h"
 #include "base/nvtx.h"
+#include "models/checkpoint/tensor_data.h"
+
+namespace rtfx::step_replay {
+namespace {
+
+constexpr int64_t kAlignment = 256;  // bytes: what an allocation of its own would have
+
+int64_t bytes_of(const Mirror::Shape& shape) {
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(shape.dtype));
+  for (const int64_t size : shape.sizes) bytes *= size;
+  return bytes;
+}
+
+/// A state's tensors with the row as their second dimension.
+std::vector<at::Tensor> parts_of(const PredictionState& state) {
+  if (state.h.defined()) return {state.h, state.c};
+  return {state.context.unsqueeze(0)};
+}
+
+/// The state in tensors 1.. of a step of the predictor: parts_of() backwards.
+PredictionState state_in(const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() == 3) return {tensors[1], tensors[2], {}};
+  return {{}, {}, tensors[1][0]};
+}
+
+Step make_predictor(const Transducer& transducer, const Transducer::Prediction& like) {
+  const int64_t rows = like.output.size(0), width = like.output.size(1);
+  std::vector<Mirror::Shape> inputs = {{{1, rows}, at::kLong}},
+                             outputs = {{{1, rows, width}, like.output.scalar_type()}};
+  for (const at::Tensor& part : parts_of(like.state)) {
+    inputs.push_back({part.sizes().vec(), part.scalar_type()});
+    outputs.push_back(inputs.back());
+  }
+  Mirror in(inputs, transducer.device()), out(outputs, transducer.device());
+  const auto work = [&transducer, labels = in.device()[0][0], before = state_in(in.device()),
+                     output = out.device()[0][0], after = state_in(out.device())]() mutable {
+    const Transducer::Prediction next = transducer.predict(labels, before);
+    output.copy_(next.output);
+    after.assign(next.state);
+  };
+  return {std::move(in), std::move(out), work};
+}
+
+Step make_joint(const Transducer& transducer, const Transducer::Prediction& like) {
+  const int64_t rows = like.output.size(0), width = like.output.size(1);
+  const Mirror::Shape vectors{{1, rows, width}, like.output.scalar_type()};
+  Mirror in({vectors, vectors}, transducer.device());
+  Mirror out({{{1, rows}, at::kLong}, {{1, rows}, at::kFloat}, {{1, rows}, at::kLong}},
+             transducer.device());
+  const auto work = [&transducer, frames = in.device()[0][0], output = in.device()[1][0],
+                     labels = out.device()[0][0], scores = out.device()[1][0],
+                     durations = out.device()[2][0]] {
+    const Decision decision = transducer.decide(frames, output);
+    labels.copy_(decision.labels);
+    scores.copy_(decision.scores);
+    durations.copy_(decision.durations);
+  };
+  return {std::move(in), std::move(out), work};
+}
+
+}  // namespace
+
+Mirror::Mirror(const std::vector<Shape>& shapes, at::Device device) {
+  std::vector<int64_t> begins;
+  int64_t bytes = 0;
+  for (const Shape& shape : shapes) {
+    begins.push_back(bytes);
+    bytes += round_up(bytes_of(shape), kAlignment);
+  }
+  const at::TensorOptions options(at::kByte);
+  device_block_ = at::zeros({bytes}, options.device(device));
+  host_block_ = at::zeros({bytes}, options.pinned_memory(device.is_cuda()));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto part = [&](const at::Tensor& block) {
+      return block.narrow(0, begins[i], bytes_of(shapes[i]))
+          .view(shapes[i].dtype)
+          .view(shapes[i].sizes);
+    };
+    host_.push_back(part(host_block_));
+    device_.push_back(part(device_block_));
+    for (int64_t k = 0; k < shapes[i].sizes.front(); ++k)
+      parts_.push_back({host_.back()[k], device_.back()[k]});
+  }
+}
+
+int64_t Mirror::upload() const {
+  device_block_.copy_(host_block_, /*non_blocking=*/true);
+  return 1;
+}
+
+int64_t Mirror::upload_pieces() const {
+  const AllowSync allow;
+  for (const Part& part : parts_) part.device.copy_(part.host);
+  return static_cast<int64_t>(parts_.size());
+}
+
+void Mirror::download(HostReads& reads) const { reads.copy(device_block_, host_block_); }
+
+void copy_row(const at::Tensor& from, const at::Tensor& to, int64_t row) {
+  const int64_t rows = from.size(0) * from.size(1);
+  const size_t bytes = rows == 0 ? 0 : from.nbytes() / static_cast<size_t>(rows);
+  const auto* source = static_cast<const char*>(from.const_data_ptr());
+  auto* target = static_cast<char*>(to.mutable_data_ptr());
+  for (int64_t i = row; i < rows; i += from.size(1)) {
+    const size_t offset = static_cast<size_t>(i) * bytes;
+    if (bytes > 0) std::memcpy(target + offset, source + offset, bytes);
+  }
+}
+
+Step::Step(Mirror inputs, Mirror outputs, std::function<void()> work)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), work_(std::move(work)) {}
+
+void Step::record() {
+  work_();  // once for real, so that libraries make what they make at the first call
+  retry_out_of_memory([this] { graph_ = Graph::record([this](GraphRecorder&) { work_(); }); });
+}
+
+void Step::run(bool coalesced, HostReads& reads, Counts& counts) const {
+  counts.uploads += coalesced ? inputs_.upload() : inputs_.upload_pieces();
+  if (graph_) {
+    graph_.launch(c10::cuda::getCurrentCUDAStream().stream());
+    ++counts.graph_launches;
+  } else {
+    work_();
+  }
+  outputs_.download(reads);
+}
+
+Steps::Steps(const Transducer& transducer, int64_t rows)
+    : Steps(transducer, transducer.start(rows)) {}
+
+Steps::Steps(const Transducer& transducer, const Transducer::Prediction& like)
+    : blank_(transducer.blank()),
+      predictor_(make_predictor(transducer, like)),
+      joint_(make_joint(transducer, like)) {
+  for (const at::Tensor& part : parts_of(transducer.initial_state(like.output.size(0))))
+    initial_state_.push_back(part.to(at::kCPU));
+}
+
+void Steps::record() {
+  predictor_.record();
+  joint_.record();
+}
+
+void Steps::reset() {
+  predictor_.input(0).fill_(blank_);
+  for (size_t i = 0; i < initial_state_.size(); ++i)
+    predictor_.input(i + 1).copy_(initial_state_[i]);
+}
+
+void Steps::predict(bool coalesced, HostReads& reads, Counts& counts) const {
+  predictor_.run(coalesced, reads, counts);
+}
+
+void Steps::accept(int64_t row) {
+  copy_row(predictor_.output(0), joint_.input(1), row);
+  for (size_t i = 1; i <= initial_state_.size(); ++i)
+    copy_row(predictor_.output(i), predictor_.input(i), row);
+}
+
+void Steps::set_frame(const at::Tensor& encoded, int64_t row, int64_t t) {
+  const at::Tensor& input = joint_.input(0);
+  const size_t bytes = static_cast<size_t>(input.size(2)) * input.element_size();
+  std::memcpy(static_cast<char*>(input.mutable_data_ptr()) + static_cast<size_t>(row) * bytes,
+              static_cast<const char*>(encoded.const_data_ptr()) +
+                  static_cast<size_t>(row * encoded.size(1) + t) * bytes,
+              bytes);
+}
+
+void Steps::decide(bool coalesced, HostReads& reads, Counts& counts) const {
+  joint_.run(coalesced, reads, counts);
+}
+
+Steps::Decided Steps::decided(int64_t row) const {
+  return {data_of<int64_t>(joint_.output(0))[row], data_of<float>(joint_.output(1))[row],
+          data_of<int64_t>(joint_.output(2))[row]};
+}
+
+void Steps::set_label(int64_t row, int64_t label) {
+  predictor_.input(0).mutable_data_ptr<int64_t>()[row] = label;
+}
+
+}  // namespace rtfx::step_replay
 
 namespace rtfx {
+
 namespace {
 
 using step_replay::Steps;

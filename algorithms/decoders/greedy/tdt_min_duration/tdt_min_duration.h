@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/decoder_base.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/shared/transducer/transducer.h"
 

@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "base/nvtx.h"
@@ -11,6 +13,279 @@
 #include "models/checkpoint/tensor_data.h"
 
 namespace rtfx {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr size_t kTracesToKeep = 1 << 16;  // fewer are not worth looking through
+
+float cost_of(const GraphArc& arc, std::span<const float> word_costs) {
+  if (arc.word == 0 || word_costs.empty()) return arc.cost;
+  return arc.cost + word_costs[static_cast<size_t>(arc.word)];
+}
+
+}  // namespace
+
+ViterbiSearch::ViterbiSearch(const GraphView& graph, float beam, int64_t max_active)
+    : graph_(graph),
+      beam_(beam),
+      max_active_(static_cast<size_t>(max_active)),
+      token_of_(static_cast<size_t>(graph.states), -1) {}
+
+ViterbiState ViterbiSearch::start(std::span<const float> word_costs) {
+  ViterbiState utterance;
+  utterance.word_costs = word_costs;
+  first_trace_ = last_first_trace_ = 0;
+  candidates_.clear();
+  reach(utterance, 0.0f, -1, -1);
+  finish_frame(utterance, beam_);
+  return utterance;
+}
+
+void ViterbiSearch::advance(ViterbiState& utterance, const float* lp, int64_t frames,
+                            int64_t stride) {
+  for (int64_t t = 0; t < frames && !utterance.tokens.empty(); ++t) {
+    expand(utterance, lp + t * stride);
+    if (utterance.traces.size() > std::max(2 * utterance.kept_traces, kTracesToKeep))
+      drop_unused_traces(utterance);
+  }
+}
+
+WfstPath ViterbiSearch::run(const float* lp, int64_t frames, int64_t stride,
+                            std::span<const float> word_costs) {
+  ViterbiState utterance = start(word_costs);
+  advance(utterance, lp, frames, stride);
+  counts_ = utterance.counts;
+  return finish(utterance);
+}
+
+std::vector<WfstPath> ViterbiSearch::run_best(const float* lp, int64_t frames, int64_t stride,
+                                              std::span<const float> word_costs, int64_t count,
+                                              float lattice_beam) {
+  WfstLattice lattice;
+  lattice.beam = lattice_beam;
+  const ViterbiState utterance = run_into(lattice, lp, frames, stride, word_costs);
+  const WfstPath best = finish(utterance);
+  if (!best.alive) return {};
+  return best_paths(graph_, lattice, lattice_ends(utterance, best.reached_final), best, count);
+}
+
+WordLattice ViterbiSearch::run_lattice(const float* lp, int64_t frames, int64_t stride,
+                                       std::span<const float> word_costs, float lattice_beam,
+                                       double acoustic_scale) {
+  WfstLattice lattice;
+  lattice.beam = lattice_beam;
+  const ViterbiState utterance = run_into(lattice, lp, frames, stride, word_costs);
+  const WfstPath best = finish(utterance);
+  if (!best.alive) return {};
+  return word_lattice(graph_, lattice, lattice_ends(utterance, best.reached_final),
+                      {lp, stride, acoustic_scale, word_costs, best.reached_final});
+}
+
+ViterbiState ViterbiSearch::run_into(WfstLattice& lattice, const float* lp, int64_t frames,
+                                     int64_t stride, std::span<const float> word_costs) {
+  lattice_ = &lattice;
+  ViterbiState utterance = start(word_costs);
+  advance(utterance, lp, frames, stride);
+  lattice_ = nullptr;
+  counts_ = utterance.counts;
+  return utterance;
+}
+
+float ViterbiSearch::frontier_cutoff(const std::vector<Token>& tokens) {
+  if (tokens.size() <= max_active_) return kInfinity;
+  costs_.clear();
+  for (const Token& token : tokens) costs_.push_back(token.cost);
+  const auto nth = costs_.begin() + static_cast<ptrdiff_t>(max_active_);
+  std::nth_element(costs_.begin(), nth, costs_.end());
+  // The least cost is 0; tokens that have it expand even if more than max_active do.
+  return std::max(*nth, std::numeric_limits<float>::min());
+}
+
+/// Moves from the tokens of one frame to those of the next.
+void ViterbiSearch::expand(ViterbiState& u, const float* lp) {
+  const std::vector<Token>& tokens = u.tokens;
+  const float cutoff = frontier_cutoff(tokens);
+  // `cut` only falls, and ends as best + beam. Candidates that passed it too early are dropped
+  // below.
+  float cut = kInfinity;
+  candidates_.clear();
+  const auto expand_token = [&, arcs = graph_.arcs, word_costs = u.word_costs, beam = beam_](
+                                size_t i, const auto& visit) {
+    const Token token = tokens[i];
+    const auto s = static_cast<size_t>(token.state);
+    const int32_t end = graph_.emitting_begin[s + 1];
+    for (int32_t a = graph_.emitting_begin[s]; a < end; ++a) {
+      const GraphArc& arc = arcs[a];
+      const float cost = (token.cost + cost_of(arc, word_costs)) - lp[arc.column];
+      if (cost < cut) {
+        cut = std::min(cut, cost + beam);
+        visit(Candidate{cost, a, static_cast<int32_t>(u.first_trace() + i)});
+      }
+    }
+  };
+  // The arcs of the best token come first, so that `cut` starts low.
+  const auto cheaper = [](const Token& a, const Token& b) { return a.cost < b.cost; };
+  const auto best = std::min_element(tokens.begin(), tokens.end(), cheaper);
+  expand_token(static_cast<size_t>(best - tokens.begin()), [](const Candidate&) {});
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (!(tokens[i].cost < cutoff)) continue;
+    ++u.counts.expanded_tokens;
+    const auto s = static_cast<size_t>(tokens[i].state);
+    u.counts.scanned_arcs += graph_.emitting_begin[s + 1] - graph_.emitting_begin[s];
+    expand_token(i, [&](const Candidate& c) { candidates_.push_back(c); });
+  }
+
+  last_first_trace_ = u.first_trace();
+  u.tokens.clear();
+  first_trace_ = u.traces.size();
+  for (const Candidate& c : candidates_)
+    if (c.cost < cut) reach(u, c.cost, c.arc, c.previous);
+  finish_frame(u, cut);
+}
+
+/// Adds a path into the state that `arc` leads to; -1 stands for the start.
+void ViterbiSearch::reach(ViterbiState& u, float cost, int32_t arc, int32_t previous) {
+  const int32_t state = arc < 0 ? graph_.start : graph_.arcs[arc].next;
+  int32_t& index = token_of_[static_cast<size_t>(state)];
+  if (index < 0) {
+    index = static_cast<int32_t>(u.tokens.size());
+    u.tokens.push_back({state, cost, arc, previous});
+    unfollowed_.push_back(index);
+    return;
+  }
+  Token& token = u.tokens[static_cast<size_t>(index)];
+  if (std::tie(cost, arc) >= std::tie(token.cost, token.arc)) return;
+  if (cost < token.cost) unfollowed_.push_back(index);
+  token = {state, cost, arc, previous};
+}
+
+/// Follows non-emitting arcs until nothing changes. The result is the same in any order: costs only
+/// fall, and a float32 sum never falls when one of its summands rises.
+void ViterbiSearch::follow_nonemitting(ViterbiState& u, float cut) {
+  while (!unfollowed_.empty()) {
+    const auto index = static_cast<size_t>(unfollowed_.back());
+    unfollowed_.pop_back();
+    const Token token = u.tokens[index];
+    const auto s = static_cast<size_t>(token.state);
+    for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a) {
+      const float cost = token.cost + cost_of(graph_.arcs[a], u.word_costs);
+      if (cost < cut) reach(u, cost, a, static_cast<int32_t>(first_trace_ + index));
+    }
+  }
+}
+
+void ViterbiSearch::finish_frame(ViterbiState& u, float cut) {
+  follow_nonemitting(u, cut);
+  if (lattice_ != nullptr) add_to_lattice(u, cut);
+  float least = kInfinity;
+  for (const Token& token : u.tokens) least = std::min(least, token.cost);
+  for (Token& token : u.tokens) {
+    token.cost -= least;
+    u.traces.push_back({token.arc, token.previous});
+    token_of_[static_cast<size_t>(token.state)] = -1;
+  }
+  if (!u.tokens.empty()) u.offset += least;
+  u.counts.kept_tokens += static_cast<int64_t>(u.tokens.size());
+}
+
+/// Adds the links into the frame's tokens, after their costs are final.
+void ViterbiSearch::add_to_lattice(const ViterbiState& u, float cut) {
+  const auto now = static_cast<int32_t>(lattice_->tokens());
+  std::vector<WfstLattice::Link> links;
+  const auto add = [&](float cost, int32_t arc, int32_t from) {
+    const int32_t to = token_of_[static_cast<size_t>(graph_.arcs[arc].next)];
+    const float slack = cost - u.tokens[static_cast<size_t>(to)].cost;
+    if (slack <= lattice_->beam) links.push_back({now + to, from, arc, slack});
+  };
+  for (const Candidate& c : candidates_) {
+    if (c.cost < cut)
+      add(c.cost, c.arc, lattice_last_ + c.previous - static_cast<int32_t>(last_first_trace_));
+  }
+  for (size_t i = 0; i < u.tokens.size(); ++i) {
+    const auto s = static_cast<size_t>(u.tokens[i].state);
+    for (int32_t a = graph_.nonemitting_begin[s]; a < graph_.nonemitting_begin[s + 1]; ++a) {
+      const float cost = u.tokens[i].cost + cost_of(graph_.arcs[a], u.word_costs);
+      if (cost < cut) add(cost, a, now + static_cast<int32_t>(i));
+    }
+  }
+  lattice_->add_tokens(static_cast<int64_t>(u.tokens.size()), std::move(links));
+  lattice_last_ = now;
+}
+
+/// Returns the ends of paths in the order in which best_path() ranks them.
+std::vector<WfstLattice::End> ViterbiSearch::lattice_ends(const ViterbiState& u, bool final) const {
+  const auto cost = [&](const Token& token) {
+    return final ? token.cost + graph_.final_cost[token.state] : token.cost;
+  };
+  float least = kInfinity;
+  for (const Token& token : u.tokens) least = std::min(least, cost(token));
+  std::vector<WfstLattice::End> ends;
+  for (size_t i = 0; i < u.tokens.size(); ++i)
+    ends.push_back({lattice_last_ + static_cast<int32_t>(i), cost(u.tokens[i]) - least});
+  const auto state = [&](const WfstLattice::End& end) {
+    return u.tokens[static_cast<size_t>(end.token - lattice_last_)].state;
+  };
+  std::sort(ends.begin(), ends.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.slack, state(a)) < std::pair(b.slack, state(b));
+  });
+  return ends;
+}
+
+/// Keeps the traces on paths to the tokens, in their order. The traces of the tokens themselves
+/// stay the last ones, in the order of the tokens. A non-emitting arc can lead from a token to an
+/// earlier one, so paths are followed one by one.
+void ViterbiSearch::drop_unused_traces(ViterbiState& u) {
+  constexpr int32_t kUnused = -1, kUsed = 0;
+  new_index_.assign(u.traces.size(), kUnused);
+  for (size_t last = u.first_trace(); last < u.traces.size(); ++last) {
+    for (auto i = static_cast<int32_t>(last); i >= 0;
+         i = u.traces[static_cast<size_t>(i)].previous) {
+      int32_t& mark = new_index_[static_cast<size_t>(i)];
+      if (mark == kUsed) break;
+      mark = kUsed;
+    }
+  }
+  int32_t kept = 0;
+  for (int32_t& index : new_index_)
+    if (index == kUsed) index = kept++;
+  for (size_t i = 0; i < u.traces.size(); ++i) {
+    if (new_index_[i] == kUnused) continue;
+    auto [arc, previous] = u.traces[i];
+    if (previous >= 0) previous = new_index_[static_cast<size_t>(previous)];
+    u.traces[static_cast<size_t>(new_index_[i])] = {arc, previous};
+  }
+  u.traces.resize(static_cast<size_t>(kept));
+  u.kept_traces = u.traces.size();
+}
+
+WfstPath ViterbiSearch::best_path(const ViterbiState& u, bool at_end) const {
+  WfstPath path;
+  path.alive = !u.tokens.empty();
+  if (!path.alive) return path;
+  // Final states come before others, then the least cost, then the lowest state.
+  const auto rank = [&](const Token& token) {
+    const float final_cost = at_end ? graph_.final_cost[token.state] : kInfinity;
+    const bool ends = final_cost < kInfinity;
+    return std::tuple(!ends, ends ? token.cost + final_cost : token.cost, token.state);
+  };
+  const auto best =
+      std::min_element(u.tokens.begin(), u.tokens.end(),
+                       [&](const Token& a, const Token& b) { return rank(a) < rank(b); });
+  const auto [open, cost, state] = rank(*best);
+  path.reached_final = !open;
+  path.cost = u.offset + cost;
+  std::vector<int32_t> arcs;
+  auto i = static_cast<int32_t>(u.first_trace() + static_cast<size_t>(best - u.tokens.begin()));
+  while (i >= 0) {
+    const auto [arc, previous] = u.traces[static_cast<size_t>(i)];
+    if (arc >= 0) arcs.push_back(arc);
+    i = previous;
+  }
+  std::reverse(arcs.begin(), arcs.end());
+  read_path(graph_, arcs, path);
+  return path;
+}
 
 Description CtcWfstCpu::describe() const {
   return {"ctc_wfst_cpu", Head::ctc, Description::Exactness::approximate,
@@ -159,4 +434,5 @@ const Register<CtcWfstCpu> registered{
     "ctc_wfst_cpu", "Viterbi beam search over a graph of lexicon and word LM, on the CPU"};
 
 }  // namespace
+
 }  // namespace rtfx

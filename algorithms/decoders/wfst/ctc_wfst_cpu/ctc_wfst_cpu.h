@@ -8,18 +8,130 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "algorithms/decoder_base.h"
-#include "algorithms/decoders/wfst/ctc_wfst_cpu/viterbi.h"
+#include "algorithms/decoder.h"
 #include "algorithms/gpu/host_read.h"
-#include "algorithms/open_streams.h"
 #include "algorithms/shared/wfst/search.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/wfst_options.h"
+#include "algorithms/shared/wfst/word_lattice.h"
 #include "algorithms/streams.h"
 
 namespace rtfx {
+
+// Viterbi beam search of one utterance over a static graph (Mohri et al. 2008). It is the search of
+// algorithms/shared/wfst/search.h, which has the objective, written for readers. It is the
+// reference of the searches on a GPU.
+
+/// Counts the work done so far.
+struct ViterbiCounts {
+  int64_t expanded_tokens = 0, scanned_arcs = 0, kept_tokens = 0;
+};
+
+/// The state of a search: the tokens of an utterance, and the paths that led to them. Only
+/// ViterbiSearch writes it. Now and then it drops the traces that no path uses any more, so that an
+/// endless stream needs the memory of its tokens and of one path.
+struct ViterbiState {
+  /// The best path into a state at a frame.
+  struct Token {
+    int32_t state = 0;
+    float cost = 0;         // the least cost of a frame is 0
+    int32_t arc = -1;       // last arc of the path; -1 at the start
+    int32_t previous = -1;  // index in `traces` of the token before
+  };
+  struct Trace {
+    int32_t arc, previous;
+  };
+
+  std::vector<Token> tokens;  // tokens of the last frame
+  std::vector<Trace> traces;  // traces of all frames; the last ones belong to `tokens`
+  size_t kept_traces = 0;     // number of traces after unused ones were dropped the last time
+  double offset = 0;          // sum of what was subtracted from all costs
+  std::span<const float> word_costs;
+  ViterbiCounts counts;
+
+  size_t first_trace() const { return traces.size() - tokens.size(); }  // trace of tokens[0]
+};
+
+/// Holds the memory that a search needs within a frame: 4 bytes for each state of the graph, and
+/// the memory of the fullest frame so far. Only one thread at a time may use it. It serves any
+/// number of utterances, one after the other or frame by frame.
+class ViterbiSearch {
+ public:
+  /// The graph must outlive the search.
+  ViterbiSearch(const GraphView& graph, float beam, int64_t max_active);
+
+  /// Returns the state of an utterance before its first frame. `word_costs` is empty, or has W + 1
+  /// numbers that are added to the cost of an arc with that word. [0] is not read, and negative
+  /// numbers favour a word. The numbers must outlive the state.
+  ViterbiState start(std::span<const float> word_costs = {});
+
+  /// Searches the next frames. `lp` has `frames` rows of graph.columns scaled log-probabilities,
+  /// `stride` floats apart. They are finite, -infinity, or NaN, which no path uses. The result does
+  /// not depend on how an utterance is divided into calls.
+  void advance(ViterbiState& utterance, const float* lp, int64_t frames, int64_t stride);
+
+  /// Returns the best path of an utterance that ends here: final states come first.
+  WfstPath finish(const ViterbiState& utterance) const { return best_path(utterance, true); }
+  /// Returns the best path so far, in the expectation of more frames: the token of least cost,
+  /// whether its state is final or not. Later frames may change its last words.
+  WfstPath partial(const ViterbiState& utterance) const { return best_path(utterance, false); }
+
+  /// Searches a whole utterance.
+  WfstPath run(const float* lp, int64_t frames, int64_t stride,
+               std::span<const float> word_costs = {});
+  /// Searches a whole utterance and keeps a lattice of paths that cost up to `lattice_beam` more
+  /// than the best. Returns the best path of up to `count` word sequences, the path of run() first.
+  /// The list is empty if there is no path.
+  std::vector<WfstPath> run_best(const float* lp, int64_t frames, int64_t stride,
+                                 std::span<const float> word_costs, int64_t count,
+                                 float lattice_beam);
+  /// Returns the lattice of run_best() as a lattice of words, with graph costs apart from acoustic
+  /// ones. `acoustic_scale` is the factor that `lp` was scaled by. The lattice has no states if
+  /// there is no path.
+  WordLattice run_lattice(const float* lp, int64_t frames, int64_t stride,
+                          std::span<const float> word_costs, float lattice_beam,
+                          double acoustic_scale);
+  /// Returns the counts of the last run(), run_best() or run_lattice().
+  const ViterbiCounts& counts() const { return counts_; }
+
+ private:
+  using Token = ViterbiState::Token;
+  struct Candidate {
+    float cost;
+    int32_t arc, previous;
+  };
+
+  ViterbiState run_into(WfstLattice& lattice, const float* lp, int64_t frames, int64_t stride,
+                        std::span<const float> word_costs);
+  float frontier_cutoff(const std::vector<Token>& tokens);
+  void expand(ViterbiState& u, const float* lp);
+  void reach(ViterbiState& u, float cost, int32_t arc, int32_t previous);
+  void follow_nonemitting(ViterbiState& u, float cut);
+  void finish_frame(ViterbiState& u, float cut);
+  void add_to_lattice(const ViterbiState& u, float cut);
+  std::vector<WfstLattice::End> lattice_ends(const ViterbiState& u, bool final) const;
+  void drop_unused_traces(ViterbiState& u);
+  WfstPath best_path(const ViterbiState& u, bool at_end) const;
+
+  GraphView graph_;
+  float beam_;
+  size_t max_active_;
+  ViterbiCounts counts_;
+
+  // The frame that is being searched:
+  std::vector<int32_t> token_of_;  // [states] index of a state's token, -1: none
+  size_t first_trace_ = 0;         // index of the frame's first trace
+  std::vector<Candidate> candidates_;
+  std::vector<int32_t> unfollowed_;
+  std::vector<float> costs_;
+  std::vector<int32_t> new_index_;
+  size_t last_first_trace_ = 0;     // index of the first trace of the frame before
+  WfstLattice* lattice_ = nullptr;  // lattice of the utterance, null if none is wanted
+  int32_t lattice_last_ = 0;        // the lattice's first token of the last frame
+};
 
 /// Streams that are searched by threads of the CPU. advance() searches a piece per thread.
 class CpuStreams : public StreamSearch {

@@ -1,25 +1,91 @@
-#include "harness/cli/lattice_command.h"
+#include "harness/cli/graph_commands.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 
-#include "algorithms/registry.h"
-#include "algorithms/shared/wfst/minimum_bayes_risk.h"
+#include "algorithms/decoder.h"
+#include "algorithms/shared/wfst/graph_builder.h"
 #include "algorithms/shared/wfst/wfst_batch.h"
 #include "algorithms/shared/wfst/word_lattice.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/printable.h"
-#include "harness/config/batches.h"
+#include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/run/workspace.h"
+#include "models/load_checkpoint.h"
+#include "models/tokenizers/nemo_tokenizers.h"
+#include "models/tokenizers/sentencepiece.h"
+#include "models/tokenizers/tokenizer_json.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
+
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+void print_file(const std::filesystem::path& file, const WfstGraph& graph) {
+  const GraphView& view = graph.view();
+  fmt::print(
+      "{}: topology {}, {} words, {} states, {} emitting and {} non-emitting arcs, {:.1f} MiB\n",
+      printable(file.string()), graph.topology(), graph.words(), view.states, view.emitting_arcs,
+      view.arc_count - view.emitting_arcs, static_cast<double>(graph.bytes()) / kMiB);
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
+  const auto ending = path.extension();
+  if (ending == ".nemo" || std::filesystem::is_directory(path))
+    return load_checkpoint(path).tokenizer;
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!in || bytes.empty()) {
+    throw UserError(path.string(), "cannot be read",
+                    "give a checkpoint, a SentencePiece .model, a vocab.txt or a tokenizer.json");
+  }
+  if (ending == ".txt") return wordpiece_tokenizer(bytes, path.string());
+  if (ending == ".json") return tokenizer_json(bytes, -1, path.string());
+  return sentencepiece_tokenizer(bytes, path.string());
+}
+
+int build_graph_file(const GraphOptions& options) {
+  const auto tokenizer = load_tokenizer(options.tokenizer);
+  const GraphSources sources{options.lexicon, options.lm,
+                             parse_topology(options.topology, "--topology"),
+                             options.drop_unspelled};
+  fmt::print("{:<20} {:>10} {:>11} {:>8} {:>9}\n", "stage", "states", "arcs", "seconds",
+             "peak MiB");
+  const BuiltGraph built = build_graph(*tokenizer, sources, [](const GraphStage& stage) {
+    fmt::print("{:<20} {:>10} {:>11} {:>8.2f} {:>9.0f}\n", stage.name, stage.states, stage.arcs,
+               stage.seconds, static_cast<double>(stage.peak_bytes) / kMiB);
+    std::fflush(stdout);
+  });
+  built.graph.write(options.output);
+  if (built.dropped_words > 0)
+    fmt::print("left out: {} lines of the lexicon that cannot be spelled\n", built.dropped_words);
+  if (built.dropped_ngrams > 0)
+    fmt::print("left out: {} n-grams with a word that the lexicon lacks\n", built.dropped_ngrams);
+  print_file(options.output, built.graph);
+  return kOk;
+}
+
+int import_graph_file(const GraphOptions& options) {
+  const WfstGraph graph =
+      import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words);
+  graph.write(options.output);
+  print_file(options.output, graph);
+  return kOk;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -159,6 +225,77 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   for (size_t i = 0; i < lattices.size(); ++i)
     writer.put(dataset.dataset.utterances[i], lattices[i]);
   return writer.finish();
+}
+
+namespace {
+
+using nlohmann::json;
+
+/// A file of NumPy's format 1.0: a head of a multiple of 64 bytes, then the numbers.
+std::string npy_head(int64_t rows, int64_t columns) {
+  constexpr size_t kFixed = 10, kStep = 64;
+  std::string about =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
+  about.append(kStep - 1 - (kFixed + about.size()) % kStep, ' ');
+  about += '\n';
+  std::string head("\x93NUMPY\x01\x00", 8);
+  head += static_cast<char>(about.size() & 0xff);
+  head += static_cast<char>(about.size() >> 8);
+  return head + about;
+}
+
+std::string bytes_of(const at::Tensor& values) {
+  const at::Tensor host = values.cpu().contiguous();
+  return {static_cast<const char*>(host.const_data_ptr()), static_cast<size_t>(host.nbytes())};
+}
+
+}  // namespace
+
+int write_emissions(const Config& config, const std::filesystem::path& folder) {
+  require_sizes(config, "rtfx emissions");
+  const DeviceScope scope(config.threads, config.device, "device");
+  const at::Device device = scope.device();
+  Workspace workspace(config);
+  workspace.read_audio_files();
+  const LoadedDataset& dataset = workspace.datasets().front();
+  if (dataset.failure) throw std::runtime_error(*dataset.failure);
+  const auto model = workspace.model(0, device, config.dtypes.front());
+  if (!model->ctc_head) {
+    throw UserError(config.models.front().path.string(), "has no CTC head",
+                    "name a CTC or hybrid model first");
+  }
+  RecordedEncoder encoder(model, /*graphs=*/false);  // one pass: none worth recording
+  std::vector<at::Tensor> emissions(dataset.seconds.size());
+  for (const auto& batch :
+       make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
+    Clips clips;
+    for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+    RegionTimes times;
+    const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
+    const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);
+    for (size_t row = 0; row < batch.size(); ++row)
+      emissions[batch[row]] =
+          lp[static_cast<int64_t>(row)].narrow(0, 0, encoded.lengths_host[row]).cpu();
+  }
+
+  int64_t frames = 0;
+  std::string lines, numbers;
+  for (size_t i = 0; i < emissions.size(); ++i) {
+    const Utterance& utterance = dataset.dataset.utterances[i];
+    lines += to_line({{"id", utterance.id},
+                      {"frames", emissions[i].size(0)},
+                      {"seconds", dataset.seconds[i]},
+                      {"text", utterance.text ? json(*utterance.text) : json()}});
+    numbers += bytes_of(emissions[i]);
+    frames += emissions[i].size(0);
+  }
+  std::filesystem::create_directories(folder);
+  write_file(folder / "emissions.npy",
+             npy_head(frames, model->config.vocabulary + 1) + std::move(numbers));
+  write_file(folder / "utterances.jsonl", lines);
+  fmt::print("{}: {} utterances, {:.1f} s, {} frames of {} columns\n", printable(folder.string()),
+             emissions.size(), dataset.audio_seconds, frames, model->config.vocabulary + 1);
+  return kOk;
 }
 
 }  // namespace rtfx

@@ -1,8 +1,7 @@
-#include "harness/cli/config_arguments.h"
+#include "harness/cli/arguments.h"
 
 #include <fmt/format.h>
 
-#include "harness/cli/number_checks.h"
 #include "harness/cli/prepare.h"
 
 namespace rtfx {

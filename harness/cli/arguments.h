@@ -1,14 +1,22 @@
-// Checks of numbers on the command line. Their messages say what is allowed: those of CLI11 print
-// the largest double with all of its digits.
+// Arguments that several commands share: checks of numbers, and those of every command that takes a
+// configuration.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "harness/config/config.h"
+#include "harness/results/journal.h"
 
 namespace rtfx {
+
+// Checks of numbers on the command line. Their messages say what is allowed: those of CLI11 print
+// the largest double with all of its digits.
 
 /// Allows the numbers that `allows` tests. `rule` says it in words, and `name` stands in `--help`.
 template <class Allows>
@@ -42,5 +50,31 @@ inline CLI::Validator between(double low, double high) {
       [low, high](double value) { return value >= low && value <= high; },
       fmt::format("{}..{}", low, high));
 }
+
+// The arguments of every command that takes a configuration.
+
+struct ConfigArguments {
+  std::string file, device, output;
+  std::vector<std::string> overrides;
+  std::optional<int64_t> threads;
+  bool sync_debug = false;
+
+  void add_to(CLI::App& app);
+  /// All but the configuration itself.
+  void add_overrides_to(CLI::App& app);
+  /// All overrides as "key=value", with those of --device, --threads and --output.
+  std::vector<std::string> all_overrides() const;
+  /// Reads the configuration and makes the files that its key "prepare" lists. Throws UserError.
+  Document read() const;
+  /// read() and parse_config().
+  Config load() const;
+};
+
+struct JournalMode {
+  bool resume = false, force = false;
+
+  void add_to(CLI::App& app);
+  Journal::Mode mode() const;
+};
 
 }  // namespace rtfx
