@@ -11,8 +11,9 @@
 #include <map>
 #include <string>
 
+#include "models/acoustic_model.h"
+#include "models/architectures.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/synthetic.h"
 #include "speech/pipeline/recorded_encoder.h"
 
 namespace {

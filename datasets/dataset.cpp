@@ -244,13 +244,18 @@ std::string names_and_sizes(const std::vector<Utterance>& utterances) {
   return text;
 }
 
-/// The manifest to read: the fallback where the manifest itself is absent.
-std::string present_manifest(const DatasetSource& source) {
-  if (source.fallback.empty() || std::filesystem::exists(source.manifest)) return source.manifest;
-  if (std::filesystem::exists(source.fallback)) return source.fallback;
-  throw UserError(source.manifest,
-                  fmt::format("no such file, and neither is its fallback {}", source.fallback),
-                  "put one of them there, or name another with --set datasets.N.manifest");
+/// Throws UserError where there is no such manifest.
+void require_manifest(const std::string& manifest) {
+  const std::filesystem::path path = manifest;
+  if (std::filesystem::exists(path)) return;
+  const std::string folder = path.parent_path().string();
+  // Tables are measured on this set, in whichever folder it is.
+  const bool spoken = folder.find("test_other") != std::string::npos;
+  throw UserError(
+      manifest, "no such file",
+      fmt::format("`.venv/bin/python datasets/speak_test_other.py {}` makes {}; or name other data "
+                  "with --set datasets.N.manifest=FILE",
+                  spoken ? folder : "data/test_other", spoken ? "it" : "spoken test data"));
 }
 
 /// The first line of stand_in.txt in the folder; empty without such a file.
@@ -264,14 +269,10 @@ std::string stand_in_in(const std::filesystem::path& folder) {
   return line;
 }
 
-/// `manifest`: the one that was read; empty for other kinds.
-std::string stand_in_of(const DatasetSource& source, const std::filesystem::path& manifest) {
-  if (!manifest.empty() && manifest != source.manifest) {
-    const std::string what = stand_in_in(manifest.parent_path());
-    return manifest.string() + (what.empty() ? "" : ": " + what);
-  }
+std::string stand_in_of(const DatasetSource& source) {
   if (!source.stand_in.empty()) return source.stand_in;
-  if (!manifest.empty()) return stand_in_in(manifest.parent_path());
+  if (!source.manifest.empty())
+    return stand_in_in(std::filesystem::path(source.manifest).parent_path());
   return source.librispeech.empty() ? "" : stand_in_in(source.librispeech);
 }
 
@@ -289,11 +290,10 @@ Dataset load_dataset(const DatasetSource& source) {
                     fmt::format("limit is {}", source.limit), "give 0 (all) or more");
   }
 
-  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .fallback = {}, .stand_in = {}};
-  std::string identity, manifest;
-  if (!source.manifest.empty()) {
-    manifest = present_manifest(source);
-    if (manifest != source.manifest) dataset.fallback = manifest;
+  Dataset dataset{.id = source.id, .utterances = {}, .sha256 = {}, .stand_in = {}};
+  std::string identity;
+  if (const std::string& manifest = source.manifest; !manifest.empty()) {
+    require_manifest(manifest);
     if (std::filesystem::is_directory(manifest)) {
       dataset.utterances = read_librispeech(manifest, identity);
     } else {
@@ -306,15 +306,18 @@ Dataset load_dataset(const DatasetSource& source) {
     dataset.utterances = list_audio_files(source.files);
     identity = names_and_sizes(dataset.utterances);
   }
-  if (source.seconds > 0) identity += fmt::format("\tcut to {} s", source.seconds);
+  for (const double seconds : source.seconds)
+    if (seconds > 0) identity += fmt::format("\tcut to {} s", seconds);
   dataset.sha256 = sha256(identity);
-  dataset.stand_in = stand_in_of(source, manifest);
+  dataset.stand_in = stand_in_of(source);
 
   const auto limit = static_cast<size_t>(source.limit);
   if (limit > 0 && limit < dataset.utterances.size()) dataset.utterances.resize(limit);
-  for (auto& utterance : dataset.utterances) {
-    if (source.seconds > 0) {
-      utterance.seconds = utterance.cut_seconds = source.seconds;
+  for (size_t i = 0; i < dataset.utterances.size(); ++i) {
+    Utterance& utterance = dataset.utterances[i];
+    const double wanted = source.seconds.empty() ? 0 : source.seconds[i % source.seconds.size()];
+    if (wanted > 0) {
+      utterance.seconds = utterance.cut_seconds = wanted;
       utterance.text.reset();  // it says more, or less
     }
     if (utterance.seconds == 0) utterance.seconds = audio_seconds(utterance.audio);

@@ -32,7 +32,6 @@ struct Dataset {
   std::vector<Utterance> utterances;
   /// The checksum of the manifest's bytes, of all transcripts, or of the names and sizes of files.
   std::string sha256;
-  std::string fallback;  // manifest that was read because the named one does not exist
   std::string stand_in;  // what the audio is, where it stands in for the set it is named after
 };
 
@@ -90,23 +89,23 @@ struct DatasetSource {
   std::vector<int64_t> batch_sizes;
   std::string id;
   std::string manifest;            // JSON lines (parse_manifest), or a LibriSpeech folder
-  std::string fallback;            // another, for where `manifest` does not exist; may be empty
   std::string librispeech;         // a LibriSpeech folder
   std::vector<std::string> files;  // audio files or folders of them
   std::string stand_in;            // what the audio is, if it stands in for the set it is named
                                    // after; empty: what a file stand_in.txt says, if there is one
   int64_t limit = 0;               // use the first so many utterances; 0: all
-  double seconds = 0;              // cut each utterance to this length; 0: as it is
+  /// Cut the utterances to these lengths in turn; empty, or 0: as they are.
+  std::vector<double> seconds;
 };
 
 /// Lists the utterances. Opens an audio file only where nothing else tells its length.
 ///
-/// A set is a stand-in for the one it is named after in three cases. `source.stand_in` says so; the
-/// fallback is read; or there is a file stand_in.txt beside the manifest or in the LibriSpeech
-/// folder, whose first line describes the audio.
+/// A set is a stand-in for the one it is named after in two cases. `source.stand_in` says so; or
+/// there is a file stand_in.txt beside the manifest or in the LibriSpeech folder, whose first line
+/// describes the audio.
 ///
-/// Throws UserError where the reader of the set's kind does, for an audio file without a readable
-/// header, and where neither the manifest nor its fallback exists.
+/// Throws UserError where the reader of the set's kind does, and for an audio file without a
+/// readable header. The error for a missing manifest names the command that makes the set.
 Dataset load_dataset(const DatasetSource& source);
 
 /// Its audio as read_audio() gives it; of a dataset with a length for its utterances, cut there, or

@@ -29,13 +29,9 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   model->encoder_dtype = dtypes.encoder;
   model->features.emplace(config.features, weights, device, form != EncoderForm::reference);
   const bool eight_bits = dtypes.encoder == at::kFloat8_e4m3fn;
-  model->encoder.emplace(config.encoder, config.features.mel_bins,
-                         checkpoint.stand_in ? random_encoder(config) : weights, device,
+  model->encoder.emplace(config.encoder, config.features.mel_bins, weights, device,
                          eight_bits ? sixteen_bits(dtype) : dtypes.encoder,
                          EncoderOptions{form, eight_bits});
-  if (checkpoint.stand_in) {
-    model->stand_in.emplace(*checkpoint.stand_in, config.encoder.factor(), device, dtype);
-  }
   if (config.has_ctc) {
     const WeightReader ctc(weights, "ctc.", device, dtype);
     model->ctc_head.emplace(ctc.get("weight"), ctc.get("bias"));

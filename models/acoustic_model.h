@@ -13,7 +13,6 @@
 #include "models/encoder/encoder.h"
 #include "models/encoder/features.h"
 #include "models/heads/heads.h"
-#include "models/synthetic.h"
 
 namespace rtfx {
 
@@ -31,20 +30,11 @@ struct AcousticModel {
   std::optional<CtcHead> ctc_head;
   std::optional<PredictionNetwork> prediction;
   std::optional<Joint> joint;
-  std::optional<StandIn> stand_in;  // where `encoder` has random weights
-
-  /// The frames that decoders read: `encoded`, which is the output of `encoder`, or the stand-in's
-  /// frames instead. `audio` and `lengths` are the arguments of `features`. This belongs to no
-  /// timed region and does not synchronise.
-  Encoded frames_for_decoder(const Encoded& encoded, const at::Tensor& audio,
-                             const at::Tensor& lengths) const {
-    return stand_in ? (*stand_in)(encoded, audio, lengths) : encoded;
-  }
 
   /// Copies the weights to `device` in `dtypes` (float32, bfloat16, float16, or fp8 for the
   /// encoder's products). float32 means float32: TF32 is switched off for the whole process.
-  /// `form`: how features and encoder are computed; a stand-in's always by operators. Throws
-  /// UserError where the encoder cannot be computed like that.
+  /// `form`: how features and encoder are computed. Throws UserError where the encoder cannot be
+  /// computed like that.
   static std::shared_ptr<const AcousticModel> build(const Checkpoint& checkpoint, at::Device device,
                                                     const Dtypes& dtypes,
                                                     EncoderForm form = EncoderForm::automatic);

@@ -69,8 +69,14 @@ class Case:
         return self.last["model"].get("weights") == "synthetic"
 
     @property
-    def is_stand_in_data(self):
-        return bool(self.stand_in_data)
+    def stand_in_model(self):
+        """Says from what and how the checkpoint was made where it stands in for another one; None otherwise."""
+        return self.last["model"].get("stand_in")
+
+    @property
+    def is_stand_in(self):
+        """Whether data or model stand in for those of the paper, so that word error rates cannot be compared."""
+        return bool(self.is_synthetic or self.stand_in_model or self.stand_in_data)
 
     @property
     def is_overlapped(self):
@@ -169,6 +175,7 @@ def read_journal(path):
 
 
 STAND_IN_WEIGHTS = "random encoder + stand-in decoder"
+STAND_IN_MODEL = "stand-in model"
 STAND_IN_DATA = "stand-in data"
 
 
@@ -177,6 +184,9 @@ def stand_in_sentences(cases):
     models = dict.fromkeys(case.model for case in cases if case.is_synthetic)
     if models:
         yield f"Stand-in weights: {', '.join(models)}: {STAND_IN_WEIGHTS}."
+    made = dict.fromkeys((case.model, case.stand_in_model) for case in cases if case.stand_in_model)
+    if made:
+        yield f"Stand-in models: {'; '.join(f'{name} is {what}' for name, what in made)}."
     sets = dict.fromkeys((case.dataset, case.stand_in_data) for case in cases if case.stand_in_data)
     if sets:
         yield f"Stand-in data: {'; '.join(f'{name} is {what}' for name, what in sets)}."

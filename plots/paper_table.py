@@ -20,7 +20,7 @@ from cells import (
     our_value,
     same_settings,
 )
-from journal import STAND_IN_DATA, STAND_IN_WEIGHTS, journal_name, read_journal
+from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, journal_name, read_journal
 from script import OneLineParser, file_of, run_script
 
 # The key "protocol" of "paper" in configs/tables/*.json tells the published protocol:
@@ -118,6 +118,8 @@ def our_weights(models):
         size = f"{m['kind']}, {m['parameters'] / 1e6:.1f} M parameters"
         if m.get("weights") == "synthetic":
             size += f": {STAND_IN_WEIGHTS} {Path(m.get('stand_in') or '').name}".rstrip()
+        elif m.get("stand_in"):
+            size += f": {STAND_IN_MODEL}"
         texts.append(f"{m['id']} ({size})")
     return "; ".join(texts)
 
@@ -184,7 +186,7 @@ def cell_row(cases, cell):
         remark = "not run" if cell.get("decoder") else "rtfx has none"
     else:
         agrees = agreement(cell, ours, our_interval(cases, cell))
-        if cell["metric"] == "wer" and (case.is_synthetic or case.is_stand_in_data):
+        if cell["metric"] == "wer" and case.is_stand_in:
             agrees, ratio = "of the stand-in: not comparable", None
         remark = remark_of(case, agrees)
     return [
@@ -263,6 +265,13 @@ def stamps(table, journal):
             f"Rows marked '{STAND_IN_WEIGHTS}': the checkpoint was not there. An encoder of its size with "
             "random weights was timed; the decoder, its frames and the words are a small trained "
             "model's. Word error rates are that model's."
+        )
+    made = dict.fromkeys((c.model, c.stand_in_model) for c in journal.cases if c.stand_in_model)
+    if made:
+        yield (
+            f"Rows marked '{STAND_IN_MODEL}': the published checkpoint was not there, and another one of its "
+            f"size was measured: {'; '.join(f'{name} is {what}' for name, what in made)}. "
+            "Word error rates are those of the small model."
         )
     sets = dict.fromkeys((c.dataset, c.stand_in_data) for c in journal.cases if c.stand_in_data)
     if sets:

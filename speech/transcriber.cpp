@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <future>
+#include <functional>
 #include <limits>
 #include <list>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -13,18 +14,24 @@
 #include "datasets/media.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
+#include "speech/pipeline/read_ahead.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
 namespace {
 
-constexpr size_t kInFlight = 6;       // batches on a GPU
-constexpr int64_t kChunksAtOnce = 8;  // of a long recording, at least
-constexpr int64_t kGpuBatch = 32;     // recordings that keep a GPU busy
-constexpr double kGpuSeconds = 1200;  // padded seconds of such a batch: a bound on its memory
-constexpr size_t kReadersForGpu = 8;  // one thread reads 4,000 times faster than real time
-constexpr size_t kReadersForCpu = 2;  // there the model needs the threads
+constexpr size_t kInFlight = 6;            // batches on a GPU
+constexpr int64_t kChunksAtOnce = 8;       // of a long recording, at least
+constexpr int64_t kMostChunks = 64;        // at most, where their number follows from the memory
+constexpr int64_t kMostRecordings = 1024;  // of a batch on a GPU
+constexpr size_t kReadersForGpu = 8;       // one thread reads 4,000 times faster than real time
+constexpr size_t kReadersForCpu = 2;       // there the model needs the threads
+constexpr size_t kReadAhead = 4096;        // recordings at most
+constexpr size_t kReadAheadBytes = size_t{1} << 30;  // of samples: 4.6 hours
+// Batches are formed of so many batches' recordings, the longest first. The first windows are
+// small, so that the GPU has work early.
+constexpr double kFirstWindow = 0.25, kLargestWindow = 4;
 
 /// The head that finds the decoder's tokens.
 Head head_of(const Decoder& decoder, const AcousticModel& model) {
@@ -41,45 +48,9 @@ struct Transcriber::Clip {
   bool is_long = false;  // to be transcribed chunk by chunk
 };
 
-/// Reads recordings ahead, in their order, for one thread that asks for them.
-class Transcriber::ClipReader {
- public:
-  /// `read` reads one recording on any thread, and throws where it cannot.
-  ClipReader(size_t recordings, size_t readers, std::function<Clip(size_t)> read)
-      : recordings_(recordings), readers_(readers), read_(std::move(read)) {}
-
-  bool more() const { return next_ < recordings_; }
-  size_t recording() const { return next_; }
-
-  /// The clip of recording(), or its error. The reader then is at the next recording.
-  Clip next() {
-    for (; ahead_.size() < readers_ && started_ < recordings_; ++started_)
-      ahead_.push_back(std::async([this, index = started_] { return read_(index); }));
-    ++next_;
-    if (returned_) return *std::exchange(returned_, std::nullopt);
-    std::future<Clip> clip = std::move(ahead_.front());
-    ahead_.pop_front();
-    return clip.get();
-  }
-
-  /// Takes back the last clip: the next call of next() returns it again.
-  void put_back(Clip clip) {
-    --next_;
-    returned_ = std::move(clip);
-  }
-
- private:
-  size_t recordings_, readers_;
-  std::function<Clip(size_t)> read_;
-  size_t next_ = 0, started_ = 0;
-  std::optional<Clip> returned_;
-  std::deque<std::future<Clip>> ahead_;  // recordings up to started_ - 1
-};
-
 struct Transcriber::Parts {
-  // No batch has the shape of an earlier one, so recording the encoder as graphs would not pay.
   explicit Parts(const std::shared_ptr<const AcousticModel>& model)
-      : encoder(model, /*graphs=*/false),
+      : encoder(model, /*graphs=*/true),
         pipeline(model, encoder, model->device.is_cuda() ? kInFlight : 1) {}
 
   RecordedEncoder encoder;
@@ -89,6 +60,7 @@ struct Transcriber::Parts {
   int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
   int64_t batch_size = 1;
   double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
+  bool found = false;  // the size of a batch follows from the memory
 };
 
 /// One call of run().
@@ -101,14 +73,17 @@ class Transcriber::Pass {
         parts_(*transcriber.parts_),
         recordings_(recordings),
         observer_(observer),
-        clips_(recordings.size(), readers(), [this](size_t index) { return read(index); }) {}
+        window_batches_(parts_.found ? kFirstWindow : 1),
+        clips_(
+            recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
+            [](const Clip& clip) { return clip.audio.samples.size() * sizeof(float); }) {}
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (clips_.more()) {
+    while (clips_.more() || !window_.empty()) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
-          [this](size_t, BatchInFlight& batch) { finish(batch); }, {}, confidence);
+          [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
       if (long_clip_) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
     return totals_;
@@ -116,6 +91,12 @@ class Transcriber::Pass {
 
  private:
   size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
+
+  /// On a CPU, recordings that wait for the model would only take memory.
+  ReadAheadLimits read_ahead() const {
+    if (!model_.device.is_cuda()) return {.threads = readers(), .items = readers()};
+    return {.threads = readers(), .items = kReadAhead, .bytes = kReadAheadBytes};
+  }
 
   bool is_long(double seconds) const {
     return seconds > options_.long_above && parts_.decoder->describe().streams;
@@ -169,16 +150,32 @@ class Transcriber::Pass {
     } catch (...) {
       message = recording.name + ": " + describe_failure();
     }
-    tell([&] { observer_.failure(index, message); });
+    fail_with(index, message);
   }
 
-  /// Reads the clips of the next batch. Returns false where there are none, or a long recording
-  /// comes first.
-  bool fill(BatchInFlight& batch) {
-    std::vector<Clip> clips;
-    double longest = 0;
-    while (clips_.more() && static_cast<int64_t>(clips.size()) < parts_.batch_size && !long_clip_) {
-      const size_t index = clips_.recording();
+  void fail_with(size_t index, const std::string& message) {
+    end(index, [this, index, message] { observer_.failure(index, message); });
+  }
+
+  /// Calls `call`, which tells the observer the end of a recording, when all before it have ended.
+  void end(size_t index, std::function<void()> call) {
+    const std::lock_guard lock(mutex_);
+    ends_.emplace(index, std::move(call));
+    for (; !ends_.empty() && ends_.begin()->first == ended_; ++ended_) {
+      ends_.begin()->second();
+      ends_.erase(ends_.begin());
+    }
+  }
+
+  /// Reads the recordings that the next batches are formed of, up to a long one, which stands
+  /// alone.
+  void read_window() {
+    const auto most = static_cast<size_t>(
+        std::max(1.0, window_batches_ * static_cast<double>(parts_.batch_size)));
+    double seconds = 0;
+    while (clips_.more() && !long_clip_ && window_.size() < (parts_.batch_size == 1 ? 1 : most) &&
+           seconds < window_batches_ * parts_.batch_seconds) {
+      const size_t index = clips_.index();
       tell([&] { observer_.reading(index); });
       try {
         Clip clip = clips_.next();
@@ -186,20 +183,40 @@ class Transcriber::Pass {
           long_clip_ = std::move(clip);
           break;
         }
-        const double seconds = std::max(longest, clip.audio.seconds());
-        const double padded = seconds * static_cast<double>(clips.size() + 1);
-        if (!clips.empty() && padded > parts_.batch_seconds) {
-          clips_.put_back(std::move(clip));
-          break;
-        }
         tell_notices(index, clip.audio.notices);
-        longest = seconds;
-        clips.push_back(std::move(clip));
+        seconds += clip.audio.seconds();
+        window_.push_back(std::move(clip));
       } catch (...) {
         tell_failure(index);
       }
     }
-    if (clips.empty()) return false;
+    std::ranges::stable_sort(window_, std::ranges::greater(),
+                             [](const Clip& clip) { return clip.audio.samples.size(); });
+    window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
+  }
+
+  /// Whether a batch of so many recordings, of which the longest one has `seconds`, is not too
+  /// large.
+  bool is_batch(size_t recordings, double seconds) const {
+    const auto rows = static_cast<int64_t>(recordings);
+    if (rows > parts_.batch_size || seconds * static_cast<double>(rows) > parts_.batch_seconds)
+      return false;
+    if (!parts_.found) return true;  // then a batch without room is an error
+    const auto rate = static_cast<double>(model_.config.features.sample_rate);
+    return 2 * least_encoder_memory(model_, rows, static_cast<int64_t>(seconds * rate)) <=
+           parts_.free_bytes;
+  }
+
+  /// Forms the next batch. Returns false where there are no recordings, or a long one comes first.
+  bool fill(BatchInFlight& batch) {
+    while (window_.empty() && clips_.more() && !long_clip_) read_window();
+    if (window_.empty()) return false;
+    const double longest = window_.front().audio.seconds();
+    std::vector<Clip> clips;
+    do {
+      clips.push_back(std::move(window_.front()));
+      window_.pop_front();
+    } while (!window_.empty() && is_batch(clips.size() + 1, longest));
     std::vector<size_t> indices;
     for (const Clip& clip : clips) indices.push_back(clip.recording);
     const std::lock_guard lock(mutex_);
@@ -239,7 +256,7 @@ class Transcriber::Pass {
       LongAudioOptions cuts;
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
-      cuts.batch = std::max<int64_t>(parts_.batch_size, kChunksAtOnce);
+      cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
       LongAudio audio(cuts, model_, parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr);
       const auto rate = static_cast<int>(model_.config.features.sample_rate);
@@ -265,8 +282,15 @@ class Transcriber::Pass {
     }
   }
 
+  /// Chunks of a long recording that take as much memory as a batch.
+  int64_t chunks_at_once() const {
+    if (!parts_.found) return parts_.batch_size;
+    const double padded = options_.chunk_seconds + 2 * options_.context_seconds;
+    return std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded));
+  }
+
   void fail(size_t index, const std::string& why) {
-    tell([&] { observer_.failure(index, recordings_[index].name + ": " + why); });
+    fail_with(index, recordings_[index].name + ": " + why);
   }
 
   /// Gives the observer the result in row `row` of a batch.
@@ -276,7 +300,7 @@ class Transcriber::Pass {
     if (hypothesis.nan) return fail(index, "NaN in the emissions; compute in fp32");
     totals_.audio_seconds += seconds;
     const Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
-    tell([&] { observer_.result(index, result); });
+    end(index, [this, index, result] { observer_.result(index, result); });
   }
 
   Transcript transcript(double seconds, const Decoded& decoded, size_t row,
@@ -316,11 +340,15 @@ class Transcriber::Pass {
   Parts& parts_;
   const std::vector<Recording>& recordings_;
   TranscriptionObserver& observer_;
-  ClipReader clips_;
-  std::optional<Clip> long_clip_;  // the next recording, if it is long
+  double window_batches_;
+  std::deque<Clip> window_;        // the longest one comes first
+  std::optional<Clip> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::mutex mutex_;                        // guards in_flight_ and calls of the observer
-  std::list<std::vector<Clip>> in_flight_;  // batches without a result
+  std::mutex mutex_;                              // guards what follows, and calls of the observer
+  std::list<std::vector<Clip>> in_flight_;        // batches without a result
+  std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
+  size_t ended_ = 0;                              // recordings whose end was told
+  ReadAhead<Clip> clips_;  // the last member, since its threads use the others
 };
 
 Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
@@ -330,13 +358,15 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   if (options.batch_size > 0) {
     parts_->batch_size = options.batch_size;
   } else if (gpu) {
-    parts_->batch_size = kGpuBatch;
-    parts_->batch_seconds = kGpuSeconds;
+    parts_->batch_size = kMostRecordings;
+    parts_->found = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
   if (options.with_times || options.confidence)
     parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
   parts_->free_bytes = free_memory(model_->device);
+  if (parts_->found)
+    parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);
 }
 
 Transcriber::~Transcriber() = default;

@@ -20,8 +20,9 @@
 namespace rtfx {
 
 struct TranscriberOptions {
-  int64_t batch_size = 0;   // recordings; 0: one on a CPU, 32 of at most 1,200 s in sum on a GPU
-  double long_above = 600;  // seconds; longer recordings are cut into chunks
+  int64_t batch_size = 0;  // recordings; 0: one on a CPU, and on a GPU as many as fit in its memory
+                           // (fitting_batch_seconds())
+  double long_above = 600;                         // seconds; longer recordings are cut into chunks
   double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
   bool with_times = true;  // words, tokens and segments; without, a transcript is its text
@@ -58,7 +59,8 @@ class TranscriptionObserver {
   virtual void notice(size_t recording, const std::string& text) {}
   /// Results come in the order of the recordings.
   virtual void result(size_t recording, const Transcription& transcription) = 0;
-  /// There is no result for this recording. `message` names it and says why.
+  /// There is no result for this recording. `message` names it and says why. Failures stand in the
+  /// order of the recordings, too.
   virtual void failure(size_t recording, const std::string& message) = 0;
 };
 
@@ -79,14 +81,15 @@ class Transcriber {
     double confidence_seconds = 0;  // spent on confidence
   };
 
-  /// Transcribes all recordings, batch by batch. A recording that cannot be read costs itself, and
-  /// a batch that fails costs its recordings; the others go on. Several threads read files ahead.
-  /// On a GPU, up to six batches are in flight. Memory is checked before a batch is encoded.
+  /// Transcribes all recordings, batch by batch. Batches are formed of the recordings of a window,
+  /// the longest ones first, so that little is padding. A recording that cannot be read costs
+  /// itself, and a batch that fails costs its recordings; the others go on. Several threads read
+  /// files ahead. On a GPU, up to six batches are in flight. Memory is checked before a batch is
+  /// encoded.
   Totals run(const std::vector<Recording>& recordings, TranscriptionObserver& observer);
 
  private:
   struct Clip;
-  class ClipReader;
   class Pass;
 
   std::shared_ptr<const AcousticModel> model_;

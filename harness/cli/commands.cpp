@@ -135,8 +135,9 @@ struct Program {
     command->add_option("--dtype", transcription.dtype,
                         "fp32, bf16 or fp16; of encoder and decoder: bf16+fp32");
     command
-        ->add_option("--batch-size", transcription.batch_size,
-                     "files decoded together; 0: one on a CPU, up to 32 on a GPU")
+        ->add_option(
+            "--batch-size", transcription.batch_size,
+            "files decoded together; 0: one on a CPU, on a GPU as many as fit in its memory")
         ->check(at_least(0));
     command
         ->add_option("--plugins", transcription.plugins,

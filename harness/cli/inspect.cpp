@@ -170,6 +170,10 @@ std::string context_line(const json& e) {
 void print_lines(const std::string& file, const json& m) {
   fmt::print("{}\n", printable(file));
   line("format", m["format"]);
+  if (!m["stand_in"].is_null()) {
+    line("stand-in", m["stand_in"]);
+    line("made by", m["stand_in_recipe"]);
+  }
   line("class", m["class"]);
   line("kind", list(m["kinds"]));
   std::string stored;
@@ -213,6 +217,8 @@ void print_lines(const std::string& file, const json& m) {
 
 json describe_model(const Checkpoint& c) {
   return {{"format", c.format},
+          {"stand_in", c.stand_in.empty() ? json() : json(c.stand_in)},
+          {"stand_in_recipe", c.stand_in.empty() ? json() : json(c.stand_in_recipe)},
           {"class", c.config.target},
           {"kinds", c.config.kinds()},
           {"parameters", c.parameters},

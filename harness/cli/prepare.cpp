@@ -82,14 +82,7 @@ class Preparer {
 
   fs::path tokenizer_file() const {
     const JsonView model = root_.at("models").elements().front();
-    if (!model.value().is_object()) return path(model);
-    const fs::path own = path(model.at("path"));
-    const auto fallback = model.find("fallback");
-    if (!fallback || fs::exists(own)) return own;
-    ModelSource::Fallback source;
-    for (const JsonView& decoder : fallback->at("decoder").elements())
-      source.decoders.push_back(path(decoder).string());
-    return source.decoder();
+    return path(model.value().is_object() ? model.at("path") : model);
   }
 
   void make_words(const JsonView& entry, const fs::path& to) const {
@@ -140,7 +133,6 @@ class Preparer {
       DatasetSource found;
       found.id = id;
       found.manifest = path(v.at("manifest")).string();
-      if (const auto fallback = v.find("fallback")) found.fallback = path(*fallback).string();
       return found;
     }
     throw unknown_name(entry.where() + "/dataset", "dataset id", id, ids);

@@ -1,6 +1,6 @@
 // Files that a configuration needs and that can be made from others: its key "prepare", a list of
 //   {"graph": FILE, "lexicon": FILE, "lm": FILE, "topology": "compact"}
-//     a decoding graph for the tokenizer of the first model (or of its fallback)
+//     a decoding graph for the tokenizer of the first model
 //   {"words": FILE, "dataset": ID, "lexicon": FILE, "said": true}
 //     lines "word 1" for the option "boost": the words of the lexicon that the set's references
 //     hold, or with "said" false as many that they do not

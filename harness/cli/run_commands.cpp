@@ -389,11 +389,12 @@ json plan_json(const Config& config, const std::vector<CaseGroup>& plan, const E
             {"basis", time.basis}}}};
 }
 
-/// Prints the checkpoint that was found, or its stand-in.
 void print_model(const ModelSource& source, const Checkpoint& checkpoint) {
   fmt::print("model    {}: {}, {:.4g} million parameters, {}\n", printable(source.id),
              fmt::join(checkpoint.config.kinds(), " + "),
              static_cast<double>(checkpoint.parameters) / 1e6, printable(source.path.string()));
+  if (!checkpoint.stand_in.empty())
+    fmt::print("         stand-in model: {}\n", printable(checkpoint.stand_in));
   for (const std::string& notice : checkpoint.notices)
     fmt::print("         {}\n", printable(notice));
 }
@@ -406,11 +407,8 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
                                                           : source.files.front();
   fmt::print("data     {}: {} utterances, {} of audio, {}\n", printable(dataset.id),
              dataset.utterances.size(), duration_text(seconds), printable(where));
-  if (!dataset.fallback.empty()) {
-    fmt::print("         no such file; {} instead\n", printable(dataset.stand_in));
-  } else if (!dataset.stand_in.empty()) {
+  if (!dataset.stand_in.empty())
     fmt::print("         stand-in data: {}\n", printable(dataset.stand_in));
-  }
 }
 
 std::string time_text(const Estimate& time) {

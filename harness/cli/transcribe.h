@@ -22,7 +22,7 @@ struct TranscribeOptions {
   std::vector<std::string> plugins;  // shared libraries that register further decoders
   std::string device = "auto";
   std::string dtype = "fp32";
-  int64_t batch_size = 0;  // 0: 1 on a CPU, on a GPU what makes it busy
+  int64_t batch_size = 0;  // 0: 1 on a CPU, on a GPU what fits in its memory
   int64_t threads = 0;
   bool json = false;             // lines of to_json(Hypothesis) instead of a format
   std::string format = "txt";    // speech/transcript/formats.h

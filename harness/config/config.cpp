@@ -107,8 +107,6 @@ class Reader {
         const JsonView view = element("datasets", i);
         if (d.manifest.empty() + d.librispeech.empty() + d.files.empty() != 2)
           view.fail("an object with exactly one of manifest, librispeech, files");
-        if (!d.fallback.empty() && d.manifest.empty())
-          view.at("fallback").fail("no fallback, or one for a manifest");
         unique(seen, d.id, view);
       });
     }
@@ -267,12 +265,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::filesystem::path ModelSource::Fallback::decoder() const {
-  const auto there = [](const std::string& path) { return std::filesystem::exists(path); };
-  const auto found = std::ranges::find_if(decoders, there);
-  return found == decoders.end() ? decoders.front() : *found;
-}
 
 void DecoderSpec::describe() {
   description = make_decoder(name, options, where + "/options")->describe();

@@ -68,21 +68,8 @@ std::vector<int64_t> request_ends(const StreamSettings& options, int64_t frames,
 int64_t largest_request(const StreamSettings& options, double frame_seconds);
 
 struct ModelSource {
-  /// A stand-in for a checkpoint that may be absent: it is timed and decoded instead
-  /// (models/synthetic.h).
-  struct Fallback {
-    std::string encoder;                // name of an architecture
-    std::vector<std::string> decoders;  // stand-in checkpoints: the first that is there counts
-    int64_t vocabulary = 0;             // tokens of that checkpoint; 0: as many as it has
-    std::string prediction = "own";     // of that checkpoint, or "stateless"
-
-    /// The first where none is there.
-    std::filesystem::path decoder() const;
-  };
-
   std::string id;
   std::filesystem::path path;
-  std::optional<Fallback> fallback = {};
   /// The attention context of a cache-aware encoder in NeMo's form: [left, right] frames, or [left,
   /// chunk, right]. Empty selects the model's default.
   std::vector<int64_t> att_context_size = {};
@@ -138,6 +125,7 @@ struct Protocol {
   double budget_seconds = 0;
   double case_limit_seconds = 0;
   double energy_seconds = 0;
+  double steady_seconds = 30;  // of a measured round in the mode "throughput"
 
   bool overlapped() const { return mode == "throughput"; }
 };
@@ -159,7 +147,8 @@ struct Config {
   Protocol protocol;
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
-  bool replay = true;  // results are proved by replay (harness/run/replay_check.h)
+  bool replay = true;    // results are proved by replay (harness/run/replay_check.h)
+  bool isolated = true;  // those of the mode "throughput" are compared with an isolated pass
   std::string scorer = "basic_english";
   std::string encoder = "automatic";            // EncoderForm
   bool encoder_graphs = true;                   // on a GPU: recorded_encoder.h

@@ -2,7 +2,6 @@
 #include "harness/scoring/exactness.h"
 #include "harness/scoring/normalize.h"
 #include "models/dtypes.h"
-#include "models/synthetic.h"
 
 namespace rtfx {
 namespace {
@@ -37,22 +36,6 @@ OptionField<Options> paths_option(std::string name, std::vector<std::string> Opt
 }
 
 const OptionTable<ModelSource>& model_keys() {
-  using Fallback = ModelSource::Fallback;
-  static const OptionTable<Fallback> fallback{
-      {option("encoder", &Fallback::encoder, "architecture of a random encoder that is timed",
-              architecture_names())
-           .required(),
-       paths_option("decoder", &Fallback::decoders,
-                    "checkpoint that decodes: the first of these that is there")
-           .required(),
-       option("vocabulary", &Fallback::vocabulary,
-              "tokens of the decoding checkpoint, of which those that it lacks are never chosen "
-              "(0: its own)",
-              0, 1 << 20),
-       option("prediction", &Fallback::prediction,
-              "the prediction network of that checkpoint, or a stateless one made of it",
-              {"own", "stateless"})},
-      kKey};
   static const OptionTable<ModelSource> keys{
       {text_option("id", &ModelSource::id, "stands in the names of cases")
            .by_default("the checkpoint's name"),
@@ -61,9 +44,7 @@ const OptionTable<ModelSource>& model_keys() {
                    "attention context of a cache-aware encoder",
                    JsonView::range_text(int64_t{-1}, 1 << 20),
                    [](const JsonView& v) { return v.integer(-1, 1 << 20); })
-           .by_default("the model's"),
-       option("fallback", &ModelSource::fallback,
-              "what is timed and decoded where the checkpoint is absent", fallback)},
+           .by_default("the model's")},
       kKey};
   return keys;
 }
@@ -74,8 +55,6 @@ const OptionTable<DatasetSource>& dataset_keys() {
        path_option("manifest", &DatasetSource::manifest,
                    "manifest of JSON lines, or a LibriSpeech folder; this, librispeech or files "
                    "must be given"),
-       path_option("fallback", &DatasetSource::fallback,
-                   "another manifest, for where the first is absent"),
        path_option("librispeech", &DatasetSource::librispeech, "folder as LibriSpeech's"),
        paths_option("files", &DatasetSource::files, "audio files, or folders of them"),
        text_option("stand_in", &DatasetSource::stand_in,
@@ -87,11 +66,12 @@ const OptionTable<DatasetSource>& dataset_keys() {
            .by_default("all"),
        option("limit", &DatasetSource::limit, "only the first so many utterances", 1)
            .by_default("all"),
-       option(
+       list_option(
            "seconds", &DatasetSource::seconds,
-           "length that each utterance is cut to, or repeated up to, its reference left out; 0: as "
-           "it is",
-           0, 36000)},
+           "length that each utterance is cut to, or repeated up to, its reference left out; "
+           "of several lengths, utterances have one after the other; 0: as it is",
+           JsonView::range_text(0.0, 36000.0), [](const JsonView& v) { return v.number(0, 36000); })
+           .by_default("0")},
       kKey};
   return keys;
 }
@@ -182,8 +162,9 @@ const OptionTable<Protocol>& protocol_keys() {
            "other, without a wait between regions",
            1, 1024),
        option("audio", &Throughput::audio,
-              "`files`: each pass reads and resamples the audio files anew, by as many threads as "
-              "`threads` says",
+              "`files`: each pass reads and resamples the audio files anew, ahead of the batches "
+              "and by "
+              "as many threads as `threads` says",
               {"memory", "files"})},
       kKey};
   static const OptionTable<Protocol> keys{
@@ -192,8 +173,12 @@ const OptionTable<Protocol>& protocol_keys() {
               "each decoder by itself, batches overlapped, by the wall clock of the whole pass",
               {"isolated", "throughput"}),
        option("throughput", &Protocol::throughput, "of that mode", throughput),
-       option("warmup_rounds", &Protocol::warmup_rounds, "passes that are not measured", 0, 1000),
-       option("measured_rounds", &Protocol::measured_rounds, "passes that are measured", 1, 1000),
+       option(
+           "warmup_rounds", &Protocol::warmup_rounds,
+           "passes that are not measured; in the mode `throughput`, their batches are others than "
+           "the measured ones",
+           0, 1000),
+       option("measured_rounds", &Protocol::measured_rounds, "rounds that are measured", 1, 1000),
        option("seed", &Protocol::seed, "of the order of the decoders and of `shuffle`", 0),
        option("cv_max", &Protocol::cv_max,
               "standard deviation / mean of the total RTFx above which a case is NOISY", 0, 10),
@@ -210,6 +195,10 @@ const OptionTable<Protocol>& protocol_keys() {
               "a case that takes longer in all its rounds fails, the encoder's passes included; 0: "
               "no limit",
               0, 1e7),
+       option("steady_seconds", &Protocol::steady_seconds,
+              "in the mode `throughput`, a measured round repeats its pass until it has lasted so "
+              "long, and its figures are those of the mean pass; 0: one pass",
+              0, 1e5),
        option("energy_seconds", &Protocol::energy_seconds,
               "on a GPU, after the first measured round, passes of each case alone for at least so "
               "long, by which its energy is known; 0: none",
@@ -248,7 +237,11 @@ const OptionTable<Config>& verify_keys() {
              required),
        option("replay", &Config::replay,
               "feed results through the reference network and check every decision; outside the "
-              "timed part, on a CPU as long as decoding for beams")},
+              "timed part, on a CPU as long as decoding for beams"),
+       option(
+           "isolated", &Config::isolated,
+           "compare results of the mode `throughput` with those of a pass region by region, which "
+           "is made once, after the first measured round")},
       kKey};
   return keys;
 }

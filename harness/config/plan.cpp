@@ -54,6 +54,24 @@ std::vector<std::vector<size_t>> make_batches(const std::vector<double>& seconds
   return batches;
 }
 
+std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<size_t>>& batches) {
+  std::vector<size_t> order;
+  for (const auto& batch : batches) order.insert(order.end(), batch.begin(), batch.end());
+  std::vector<std::vector<size_t>> shifted;
+  size_t next = 0;
+  const auto add = [&](size_t count) {
+    const size_t end = std::min(order.size(), next + count);
+    if (next == end) return;
+    const auto at = [&](size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
+    shifted.emplace_back(at(next), at(end));
+    next = end;
+  };
+  if (!batches.empty()) add(batches.front().size() / 2);
+  for (const auto& batch : batches) add(batch.size());
+  add(order.size());
+  return shifted;
+}
+
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed) {
   std::vector<size_t> order = iota(count);
   shuffle(order, seed);

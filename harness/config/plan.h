@@ -18,6 +18,10 @@ std::vector<std::vector<size_t>> make_batches(const std::vector<double>& seconds
                                               const std::string& sort, const BatchRule& rule,
                                               int64_t seed);
 
+/// Cuts the same order of utterances elsewhere: the first batch is half as long, and the others are
+/// as long as their predecessors. Batches of one utterance stay as they are.
+std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<size_t>>& batches);
+
 /// The order in which `count` decoders run in a round: a seeded permutation, reversed every other
 /// round (A B B A A B B A ...), so that no decoder always runs on a warmer machine.
 std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed);

@@ -530,6 +530,13 @@ std::string caption(const ResultSet& results, const std::vector<Metric>& columns
     text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
     break;
   }
+  std::set<std::string> models;
+  for (const CaseResult* c : results.all()) {
+    const json& last = c->summary.last;
+    if (const std::string what = stand_in_model(last); !what.empty())
+      models.insert(fmt::format("{} is {}", last.at("model").at("id").get<std::string>(), what));
+  }
+  if (!models.empty()) text += fmt::format(" Stand-in models: {}.", fmt::join(models, "; "));
   for (const Metric& metric : columns) {
     if (!metric.tolerance)
       text += fmt::format(" {}{}: {}.", metric.key,

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "harness/report/export.h"
+#include "harness/results/stand_in.h"
 #include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
 
@@ -69,6 +70,7 @@ bool is_scored(const std::vector<std::string>& reference) {
 std::string reason_to_leave_out(const CaseResult& c, const std::string& dataset,
                                 bool has_hypotheses) {
   if (is_stand_in(c, dataset)) return "its data stand in for others";
+  if (!stand_in_model(c.summary.last).empty()) return "its model stands in for another one";
   if (c.rounds.empty()) return "it has no measured round";
   return has_hypotheses ? "" : "there are no hypotheses beside the journal";
 }

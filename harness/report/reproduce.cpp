@@ -24,22 +24,6 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-namespace {
-
-/// The general complaint about a missing manifest would not say how this one is made.
-void check_data(const Config& config) {
-  for (const DatasetSource& dataset : config.datasets) {
-    if (dataset.manifest.empty() || !dataset.fallback.empty() ||
-        std::filesystem::exists(dataset.manifest))
-      continue;
-    throw UserError(dataset.manifest, "no such file",
-                    "make it with datasets/speak_test_other.py data/test_other, or name other data "
-                    "with --set datasets.0.manifest=FILE");
-  }
-}
-
-}  // namespace
-
 void print_tables() {
   for (const std::string& name : table_names()) {
     std::ifstream in(table_file(name));
@@ -57,7 +41,6 @@ std::filesystem::path table_file(const std::string& name) {
 }
 
 int run_table(const Config& config, Journal::Mode mode) {
-  check_data(config);
   return config.stream ? stream(config, mode) : run(config, mode);
 }
 

@@ -49,6 +49,10 @@ std::vector<FieldInfo> run_metrics() {
   std::vector<FieldInfo> list;
   for (const char* name : {"rtfx.total", "rtfx.encode_decode", "rtfx.decode"})
     list.push_back(named(name, kPositive | kNull, /*required=*/true));
+  for (const char* name : {"rtfx.first_pass", "batch_ms.first"})
+    list.push_back(named(name, kPositive | kNull));
+  for (const char* name : {"tokens.per_second", "tokens.reference_per_second"})
+    list.push_back(named(name, kNotNegative | kNull));
   list.push_back(named("share.decode", kNumber | kNull, /*required=*/true));
   for (const char* name :
        {"batch_ms.p50", "batch_ms.p95", "batch_ms.p99", "energy.joules_per_hour"})
@@ -85,8 +89,12 @@ const RecordTable<Model>& Model::table() {
           .add("id", &Model::id, "", "name of the model in the configuration")
           .add("kind", &Model::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
           .add("weights", &Model::weights, "",
-               "`checkpoint`, or `synthetic` for a model that was timed without its checkpoint: "
-               "the region `encoder` then times random weights of the right size");
+               "`synthetic` in older journals for a model that was timed without its checkpoint: "
+               "the region `encoder` then times random weights of the right size")
+          .add(
+              "stand_in", &Model::stand_in, "",
+              "what the checkpoint was made from, where it stands in for another one; null: it was "
+              "trained");
   return table;
 }
 
@@ -275,7 +283,61 @@ const RecordTable<Pipeline>& Pipeline::table() {
   static const auto table =
       RecordTable<Pipeline>("pipeline", "")
           .add("in_flight", &Pipeline::in_flight, "", "batches in flight")
-          .add("audio", &Pipeline::audio, "", "where the samples come from: `memory` or `files`");
+          .add("audio", &Pipeline::audio, "", "where the samples come from: `memory` or `files`")
+          .add("pass_seconds", &Pipeline::pass_seconds, "s",
+               "time of each pass of the round; the other times of the record are their means")
+          .add("encoder", &Pipeline::encoder, "", "how the batches of these passes were encoded");
+  return table;
+}
+
+const RecordTable<EncoderRuns>& EncoderRuns::table() {
+  static const auto table =
+      RecordTable<EncoderRuns>(
+          "runs of the encoder",
+          "They count batches. On a CPU, and without `encoder_graphs`, nothing "
+          "is counted.")
+          .add("launched", &EncoderRuns::launched, "", "batches launched kernel by kernel")
+          .add("recorded", &EncoderRuns::recorded, "",
+               "batches among them, the second of their size, that also recorded a CUDA graph")
+          .add("replayed", &EncoderRuns::replayed, "",
+               "batches of a size whose CUDA graph was there");
+  return table;
+}
+
+const RecordTable<FirstPass>& FirstPass::table() {
+  static const auto table =
+      RecordTable<FirstPass>("first pass",
+                             "It is the first one over the dataset in its process, after the "
+                             "preparation of model and decoder, and before any size of batch was "
+                             "seen. A warm-up round has it where there is one.")
+          .add("seconds", &FirstPass::seconds, "s", "from the first sample to the last text")
+          .add("first_text_seconds", &FirstPass::first_text_seconds, "s",
+               "from the samples of the first batch to its text")
+          .add("encoder", &FirstPass::encoder, "", "how its batches were encoded");
+  return table;
+}
+
+const RecordTable<IsolatedComparison>& IsolatedComparison::table() {
+  static const auto table =
+      RecordTable<IsolatedComparison>(
+          "comparison with an isolated pass",
+          "The results of overlapped passes are compared with those of one pass region by region, "
+          "of the same decoder, batches and dtype.")
+          .add("grade", &IsolatedComparison::grade, "",
+               "the worst of any utterance, as in exactness")
+          .add("grades", &IsolatedComparison::grades, "", "number of utterances with each grade")
+          .add("first_difference", &IsolatedComparison::first_difference, "",
+               "the first utterance with the worst grade");
+  return table;
+}
+
+const RecordTable<LengthLatency>& LengthLatency::table() {
+  static const auto table =
+      RecordTable<LengthLatency>("latency of a length", "")
+          .add("seconds", &LengthLatency::seconds, "s", "length of the utterances")
+          .add("requests", &LengthLatency::requests, "", "batches of one utterance of this length")
+          .add("p50_ms", &LengthLatency::p50_ms, "ms", "median of the times from samples to text")
+          .add("p99_ms", &LengthLatency::p99_ms, "ms", "their 99th percentile");
   return table;
 }
 
@@ -383,6 +445,13 @@ const RecordTable<Run>& Run::table() {
                {named("host_reads", kNotNegative)})
           .add("batches", &Run::batches, "", "audio and times of each batch")
           .add("pipeline", &Run::pipeline, "", "in mode `throughput`")
+          .add("first_pass", &Run::first_pass, "",
+               "in mode `throughput`, in the first record of the case by its process")
+          .add("isolated", &Run::isolated, "",
+               "in mode `throughput`, where `verify.isolated` is true")
+          .add("lengths", &Run::lengths, "",
+               "latencies by length, where `datasets.seconds` is a list and batches have one "
+               "utterance")
           .add("bound_by", &Run::bound_by, "", "in mode `throughput`: the busiest stage")
           .add("device_memory", &Run::device_memory, "", "on a GPU")
           .add("energy", &Run::energy, "",
@@ -525,12 +594,14 @@ const RecordTable<ModelFile>& ModelFile::table() {
           .add("format", &ModelFile::format, "", "format of the checkpoint")
           .add("kind", &ModelFile::kind, "", "`rnnt`, `tdt`, `ctc` or a hybrid of them")
           .add("sha256", &ModelFile::sha256, "", "hash of the checkpoint")
-          .add("weights", &ModelFile::weights, "", "`checkpoint` or `synthetic`")
-          .add("encoder", &ModelFile::encoder, "", "the encoder that random weights have")
-          .add(
-              "stand_in", &ModelFile::stand_in, "",
-              "the checkpoint of decoder, frames and words where the encoder's weights are random; "
-              "its encoder runs outside all regions")
+          .add("weights", &ModelFile::weights, "",
+               "`checkpoint`, or `synthetic` for random weights; only in older journals")
+          .add("encoder", &ModelFile::encoder, "",
+               "the encoder that random weights have; only in older journals")
+          .add("stand_in", &ModelFile::stand_in, "",
+               "what the checkpoint was made from and how, where it stands in for another one; in "
+               "older journals, the checkpoint of decoder, frames and words where the encoder's "
+               "weights are random")
           .add("parameters", &ModelFile::parameters, "", "number of weights of the full size")
           .add("notices", &ModelFile::notices, "", "remarks of the reader");
   return table;

@@ -31,6 +31,7 @@ struct Head {
 struct Model {
   std::string id;
   Optional<std::string> kind, weights;
+  Optional<Nullable<std::string>> stand_in;
   nlohmann::json other;
   static const RecordTable<Model>& table();
 };
@@ -160,9 +161,40 @@ struct Batches {
   static const RecordTable<Batches>& table();
 };
 
+struct EncoderRuns {
+  int64_t launched = 0, recorded = 0, replayed = 0;
+  nlohmann::json other;
+  static const RecordTable<EncoderRuns>& table();
+};
+
+struct FirstPass {
+  Number seconds, first_text_seconds;
+  EncoderRuns encoder;
+  nlohmann::json other;
+  static const RecordTable<FirstPass>& table();
+};
+
+struct IsolatedComparison {
+  std::string grade;
+  std::map<std::string, int64_t> grades;
+  Nullable<FirstDifference> first_difference;
+  nlohmann::json other;
+  static const RecordTable<IsolatedComparison>& table();
+};
+
+struct LengthLatency {
+  Number seconds;
+  int64_t requests = 0;
+  Nullable<Number> p50_ms, p99_ms;
+  nlohmann::json other;
+  static const RecordTable<LengthLatency>& table();
+};
+
 struct Pipeline {
   int64_t in_flight = 0;
   std::string audio;
+  Optional<std::vector<Number>> pass_seconds;
+  Optional<EncoderRuns> encoder;
   nlohmann::json other;
   static const RecordTable<Pipeline>& table();
 };
@@ -224,6 +256,9 @@ struct Run : Head, CaseFields<Always> {
   Optional<std::map<std::string, Number>> counters;
   Optional<Batches> batches;
   Optional<Pipeline> pipeline;
+  Optional<FirstPass> first_pass;
+  Optional<IsolatedComparison> isolated;
+  Optional<std::vector<LengthLatency>> lengths;
   Optional<std::string> bound_by;
   Optional<DeviceMemory> device_memory;
   Optional<Nullable<Energy>> energy;

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "models/synthetic.h"
-
 namespace rtfx {
 namespace {
 
@@ -40,9 +38,15 @@ std::string stand_in_data(const json& record, const json& provenance) {
   return "";
 }
 
+std::string stand_in_model(const json& record) {
+  const json text = record.value("/model/stand_in"_json_pointer, json());
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
 std::vector<std::string> stand_in_marks(const json& record, const std::string& data) {
   std::vector<std::string> marks;
   if (has_synthetic_weights(record)) marks.emplace_back(kSyntheticLabel);
+  if (!stand_in_model(record).empty()) marks.emplace_back(kStandInModel);
   if (!data.empty()) marks.emplace_back(kStandInData);
   return marks;
 }

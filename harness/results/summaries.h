@@ -59,7 +59,7 @@ struct CaseSummary {
   ///   gaps 3.1 %             time in no region, where it is over 2 %
   ///   and the marks of stand_ins()
   std::vector<std::string> marks() const;
-  /// "random encoder + stand-in decoder" and "stand-in data", where they are.
+  /// Says which parts are stand-ins, as stand_in_marks() does.
   std::vector<std::string> stand_ins() const;
   /// "exact", "text ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.

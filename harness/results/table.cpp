@@ -13,7 +13,6 @@
 #include "base/printable.h"
 #include "harness/results/stand_in.h"
 #include "harness/results/summaries.h"
-#include "models/synthetic.h"
 
 namespace rtfx {
 namespace {
@@ -52,14 +51,18 @@ std::string judgement(const CaseSummary& c) {
 
 std::string group_of(const CaseSummary& c) {
   const json& dataset = c.last.at("dataset");
-  std::string stand_ins = has_synthetic_weights(c.last) ? fmt::format(": {}", kSyntheticLabel) : "";
+  std::vector<std::string> stand_ins;
+  if (has_synthetic_weights(c.last)) stand_ins.emplace_back(kSyntheticLabel);
+  if (const std::string model = stand_in_model(c.last); !model.empty())
+    stand_ins.push_back(fmt::format("{}: {}", kStandInModel, model));
   if (!c.stand_in_data.empty())
-    stand_ins +=
-        fmt::format("{} {}: {}", stand_ins.empty() ? ":" : ",", kStandInData, c.stand_in_data);
-  return printable(fmt::format(
-      "{} on {} ({} utterances, {:.0f} s of audio, {}){}", c.last["model"]["id"].get<std::string>(),
-      dataset["id"].get<std::string>(), dataset["utterances"].get<int64_t>(),
-      dataset["audio_seconds"].get<double>(), c.last["device"].get<std::string>(), stand_ins));
+    stand_ins.push_back(fmt::format("{}: {}", kStandInData, c.stand_in_data));
+  return printable(
+      fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}{}",
+                  c.last["model"]["id"].get<std::string>(), dataset["id"].get<std::string>(),
+                  dataset["utterances"].get<int64_t>(), dataset["audio_seconds"].get<double>(),
+                  c.last["device"].get<std::string>(), stand_ins.empty() ? "" : ": ",
+                  fmt::join(stand_ins, ", ")));
 }
 
 std::string id_of(const CaseSummary& c) {
@@ -76,6 +79,22 @@ std::string further_figures(const json& run) {
   add("oracle", "/oracle_wer/wer"_json_pointer);
   add("recall", "/boosted/recall"_json_pointer);
   add("precision", "/boosted/precision"_json_pointer);
+  return text;
+}
+
+/// Tokens per second of audio, the RTFx of the first pass and, against an isolated pass, a grade
+/// that is not the best.
+std::string passes_of(const CaseSummary& c) {
+  std::string text;
+  const auto tokens = c.values("tokens.per_second"),
+             wanted = c.values("tokens.reference_per_second");
+  if (!tokens.empty()) text += fmt::format("  tokens/s {:.2f}", tokens.back());
+  if (!tokens.empty() && !wanted.empty()) text += fmt::format(" of {:.2f}", wanted.back());
+  if (const auto first = c.values("rtfx.first_pass"); !first.empty())
+    text += fmt::format("  first pass {:.1f}", first.front());
+  const json grade = c.last.value("/isolated/grade"_json_pointer, json());
+  if (grade.is_string() && grade != "bitwise")
+    text += "  " + grade.get<std::string>() + " against isolated";
   return text;
 }
 
@@ -130,7 +149,7 @@ void print_row(const CaseSummary& c, const Widths& widths, bool colours) {
   const fmt::text_style style =
       colours ? grade_style(c.failure ? "failed" : c.grade) : fmt::text_style();
   fmt::print("{}{}\n", line_of(row, widths, fmt::format(style, "{}", row.back())),
-             c.failure ? "" : further_figures(c.last));
+             c.failure ? "" : passes_of(c) + further_figures(c.last));
 }
 
 std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
@@ -146,11 +165,9 @@ Costs costs_of(const std::vector<CaseSummary>& cases) {
   Costs columns = {{"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
                    {"p99 ms", "batch_ms.p99"},      {"kept MiB", "memory.kept_mib"},
                    {"peak MiB", "memory.peak_mib"}, {"J/h", "energy.joules_per_hour"}};
-  const Costs overlapped = {{"load %", "busy.load"},
-                            {"copy %", "busy.copy"},
-                            {"encoder %", "busy.encoder"},
-                            {"decode %", "busy.decode"},
-                            {"texts %", "busy.texts"}};
+  const Costs overlapped = {{"first ms", "batch_ms.first"}, {"load %", "busy.load"},
+                            {"copy %", "busy.copy"},        {"encoder %", "busy.encoder"},
+                            {"decode %", "busy.decode"},    {"texts %", "busy.texts"}};
   for (const auto& column : overlapped) {
     const auto has = [&](const CaseSummary& c) { return !c.values(column.second).empty(); };
     if (std::ranges::any_of(cases, has)) columns.push_back(column);
@@ -225,6 +242,13 @@ void print_table(const std::vector<json>& records) {
     return std::any_of(cases.begin(), cases.end(),
                        [&](const CaseSummary& c) { return c.last.contains(field); });
   };
+  if (std::ranges::any_of(cases,
+                          [](const auto& c) { return !c.values("tokens.per_second").empty(); }))
+    fmt::print(
+        "tokens/s: tokens of the results per second of audio, of those of the references.\n");
+  if (any_has("pipeline"))
+    fmt::print(
+        "first pass: RTFx of the first pass of a process, which no other one has prepared.\n");
   if (any_has("oracle_wer"))
     fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
   if (any_has("boosted")) {
@@ -261,8 +285,8 @@ void print_costs(const std::vector<json>& records) {
       "(protocol.energy_seconds).\n");
   if (costs.size() > 6) {
     fmt::print(
-        "load, copy, encoder, decode, texts: share of an overlapped pass in which that stage is "
-        "busy.\n");
+        "first: time of the first batch of the process from samples to text. load, copy, encoder,\n"
+        "decode, texts: share of an overlapped pass in which that stage is busy.\n");
   }
 }
 

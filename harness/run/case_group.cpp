@@ -1,6 +1,7 @@
 #include "harness/run/case_group.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 /// the limit, and a second, costs the process.
 constexpr double kOverdue = 0.1;
 
+/// Utterances that are read ahead of an overlapped pass, and bytes of their samples, at most.
+constexpr size_t kReadAhead = 4096, kReadAheadBytes = size_t{1} << 30;
+
 }  // namespace
 
 CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, at::Device device,
@@ -40,6 +44,7 @@ CaseGroupRunner::CaseGroupRunner(Workspace& workspace, const CaseGroup& group, a
       on_batch_(std::move(on_batch)) {
   const Config& config = workspace.config();
   batches_ = make_batches(dataset_.seconds, config.sort, group.rule, config.protocol.seed);
+  other_batches_ = shifted_batches(batches_);
   for (const PlannedDecoder& planned : group.decoders) {
     Arm arm;
     arm.plan = planned;
@@ -173,10 +178,7 @@ void CaseGroupRunner::require_memory() const {
   }
 }
 
-std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
-  std::optional<CaseRange> of_case;  // decoders that share a round have theirs in each batch
-  if (arms_.size() == 1) of_case.emplace(arms_.front().plan.case_name);
-  const ScopedRange range(RangeName::round, number);
+std::vector<RoundResult> CaseGroupRunner::empty_results() const {
   const size_t utterances = dataset_.dataset.utterances.size();
   std::vector<RoundResult> results(arms_.size());
   for (RoundResult& result : results) {
@@ -184,15 +186,25 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
     result.words.resize(utterances);
     if (workspace_.config().confidence) result.evidence.resize(utterances);
   }
+  return results;
+}
+
+std::vector<RoundResult> CaseGroupRunner::round(int64_t number, RoundKind kind) {
+  std::optional<CaseRange> of_case;  // decoders that share a round have theirs in each batch
+  if (arms_.size() == 1) of_case.emplace(arms_.front().plan.case_name);
+  const ScopedRange range(RangeName::round, number);
+  std::vector<RoundResult> results = empty_results();
   const std::vector<size_t> order =
       round_order(arms_.size(), number, workspace_.config().protocol.seed);
   for (size_t i = 0; i < order.size(); ++i) results[order[i]].order = static_cast<int64_t>(i);
   if (pipeline_) {
-    overlapped_round(order, results);
+    overlapped_round(order, kind, results);
   } else {
     for (const auto& batch : batches_) {
       check_interrupt();
-      run_batch(batch, order, results);
+      const EncodedBatch encoded = run_batch(batch, order, results);
+      verify(
+          batch, [&]() -> const EncodedBatch& { return encoded; }, results);
       on_batch_();
     }
   }
@@ -207,13 +219,13 @@ std::vector<RoundResult> CaseGroupRunner::round(int64_t number) {
 
 std::optional<EnergyUse> CaseGroupRunner::energy(Arm& arm, double seconds,
                                                  const EnergyCounter& counter) {
-  if (arm.failed || model_->stand_in) return std::nullopt;
+  if (arm.failed) return std::nullopt;
   EnergyUse use;
   EnergyMeter meter(counter);
   const auto begin = Clock::now();
   while (use.seconds < seconds) {
     if (pipeline_) {
-      overlapped_pass(arm, "energy");
+      overlapped_pass(arm, "energy", batches_);
     } else {
       isolated_pass(arm, "energy");
     }
@@ -253,15 +265,15 @@ Clips CaseGroupRunner::clips_of(const std::vector<size_t>& utterances) const {
   return clips;
 }
 
-void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
-                                const std::vector<size_t>& order,
-                                std::vector<RoundResult>& results) {
+EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
+                                        const std::vector<size_t>& order,
+                                        std::vector<RoundResult>& results) {
+  EncodedBatch batch;
   const auto alive = [](const Arm& arm) { return !arm.failed; };
-  if (std::none_of(arms_.begin(), arms_.end(), alive)) return;
+  if (std::none_of(arms_.begin(), arms_.end(), alive)) return batch;
   const Clips clips = clips_of(utterances);
   const ScopedRange range(batch_size(*model_, clips));
   RegionTimes shared;
-  EncodedBatch batch;
   enter(nullptr, "encoder");
   try {
     batch = encode_batch(*model_, *encoder_, clips, clock_, shared);
@@ -291,8 +303,7 @@ void CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     }
     leave();
   }
-  verify(
-      utterances, [&]() -> const EncodedBatch& { return batch; }, results);
+  return batch;
 }
 
 void CaseGroupRunner::take(const std::vector<size_t>& utterances, Decoded decoded,
@@ -363,21 +374,31 @@ void CaseGroupRunner::audit(Arm& arm, const std::vector<size_t>& utterances,
                             const std::vector<Proof>& proofs,
                             std::vector<RoundResult>& results) const {
   const auto a = static_cast<size_t>(&arm - arms_.data());
+  if (!isolated_.empty()) {
+    if (!results[a].isolated) results[a].isolated.emplace();
+    add_grades(utterances, proofs, isolated_[a], results[a], /*same_score_kind=*/true,
+               *results[a].isolated);
+  }
   const size_t reference = reference_of(arm);
   if (reference == arms_.size() || reference == a || arms_[reference].failed) return;
   results[a].audited = true;
-  const std::string dtype = dtype_name(model_->dtype);
   const bool same_score_kind =
       arm.description.score_kind == arms_[reference].description.score_kind;
+  add_grades(utterances, proofs, results[reference], results[a], same_score_kind, results[a].audit);
+}
+
+void CaseGroupRunner::add_grades(const std::vector<size_t>& utterances,
+                                 const std::vector<Proof>& proofs, const RoundResult& baseline,
+                                 const RoundResult& result, bool same_score_kind,
+                                 Audit& audit) const {
+  const std::string dtype = dtype_name(model_->dtype);
   for (size_t row = 0; row < utterances.size(); ++row) {
     const size_t i = utterances[row];
-    const Hypothesis& base = results[reference].hypotheses[i];
-    const Hypothesis& other = results[a].hypotheses[i];
-    const auto& base_words = results[reference].words[i];
-    const auto& words = results[a].words[i];
+    const Hypothesis &base = baseline.hypotheses[i], &other = result.hypotheses[i];
+    const auto &base_words = baseline.words[i], &words = result.words[i];
     const Comparison comparison =
         compare(base, other, base_words == words, proofs[row], dtype, same_score_kind);
-    results[a].audit.add(comparison, [&] {
+    audit.add(comparison, [&] {
       const auto samples = static_cast<int64_t>(dataset_.audio[i].size());
       const auto frame_at = [&](const Hypothesis& h) {
         return comparison.token < h.frames.size() ? h.frames[comparison.token]
@@ -407,32 +428,52 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 }  // namespace
 
-bool CaseGroupRunner::fill(size_t number, BatchInFlight& batch) const {
-  check_interrupt();
-  if (number == batches_.size()) return false;
-  const std::vector<size_t>& utterances = batches_[number];
+std::unique_ptr<CaseGroupRunner::Reader> CaseGroupRunner::reader(const Batches& batches) const {
+  const Throughput& throughput = workspace_.config().protocol.throughput;
+  // With one batch in flight, its files are read before it and not beside another one.
+  if (throughput.audio == "memory" || throughput.in_flight == 1) return nullptr;
+  std::vector<size_t> order;
+  for (const auto& batch : batches) order.insert(order.end(), batch.begin(), batch.end());
+  const size_t count = order.size();
+  const ReadAheadLimits limits{.threads = static_cast<size_t>(at::get_num_threads()),
+                               .items = kReadAhead,
+                               .bytes = kReadAheadBytes};
+  return std::make_unique<Reader>(
+      count, limits,
+      [this, order = std::move(order)](size_t i) {
+        return read_utterance(dataset_.dataset.utterances[order[i]]).samples;
+      },
+      [](const std::vector<float>& samples) { return samples.size() * sizeof(float); });
+}
+
+void CaseGroupRunner::fill(const std::vector<size_t>& utterances, Reader* reader,
+                           BatchInFlight& batch) const {
   if (workspace_.config().protocol.throughput.audio == "memory") {
     batch.clips = clips_of(utterances);
-    return true;
+    return;
   }
   batch.audio.resize(utterances.size());
+  if (reader != nullptr) {
+    for (auto& samples : batch.audio) {
+      samples = reader->next();
+      batch.clips.push_back(&samples);
+    }
+    return;
+  }
   parallel_ranges(std::ssize(utterances), [&](int64_t begin, int64_t end) {
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
       batch.audio[row] = read_utterance(dataset_.dataset.utterances[utterances[row]]).samples;
   });
   for (const auto& samples : batch.audio) batch.clips.push_back(&samples);
-  return true;
 }
 
-const EncodedBatch* CaseGroupRunner::stand_in_frames(size_t number) const {
-  return stand_in_frames_.empty() ? nullptr : &stand_in_frames_[number];
-}
-
-CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const char* stage) {
+CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const char* stage,
+                                                                 const Batches& batches) {
   std::optional<CaseRange> of_case;
   if (arms_.size() > 1) of_case.emplace(arm.plan.case_name);
   OverlappedPass pass;
-  pass.batches.reserve(batches_.size());
+  pass.batches.reserve(batches.size());
+  std::unique_ptr<Reader> files;
   std::string failed_in = stage, message;
   const auto keep = [&](size_t number, BatchInFlight& batch) {
     if (batch.failure) {
@@ -440,7 +481,7 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
       try {
         std::rethrow_exception(batch.failure);
       } catch (...) {
-        message = failure_of(batches_[number]);
+        message = failure_of(batches[number]);
       }
       throw BatchFailed();
     }
@@ -451,16 +492,18 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
   try {
     const WallClock wall(pass.clock);
     pass.begin = Clock::now();
+    files = reader(batches);
     pipeline_->run(
         *arm.decoder,
         [&](size_t number, BatchInFlight& batch) {
-          if (!fill(number, batch)) return false;
+          check_interrupt();
+          if (number == batches.size()) return false;
+          fill(batches[number], files.get(), batch);
           if (!arm.biases.empty())
-            for (const size_t i : batches_[number]) batch.biases.push_back(arm.biases.biases[i]);
+            for (const size_t i : batches[number]) batch.biases.push_back(arm.biases.biases[i]);
           return true;
         },
-        keep, [&](size_t number) { return stand_in_frames(number); },
-        arm.confidence ? &*arm.confidence : nullptr);
+        keep, arm.confidence ? &*arm.confidence : nullptr);
   } catch (const Interrupted&) {
     throw;
   } catch (const BatchFailed&) {
@@ -472,57 +515,105 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
   return pass;
 }
 
-void CaseGroupRunner::overlapped_round(const std::vector<size_t>& order,
-                                       std::vector<RoundResult>& results) {
-  // Once, before anything is timed: the stand-in's encoder is no part of the model that is.
-  for (size_t b = 0; model_->stand_in && stand_in_frames_.size() < batches_.size(); ++b) {
-    check_interrupt();
-    enter(nullptr, "encoder");
-    try {
-      RegionTimes untimed;
-      stand_in_frames_.push_back(
-          encode_batch(*model_, *encoder_, clips_of(batches_[b]), clock_, untimed));
-    } catch (...) {
-      fail_stage(describe_failure());
-      return;
-    }
-    leave();
-  }
-  for (const size_t a : order) {
-    Arm& arm = arms_[a];
-    if (arm.failed) continue;
-    OverlappedPass pass = overlapped_pass(arm, "pass");
-    if (arm.failed) continue;
-    RoundResult& result = results[a];
-    Clock::time_point before = pass.begin;
-    try {
-      for (size_t b = 0; b < batches_.size(); ++b) {
-        OverlappedPass::Batch& batch = pass.batches[b];
-        result.load_seconds += batch.load_seconds;
-        take(batches_[b], std::move(batch.decoded), batch.times,
-             {.total_seconds = seconds_between(before, batch.end),
-              .latency_seconds = seconds_between(batch.begin, batch.end)},
-             result);
-        before = batch.end;
-      }
-    } catch (...) {
-      fail(arm, "decode", describe_failure());
+void CaseGroupRunner::take_pass(OverlappedPass& pass, const Batches& batches,
+                                RoundResult& result) const {
+  const bool first = result.pass_seconds.empty();
+  std::vector<double>& latencies = result.latencies.emplace_back();
+  Clock::time_point before = pass.begin;
+  for (size_t b = 0; b < batches.size(); ++b) {
+    OverlappedPass::Batch& batch = pass.batches[b];
+    const double latency = seconds_between(batch.begin, batch.end);
+    const double total = seconds_between(before, batch.end);
+    latencies.push_back(latency);
+    before = batch.end;
+    result.load_seconds += batch.load_seconds;
+    if (first) {
+      take(batches[b], std::move(batch.decoded), batch.times,
+           {.total_seconds = total, .latency_seconds = latency}, result);
       continue;
     }
-    result.times += pass.clock;
-    result.seconds = seconds_between(pass.begin, before);
+    for (size_t row = 0; row < batches[b].size(); ++row)
+      result.repeats =
+          result.repeats && result.hypotheses[batches[b][row]] == batch.decoded.hypotheses[row];
+    result.times += batch.times;
+    result.batches[b].total_seconds += total;
+    result.batches[b].decode_seconds += batch.times.seconds(Region::decode);
+    result.batches[b].latency_seconds += latency;
   }
-  for (size_t b = 0; b < batches_.size(); ++b) {
+  result.times += pass.clock;
+  result.pass_seconds.push_back(seconds_between(pass.begin, before));
+  result.seconds += result.pass_seconds.back();
+}
+
+void CaseGroupRunner::overlapped_passes(Arm& arm, RoundKind kind, RoundResult& result) {
+  const Batches& batches = kind == RoundKind::warm_up ? other_batches_ : batches_;
+  const double steady =
+      kind == RoundKind::measured ? workspace_.config().protocol.steady_seconds : 0;
+  const bool is_first = !arm.first_pass;
+  // Another arm's passes have recorded graphs of the encoder.
+  if (is_first) encoder_->forget();
+  if (is_first && steady > 0) {
+    OverlappedPass pass = overlapped_pass(arm, "pass", batches);
+    if (arm.failed) return;
+    arm.first_pass = first_pass_of(pass);
+  }
+  const RecordedEncoder::Counts before = encoder_->counts();
+  do {
+    OverlappedPass pass = overlapped_pass(arm, "pass", batches);
+    if (arm.failed) return;
+    if (!arm.first_pass) arm.first_pass = first_pass_of(pass);
+    try {
+      take_pass(pass, batches, result);
+    } catch (...) {
+      fail(arm, "decode", describe_failure());
+      return;
+    }
+  } while (result.seconds < steady);
+  result.encoder = encoder_->counts() - before;
+  const auto passes = static_cast<double>(result.pass_seconds.size());
+  result.times /= passes;
+  result.seconds /= passes;
+  result.load_seconds /= passes;
+  for (BatchTime& batch : result.batches) {
+    batch.total_seconds /= passes;
+    batch.decode_seconds /= passes;
+    batch.latency_seconds /= passes;
+  }
+}
+
+FirstPass CaseGroupRunner::first_pass_of(const OverlappedPass& pass) const {
+  FirstPass first;
+  if (pass.batches.empty()) return first;
+  const OverlappedPass::Batch& batch = pass.batches.front();
+  first.seconds = seconds_between(pass.begin, pass.batches.back().end);
+  first.first_text_seconds = seconds_between(batch.begin, batch.end);
+  first.encoder = encoder_->counts();
+  return first;
+}
+
+void CaseGroupRunner::overlapped_round(const std::vector<size_t>& order, RoundKind kind,
+                                       std::vector<RoundResult>& results) {
+  for (const size_t a : order)
+    if (!arms_[a].failed) overlapped_passes(arms_[a], kind, results[a]);
+  if (kind == RoundKind::measured) verify_overlapped(order, results);
+}
+
+void CaseGroupRunner::verify_overlapped(const std::vector<size_t>& order,
+                                        std::vector<RoundResult>& results) {
+  // The isolated pass comes after the first overlapped one, which must find nothing ready.
+  const bool compare_now = workspace_.config().isolated && isolated_.empty();
+  if (compare_now) isolated_ = empty_results();
+  for (const auto& utterances : batches_) {
     check_interrupt();
     EncodedBatch again;
+    if (compare_now) again = run_batch(utterances, order, isolated_);
     const auto frames = [&]() -> const EncodedBatch& {
-      if (const EncodedBatch* stand_in = stand_in_frames(b)) return *stand_in;
       RegionTimes untimed;
       if (!again.frames.defined())
-        again = encode_batch(*model_, *encoder_, clips_of(batches_[b]), clock_, untimed);
+        again = encode_batch(*model_, *encoder_, clips_of(utterances), clock_, untimed);
       return again;
     };
-    verify(batches_[b], frames, results);
+    verify(utterances, frames, results);
   }
 }
 

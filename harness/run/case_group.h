@@ -18,8 +18,17 @@
 #include "harness/scoring/exactness.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/pipeline.h"
+#include "speech/pipeline/read_ahead.h"
 
 namespace rtfx {
+
+/// The first pass of a decoder in this process, before any of its batches' sizes had come. Of what
+/// later passes find ready, only Decoder::prepare() has been done.
+struct FirstPass {
+  double seconds = 0;             // of the whole pass
+  double first_text_seconds = 0;  // from the samples of the first batch to its text
+  RecordedEncoder::Counts encoder;
+};
 
 /// One decoder of the group.
 struct Arm {
@@ -36,6 +45,7 @@ struct Arm {
   std::string first_hash;  // of its first measured round
   double seconds = 0;      // that it has taken, what all decoders of the group wait for included
   bool failed = false;
+  std::optional<FirstPass> first_pass;  // of overlapped passes
 };
 
 struct BatchTime {
@@ -45,12 +55,17 @@ struct BatchTime {
   double latency_seconds = 0;  // from samples to text
 };
 
-/// The result of one decoder in one round.
+/// The result of one decoder in one round. Where the round has several passes, times are their
+/// means.
 struct RoundResult {
   RegionTimes times;        // summed over batches
   double seconds = 0;       // from samples to text: of all regions, or of the overlapped pass
   double load_seconds = 0;  // of reading audio files, where that is part of the pass
   std::vector<BatchTime> batches;               // in the order of the round
+  std::vector<double> pass_seconds;             // of each overlapped pass
+  std::vector<std::vector<double>> latencies;   // likewise, seconds of each batch to its text
+  RecordedEncoder::Counts encoder;              // of all overlapped passes
+  bool repeats = true;                          // all passes have the same hypotheses
   int64_t order = 0;                            // position within the round
   std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
   std::vector<std::vector<std::string>> words;  // the same as the scorer writes them
@@ -60,6 +75,7 @@ struct RoundResult {
                                         // not known of an overlapped pass
   Audit audit;                          // against the arm it is compared to
   bool audited = false;
+  std::optional<Audit> isolated;      // of an overlapped pass, against one region by region
   std::optional<ReplayAudit> replay;  // of decoders whose decisions can be recomputed
 };
 
@@ -71,6 +87,11 @@ struct EnergyUse {
 
   double joules_per_audio_hour() const { return 3600 * power.watts * seconds / audio_seconds; }
 };
+
+/// How a round is run. A warm-up of overlapped passes has other batches than the measured rounds. A
+/// trial has theirs, to see whether they fit. Both have a single pass, and overlapped ones are not
+/// compared with anything.
+enum class RoundKind { measured, warm_up, trial };
 
 class CaseGroupRunner {
  public:
@@ -91,15 +112,16 @@ class CaseGroupRunner {
   /// Builds model and decoders; what fails is reported and left out.
   void prepare();
 
-  /// One pass over the dataset. Results by arm; those of failed arms mean nothing. Throws
-  /// Interrupted between batches.
-  std::vector<RoundResult> round(int64_t number);
+  /// One pass over the dataset. With overlapped batches, passes of each arm follow each other until
+  /// protocol.steady_seconds have gone by. The first one of an arm is no part of these. Results by
+  /// arm; those of failed arms mean nothing. Throws Interrupted between batches.
+  std::vector<RoundResult> round(int64_t number, RoundKind kind = RoundKind::measured);
 
   /// Measures the energy of one arm. It makes whole passes over the dataset with this arm alone,
   /// compares nothing, and stops after `seconds`. Arms of a round share encoder passes, and a
   /// counter that is updated every 20 to 100 ms cannot separate them. Returns none where the
-  /// counter cannot be read, the time was too short (mean_power()), the arm fails, or a stand-in
-  /// decoder would be counted. Throws Interrupted between batches.
+  /// counter cannot be read, the time was too short (mean_power()), or the arm fails. Throws
+  /// Interrupted between batches.
   std::optional<EnergyUse> energy(Arm& arm, double seconds, const EnergyCounter& counter);
 
   /// Reports stages to another process, which then knows what this one was doing when it ended.
@@ -117,16 +139,6 @@ class CaseGroupRunner {
   const AcousticModel& model() const { return *model_; }
 
  private:
-  /// Throws UserError where a batch cannot fit.
-  void require_memory() const;
-  Clips clips_of(const std::vector<size_t>& utterances) const;
-  /// Runs a batch: the encoder once, then each arm, region by region.
-  void run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
-                 std::vector<RoundResult>& results);
-  /// One arm alone over all batches, nothing kept.
-  void isolated_pass(Arm& arm, const char* stage);
-  /// Each arm over all batches by itself, several of them in flight.
-  void overlapped_round(const std::vector<size_t>& order, std::vector<RoundResult>& results);
   /// The result of one pass; an arm that failed has a part of it.
   struct OverlappedPass {
     struct Batch {
@@ -139,19 +151,49 @@ class CaseGroupRunner {
     RegionTimes clock;  // wall and cpu
     std::chrono::steady_clock::time_point begin;
   };
-  OverlappedPass overlapped_pass(Arm& arm, const char* stage);
-  bool fill(size_t number, BatchInFlight& batch) const;
-  const EncodedBatch* stand_in_frames(size_t number) const;
+  using Batches = std::vector<std::vector<size_t>>;  // of utterances
+
+  /// Throws UserError where a batch cannot fit.
+  void require_memory() const;
+  Clips clips_of(const std::vector<size_t>& utterances) const;
+  /// Runs a batch: the encoder once, then each arm, region by region. Returns the encoder's frames.
+  EncodedBatch run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,
+                         std::vector<RoundResult>& results);
+  /// Results without anything in them, for each arm.
+  std::vector<RoundResult> empty_results() const;
+  /// One arm alone over all batches, nothing kept.
+  void isolated_pass(Arm& arm, const char* stage);
+  /// Each arm over all batches by itself, several of them in flight.
+  void overlapped_round(const std::vector<size_t>& order, RoundKind kind,
+                        std::vector<RoundResult>& results);
+  /// The passes of one arm in a round.
+  void overlapped_passes(Arm& arm, RoundKind kind, RoundResult& result);
+  /// Adds a pass; the first one's hypotheses are the result's.
+  void take_pass(OverlappedPass& pass, const Batches& batches, RoundResult& result) const;
+  /// Replays and compares the results of overlapped passes.
+  void verify_overlapped(const std::vector<size_t>& order, std::vector<RoundResult>& results);
+  OverlappedPass overlapped_pass(Arm& arm, const char* stage, const Batches& batches);
+  using Reader = ReadAhead<std::vector<float>>;
+  /// Begins to read the files of a pass; null where their samples are in memory, or are read batch
+  /// by batch.
+  std::unique_ptr<Reader> reader(const Batches& batches) const;
+  void fill(const std::vector<size_t>& utterances, Reader* reader, BatchInFlight& batch) const;
 
   /// Adds a batch to the arm's result; `of_batch` has what `times` do not tell. Throws where its
   /// hypotheses mean nothing.
   void take(const std::vector<size_t>& utterances, Decoded decoded, const RegionTimes& times,
             BatchTime of_batch, RoundResult& result) const;
-  /// Replays and compares the results of a batch, whose frames are asked for where they are needed.
+  /// Replays and compares the results of a batch, whose frames are asked for where they are needed,
+  /// with the baseline's, and those of overlapped passes with isolated_.
   void verify(const std::vector<size_t>& utterances, const ReplayCheck::BatchSource& batch,
               std::vector<RoundResult>& results);
   void audit(Arm& arm, const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
              std::vector<RoundResult>& results) const;
+  /// Adds the grades of a batch's results against `baseline` to `audit`.
+  void add_grades(const std::vector<size_t>& utterances, const std::vector<Proof>& proofs,
+                  const RoundResult& baseline, const RoundResult& result, bool same_score_kind,
+                  Audit& audit) const;
+  FirstPass first_pass_of(const OverlappedPass& pass) const;
   void fail(Arm& arm, const std::string& stage, const std::string& message);
   /// Describes the exception that is being handled, and names the utterance of a wrong result.
   std::string failure_of(const std::vector<size_t>& utterances) const;
@@ -177,12 +219,13 @@ class CaseGroupRunner {
   const char* stage_ = nullptr;  // under way
   Arm* stage_arm_ = nullptr;
   std::chrono::steady_clock::time_point stage_begin_;
-  std::vector<std::vector<size_t>> batches_;
+  Batches batches_, other_batches_;  // that are measured, and for warm-ups of overlapped passes
   std::shared_ptr<const AcousticModel> model_;
   std::optional<RecordedEncoder> encoder_;      // of model_
   std::optional<OverlappedPipeline> pipeline_;  // in protocol.mode throughput
-  std::vector<EncodedBatch> stand_in_frames_;   // by batch, where decoders read those of a stand-in
   std::vector<Arm> arms_;
+  std::vector<RoundResult> isolated_;  // of a pass region by region, with which overlapped ones are
+                                       // compared
   std::optional<ReplayCheck> replay_;
   std::optional<Watchdog> watchdog_;  // where cases have a limit
 };

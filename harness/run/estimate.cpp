@@ -73,7 +73,8 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
     const bool overlapped = summary.last.contains("pipeline");
     if (overlapped != workspace.config().protocol.overlapped()) return std::nullopt;
     if (overlapped) {
-      seconds += mean_of(summary, "/total_seconds");
+      const double pass = mean_of(summary, "/total_seconds");
+      seconds += std::max(pass, workspace.config().protocol.steady_seconds);
       continue;
     }
     if (seconds == 0) seconds = mean_of(summary, "/total_seconds") - own_seconds(summary);
@@ -133,8 +134,11 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
                         static_cast<double>(workspace.checkpoints()[group.model].parameters);
     const auto decoders = static_cast<double>(group.decoders.size());
     const double encoders = config.protocol.overlapped() ? decoders : 1;  // passes of the encoder
-    all.low += least * encoders * work / speed.high;
-    all.high += most * ((encoders + decoders) * work / speed.low +
+    // A round that repeats its passes ends with the first one beyond `steady`.
+    const double steady =
+        config.protocol.overlapped() ? decoders * config.protocol.steady_seconds : 0;
+    all.low += least * std::max(steady, encoders * work / speed.high);
+    all.high += most * (steady + (encoders + decoders) * work / speed.low +
                         kBatchSeconds * static_cast<double>(batches.size()));
     all.audio_seconds += least * encoders * padded;
     all.passes += static_cast<int64_t>(least);
@@ -197,7 +201,7 @@ bool round_fits(Workspace& workspace, const CaseGroup& group, at::Device device)
     CaseGroupRunner runner(workspace, group, device, on_failure, [] {});
     runner.prepare();
     const auto alive = [](const Arm& arm) { return !arm.failed; };
-    if (fits && std::ranges::any_of(runner.arms(), alive)) runner.round(0);
+    if (fits && std::ranges::any_of(runner.arms(), alive)) runner.round(0, RoundKind::trial);
   }
   c10::cuda::CUDACachingAllocator::emptyCache();
   return fits;

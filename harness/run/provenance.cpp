@@ -97,9 +97,8 @@ std::vector<record::ModelFile> model_fields(const Workspace& workspace) {
     field.format = c.format;
     field.kind = c.config.kind();
     field.sha256 = c.sha256();
-    field.weights = c.weights_origin();
-    field.encoder = c.stand_in ? Text(c.architecture) : Text();
-    field.stand_in = c.stand_in ? Text(source.fallback->decoder().string()) : Text();
+    field.stand_in =
+        c.stand_in.empty() ? Text() : Text(fmt::format("{} ({})", c.stand_in, c.stand_in_recipe));
     field.parameters = c.parameters;
     field.notices = c.notices;
   }
@@ -205,7 +204,7 @@ std::string result_key(const Workspace& workspace, const CaseGroup& group,
                    {"device", device_name(device)}};
   if (config.protocol.overlapped())
     identity["throughput"] = {config.protocol.throughput.in_flight,
-                              config.protocol.throughput.audio};
+                              config.protocol.throughput.audio, config.protocol.steady_seconds};
   if (!workspace.shard().whole()) identity["shard"] = workspace.shard().label();
   return sha256(identity.dump()).substr(0, 16);
 }

@@ -20,6 +20,21 @@ namespace rtfx {
 
 using nlohmann::json;
 
+namespace {
+
+/// The worst grade of overlapped passes against the isolated one; empty where there is none.
+std::string grade_against_isolated(const CaseSummary& summary) {
+  std::string worst;
+  for (const json& round : summary.rounds) {
+    const json grade = round.value("/isolated/grade"_json_pointer, json());
+    if (!grade.is_string()) continue;
+    if (worst.empty() || grade_of(grade.get<std::string>()) > grade_of(worst)) worst = grade;
+  }
+  return worst;
+}
+
+}  // namespace
+
 std::vector<std::string> below_required(const std::vector<json>& records,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
@@ -29,8 +44,11 @@ std::vector<std::string> below_required(const std::vector<json>& records,
     if (summary.failure || least == Grade::different) continue;
     // A failed replay is an error of any decoder, the baseline and approximate ones included.
     const std::string beyond = beyond_rounding(summary);
-    const bool graded = !summary.grade.empty() && summary.grade != "baseline" &&
-                        summary.last["decoder"]["exactness"] == "exact";
+    const bool exact = summary.last["decoder"]["exactness"] == "exact";
+    const std::string apart = grade_against_isolated(summary);
+    if (exact && !apart.empty() && grade_of(apart) > least)
+      below.push_back(fmt::format("{}: {} against the isolated pass", summary.case_name(), apart));
+    const bool graded = !summary.grade.empty() && summary.grade != "baseline" && exact;
     if (!beyond.empty()) {
       below.push_back(fmt::format("{}: {}", summary.case_name(), beyond));
     } else if (graded && grade_of(summary.grade) > least) {
@@ -70,16 +88,32 @@ Nullable<Number> number(const std::optional<double>& value) {
 
 constexpr double kMebibyte = 1 << 20;
 
+/// Milliseconds from samples to text of every batch, in every pass of the round.
+std::vector<double> latencies_of(const RoundResult& result) {
+  std::vector<double> milliseconds;
+  for (const std::vector<double>& pass : result.latencies)
+    for (const double seconds : pass) milliseconds.push_back(1e3 * seconds);
+  if (!milliseconds.empty()) return milliseconds;
+  for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.latency_seconds);
+  return milliseconds;
+}
+
+double tokens_per_second(const RoundResult& result, double audio_seconds) {
+  double tokens = 0;
+  for (const Hypothesis& h : result.hypotheses) tokens += static_cast<double>(h.tokens.size());
+  return tokens / audio_seconds;
+}
+
 /// Regions that share their time with others have no RTFx of their own.
 record::Figures metrics(const RoundResult& result, double audio_seconds, bool overlapped) {
   const RegionTimes& times = result.times;
   const double encode_decode =
       times.seconds(Region::encoder) + times.seconds(Region::decode) + times.seconds(Region::d2h);
-  std::vector<double> milliseconds;
-  for (const BatchTime& batch : result.batches) milliseconds.push_back(1e3 * batch.latency_seconds);
+  const std::vector<double> milliseconds = latencies_of(result);
   const auto of_batch = [&](double share) { return number(percentile(milliseconds, share)); };
   const auto alone = [&](double a, double b) { return overlapped ? std::nullopt : number(a / b); };
   return {{"rtfx.total", number(audio_seconds / result.seconds)},
+          {"tokens.per_second", number(tokens_per_second(result, audio_seconds))},
           {"rtfx.encode_decode", alone(audio_seconds, encode_decode)},
           {"rtfx.decode", alone(audio_seconds, times.seconds(Region::decode))},
           {"share.decode", alone(times.seconds(Region::decode), result.seconds)},
@@ -117,6 +151,70 @@ record::Batches batches_field(const std::vector<BatchTime>& batches, bool overla
   return field;
 }
 
+Nullable<record::FirstDifference> difference_field(const std::optional<FirstDifference>& first) {
+  if (!first) return std::nullopt;
+  record::FirstDifference field;
+  field.utterance = first->utterance;
+  field.frame = first->frame;
+  field.seconds = first->seconds;
+  field.baseline_words = first->baseline_words;
+  field.words = first->words;
+  return field;
+}
+
+/// The number of utterances with each grade; `wer` is a grade of sets.
+std::map<std::string, int64_t> grades_field(const Audit& audit) {
+  std::map<std::string, int64_t> grades;
+  for (size_t i = 0; i < grade_names().size(); ++i) {
+    if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = audit.counts[i];
+  }
+  return grades;
+}
+
+record::IsolatedComparison isolated_field(const Audit& audit) {
+  record::IsolatedComparison field;
+  field.grade = to_string(audit.worst);
+  field.grades = grades_field(audit);
+  field.first_difference = difference_field(audit.first);
+  return field;
+}
+
+/// Latencies of batches of one utterance, by its length. Absent where no list of lengths was asked
+/// for.
+Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& workspace,
+                                                           const CaseGroup& group,
+                                                           const RoundResult& result) {
+  const std::vector<double>& lengths = workspace.config().datasets[group.dataset].seconds;
+  Optional<std::vector<record::LengthLatency>> field;
+  if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
+  std::map<double, std::vector<double>> milliseconds;  // by length
+  for (const std::vector<double>& pass : result.latencies) {
+    for (size_t b = 0; b < pass.size(); ++b) {
+      const double seconds = result.batches[b].audio_seconds;
+      const double length = *std::ranges::min_element(
+          lengths, {}, [&](double given) { return std::abs(given - seconds); });
+      milliseconds[length].push_back(1e3 * pass[b]);
+    }
+  }
+  field.emplace();
+  for (const auto& [length, times] : milliseconds) {
+    record::LengthLatency& latency = field->emplace_back();
+    latency.seconds = length;
+    latency.requests = static_cast<int64_t>(times.size());
+    latency.p50_ms = number(percentile(times, 0.5));
+    latency.p99_ms = number(percentile(times, 0.99));
+  }
+  return field;
+}
+
+record::EncoderRuns encoder_runs(const RecordedEncoder::Counts& counts) {
+  record::EncoderRuns field;
+  field.launched = counts.launched;
+  field.recorded = counts.recorded;
+  field.replayed = counts.replayed;
+  return field;
+}
+
 /// Adds how busy the stages of an overlapped pass were: each has a thread and, on a GPU, a stream,
 /// and is as busy as the busier of the two.
 void add_stages(record::Run& run, const RoundResult& result, const Throughput& throughput) {
@@ -139,19 +237,11 @@ void add_stages(record::Run& run, const RoundResult& result, const Throughput& t
   record::Pipeline pipeline;
   pipeline.in_flight = throughput.in_flight;
   pipeline.audio = throughput.audio;
+  pipeline.pass_seconds.emplace();
+  for (const double pass : result.pass_seconds) pipeline.pass_seconds->emplace_back(pass);
+  pipeline.encoder = encoder_runs(result.encoder);
   run.pipeline = pipeline;
   run.bound_by = std::ranges::max_element(stages, {}, [](auto& s) { return s.second; })->first;
-}
-
-Nullable<record::FirstDifference> difference_field(const std::optional<FirstDifference>& first) {
-  if (!first) return std::nullopt;
-  record::FirstDifference field;
-  field.utterance = first->utterance;
-  field.frame = first->frame;
-  field.seconds = first->seconds;
-  field.baseline_words = first->baseline_words;
-  field.words = first->words;
-  return field;
 }
 
 /// Null where nothing was replayed.
@@ -195,10 +285,7 @@ Nullable<record::Exactness> exactness_field(const Arm& arm, const RoundResult& r
                         reference_edits->errors() == edits.errors() &&
                         (!result.replay || result.replay->beyond == 0);
   if (worst == Grade::different && same_wer) worst = Grade::wer;
-  for (size_t i = 0; i < grade_names().size(); ++i) {
-    if (static_cast<Grade>(i) != Grade::wer)
-      field.grades[grade_names()[i]] = result.audit.counts[i];
-  }
+  field.grades = grades_field(result.audit);
   field.baseline = arm.plan.compared_to;
   field.grade = to_string(worst);
   field.first_difference = difference_field(result.audit.first);
@@ -334,12 +421,13 @@ Record case_record(const Workspace& workspace, const CaseGroup& group, const Arm
   fields.result_key = arm.result_key;
   fields.model.id = config.models[group.model].id;
   fields.model.kind = checkpoint.config.kind();
-  fields.model.weights = checkpoint.weights_origin();
+  using Text = Nullable<std::string>;
+  const auto text = [](const std::string& value) { return value.empty() ? Text() : Text(value); };
+  fields.model.stand_in = text(checkpoint.stand_in);
   fields.dataset.id = dataset.dataset.id;
   fields.dataset.utterances = static_cast<int64_t>(dataset.dataset.utterances.size());
   fields.dataset.audio_seconds = Number(dataset.audio_seconds);
-  const std::string& stand_in = dataset.dataset.stand_in;
-  fields.dataset.stand_in = stand_in.empty() ? std::nullopt : Nullable<std::string>(stand_in);
+  fields.dataset.stand_in = text(dataset.dataset.stand_in);
   fields.decoder.id = arm.spec->id;
   fields.decoder.name = arm.spec->name;
   fields.decoder.options = OptionTree{arm.decoder->options()};
@@ -385,14 +473,18 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
   const Protocol& protocol = workspace.config().protocol;
   run.metrics =
       metrics(result, workspace.datasets()[group.dataset].audio_seconds, protocol.overlapped());
+  run.metrics["tokens.reference_per_second"] =
+      number(workspace.reference_tokens_per_second(group.model, group.dataset));
   if (protocol.overlapped()) add_stages(run, result, protocol.throughput);
+  if (result.isolated) run.isolated = isolated_field(*result.isolated);
+  run.lengths = lengths_field(workspace, group, result);
   run.wer = wer_field(edits, workspace.normalizer());
   run.oracle_wer = oracle_field(workspace, group, result);
   run.boosted = boosted_field(workspace, group, arm, result);
   if (is_empty(workspace, group, arm, result)) run.all_empty = true;
   run.exactness = exactness_field(arm, result, reference_edits, edits,
                                   workspace.checkpoints()[group.model].config.frame_seconds());
-  run.deterministic = hash == arm.first_hash;
+  run.deterministic = hash == arm.first_hash && result.repeats;
   run.hypotheses_sha256 = hash;
   run.tokens_sha256 = hash_hypotheses(ids_of(workspace, group), result.hypotheses, false);
   run.batches = batches_field(result.batches, protocol.overlapped());
@@ -415,6 +507,16 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
     run.metrics["memory.peak_mib"] = mebibytes(peak);
   }
   return run;
+}
+
+void add_first_pass(record::Run& run, const FirstPass& first) {
+  record::FirstPass field;
+  field.seconds = first.seconds;
+  field.first_text_seconds = first.first_text_seconds;
+  field.encoder = encoder_runs(first.encoder);
+  run.first_pass = field;
+  run.metrics["rtfx.first_pass"] = number(double{run.dataset.audio_seconds} / first.seconds);
+  run.metrics["batch_ms.first"] = number(1e3 * first.first_text_seconds);
 }
 
 void add_energy(record::Run& run, const std::optional<EnergyUse>& use) {

@@ -43,6 +43,9 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
                        const RoundResult& result, int64_t round, const EditCounts* reference_edits,
                        const EditCounts& edits, const std::string& hash, at::Device device);
 
+/// Adds the figures of the case's first pass.
+void add_first_pass(record::Run& run, const FirstPass& first);
+
 /// Adds energy to a record: null where it is not known.
 void add_energy(record::Run& run, const std::optional<EnergyUse>& use);
 

@@ -177,7 +177,8 @@ class Runner {
   /// `round`: below 0 for a warm-up round, which is not recorded.
   void measure_round(const CaseGroup& group, CaseGroupRunner& runner, int64_t round) {
     sampler_.begin();
-    const std::vector<RoundResult> results = runner.round(std::max<int64_t>(0, round));
+    const std::vector<RoundResult> results = runner.round(
+        std::max<int64_t>(0, round), round < 0 ? RoundKind::warm_up : RoundKind::measured);
     const Conditions conditions = sampler_.end();
     if (round < 0) return;
     std::map<std::string, std::optional<EnergyUse>> energy;
@@ -237,6 +238,8 @@ class Runner {
       record::Run run = run_record(workspace_, group, arm, results[a], round,
                                    reference == edits.end() ? nullptr : &reference->second,
                                    edits[arm.spec->id], hash, session_.device());
+      if (arm.first_pass && told_.insert(arm.result_key).second)
+        add_first_pass(run, *arm.first_pass);
       if (const auto use = energy.find(arm.result_key); use != energy.end())
         add_energy(run, use->second);
       add_conditions(run, conditions, suspect);
@@ -271,6 +274,7 @@ class Runner {
   ConditionSampler sampler_;
   std::vector<record::Run> earlier_;          // rounds of earlier invocations
   std::set<std::string> summarized_;          // result keys of the summaries by them
+  std::set<std::string> told_;                // those whose first pass is in the journal
   std::map<std::string, Measured> measured_;  // of the group's arms, by result key
   std::unique_ptr<const Nvml> nvml_;          // where energy is asked for
 };

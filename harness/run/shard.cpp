@@ -267,6 +267,34 @@ json merged_exactness(const Parts& parts) {
   return merged;
 }
 
+/// The worst grade of any shard against its isolated pass, with its first difference.
+json merged_isolated(const Parts& parts) {
+  json merged = parts.front()->at("isolated");
+  for (const json* part : parts) {
+    if (part == parts.front()) continue;
+    const json& other = part->at("isolated");
+    for (const auto& [grade, count] : other.at("grades").items())
+      merged["grades"][grade] = merged["grades"].value(grade, int64_t{0}) + count.get<int64_t>();
+    if (grade_of(other.at("grade")) <= grade_of(merged.at("grade"))) continue;
+    merged["grade"] = other.at("grade");
+    merged["first_difference"] = other.at("first_difference");
+  }
+  return merged;
+}
+
+/// The mean of a metric per second of audio; null where a shard has none.
+json merged_per_second(const Parts& parts, const std::string& key) {
+  double sum = 0, audio = 0;
+  for (const json* part : parts) {
+    const json value = part->at("metrics").value(key, json());
+    if (!value.is_number()) return nullptr;
+    const double seconds = part->at("dataset").at("audio_seconds");
+    sum += value.get<double>() * seconds;
+    audio += seconds;
+  }
+  return audio > 0 ? json(sum / audio) : json();
+}
+
 json merged_suspect(const Parts& parts) {
   json reasons = json::array();
   for (const json* part : parts) {
@@ -284,7 +312,12 @@ json merged_round(const Parts& parts) {
       *std::max_element(parts.begin(), parts.end(),
                         [&](const json* a, const json* b) { return seconds(a) < seconds(b); });
   json merged = *slowest;
-  for (const char* key : {"batches", "device_memory", "energy", "profile"}) merged.erase(key);
+  for (const char* key :
+       {"batches", "device_memory", "energy", "profile", "first_pass", "lengths", "isolated"})
+    merged.erase(key);
+  for (const char* key : {"rtfx.first_pass", "batch_ms.first"}) merged["metrics"].erase(key);
+  if (std::ranges::all_of(parts, [](const json* part) { return part->contains("isolated"); }))
+    merged["isolated"] = merged_isolated(parts);
   merged["result_key"] = joined_hash(parts, "result_key").get<std::string>().substr(0, 16);
   for (const char* key : {"hypotheses_sha256", "tokens_sha256"})
     merged[key] = joined_hash(parts, key);
@@ -295,6 +328,7 @@ json merged_round(const Parts& parts) {
     if (key.starts_with("rtfx.")) value = merged_rate(parts, key);
     if (key.starts_with("memory.") || key.starts_with("batch_ms.")) value = greatest(parts, key);
     if (key.starts_with("energy.")) value = merged_energy(parts);
+    if (key.starts_with("tokens.")) value = merged_per_second(parts, key);
   }
   if (merged.contains("cpu_seconds"))
     merged["cpu_seconds"] = sum(parts, "/cpu_seconds"_json_pointer);

@@ -212,7 +212,8 @@ class Tuner {
     config.tune.clear();
     config.stream.reset();
     config.isolate = false;
-    config.replay = false;  // word errors alone are asked for
+    config.replay = config.isolated = false;  // word errors alone are asked for
+    config.protocol.steady_seconds = 0;
     config.protocol.warmup_rounds = 0;
     config.protocol.measured_rounds = 1;
     config.protocol.aa_control = false;

@@ -1,8 +1,8 @@
 #include "harness/run/workspace.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "algorithms/decoder.h"
@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "harness/config/document.h"
 #include "models/load_checkpoint.h"
+#include "models/tokenizers/spelling.h"
 #include "speech/runtime/device.h"
 
 namespace rtfx {
@@ -30,31 +31,26 @@ void load_utterance(const Utterance& utterance, const Normalizer& normalizer,
   if (utterance.text) reference = normalizer.words(*utterance.text);
 }
 
+/// The shape of a stand-in's file name: "parakeet-rnnt-0.6b" of "standin-parakeet-rnnt-0.6b.nemo",
+/// empty for a small stand-in such as "standin256-rnnt.nemo". None for other names.
+std::optional<std::string> stand_in_shape(const std::filesystem::path& path) {
+  const std::string name = path.stem().string();
+  constexpr std::string_view kLarge = "standin-", kSmall = "standin256";
+  if (path.extension() != ".nemo") return std::nullopt;
+  if (name.starts_with(kSmall)) return "";
+  return name.starts_with(kLarge) ? std::optional(name.substr(kLarge.size())) : std::nullopt;
+}
+
 Checkpoint load_model(const ModelSource& source) {
-  if (!source.fallback || std::filesystem::exists(source.path))
-    return load_checkpoint(source.path, source.att_context_size);
-  const std::string& encoder = source.fallback->encoder;
-  const std::filesystem::path decoder = source.fallback->decoder();
-  if (!std::filesystem::exists(decoder)) {
-    throw UserError(source.path.string(),
-                    fmt::format("no such file, and neither is its fallback {}",
-                                fmt::join(source.fallback->decoders, " or ")),
-                    "put one of them there, or name another with --set models.N.path or "
-                    "models.N.fallback.decoder");
+  if (!std::filesystem::exists(source.path)) {
+    if (const auto shape = stand_in_shape(source.path)) {
+      throw UserError(source.path.string(), "no such file",
+                      fmt::format("`scripts/stand_ins.sh{}{}` makes this stand-in; or name another "
+                                  "checkpoint with --set models.N.path=FILE",
+                                  shape->empty() ? "" : " ", *shape));
+    }
   }
-  Checkpoint stand_in = load_checkpoint(decoder);
-  if (source.fallback->prediction == "stateless")
-    stand_in = with_stateless_prediction(std::move(stand_in), decoder.string());
-  if (const int64_t tokens = source.fallback->vocabulary; tokens > 0)
-    stand_in = with_vocabulary(std::move(stand_in), tokens, decoder.string());
-  Checkpoint made = synthetic_checkpoint(find_architecture(encoder, "models"), std::move(stand_in),
-                                         decoder.string());
-  made.notices.insert(
-      made.notices.begin(),
-      fmt::format("no such file; {} instead: encoder '{}' of random weights, frames "
-                  "and words of {}",
-                  kSyntheticLabel, encoder, decoder.string()));
-  return made;
+  return load_checkpoint(source.path, source.att_context_size);
 }
 
 }  // namespace
@@ -67,13 +63,8 @@ Workspace::Workspace(const Config& config)
   for (const DatasetSource& source : config_.datasets) {
     LoadedDataset loaded;
     errors.run([&] { loaded.dataset = load_dataset(source); });
-    const Dataset& dataset = loaded.dataset;
-    if (!dataset.fallback.empty()) {
-      loaded.notices.push_back(
-          fmt::format("{}: no such file; {} instead", source.manifest, dataset.stand_in));
-    } else if (!dataset.stand_in.empty()) {
-      loaded.notices.push_back(fmt::format("{}: stand-in data: {}", source.id, dataset.stand_in));
-    }
+    if (const std::string& what = loaded.dataset.stand_in; !what.empty())
+      loaded.notices.push_back(fmt::format("{}: stand-in data: {}", source.id, what));
     datasets_.push_back(std::move(loaded));
   }
   errors.throw_any();
@@ -108,8 +99,34 @@ void Workspace::read_audio_files() {
   }
 }
 
+std::optional<double> Workspace::reference_tokens_per_second(size_t model, size_t dataset) const {
+  const auto [found, is_new] = reference_tokens_.try_emplace({model, dataset});
+  if (!is_new) return found->second;
+  constexpr double kMostUnknown = 0.01;
+  const Tokenizer& tokenizer = *checkpoints_[model].tokenizer;
+  const Speller spell(tokenizer);
+  const LoadedDataset& loaded = datasets_[dataset];
+  double tokens = 0, unknown = 0, seconds = 0;
+  for (size_t i = 0; i < loaded.references.size(); ++i) {
+    const auto& words = loaded.references[i];
+    if (!words) continue;
+    seconds += loaded.seconds[i];
+    // Word by word, since a word that no tokens spell leaves the others countable.
+    for (const std::string& word : *words) {
+      const std::vector<int32_t> ids = spell(word);
+      tokens += static_cast<double>(std::max<size_t>(1, ids.size()));
+      unknown +=
+          ids.empty() ? 1 : static_cast<double>(std::ranges::count(ids, tokenizer.unknown()));
+    }
+  }
+  if (seconds > 0 && tokens > 0 && unknown <= kMostUnknown * tokens)
+    found->second = tokens / seconds;
+  return found->second;
+}
+
 void Workspace::keep(const Shard& shard) {
   shard_ = shard;
+  reference_tokens_.clear();
   for (LoadedDataset& loaded : datasets_) {
     if (loaded.failure || shard.whole()) continue;
     LoadedDataset kept;

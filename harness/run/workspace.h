@@ -31,8 +31,8 @@ struct LoadedDataset {
 
 class Workspace {
  public:
-  /// Reads checkpoints, or their fallbacks where they are absent, and lists utterances; no audio
-  /// yet. Throws UserError.
+  /// Reads checkpoints and lists utterances, but reads no audio yet. Throws UserError for all
+  /// errors together. The error for a missing stand-in checkpoint names the command that makes it.
   explicit Workspace(const Config& config);
 
   const Config& config() const { return config_; }
@@ -47,6 +47,11 @@ class Workspace {
   /// Reads all audio into memory and takes the words of the references; a file that cannot be used
   /// is the failure of its dataset.
   void read_audio_files();
+
+  /// Tokens of the reference texts per second of their audio, spelled by the model's tokenizer from
+  /// the words that the scorer sees; after read_audio_files(). None without references, or where
+  /// more than a hundredth of the tokens are unknown ones.
+  std::optional<double> reference_tokens_per_second(size_t model, size_t dataset) const;
 
   /// Forgets all utterances but those of the shard (harness/run/shard.h); after read_audio_files().
   /// Throws UserError where none is left.
@@ -64,6 +69,7 @@ class Workspace {
   std::vector<LoadedDataset> datasets_;
   std::map<std::string, std::string> decoder_files_;
   Shard shard_;
+  mutable std::map<std::pair<size_t, size_t>, std::optional<double>> reference_tokens_;
   std::string current_key_;
   std::shared_ptr<const AcousticModel> current_;
 };

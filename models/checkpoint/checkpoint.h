@@ -53,13 +53,11 @@ struct Checkpoint {
   std::vector<std::filesystem::path> files;    // what it was read from
   int64_t parameters = 0;
 
-  /// Only of a model that is timed without its own weights (models/synthetic.h): the encoder's name
-  /// and the trained checkpoint that the decoder's frames come from.
-  std::string architecture;
-  std::shared_ptr<const Checkpoint> stand_in;
-
-  /// "checkpoint", or "synthetic" where the encoder's weights are random.
-  std::string weights_origin() const { return stand_in ? "synthetic" : "checkpoint"; }
+  /// Says what the file was made from where it stands in for another checkpoint
+  /// (models/widen_checkpoint.py); empty for a checkpoint that was trained.
+  std::string stand_in;
+  /// Says how a stand-in was made: checksums of its source and its program, and the seed.
+  std::string stand_in_recipe;
 
   /// SHA-256 of the file, or of the names and sums of several. Reads them whole, once.
   const std::string& sha256() const;

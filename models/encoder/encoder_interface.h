@@ -14,6 +14,9 @@ struct Features {
   /// The lengths once more where the host knows them, else empty: what it does not know it has to
   /// reckon with at the most.
   std::vector<int64_t> host_lengths = {};
+  /// The rows that the batch is computed as, at least Encoder::rows(); 0: that number. Batches of
+  /// the same shape and as many rows are the same work for the device.
+  int64_t packed_rows = 0;
 };
 
 struct Encoded {

@@ -114,6 +114,20 @@ TokenizerPointer read_tokenizer(const Archive& archive, const YamlView& yaml, in
   return tokenizer;
 }
 
+/// Reads the mark that models/widen_checkpoint.py puts into the files that it writes.
+void read_stand_in(const YamlView& yaml, Checkpoint& checkpoint) {
+  if (!yaml.has("stand_in")) return;
+  const auto text = [&](const char* key) {
+    return yaml.text(std::string("stand_in.") + key).value_or("unknown");
+  };
+  checkpoint.stand_in = text("description");
+  if (constexpr std::string_view kMark = "stand-in: "; checkpoint.stand_in.starts_with(kMark))
+    checkpoint.stand_in.erase(0, kMark.size());
+  checkpoint.stand_in_recipe = fmt::format(
+      "source SHA-256 {:.12}, {} with SHA-256 {:.12}, torch {}, seed {}, {}", text("source_sha256"),
+      text("program"), text("program_sha256"), text("torch"), text("seed"), text("dtype"));
+}
+
 }  // namespace
 
 Checkpoint read_nemo(const std::filesystem::path& path) {
@@ -125,6 +139,7 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
   Checkpoint checkpoint;
   checkpoint.format = "NeMo " + yaml.text("nemo_version").value_or("of an unstated version");
   checkpoint.files = {path};
+  read_stand_in(yaml, checkpoint);
   checkpoint.config = read_config(yaml, weights, checkpoint.notices);
   checkpoint.weights =
       canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);

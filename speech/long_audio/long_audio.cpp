@@ -114,8 +114,7 @@ void LongAudio::encode(Batch& batch) {
   on_stream(pipeline_, &PipelineStreams::encode, [&] {
     batch.on_device.block(&PipelineStreams::encode);
     const CopiedBatch& copied = batch.copied;
-    const Encoded encoded = model_.frames_for_decoder(
-        encode_copied(model_, encoder_, copied, clock_, times), copied.audio, copied.lengths);
+    const Encoded encoded = encode_copied(model_, encoder_, copied, clock_, times);
     batch.frames = {encoded.frames, encoded.lengths, copied.lengths_host};
     batch.done.record(&PipelineStreams::encode);
   });

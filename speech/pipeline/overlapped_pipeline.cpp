@@ -87,7 +87,7 @@ void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
 }
 
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
-                             const Frames& frames, const Confidence* confidence) {
+                             const Confidence* confidence) {
   const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
   const ResultRules rules(decoder.describe(), model_->config);
   synchronize(model_->device);
@@ -108,10 +108,9 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     b.batch = {b.encoded.frames, b.encoded.lengths, b.copied.lengths_host};
     slot.encoded.record(&PipelineStreams::encode);
   };
-  const auto decode = [&](Slot& slot, size_t number) {
+  const auto decode = [&](Slot& slot) {
     BatchInFlight& b = slot.batch;
     slot.encoded.wait();
-    if (const EncodedBatch* other = frames ? frames(number) : nullptr) b.batch = *other;
     b.batch.biases = b.biases;
     b.hypotheses = search_batch(decoder, b.batch, rules, clock, b.times, /*sync_debug=*/false);
     b.decoded.counters = decoder.counters();
@@ -155,9 +154,8 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
       {"rtfx decode",
        [&](size_t item) {
          Slot& slot = slot_of(item);
-         attempt(slot.batch, "decode", [&] {
-           on_stream(streams_, &PipelineStreams::decode, [&] { decode(slot, item); });
-         });
+         attempt(slot.batch, "decode",
+                 [&] { on_stream(streams_, &PipelineStreams::decode, [&] { decode(slot); }); });
        }},
       {"rtfx texts",
        [&](size_t item) {

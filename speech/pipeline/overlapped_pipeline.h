@@ -91,8 +91,6 @@ class OverlappedPipeline {
   using Source = std::function<bool(size_t number, BatchInFlight& batch)>;
   /// Is given each batch in its order, also those that failed; what it throws ends the pass.
   using Sink = std::function<void(size_t number, BatchInFlight& batch)>;
-  /// Frames that the decoder reads in the place of the encoder's; null: the encoder's.
-  using Frames = std::function<const EncodedBatch*(size_t number)>;
 
   /// At most `in_flight` batches from the begin of their reading to their text. With one, the steps
   /// follow each other on the calling thread and its stream. `encoder` is of `model` and outlives
@@ -110,7 +108,7 @@ class OverlappedPipeline {
   /// copies to the device, the encoder, the decoder, and the copy back have a stream each, the last
   /// two of high priority. Waits for the device at the begin and at the end. Throws what source and
   /// sink let through, after all threads have come to an end.
-  void run(Decoder& decoder, const Source& source, const Sink& sink, const Frames& frames = {},
+  void run(Decoder& decoder, const Source& source, const Sink& sink,
            const Confidence* confidence = nullptr);
 
  private:

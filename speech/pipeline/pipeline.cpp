@@ -47,6 +47,15 @@ RegionTimes& RegionTimes::operator+=(const RegionTimes& other) {
   return *this;
 }
 
+RegionTimes& RegionTimes::operator/=(double count) {
+  RTFX_CHECK(enqueued.empty(), "times that are not settled");
+  for (double& seconds : host) seconds /= count;
+  for (double& seconds : device) seconds /= count;
+  wall /= count;
+  cpu /= count;
+  return *this;
+}
+
 WallClock::WallClock(RegionTimes& times)
     : times_(times), begin_(std::chrono::steady_clock::now()), cpu_begin_(process_cpu_seconds()) {}
 
@@ -217,7 +226,6 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
     copied = copy_batch(model, clips, clock, times);
     encoded = encode_copied(model, encoder, copied, clock, times);
   }
-  encoded = model.frames_for_decoder(encoded, copied.audio, copied.lengths);
   synchronize(model.device);
   return {encoded.frames, encoded.lengths, copied.lengths_host};
 }

@@ -58,6 +58,8 @@ struct RegionTimes {
   void settle();
   /// Both are settled.
   RegionTimes& operator+=(const RegionTimes& other);
+  /// It is settled.
+  RegionTimes& operator/=(double count);
 };
 
 /// Adds the time from its construction to its end to `times.wall`, and the process's time on CPUs
@@ -141,8 +143,7 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
 void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
                   const RegionClock& clock, RegionTimes& times);
 
-/// The first two steps, with all of their time (wall). The batch holds the model's
-/// frames_for_decoder(), whose own work is in no time. The device is idle on return.
+/// The first two steps, with all of their time (wall). The device is idle on return.
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times);
 

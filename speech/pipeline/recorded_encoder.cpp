@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <limits>
 
@@ -33,45 +34,127 @@ struct RecordedEncoder::Recording {
   Graph graph;
 };
 
+namespace {
+
+constexpr int64_t kMelFrameStep = 64;    // 8 or 16 encoder frames
+constexpr int64_t kPackedRowStep = 128;  // in which the fused encoder itself counts rows
+
+/// Rounds up to one of `steps` sizes between a power of two and the next one, but at least in steps
+/// of `least`. The result is larger by 1 / steps at most, or by less than `least`.
+int64_t rounded(int64_t size, int64_t steps, int64_t least) {
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(size)));
+  return round_up(size, std::max(least, power / steps));
+}
+
+}  // namespace
+
+EncoderSize rounded_up(const EncoderSize& size, bool fused) {
+  return {.utterances = fused ? rounded(size.utterances, 8, 1) : size.utterances,
+          .mel_frames = rounded(size.mel_frames, fused ? 8 : 16, kMelFrameStep),
+          .rows = fused ? rounded(size.rows, 32, kPackedRowStep) : size.rows};
+}
+
+EncoderSize rounded_size(const AcousticModel& model, const Features& features) {
+  const Encoder& encoder = *model.encoder;
+  EncoderSize size{features.values.size(0), features.values.size(2), 1};
+  size = rounded_up(size, encoder.fused());
+  const int64_t padded = encoder.rows(size.utterances, size.mel_frames, {});
+  size.rows = encoder.rows(size.utterances, size.mel_frames, features.host_lengths);
+  size.rows = std::min(padded, rounded_up(size, encoder.fused()).rows);
+  return size;
+}
+
+namespace {
+
+/// Fills `to` with the values of `from`, and with zeros behind them in every dimension.
+void copy_padded(const at::Tensor& from, const at::Tensor& to) {
+  to.zero_();
+  at::Tensor part = to;
+  for (int64_t d = 0; d < from.dim(); ++d) part = part.narrow(d, 0, from.size(d));
+  part.copy_(from);
+}
+
+}  // namespace
+
+Features padded_features(const Features& features, const EncoderSize& size) {
+  const at::Tensor &values = features.values, &lengths = features.lengths;
+  Features padded{at::empty({size.utterances, values.size(1), size.mel_frames}, values.options()),
+                  at::empty({size.utterances}, lengths.options()), features.host_lengths,
+                  size.rows};
+  copy_padded(values, padded.values);
+  copy_padded(lengths, padded.lengths);
+  if (!padded.host_lengths.empty())
+    padded.host_lengths.resize(static_cast<size_t>(size.utterances), 0);
+  return padded;
+}
+
 RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs)
     : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()) {}
 RecordedEncoder::~RecordedEncoder() = default;
 
-RecordedEncoder::Recording* RecordedEncoder::recording_for(const Features& features) {
-  const int64_t rows = features.values.size(0), mel_bins = features.values.size(1);
-  const int64_t frames = round_up(features.values.size(2), kMelFrameStep);
-  const std::array<int64_t, 3> size = {rows, frames,
-                                       model_->encoder->rows(rows, frames, features.host_lengths)};
-  const auto found = recordings_.find(size);
-  if (found != recordings_.end()) return found->second.get();
-  if (recordings_.size() == kMostGraphs) return nullptr;
-  auto recording = std::make_unique<Recording>();
+void RecordedEncoder::forget() {
+  synchronize(model_->device);
+  sizes_.clear();
+  input_ = at::Tensor();
+  counts_ = {};
+}
+
+at::Tensor RecordedEncoder::input(at::IntArrayRef shape, const at::TensorOptions& options) {
+  const int64_t count = c10::multiply_integers(shape);
+  // Earlier graphs go on using the memory that they were recorded with.
+  if (!input_.defined() || input_.numel() < count) {
+    const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
+    input_ = at::empty({power}, options);
+  }
+  return input_.narrow(0, 0, count).view(shape);
+}
+
+std::shared_ptr<RecordedEncoder::Recording> RecordedEncoder::record(const Features& features) {
+  auto recording = std::make_shared<Recording>();
   Recording& r = *recording;
-  r.input = {at::zeros({rows, mel_bins, frames}, features.values.options()),
-             features.lengths.clone(), features.host_lengths};
-  // Once without recording: at their first call libraries allocate and choose algorithms, which
-  // a recording does not allow.
-  (*model_->encoder)(r.input);
-  const Graph* shared = recordings_.empty() ? nullptr : &recordings_.begin()->second->graph;
+  r.input = features;  // with its lengths on the host and its packed rows
+  r.input.values = input(features.values.sizes(), features.values.options());
+  r.input.lengths = features.lengths.clone();
+  const std::shared_ptr<Recording> last = last_recorded_.lock();
   retry_out_of_memory([&] {
-    r.graph =
-        Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); }, shared);
+    r.graph = Graph::record([&](GraphRecorder&) { r.output = (*model_->encoder)(r.input); },
+                            last ? &last->graph : nullptr);
   });
-  recordings_.emplace(size, std::move(recording));
-  return &r;
+  last_recorded_ = recording;
+  return recording;
 }
 
 Encoded RecordedEncoder::operator()(const Features& features) {
-  Recording* const recording = graphs_ ? recording_for(features) : nullptr;
-  if (recording == nullptr) return (*model_->encoder)(features);
-  Recording& r = *recording;
-  const int64_t frames = features.values.size(2), all = r.input.values.size(2);
-  r.input.values.narrow(2, 0, frames).copy_(features.values);
-  r.input.values.narrow(2, frames, all - frames).zero_();
-  r.input.lengths.copy_(features.lengths);
-  r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
-  const int64_t encoded = model_->config.encoder.subsampled(frames);
-  return {r.output.frames.narrow(1, 0, encoded).clone(), r.output.lengths.clone()};
+  if (!graphs_) return (*model_->encoder)(features);
+  const EncoderSize size = rounded_size(*model_, features);
+  Size& known = sizes_(size, [&](const Size& oldest) {
+    if (oldest.recording) synchronize(model_->device);  // it may still run
+  });
+  Encoded encoded;
+  if (known.recording) {
+    ++counts_.replayed;
+    const Recording& r = *known.recording;
+    copy_padded(features.values, r.input.values);
+    copy_padded(features.lengths, r.input.lengths);
+    r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
+    encoded = r.output;
+  } else {
+    // This comes before a recording too, since at their first call on a thread libraries allocate
+    // and choose algorithms, which a recording does not allow.
+    ++counts_.launched;
+    const Features padded = padded_features(features, size);
+    encoded = (*model_->encoder)(padded);
+    if (known.seen) {
+      ++counts_.recorded;
+      known.recording = record(padded);
+    }
+    known.seen = true;
+  }
+  const int64_t rows = features.values.size(0);
+  const int64_t frames =
+      std::max<int64_t>(1, model_->config.encoder.subsampled(features.values.size(2)));
+  return {encoded.frames.narrow(0, 0, rows).narrow(1, 0, frames).clone(),
+          encoded.lengths.narrow(0, 0, rows).clone()};
 }
 
 namespace {
@@ -117,6 +200,26 @@ int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t s
     return fused_encoder_bytes(model.config.encoder, features.mel_bins, rows, frames);
   return encoder_bytes(model.config.encoder, features.mel_bins, rows, frames,
                        static_cast<int64_t>(c10::elementSize(model.encoder_dtype)));
+}
+
+double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in_flight) {
+  constexpr double kLeast = 30, kMost = 2400;  // seconds
+  constexpr double kShare = 0.5;               // of the memory, since what is known is the least
+  constexpr int64_t kUtterances = 64, kSeconds = 10;
+  const FeatureConfig& features = model.config.features;
+  const int64_t samples = kSeconds * features.sample_rate;
+  const double encoding = static_cast<double>(least_encoder_memory(model, kUtterances, samples)) /
+                          static_cast<double>(kUtterances * kSeconds);
+  // Samples, features in single precision, and frames, which later steps copy once.
+  const auto frames = static_cast<double>(model.config.encoded_frames(samples)) / kSeconds;
+  const double kept = 4.0 * static_cast<double>(features.sample_rate) +
+                      4.0 * static_cast<double>(features.mel_bins * features.sample_rate) /
+                          static_cast<double>(features.hop) +
+                      2 * frames * static_cast<double>(model.config.encoder.width) *
+                          static_cast<double>(c10::elementSize(model.dtype));
+  const double seconds =
+      kShare * static_cast<double>(free) / (encoding + static_cast<double>(in_flight) * kept);
+  return std::clamp(seconds, kLeast, kMost);
 }
 
 void require_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples, int64_t free,

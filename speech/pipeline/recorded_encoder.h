@@ -2,12 +2,14 @@
 // device.
 #pragma once
 
-#include <array>
+#include <compare>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "models/acoustic_model.h"
 
@@ -19,15 +21,83 @@ namespace rtfx {
 /// current stream: a StepRecorder (models/streaming/encoder_streams.h). Waits for the device.
 std::function<void()> record_step(const std::function<void()>& step);
 
-/// Runs a model's encoder; on a GPU, with `graphs`, as a CUDA graph recorded for the batch's rows,
-/// for its frames rounded up to a multiple of kMelFrameStep, and for Encoder::rows(). A size that
-/// was not seen before is recorded at its first batch, which waits for the device: a warm-up round
-/// sees every size. Sizes beyond the first kMostGraphs are launched kernel by kernel. The graphs
-/// share the memory of what they compute in between.
+/// The sizes that a batch is computed in.
+struct EncoderSize {
+  int64_t utterances = 0, mel_frames = 0;
+  int64_t rows = 0;  // Features::packed_rows
+
+  auto operator<=>(const EncoderSize&) const = default;
+};
+
+/// Rounds sizes up, so that few of them serve all batches. Utterances and mel frames grow by an
+/// eighth at most, but few mel frames by up to 63. Packed rows, which the fused encoder computes,
+/// grow by a 32nd at most, but few rows by up to 127. The encoder by operators computes all that is
+/// padded, so there mel frames grow by a 16th at most, and utterances not.
+EncoderSize rounded_up(const EncoderSize& size, bool fused);
+
+/// Returns the rounded size of a batch, with as many rows as it needs.
+EncoderSize rounded_size(const AcousticModel& model, const Features& features);
+
+/// Pads the features to that size, with silence behind each utterance and utterances without frames
+/// behind the last one. Frames of the encoder do not depend on it, up to the rounding of products
+/// of another shape (Encoder).
+Features padded_features(const Features& features, const EncoderSize& size);
+
+/// Keeps the values of the `most` keys that were used last.
+template <class Key, class Value>
+class RecentlyUsed {
+ public:
+  explicit RecentlyUsed(size_t most) : most_(most) {}
+
+  /// Returns the key's value, a new one where there is none. `before_removal` is called before the
+  /// least recently used value is destroyed to make room.
+  template <class Call>
+  Value& operator()(const Key& key, const Call& before_removal) {
+    if (const auto found = places_.find(key); found != places_.end()) {
+      order_.splice(order_.begin(), order_, found->second);
+      return order_.front().second;
+    }
+    if (order_.size() == most_) {
+      before_removal(order_.back().second);
+      places_.erase(order_.back().first);
+      order_.pop_back();
+    }
+    order_.emplace_front(key, Value());
+    places_[key] = order_.begin();
+    return order_.front().second;
+  }
+
+  size_t size() const { return order_.size(); }
+  void clear() {
+    places_.clear();
+    order_.clear();
+  }
+
+ private:
+  size_t most_;
+  std::list<std::pair<Key, Value>> order_;  // the one that was used last comes first
+  std::map<Key, typename std::list<std::pair<Key, Value>>::iterator> places_;
+};
+
+/// Runs a model's encoder, on a GPU with `graphs` in rounded sizes. The first two batches of a size
+/// are launched kernel by kernel. The second one then records a CUDA graph, for which it waits for
+/// the device, and later ones launch it. So a size that comes once pays for no recording. Equal
+/// sizes give equal bits, launched or recorded. The kMostSizes sizes that came last are kept. The
+/// graphs share the memory of what they compute in between, and that of their input.
 class RecordedEncoder {
  public:
-  static constexpr int64_t kMelFrameStep = 64;  // 8 or 16 encoder frames
-  static constexpr size_t kMostGraphs = 256;
+  static constexpr size_t kMostSizes = 128;
+
+  /// How often batches were computed in each way.
+  struct Counts {
+    int64_t launched = 0;  // kernel by kernel
+    int64_t recorded = 0;  // these were launched kernel by kernel, too
+    int64_t replayed = 0;  // as graphs that earlier batches recorded
+
+    Counts operator-(const Counts& before) const {
+      return {launched - before.launched, recorded - before.recorded, replayed - before.replayed};
+    }
+  };
 
   RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);
   ~RecordedEncoder();
@@ -36,18 +106,27 @@ class RecordedEncoder {
   /// the rounding of differently shaped products. The result is the caller's. Waits only to record.
   Encoded operator()(const Features& features);
 
-  /// Sizes that were recorded so far.
-  int64_t captures() const { return static_cast<int64_t>(recordings_.size()); }
+  const Counts& counts() const { return counts_; }
+
+  /// Forgets all sizes, as a new object would be. Waits for the device.
+  void forget();
 
  private:
   struct Recording;
-  /// Null if the size was not seen before and there are kMostGraphs.
-  Recording* recording_for(const Features& features);
+  struct Size {
+    bool seen = false;
+    std::shared_ptr<Recording> recording;
+  };
+  std::shared_ptr<Recording> record(const Features& features);
+  /// Memory for the input of a graph, [utterances, mel bins, frames].
+  at::Tensor input(at::IntArrayRef shape, const at::TensorOptions& options);
 
   std::shared_ptr<const AcousticModel> model_;
   bool graphs_;
-  // The key is (utterances, mel frames, Encoder::rows()).
-  std::map<std::array<int64_t, 3>, std::unique_ptr<Recording>> recordings_;
+  RecentlyUsed<EncoderSize, Size> sizes_{kMostSizes};
+  at::Tensor input_;                        // of all graphs, one after the other
+  std::weak_ptr<Recording> last_recorded_;  // whose memory the next one shares
+  Counts counts_;
 };
 
 // Whether a batch fits into memory, asked before it is encoded: the kernel would end the program
@@ -58,6 +137,11 @@ int64_t free_memory(const at::Device& device);
 
 /// Bytes that encoding so many utterances, the longest of `samples` samples, needs at least.
 int64_t least_encoder_memory(const AcousticModel& model, int64_t rows, int64_t samples);
+
+/// Seconds of audio, padding included, of a batch that fits easily into `free` bytes, with
+/// `in_flight` batches on their way. It assumes utterances of 10 s. At most 2,400 s, which keep a
+/// large GPU busy, and at least 30 s.
+double fitting_batch_seconds(const AcousticModel& model, int64_t free, size_t in_flight);
 
 /// Throws UserError at `where` if encoding `rows` utterances, the longest of `samples` samples,
 /// needs more than `free` bytes (models/encoder/encoder.h).

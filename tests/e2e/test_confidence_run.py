@@ -29,7 +29,7 @@ def two_runs(run_config, tmp_path):
 
 @pytest.mark.parametrize("mode", ["isolated", "throughput"])
 def test_it_is_a_region_of_its_own_and_changes_no_result(two_runs, mode):
-    protocol = {"mode": mode, "warmup_rounds": 0, "measured_rounds": 1}
+    protocol = {"mode": mode, "warmup_rounds": 0, "measured_rounds": 1, "steady_seconds": 0}
     without, with_it = two_runs(protocol=protocol)
     for name, (record, lines) in with_it.items():
         plain, plain_lines = without[name]

@@ -1,4 +1,4 @@
-"""Stand-in data and random weights are marked wherever results of them are shown."""
+"""Stand-in data, stand-in models and random weights are marked wherever results of them are shown."""
 
 import csv
 import io
@@ -13,17 +13,20 @@ from style import NARROW, WIDE, note_stand_ins
 
 SPEECH = "espeak-ng speech of its transcripts"
 DATA, WEIGHTS = "stand-in data", "random encoder + stand-in decoder"
+MODEL, MADE = "stand-in model", "small.nemo widened to parakeet-rnnt-0.6b"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run whose data are a stand-in, and one of whose two models has random weights."""
+    """A run on stand-in data, of a trained model, one with random weights, and one that was widened."""
     folder = tmp_path_factory.mktemp("stand_ins")
     records = [synthetic.provenance()]
-    for model, weights in (("quickstart-rnnt", "checkpoint"), ("big-tdt", "synthetic")):
+    for model, weights, made in (
+        ("quickstart-rnnt", "checkpoint", None), ("big-tdt", "synthetic", None), ("wide-rnnt", "checkpoint", MADE),
+    ):  # fmt: skip
         for round in range(2):
             record = synthetic.run(model=model, round=round)
-            record["model"]["weights"] = weights
+            record["model"] |= {"weights": weights, "stand_in": made}
             record["dataset"]["stand_in"] = SPEECH
             records.append(record)
     synthetic.write(folder, records)
@@ -34,12 +37,15 @@ def test_the_table_and_the_page(rtfx, folder):
     result = rtfx("report", folder)
     assert result.returncode == 0, result.stderr
     heads = [line for line in result.stdout.splitlines() if " on quickstart (" in line]
-    assert [f"{DATA}: {SPEECH}" in head for head in heads] == [True, True]
-    assert [WEIGHTS in head for head in heads] == [False, True]
+    assert [f"{DATA}: {SPEECH}" in head for head in heads] == [True, True, True]
+    assert [WEIGHTS in head for head in heads] == [False, True, False]
+    assert [f"{MODEL}: {MADE}" in head for head in heads] == [False, False, True]
     page = (folder / "report.html").read_text()
     assert f"<strong>Stand-in data: quickstart is {SPEECH}.</strong>" in page
     assert f"<strong>Stand-in weights: big-tdt: {WEIGHTS}.</strong>" in page
-    assert page.count(f"; {DATA}: {SPEECH}") == 2  # the headings of both models
+    assert f"<strong>Stand-in models: wide-rnnt is {MADE}.</strong>" in page
+    assert page.count(f"; {DATA}: {SPEECH}") == 3  # the headings of all models
+    assert page.count(f"; {MODEL}: {MADE}") == 1
     figures = page[page.index("<svg") :]
     assert "Stand-in data: quickstart" in figures
 
@@ -51,14 +57,15 @@ def test_every_export(rtfx, folder, to):
     text = rtfx("export", folder, "--to", to).stdout
     if to == "csv":
         marks = [row["marks"] for row in csv.DictReader(io.StringIO(text))]
-        assert marks == [DATA, f"{WEIGHTS} {DATA}"]
+        assert marks == [DATA, f"{WEIGHTS} {DATA}", f"{MODEL} {DATA}"]
     elif to == "bmf":
         assert [name.partition(" ")[2] for name in json.loads(text)] == [
             f"({DATA})",
             f"({WEIGHTS}, {DATA})",
+            f"({MODEL}, {DATA})",
         ]
     else:
-        assert DATA in text and WEIGHTS in text
+        assert DATA in text and WEIGHTS in text and MODEL in text
 
 
 def test_every_figure(folder):
@@ -68,6 +75,7 @@ def test_every_figure(folder):
         note_stand_ins(figure, cases)
         note = figure.get_supxlabel().replace("\n", " ")
         assert f"quickstart is {SPEECH}" in note and WEIGHTS in note
+        assert f"wide-rnnt is {MADE}" in note
         figure.draw_without_rendering()
         (label,) = [text for text in figure.texts if text.get_text() == figure.get_supxlabel()]
         assert label.get_window_extent().width <= figure.bbox.width
@@ -77,6 +85,22 @@ def test_a_committed_journal_of_an_earlier_release(rtfx):
     """It names the set test_other_spoken and has no field for what that is."""
     text = rtfx("export", ROOT / "reports/h200/tables/label_looping_table3.jsonl", "--to", "markdown").stdout
     assert DATA in text and "is espeak-ng speech of LibriSpeech test-other" in text
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_what_is_missing_names_the_command_that_makes_it(rtfx, tmp_path, command):
+    models = {"standin-parakeet-rnnt-0.6b": "stand_ins.sh parakeet-rnnt-0.6b`", "standin256-tdt": "stand_ins.sh`"}
+    data = {"id": "spoken", "manifest": str(tmp_path / "test_other/manifest.jsonl")}
+    config = small_config(models=[str(tmp_path / f"{name}.nemo") for name in models], datasets=[data])
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    output = ["--output", tmp_path / "run"] if command == "run" else []
+    result = rtfx(command, tmp_path / "config.json", *output)
+    assert result.returncode == 2 and not (tmp_path / "run").exists()
+    lines = result.stderr.splitlines()
+    assert len(lines) == 3
+    for line, (name, made) in zip(lines, models.items(), strict=False):
+        assert f"{name}.nemo: no such file; `scripts/{made} makes this stand-in" in line
+    assert f"datasets/speak_test_other.py {tmp_path}/test_other` makes it" in lines[2]
 
 
 def test_a_run_records_what_its_data_say(rtfx, tmp_path):

@@ -167,7 +167,7 @@ def test_the_table_of_the_paper(rtfx, tmp_path):
     changes = {
         "prepare": own["prepare"], "decoders": own["decoders"], "decoders.0.id": "cuda_compact",
         "models.0.path": str(MODELS / "quickstart-rnnt.nemo"), "dtypes": ["fp32"],
-        "datasets.0.fallback": str(AUDIO / "manifest.jsonl"),
+        "datasets.0.manifest": str(AUDIO / "manifest.jsonl"),
         "stream.streams": [256], "stream.seconds": 2,
     }  # fmt: skip
     overrides = [a for k, v in changes.items() for a in ("--set", f"{k}={json.dumps(v)}")]

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from conftest import AUDIO, ROOT, runs_of, small_config, strict_records
 
-OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput"}
+OVERLAPPED = {"warmup_rounds": 0, "measured_rounds": 2, "mode": "throughput", "steady_seconds": 0}
 
 
 # Which stage bounds a pass of a small model is up to the machine.
@@ -89,6 +89,54 @@ def test_resumed_only_in_the_same_mode(rtfx, runs, tmp_path):
     assert rtfx("run", path, "--output", folder, *other).returncode == 0
     records = runs_of(strict_records(folder / "journal.jsonl"))
     assert len(records) == 5 and len({r["result_key"] for r in records}) == 2
+
+
+def test_a_round_repeats_its_pass_and_the_first_one_stands_apart(rtfx, tmp_path):
+    protocol = OVERLAPPED | {"warmup_rounds": 1, "steady_seconds": 0.5}
+    path = config_file(tmp_path, protocol=protocol, decoders=["label_looping"])
+    result = rtfx("run", path, "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    first, second = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    for record in (first, second):
+        passes = record["pipeline"]["pass_seconds"]
+        assert len(passes) > 1 and sum(passes[:-1]) < 0.5 <= sum(passes)
+        assert record["total_seconds"] == pytest.approx(sum(passes) / len(passes))
+        rate = record["dataset"]["audio_seconds"] / record["total_seconds"]
+        assert record["metrics"]["rtfx.total"] == pytest.approx(rate)
+        assert record["wall_seconds"] == pytest.approx(record["total_seconds"], rel=0.5)
+        assert len(record["batches"]["total_seconds"]) == 3 and record["deterministic"]
+        assert record["isolated"]["grade"] == "bitwise" and record["isolated"]["grades"]["bitwise"] == 6
+        assert record["exactness"]["replay"]["beyond"] == 0
+        tokens = record["metrics"]["tokens.per_second"]
+        assert 1 < tokens < 10 and record["metrics"]["tokens.reference_per_second"] == pytest.approx(tokens, rel=0.3)
+    assert "first_pass" not in second and "rtfx.first_pass" not in second["metrics"]
+    once = first["first_pass"]
+    assert 0 < once["first_text_seconds"] < once["seconds"]
+    rate = first["dataset"]["audio_seconds"] / once["seconds"]
+    assert first["metrics"]["rtfx.first_pass"] == pytest.approx(rate)
+    assert f"first pass {rate:.1f}" in result.stdout and "tokens/s " in result.stdout
+
+
+def test_latency_of_mixed_lengths(rtfx, tmp_path):
+    protocol = OVERLAPPED | {"throughput": {"in_flight": 1}, "measured_rounds": 1}
+    config = small_config(protocol=protocol, batch_sizes=[1], sort="shuffle", decoders=["label_looping"])
+    manifest = str(ROOT / "datasets/quickstart/manifest.jsonl")
+    config["datasets"] = [{"id": "mixed", "manifest": manifest, "limit": 9, "seconds": [1, 5, 2]}]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert records[0]["config"]["datasets"][0]["seconds"] == [1, 5, 2]
+    (record,) = runs_of(records)
+    lengths = record["batches"]["audio_seconds"]
+    assert sorted(lengths) == [1] * 3 + [2] * 3 + [5] * 3 and lengths != sorted(lengths)
+    assert [(entry["seconds"], entry["requests"]) for entry in record["lengths"]] == [(1, 3), (2, 3), (5, 3)]
+    p50 = [entry["p50_ms"] for entry in record["lengths"]]
+    assert 0 < p50[0] < p50[2] and record["lengths"][0]["p99_ms"] is None
+    first = record["metrics"]["batch_ms.first"]
+    assert first == pytest.approx(1000 * record["batches"]["latency_seconds"][0], rel=1e-3)
+    costs = rtfx("report", tmp_path / "run", "--table-only", "--costs").stdout
+    assert "first ms" in costs and f"{first:.1f}" in costs
 
 
 def test_in_child_processes(rtfx, tmp_path):

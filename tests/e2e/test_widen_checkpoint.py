@@ -5,7 +5,7 @@ import json
 import tarfile
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT
+from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
 from golden import searches, transcripts
 
 torch = pytest.importorskip("torch", reason="needs torch for Python (not with LIBTORCH=DIR)")
@@ -114,6 +114,30 @@ def test_the_file_says_what_it_is(large, rtfx):
     assert model["kinds"] == ["tdt", "ctc"] and model["features"]["mel_bins"] == 128
     assert (model["encoder"]["width"], model["encoder"]["layers"]) == (288, 9)
     assert model["vocabulary"]["tokens"] == 2048 and not model["notices"]
+    made = f"{TDT.name} widened to width 288 and 9 layers, with the same function"
+    assert model["stand_in"] == made
+    recipe = f"source SHA-256 {mark['source_sha256'][:12]}, models/widen_checkpoint.py with SHA-256 "
+    assert model["stand_in_recipe"].startswith(recipe) and "seed 1, fp32" in model["stand_in_recipe"]
+    lines = rtfx("inspect", path).stdout
+    assert f"  stand-in     {made}\n" in lines and f"  made by      {recipe}" in lines
+    assert json.loads(rtfx("inspect", TDT, "--json").stdout)["stand_in"] is None
+
+
+def test_a_run_records_and_shows_that_its_model_is_a_stand_in(large, rtfx, tmp_path):
+    path = large(TDT, LIKE_V3)
+    config = small_config(models=[{"id": "wide", "path": str(path)}]) | {
+        "decoders": ["label_looping"], "protocol": {"warmup_rounds": 0, "measured_rounds": 1},
+        "datasets": [{"id": "d", "manifest": str(AUDIO / "manifest.jsonl"), "limit": 1}],
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    plan = rtfx("validate", tmp_path / "config.json").stdout
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    made = f"{TDT.name} widened to width 288 and 9 layers, with the same function"
+    assert f"stand-in model: {made}" in plan and f"stand-in model: {made}" in result.stdout
+    records = strict_records(tmp_path / "run/journal.jsonl")
+    assert records[0]["models"][0]["stand_in"].startswith(made + " (source SHA-256 ")
+    assert {record["model"]["stand_in"] for record in runs_of(records)} == {made}
 
 
 def test_equal_seeds_give_equal_bytes(tmp_path):

@@ -58,7 +58,7 @@ TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
   for (const bool limited : {false, true}) {
     const auto model = this->model(limited);
     RecordedEncoder recorded(model, /*graphs=*/true);
-    // Twice: recorded, then launched for other features, lengths and fewer frames.
+    // Three of a size: launched, recorded, and replayed for other features and fewer frames.
     for (const auto& [rows, frames] : {std::pair{4, 700},
                                        {4, 690},
                                        {1, 60},
@@ -66,14 +66,17 @@ TEST_P(GpuEncoder, RecordedEqualsLaunchedOneByOne) {
                                        {3, 65},
                                        {1, 64},
                                        {9, 1300},
-                                       {4, 641},
+                                       {4, 660},
                                        {1, 1},
                                        {1, 2}}) {
       const Features f = features(rows, frames);
       expect_same(recorded(f), (*model->encoder)(f),
                   std::to_string(rows) + " x " + std::to_string(frames));
     }
-    EXPECT_EQ(recorded.captures(), 4);
+    const RecordedEncoder::Counts& counts = recorded.counts();
+    EXPECT_EQ(counts.recorded, 2);
+    EXPECT_EQ(counts.launched, 6);
+    EXPECT_EQ(counts.replayed, 4);
   }
 }
 
@@ -84,7 +87,7 @@ TEST_P(GpuEncoder, SharedMemoryDoesNotMixResults) {
   for (const int64_t frames : {640, 64, 320}) inputs.push_back(features(3, frames));
   std::vector<Encoded> alone;  // launched one by one, in memory of their own
   for (const Features& f : inputs) alone.push_back((*model->encoder)(f));
-  for (const size_t i : {2, 0, 1, 1, 0, 2, 0})
+  for (const size_t i : {2, 0, 1, 1, 0, 2, 0, 2, 1, 0})
     expect_same(recorded(inputs[i]), alone[i], std::to_string(i));
 }
 
@@ -99,12 +102,30 @@ TEST_P(GpuEncoder, MemoryDoesNotGrowOnceEverySizeWasSeen) {
     const auto frames = static_cast<int64_t>(1 + random() % 1000);
     recorded(features(1 + static_cast<int64_t>(random() % 3), frames));
   };
-  for (int i = 0; i < 400; ++i) some();
-  const int64_t captures = recorded.captures(), before = reserved();
+  for (int i = 0; i < 600; ++i) some();
+  const int64_t captures = recorded.counts().recorded, before = reserved();
   EXPECT_LE(captures, 3 * 16);
   for (int i = 0; i < 200; ++i) some();
-  EXPECT_EQ(recorded.captures(), captures);
+  EXPECT_EQ(recorded.counts().recorded, captures);
   EXPECT_EQ(reserved(), before);
+}
+
+TEST_P(GpuEncoder, KeepsTheSizesThatCameLast) {
+  const auto model = this->model(false);
+  RecordedEncoder recorded(model, /*graphs=*/true);
+  const Features first = features(1, 64), next = features(2, 64);
+  const Encoded expected = (*model->encoder)(first), other = (*model->encoder)(next);
+  for (int i = 0; i < 3; ++i) recorded(first);
+  EXPECT_EQ(recorded.counts().replayed, 1);
+  // One size more than are kept, so that the first one goes.
+  for (int64_t i = 0; i < static_cast<int64_t>(RecordedEncoder::kMostSizes); ++i)
+    recorded(features(2 + i % 14, 64 * (1 + i / 14)));
+  expect_same(recorded(first), expected, "after its graph went");
+  EXPECT_EQ(recorded.counts().replayed, 1);
+  recorded.forget();
+  EXPECT_EQ(recorded.counts().launched, 0);
+  for (int i = 0; i < 4; ++i) expect_same(recorded(next), other, "after all were forgotten");
+  EXPECT_EQ(recorded.counts().replayed, 2);
 }
 
 TEST_P(GpuEncoder, GivesItsMemoryBack) {
@@ -117,7 +138,7 @@ TEST_P(GpuEncoder, GivesItsMemoryBack) {
   for (int i = 0; i < 5; ++i) {
     {
       RecordedEncoder recorded(model, /*graphs=*/true);
-      for (const int64_t frames : {6400, 640, 64}) recorded(features(8, frames));
+      for (const int64_t frames : {6400, 640, 64, 6400, 640, 64}) recorded(features(8, frames));
     }
     if (i == 1) before = reserved();
   }
@@ -136,7 +157,7 @@ TEST_P(GpuEncoderVariant, EqualsTheCpuAndItsOwnGraphs) {
   const auto on_cpu = test::random_model(config, 5), on_gpu = test::random_model(config, 5, gpu);
   RecordedEncoder recorded(on_gpu, /*graphs=*/true);
   const std::vector<int64_t> lengths = {77, 1600, 0, 1, 800, 13};
-  for (const int64_t frames : {1600, 1580}) {
+  for (const int64_t frames : {1600, 1580, 1590}) {
     at::Tensor values = at::zeros({6, 80, frames});
     std::vector<int64_t> kept = lengths;
     kept[1] = frames;

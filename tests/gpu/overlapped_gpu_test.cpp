@@ -57,11 +57,13 @@ TEST_F(OverlappedGpu, ResultsAreThoseOfTheIsolatedMode) {
     const auto found =
         rounds(std::to_string(in_flight), {{"mode", "throughput"},
                                            {"throughput", {{"in_flight", in_flight}}},
+                                           {"steady_seconds", 0},
                                            {"warmup_rounds", 0},
                                            {"measured_rounds", 3}});
     EXPECT_EQ(found.size(), 15U);
     for (const json& r : found) {
       EXPECT_EQ(r["hypotheses_sha256"], expected[r["decoder"]["id"]]) << r["case"] << in_flight;
+      EXPECT_EQ(r["isolated"]["grade"], "bitwise") << r["case"] << in_flight;
       EXPECT_GT(r["metrics"]["busy.encoder"], 0);
       EXPECT_GT(r["regions"]["decode"]["device_seconds"], 0);
       EXPECT_LE(r["regions"]["encoder"]["device_seconds"], r["wall_seconds"]);
@@ -70,8 +72,9 @@ TEST_F(OverlappedGpu, ResultsAreThoseOfTheIsolatedMode) {
 }
 
 TEST_F(OverlappedGpu, TheLargestBatchIsFoundByTryingAndTheEncoderMayHaveAnotherType) {
-  const auto found = rounds("largest", {{"mode", "throughput"}, {"measured_rounds", 1}},
-                            {{"batch_sizes", {"max"}}, {"dtypes", {"bf16+fp32"}}});
+  const auto found =
+      rounds("largest", {{"mode", "throughput"}, {"measured_rounds", 1}, {"steady_seconds", 0}},
+             {{"batch_sizes", {"max"}}, {"dtypes", {"bf16+fp32"}}});
   ASSERT_EQ(found.size(), 5U);
   for (const json& r : found) {
     EXPECT_EQ(r["batch"]["size"], 24);  // the whole set

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "models/checkpoint/tensor_data.h"
 #include "models/encoder/attention.h"
 
@@ -64,8 +67,10 @@ int64_t FusedEncoder::rows(int64_t utterances, int64_t feature_frames,
 }
 
 Encoded FusedEncoder::operator()(const Features& features) const {
-  const auto [frames, batch] = front_end_(
-      features, rows(features.values.size(0), features.values.size(2), features.host_lengths));
+  const int64_t least =
+      rows(features.values.size(0), features.values.size(2), features.host_lengths);
+  RTFX_CHECK(features.packed_rows == 0 || features.packed_rows >= least, "too few packed rows");
+  const auto [frames, batch] = front_end_(features, std::max(least, features.packed_rows));
   return {through_layers(frames, batch, {}), batch.encoded_lengths};
 }
 

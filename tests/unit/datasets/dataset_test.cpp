@@ -77,16 +77,28 @@ TEST_F(DatasetTest, ASetSaysThatItIsAStandIn) {
   DatasetSource source = manifest_source(path("m.jsonl"));
   source.stand_in = "read by colleagues";
   EXPECT_EQ(load_dataset(source).stand_in, "read by colleagues");
-  // A fallback says what it is itself.
-  source.fallback = source.manifest;
-  source.manifest = path("gone.jsonl").string();
-  const Dataset fallback = load_dataset(source);
-  EXPECT_EQ(fallback.fallback, source.fallback);
-  EXPECT_EQ(fallback.stand_in, source.fallback + ": spoken by a program");
-  std::filesystem::remove(path("stand_in.txt"));
-  EXPECT_EQ(load_dataset(source).stand_in, source.fallback);
+  source.stand_in.clear();
   write("stand_in.txt", "\n");
   EXPECT_HAS(user_error([&] { load_dataset(source); }), "stand_in.txt: its first line is empty");
+}
+
+TEST_F(DatasetTest, UtterancesHaveTheLengthsInTurn) {
+  DatasetSource source;
+  source.id = "set";
+  source.files = {path("audio").string()};
+  source.seconds = {0.25, 2};
+  const Dataset set = load_dataset(source);
+  ASSERT_EQ(set.utterances.size(), 2U);
+  EXPECT_EQ(set.utterances[0].seconds, 0.25);
+  EXPECT_EQ(set.utterances[1].seconds, 2);
+  EXPECT_EQ(read_utterance(set.utterances[0]).samples.size(), 4000U);
+  EXPECT_EQ(read_utterance(set.utterances[1]).samples.size(), 32000U);
+  source.seconds = {0.25};
+  const std::string one = load_dataset(source).sha256;
+  EXPECT_NE(one, set.sha256);
+  source.seconds = {0};
+  EXPECT_EQ(load_dataset(source).utterances[1].cut_seconds, 0);
+  EXPECT_NE(load_dataset(source).sha256, one);
 }
 
 TEST_F(DatasetTest, ManifestPathsAreRelativeToItsFolderOrAbsolute) {
@@ -217,15 +229,20 @@ TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
   write_audio("test-other/1/9/1-9-0000.flac", sine(440, 16000, 8000),
               SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
   DatasetSource source = manifest_source(path("test-other"));
-  source.fallback = path("none.jsonl").string();
   const Dataset set = load_dataset(source);
   ASSERT_EQ(set.utterances.size(), 1U);
   EXPECT_EQ(set.utterances[0].text, "SHE ASKED WHY");
   EXPECT_EQ(set.stand_in, "");
   EXPECT_EQ(set.sha256, librispeech("test-other").sha256);
-  source.manifest = path("none").string();
-  source.fallback = path("test-other").string();
-  EXPECT_EQ(load_dataset(source).stand_in, source.fallback);
+}
+
+TEST_F(DatasetTest, AMissingManifestNamesTheCommandThatMakesIt) {
+  DatasetSource source = manifest_source(path("my/test_other/manifest.jsonl"));
+  const std::string made = "datasets/speak_test_other.py " + path("my/test_other").string() + "`";
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "manifest.jsonl: no such file; ");
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), made);
+  source.manifest = path("gone.jsonl").string();
+  EXPECT_HAS(user_error([&] { load_dataset(source); }), "speak_test_other.py data/test_other`");
 }
 
 TEST_F(DatasetTest, LibrispeechErrors) {

@@ -76,5 +76,13 @@ TEST(Statistics, AreThoseOfASample) {
   EXPECT_EQ(summarize({2.0}).sd, 0);
 }
 
+TEST(Batches, OfAWarmUpAreOthers) {
+  const Batches measured = {{5, 1, 3, 0}, {4, 2, 8}, {6, 7}};
+  EXPECT_EQ(shifted_batches(measured), (Batches{{5, 1}, {3, 0, 4, 2}, {8, 6, 7}}));
+  EXPECT_EQ(shifted_batches({{2, 0, 1}}), (Batches{{2}, {0, 1}}));
+  EXPECT_EQ(shifted_batches({{2}, {0}}), (Batches{{2}, {0}}));
+  EXPECT_EQ(shifted_batches({}), Batches{});
+}
+
 }  // namespace
 }  // namespace rtfx

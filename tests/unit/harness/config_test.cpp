@@ -97,14 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"baseline_without_words",
                   R"({"decoders": ["ctc_greedy", "null"], "baseline": "null"})",
                   {"dir/c.json#/baseline:", "no words to compare with"}},
-        BadConfig{
-            "fallback_key",
-            R"({"models": [{"path": "m.nemo", "fallback": {"encoder": "tiny", "decode": "s"}}]})",
-            {"dir/c.json#/models/0/fallback/decode:", "did you mean 'decoder'"}},
-        BadConfig{"fallback_encoder",
-                  R"({"models": [{"path": "m.nemo",
-                                  "fallback": {"encoder": "parakeet-1.2b", "decoder": "s.nemo"}}]})",
-                  {"dir/c.json#/models/0/fallback/encoder:", "did you mean 'parakeet-1.1b'"}},
+        BadConfig{"fallback_of_a_model",
+                  R"({"models": [{"path": "m.nemo", "fallback": {"encoder": "tiny"}}]})",
+                  {"dir/c.json#/models/0/fallback:", "unknown key"}},
+        BadConfig{"fallback_of_data",
+                  R"({"datasets": [{"id": "d", "manifest": "a", "fallback": "b"}]})",
+                  {"dir/c.json#/datasets/0/fallback:", "unknown key"}},
         BadConfig{"dataset",
                   R"({"datasets": [{"id": "d", "manifest": "a", "files": ["b"]}]})",
                   {"dir/c.json#/datasets/0:", "exactly one of manifest, librispeech, files"}}),
@@ -266,20 +264,6 @@ TEST(Config, FillsDefaultsAndResolvesPathsAgainstItsFolder) {
   EXPECT_EQ(config.datasets[0].manifest, "dir/d.jsonl");
   EXPECT_EQ(config.baseline, "frame_looping");
   EXPECT_EQ(config.required.at("fp32"), "exact");
-}
-
-TEST(Config, FallbackOfAModelIsPartOfWhatIsResolvedAndHashed) {
-  json document = valid();
-  document["models"] = json::parse(
-      R"([{"path": "m/a.nemo", "fallback": {"encoder": "tiny", "decoder": "m/small.nemo"}}])");
-  const Config config = parse(document);
-  EXPECT_EQ(config.models[0].id, "a");
-  EXPECT_EQ(config.models[0].fallback->decoder(), "dir/m/small.nemo");
-  EXPECT_EQ(config.resolved()["models"][0]["fallback"]["encoder"], "tiny");
-  EXPECT_EQ(parse_config({document, "/elsewhere/c.json"}).hash(), config.hash());
-  EXPECT_NE(parse(document, {"models.0.fallback.encoder=parakeet-0.6b"}).hash(), config.hash());
-  document["models"][0].erase("fallback");
-  EXPECT_NE(parse(document).hash(), config.hash());
 }
 
 TEST(Config, ListsOfOptionValuesBecomeTheirProduct) {

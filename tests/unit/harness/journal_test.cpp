@@ -259,6 +259,14 @@ TEST(Summaries, RandomWeightsAreMarked) {
   EXPECT_EQ(summarize_cases({record})[0].marks(), marks);
 }
 
+TEST(Summaries, StandInModelsAreMarked) {
+  json record = run_record("c", 0, 10, "rounding");
+  record["model"] = {{"id", "m"}, {"stand_in", "small.nemo widened"}};
+  EXPECT_EQ(summarize_cases({record})[0].marks(), std::vector<std::string>{"stand-in model"});
+  record["model"]["stand_in"] = nullptr;
+  EXPECT_TRUE(summarize_cases({record})[0].marks().empty());
+}
+
 TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {
   json record = run_record("c", 0, 10, "rounding");
   record["metrics"]["rtfx.decode"] = 741579;

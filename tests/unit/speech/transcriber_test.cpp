@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -18,15 +21,17 @@ namespace {
 struct Notes : TranscriptionObserver {
   void result(size_t recording, const Transcription& transcription) override {
     order.push_back(recording);
+    ends.push_back(recording);
     results[recording] = transcription;
   }
   void failure(size_t recording, const std::string& message) override {
+    ends.push_back(recording);
     failures[recording] = message;
   }
   void started(const std::vector<size_t>& recordings) override { batches.push_back(recordings); }
   void progress(size_t, double seconds) override { done = seconds; }
 
-  std::vector<size_t> order;
+  std::vector<size_t> order, ends;  // of results, and with failures
   std::vector<std::vector<size_t>> batches;
   std::map<size_t, Transcription> results;
   std::map<size_t, std::string> failures;
@@ -76,7 +81,11 @@ TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
   const auto totals = Transcriber(model(), label_looping, {.batch_size = 3}).run(recordings, three);
   EXPECT_EQ(three.order, (std::vector<size_t>{0, 1, 2}));
   EXPECT_EQ(one.batches.size(), 3U);
-  EXPECT_EQ(three.batches, (std::vector<std::vector<size_t>>{{0, 1, 2}}));
+  ASSERT_EQ(three.batches.size(), 1U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_GE(three.results[three.batches[0][i]].seconds,
+              three.results[three.batches[0][i + 1]].seconds);
+  }
   double seconds = 0;
   for (const auto& [i, result] : three.results) {
     EXPECT_EQ(result.hypothesis.tokens, one.results[i].hypothesis.tokens) << i;
@@ -84,6 +93,46 @@ TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
     seconds += result.seconds;
   }
   EXPECT_DOUBLE_EQ(totals.audio_seconds, seconds);
+}
+
+/// Results and failures stand in the order of the recordings, which batches have not.
+TEST_F(TranscriberTest, TheLongestOfAWindowComeFirst) {
+  std::vector<Recording> recordings;
+  for (const int number : {1, 4, 6, 7, 9, 10, 13, 15, 17, 20})
+    recordings.push_back(quickstart(number));
+  recordings[5] = {"the bad one", write("bad.flac", "no audio")};
+  Notes one, three;
+  Transcriber(model(), label_looping, {.batch_size = 1, .with_times = false}).run(recordings, one);
+  Transcriber(model(), label_looping, {.batch_size = 3, .with_times = false})
+      .run(recordings, three);
+  EXPECT_EQ(three.order, (std::vector<size_t>{0, 1, 2, 3, 4, 6, 7, 8, 9}));
+  EXPECT_EQ(three.order, one.order);
+  EXPECT_EQ(three.failures, one.failures);
+  EXPECT_EQ(three.ends, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  for (const auto& [i, result] : one.results)
+    EXPECT_EQ(three.results[i].hypothesis.tokens, result.hypothesis.tokens) << i;
+  // The first window has the recordings of one batch, and the second one those of two.
+  ASSERT_EQ(three.batches.size(), 3U);
+  EXPECT_EQ(std::set<size_t>(three.batches[0].begin(), three.batches[0].end()),
+            (std::set<size_t>{0, 1, 2}));
+  std::vector<double> lengths;
+  for (size_t b = 1; b <= 2; ++b)
+    for (const size_t i : three.batches[b]) lengths.push_back(three.results[i].seconds);
+  EXPECT_EQ(lengths.size(), 6U);
+  EXPECT_TRUE(std::ranges::is_sorted(lengths, std::ranges::greater()));
+}
+
+TEST_F(TranscriberTest, TheSizeOfABatchFollowsFromTheFreeMemory) {
+  const auto seconds = [](int64_t gibibytes, size_t in_flight) {
+    return fitting_batch_seconds(*model(), gibibytes << 30, in_flight);
+  };
+  EXPECT_EQ(seconds(0, 6), 30);
+  EXPECT_EQ(seconds(1 << 10, 6), 2400);
+  EXPECT_NEAR(seconds(2, 6) / seconds(1, 6), 2, 1e-9);
+  EXPECT_LT(seconds(1, 6), seconds(1, 1));
+  // A batch of so many seconds needs at most half of the memory.
+  const auto rows = static_cast<int64_t>(seconds(1, 1) / 10);
+  EXPECT_LE(2 * least_encoder_memory(*model(), rows, 160000), int64_t{1} << 30);
 }
 
 TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
@@ -107,9 +156,14 @@ TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   Notes notes;
   Transcriber(model(), failing, {.batch_size = 2, .with_times = false})
       .run({quickstart(1), quickstart(4), quickstart(6)}, notes);
-  EXPECT_EQ(notes.order, (std::vector<size_t>{2}));
+  ASSERT_EQ(notes.batches.size(), 2U);
+  ASSERT_EQ(notes.batches[0].size(), 2U);
+  EXPECT_EQ(notes.order, notes.batches[1]);
+  EXPECT_EQ(notes.ends, (std::vector<size_t>{0, 1, 2}));
   ASSERT_EQ(notes.failures.size(), 2U);
-  EXPECT_EQ(notes.failures[1], "qs04: the first batch");
+  const std::vector<std::string> names = {"qs01", "qs04", "qs06"};
+  for (const size_t i : notes.batches[0])
+    EXPECT_EQ(notes.failures[i], names[i] + ": the first batch");
 }
 
 TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
