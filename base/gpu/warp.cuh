@@ -8,9 +8,9 @@
 
 namespace rtfx {
 
-/// Returns op over the values of each group of kLanes neighbours to all lanes of the group. kLanes is
-/// a power of 2. op is commutative and associative; with a rounding op, all lanes of a group still
-/// get the same bits.
+/// Returns op over the values of each group of kLanes neighbours to all lanes of the group. kLanes
+/// is a power of 2. op is commutative and associative; with a rounding op, all lanes of a group
+/// still get the same bits.
 template <int32_t kLanes = kWarpSize, class T, class Op>
 __device__ T warp_reduce(T value, const Op& op) {
 #pragma unroll
