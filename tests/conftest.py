@@ -31,7 +31,7 @@ class ByFileAndModel(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        model = re.search(r"(quickstart|standin)-(rnnt|tdt)", nodeid)
+        model = re.search(r"(quickstart|standin256)-(rnnt|tdt)", nodeid)
         return f"{file} {model[0]}" if model and "golden/" in file else file
 
 

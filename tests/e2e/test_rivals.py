@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import AUDIO, MODELS, ROOT, runs_of, small_config, strict_records
 from forked_script import script
+from golden import checkpoint
 
 
 def shared(path):
@@ -68,7 +69,7 @@ def test_nemos_eager_durations_depend_on_the_batch(rtfx, tmp_path):
     """Up to NeMo 3.0.0: the duration of a token becomes that of a later frame while other rows still look for theirs."""
     greedy = rival("Greedy", NEMO, graphs=False)
     greedy["options"] |= {"exactness": "exact", "score_kind": "logit"}
-    runs = compared(rtfx, tmp_path, "nemo", models=[shared("models/standin-tdt.nemo")],
+    runs = compared(rtfx, tmp_path, "nemo", models=[str(checkpoint("standin256-tdt"))],
                     datasets=[{"id": "four", "manifest": shared("audio/spoken/manifest.jsonl"), "limit": 4}],
                     decoders=["frame_looping", greedy], batch_sizes=[4],
                     verify={"required": {"fp32": "different"}})  # fmt: skip
@@ -188,7 +189,7 @@ def test_kaldi_decoder_finds_what_ours_does(rtfx, tmp_path):
         for member in archive:
             if member.name in wanted:
                 (tmp_path / wanted[member.name]).write_bytes(archive.extractfile(member).read())
-    model = shared("models/standin-rnnt.nemo")
+    model = str(checkpoint("standin256-rnnt"))
     made = rtfx("graph", "import", "--openfst", tmp_path / "compact.fst", "--words", tmp_path / "words.txt",
                 "--tokenizer", model, "--output", tmp_path / "compact.tlg")  # fmt: skip
     assert made.returncode == 0, made.stderr

@@ -2,6 +2,7 @@
 gives them for all decoders of a model."""
 
 import functools
+import gzip
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PROGRAM, ROOT, runs_of, strict_records
+from conftest import MODELS, PROGRAM, ROOT, runs_of, strict_records
 
 DATA = Path(__file__).parent / "data"
 DEVICE = os.environ.get("RTFX_DEVICE", "cpu")
@@ -22,6 +23,24 @@ def need(*paths):
     for path in paths:
         if not path.exists():
             pytest.skip(f"no {path.name} at {path.parent} (RTFX_SHARED names the shared folder)")
+
+
+def checkpoint(model):
+    """The file of a model by its name. Skips the test where a stand-in has not been made."""
+    if model.startswith("quickstart"):
+        return MODELS / f"{model}.nemo"
+    path = ROOT / f"data/{model}.nemo"
+    if not path.exists():
+        pytest.skip(f"no {path.name} in data: `scripts/stand_ins.sh` makes it from the shared folder")
+    return path
+
+
+@functools.cache
+def standin256():
+    """(settings, {utterance: line}) of what NeMo makes of standin256: make_standin256.py says what they hold."""
+    text = gzip.decompress((DATA / "standin256.jsonl.gz").read_bytes()).decode()
+    settings, *lines = map(json.loads, text.splitlines())
+    return settings, {Path(line["file"]).stem: line for line in lines}
 
 
 def searches(*names, **others):

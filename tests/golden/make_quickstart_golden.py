@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from npz import save_npz
 
 HERE = Path(__file__).parent
 MANIFEST = HERE.parents[1] / "datasets/quickstart/manifest.jsonl"
@@ -90,7 +91,7 @@ def main():
     models = ["quickstart-rnnt", "quickstart-tdt"]
     results = {model: greedy_results(golden / model, ids) for model in models}
     write_results(results, HERE / "data/quickstart_greedy.json")
-    np.savez_compressed(HERE / "data/quickstart_tensors.npz", **tensors(golden / models[0]))
+    save_npz(HERE / "data/quickstart_tensors.npz", tensors(golden / models[0]))
 
 
 if __name__ == "__main__":

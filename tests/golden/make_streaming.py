@@ -19,7 +19,6 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
 import soundfile
 import torch
 from nemo.collections.asr.models import ASRModel
@@ -30,6 +29,7 @@ from nemo.collections.asr.parts.utils.streaming_utils import (
     StreamingBatchedAudioBuffer,
 )
 from nemo.utils import logging
+from npz import save_npz
 from omegaconf import OmegaConf
 
 HERE = Path(__file__).resolve().parent
@@ -218,7 +218,7 @@ def main():
                 arrays[f"{case}/enc"] = frames.numpy()
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items())
     (HERE / "data/streaming.json").write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
-    np.savez_compressed(HERE / "data/streaming.npz", **arrays)
+    save_npz(HERE / "data/streaming.npz", arrays)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import PROGRAM
-from golden import SHARED, LargestDifference, assert_same, need, searches, transcripts
+from golden import (
+    SHARED, LargestDifference, assert_same, checkpoint, need, searches, standin256, transcripts
+)  # fmt: skip
 
 SIX_GRAM = SHARED / "lm/token_6gram.arpa.gz"
 VOCABULARY = 1024
@@ -71,29 +73,43 @@ def test_nemo(score, capsys):
     differences.check()
 
 
-MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin-rnnt", "standin-tdt"]
+MODELS = ["quickstart-rnnt", "quickstart-tdt", "standin256-rnnt", "standin256-tdt"]
+
+
+def reference(model):
+    """alpha, and {utterance: (result with the language model, tokens without it)}"""
+    if model.startswith("standin"):
+        head = model.rpartition("-")[2]
+        settings, lines = standin256()
+        found = {n: (x[f"{head}_lm"], x[head]["tokens"]) for n, x in lines.items() if f"{head}_lm" in x}
+        return settings["lm_alpha"], found
+    folder = SHARED / "golden" / model
+    need(folder)
+    found = {}
+    for path in sorted(folder.glob("*.npz")):
+        arrays = np.load(path)
+        if "label_looping_lm/ids" in arrays:
+            with_model = {
+                "tokens": arrays["label_looping_lm/ids"].tolist(),
+                "frames": arrays["label_looping_lm/timestamps"].tolist(),
+            }
+            found[path.stem] = with_model, arrays["greedy/ids"].tolist()
+    return json.loads((folder / "golden.json").read_text())["lm_alpha"], found
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("decoder", ["frame_looping", "label_looping"])
 def test_greedy(program, model, decoder):
     """Tokens and frames of every utterance that NeMo decoded with the language model."""
-    folder, checkpoint = SHARED / "golden" / model, SHARED / "models" / f"{model}.nemo"
-    need(SIX_GRAM, folder, checkpoint, SHARED / "audio")
-    alpha = json.loads((folder / "golden.json").read_text())["lm_alpha"]
-    files = {path.stem: path for path in sorted((SHARED / "audio").rglob("*.flac"))}
-    expected, changed = {}, 0
-    for path in sorted(folder.glob("*.npz")):
-        arrays = np.load(path)
-        if "label_looping_lm/ids" in arrays:
-            expected[files[path.stem].name] = {
-                "tokens": arrays["label_looping_lm/ids"].tolist(),
-                "frames": arrays["label_looping_lm/timestamps"].tolist(),
-            }
-            changed += expected[files[path.stem].name]["tokens"] != arrays["greedy/ids"].tolist()
-    assert len(expected) >= 24 and changed >= 15  # the language model makes a difference
+    path = checkpoint(model)
+    need(SIX_GRAM, SHARED / "audio")
+    files = {file.stem: file for file in (SHARED / "audio").rglob("*.flac")}
+    alpha, lines = reference(model)
+    expected = {files[name].name: with_model for name, (with_model, _) in lines.items()}
+    changed = sum(with_model["tokens"] != without for with_model, without in lines.values())
+    assert len(expected) >= 24 and changed >= 8  # the language model makes a difference
     options = {"lm": {"path": str(SIX_GRAM), "alpha": alpha}}
     decoders = {name: (name, options) for name in ("frame_looping", "label_looping")}
-    audio = tuple(files[name.rsplit(".")[0]] for name in expected)
-    found = transcripts(checkpoint, searches(**decoders), audio)[decoder]
+    audio = tuple(files[name] for name in lines)
+    found = transcripts(path, searches(**decoders), audio)[decoder]
     assert_same({n: {f: found[n][f] for f in e} for n, e in expected.items()}, expected)

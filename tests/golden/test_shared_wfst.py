@@ -8,9 +8,9 @@ import tarfile
 
 import pytest
 from conftest import PROGRAM
-from golden import SHARED, need, searches, transcripts
+from golden import SHARED, checkpoint, need, searches, transcripts
 
-MODEL = SHARED / "models/standin-rnnt.nemo"
+MODEL = "standin256-rnnt"
 KIT = SHARED / "rivals/wfst/wfst_kit.tar.xz"
 LM, LEXICON = SHARED / "lm/word_3gram.arpa.gz", SHARED / "lm/lexicon.txt.gz"
 SPOKEN = SHARED / "audio/spoken"
@@ -20,7 +20,8 @@ UTTERANCES = 40
 @pytest.fixture(scope="module")
 def graphs(program, tmp_path_factory):
     """{name: file} of our two topologies and of riva's compact graph."""
-    need(MODEL, KIT, LM, LEXICON, SPOKEN)
+    model = checkpoint(MODEL)
+    need(KIT, LM, LEXICON, SPOKEN)
     folder = tmp_path_factory.mktemp("graphs")
     with tarfile.open(KIT) as kit:
         for name in ("compact.fst", "words.txt"):
@@ -28,7 +29,7 @@ def graphs(program, tmp_path_factory):
 
     def make(name, *arguments):
         output = folder / f"{name}.tlg"
-        command = [PROGRAM, "graph", *arguments, "--tokenizer", MODEL, "--output", output]
+        command = [PROGRAM, "graph", *arguments, "--tokenizer", model, "--output", output]
         result = subprocess.run(command, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
         return output
@@ -48,7 +49,7 @@ def found(graphs):
     decoders = {name: ("ctc_wfst_cpu", {"graph": str(path)}) for name, path in graphs.items()}
     decoders["lexicon"] = ("ctc_lexicon_cpu", {"lexicon": str(LEXICON), "lm": str(LM)})
     files = tuple(sorted(SPOKEN.glob("*.flac"))[:UTTERANCES])
-    return transcripts(MODEL, searches("ctc_greedy", **decoders), files)
+    return transcripts(checkpoint(MODEL), searches("ctc_greedy", **decoders), files)
 
 
 def test_our_graph_is_that_of_riva(found):

@@ -1,0 +1,13 @@
+"""Writes reference arrays as small .npz files, which np.load() reads."""
+
+import zipfile
+
+import numpy as np
+
+
+def save_npz(path, arrays):
+    """np.savez_compressed() with LZMA, which packs floating-point numbers more tightly than Deflate."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, array)
