@@ -160,21 +160,18 @@ def test_missing_data_name_the_script_that_makes_them(rtfx, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_absent_data_have_a_fallback_and_figures_stand_beside_the_table(rtfx, tmp_path):
+def test_stand_in_data_are_marked_and_figures_stand_beside_the_table(rtfx, tmp_path):
     alsd_pp = [{"id": f"alsd_pp_{k}", "name": "alsd_pp", "options": {"beam_size": k}} for k in (1, 2)]
     settings = {k: v for k, v in small().items() if k.startswith(("models.0", "dtypes"))}
     settings |= {
         "decoders": [{"id": "greedy", "name": "label_looping"}, *alsd_pp],
-        "datasets.0.manifest": str(tmp_path / "gone.jsonl"),
-        "datasets.0.fallback": str(AUDIO / "manifest.jsonl"),
+        "datasets.0.manifest": str(AUDIO / "manifest.jsonl"),
+        "datasets.0.stand_in": "24 utterances",
         "protocol.measured_rounds": 1,
     }
     result = reproduce(rtfx, tmp_path, "--quick", 3, table="beam_table3", settings=settings)
     assert result.returncode == 0, result.stderr
-    assert "gone.jsonl: no such file; " in result.stderr
-    assert strict_records(tmp_path / "run/journal.jsonl")[0]["datasets"][0]["stand_in"] == str(
-        AUDIO / "manifest.jsonl"
-    )
+    assert strict_records(tmp_path / "run/journal.jsonl")[0]["datasets"][0]["stand_in"] == "24 utterances"
     text = (tmp_path / "run/table.md").read_text()
     assert "Rows marked 'stand-in data'" in text.split("| what differs")[0]
     [wer] = [line for line in text.splitlines() if "ALSD++ CG, beam 2" in line and "22.66" in line]
@@ -182,11 +179,3 @@ def test_absent_data_have_a_fallback_and_figures_stand_beside_the_table(rtfx, tm
     for name in ("beam_sweep", "trade_off"):
         figure = (tmp_path / "run" / f"{name}.svg").read_text()
         assert "alsd_pp" in figure and "word error rate (%)" in figure
-
-
-def test_neither_data_nor_fallback(rtfx, tmp_path):
-    data = {"datasets.0.manifest": str(tmp_path / "no.jsonl"),
-            "datasets.0.fallback": str(tmp_path / "neither.jsonl")}  # fmt: skip
-    result = reproduce(rtfx, tmp_path, **data)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1
-    assert "no.jsonl" in result.stderr and "neither.jsonl" in result.stderr
