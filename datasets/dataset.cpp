@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
@@ -50,7 +51,7 @@ const char* const kExample = R"(write {"audio_filepath": "a.wav", "duration": 1.
 /// One line of a manifest and the place to name in its errors.
 class Line {
  public:
-  Line(std::string where, const std::string& text) : where_(std::move(where)) {
+  Line(std::string where, std::string_view text) : where_(std::move(where)) {
     object_ = parse_json(text, where_, kExample);
     if (!object_.is_object()) throw UserError(where_, "not a JSON object", kExample);
   }
@@ -137,8 +138,10 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
   int64_t number = 0;
   for (std::string text; std::getline(in, text);) {
     ++number;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Line line(fmt::format("{}:{}", path.string(), number), text);
+    const std::string where = fmt::format("{}:{}", path.string(), number);
+    const std::string_view plain = without_byte_order_mark(text, where);
+    if (plain.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Line line(where, plain);
     list.add(to_utterance(line, path.parent_path(), audio), line.where());
   }
   auto utterances = list.take();
@@ -172,10 +175,10 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
     int64_t number = 0;
     for (std::string line; std::getline(lines, line);) {
       ++number;
-      std::istringstream words(line);
+      const std::string where = fmt::format("{}:{}", transcript.string(), number);
+      std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;
-      const std::string where = fmt::format("{}:{}", transcript.string(), number);
       utterance.audio = audio_beside(transcript, utterance.id, where);
       utterance.text.emplace();
       std::getline(words >> std::ws, *utterance.text);
@@ -258,7 +261,8 @@ std::string stand_in_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "stand_in.txt";
   if (!std::filesystem::exists(file)) return "";
   const std::string text = read_text_file(file);
-  const std::string line = text.substr(0, text.find_first_of("\r\n"));
+  const std::string_view plain = without_byte_order_mark(text, file.string());
+  const std::string line(plain.substr(0, plain.find_first_of("\r\n")));
   if (line.empty())
     throw UserError(file.string(), "its first line is empty", "say in it what the audio is");
   return line;

@@ -6,6 +6,7 @@
 #include "algorithms/decoders/wfst/ctc_wfst_cpu/ctc_wfst_cpu.h"
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "models/load_checkpoint.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/wfst_cases.h"
@@ -87,6 +88,18 @@ TEST(WfstLexicon, NamesTheLineOfAWordThatCannotBeSpelled) {
   EXPECT_NE(message.find("'qq!'"), std::string::npos) << message;
   EXPECT_EQ(read(true).size(), 1);
   EXPECT_EQ(dropped, 1);
+}
+
+TEST(WfstGraph, IsTheSameWithAByteOrderMark) {
+  const auto marked = [](const char* name, const char* file) {
+    return write_file(name, "\xEF\xBB\xBF" + read_text(file));
+  };
+  const auto lexicon = marked("bom.lexicon", kLexicon), arpa = marked("bom.arpa", kArpa);
+  const BuiltGraph found = build_graph(tokenizer(), {lexicon, arpa, Topology::compact});
+  const GraphView& view = found.graph.view();
+  EXPECT_EQ(found.words, built(Topology::compact).words);
+  EXPECT_EQ(view.states, built(Topology::compact).graph.view().states);
+  EXPECT_EQ(view.arc_count, built(Topology::compact).graph.view().arc_count);
 }
 
 TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {

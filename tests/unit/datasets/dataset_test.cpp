@@ -49,6 +49,17 @@ class DatasetTest : public test::TempFolder {
   }
 };
 
+TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfALine) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1, "text": "x"})";
+  EXPECT_EQ(manifest(mark + line + "\n" + mark + "\n").utterances.front().id, "audio/one");
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", mark + "one SAID\n");
+  const Dataset set = librispeech("set");
+  EXPECT_EQ(set.utterances.front().id, "one");
+  EXPECT_EQ(set.utterances.front().text, "SAID");
+}
+
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {
   const std::string audio = R"({"audio_filepath": "audio/one.wav", "duration": 0.75, )";
   const auto one = [&](const std::string& fields) {
