@@ -285,7 +285,7 @@ class Transcriber::Pass {
     const Tokenizer& tokenizer = *model_.tokenizer;
     if (!options_.with_times) {
       Transcript text;
-      text.text = decoded.texts.empty() ? tokenizer.text(hypothesis.tokens) : decoded.texts[row];
+      text.text = decoded.texts.empty() ? text_of(hypothesis, tokenizer) : decoded.texts[row];
       return text;
     }
     const auto evidence = [&](size_t entry) {

@@ -124,7 +124,7 @@ class Listener {
   void show(const SpeechUpdate& update) {
     const Hypothesis& best = update.result.best;
     if (best.nan) throw UserError("the emissions", "hold a NaN", "try --dtype fp32");
-    const std::string text = model_->tokenizer->text(best.tokens);
+    const std::string text = text_of(best, *model_->tokenizer);
     const bool changed = best.tokens != shown_;
     shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
     if (options_.json) {

@@ -222,7 +222,7 @@ Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace
     std::optional<EditCounts> best;
     for (const Hypothesis& entry : list) {
       const EditCounts edits =
-          count_edits(*references[i], normalizer.words(tokenizer.text(entry.tokens)));
+          count_edits(*references[i], normalizer.words(text_of(entry, tokenizer)));
       if (!best || edits.errors() < best->errors()) best = edits;
     }
     total += *best;

@@ -331,11 +331,19 @@ std::string transcript_json(const TranscribedFile& file) {
 }
 
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer) {
-  nlohmann::json object = {{"text", tokenizer.text(hypothesis.tokens)},
+  nlohmann::json object = {{"text", text_of(hypothesis, tokenizer)},
                            {"tokens", hypothesis.tokens},
                            {"frames", hypothesis.frames},
                            {"score", hypothesis.score}};
   if (!hypothesis.durations.empty()) object["durations"] = hypothesis.durations;
+  if (hypothesis.words) {
+    nlohmann::json& words = object["words"] = nlohmann::json::array();
+    nlohmann::json& frames = object["word_frames"] = nlohmann::json::array();
+    for (const FoundWord& word : *hypothesis.words) {
+      words.push_back(word.text);
+      frames.push_back(word.frame);
+    }
+  }
   for (const Hypothesis& entry : hypothesis.nbest)
     object["nbest"].push_back(to_json(entry, tokenizer));
   return object;

@@ -69,6 +69,8 @@ struct TranscriptRules {
 /// and last longer than 0, unless they lie behind the end of the audio. A segment ends behind a
 /// word with the mark of a sentence's end, and before a pause.
 ///
+/// Words that the search found stand as it found them. Other words are those that the tokens spell.
+///
 /// `evidence`: of this hypothesis, without those of its list. Without confidences it may be empty.
 Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,
                          const Tokenizer& tokenizer, const TranscriptRules& rules);

@@ -249,6 +249,8 @@ void CtcLexiconCpu::prepare(std::shared_ptr<const AcousticModel> model, const Li
   int64_t dropped = 0;
   const Lexicon lexicon = common_lexicon(*model->tokenizer, sources, &dropped);
   const auto backoff = static_cast<int32_t>(lexicon.size()) + 1;
+  words_.clear();
+  for (const auto& [word, spellings] : lexicon) words_.push_back(word);
   searches_.clear();
   lm_.emplace(grammar_transducer(options_.lm, word_labels(lexicon), backoff, &dropped), backoff);
   tree_.emplace(lexicon, *lm_);
@@ -276,7 +278,9 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
                                      static_cast<int32_t>(columns));
   });
   const ScopedRange trace_back(RangeName::decode_trace_back);
-  return wfst_hypotheses(paths, emissions.nan);
+  return wfst_hypotheses(paths, emissions.nan, [this](int32_t word) {
+    return words_[static_cast<size_t>(word) - 1];
+  });
 }
 
 }  // namespace rtfx

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -123,7 +124,7 @@ struct CtcLexiconCpuOptions {
   static const OptionTable<CtcLexiconCpuOptions>& table();
 };
 
-/// Results and their marks are those of the searches over graphs: tokens spell the words, and the
+/// Results and their marks are those of the searches over graphs: words are those of the lexicon, and the
 /// score is minus the cost. For a model on a GPU, decode() waits once for the log-probabilities.
 class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
  public:
@@ -138,6 +139,7 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
 
  private:
   std::shared_ptr<const AcousticModel> model_;
+  std::vector<std::string> words_;  // word i + 1 is words_[i]
   std::optional<WordLm> lm_;
   std::optional<LexiconTree> tree_;
   std::vector<PrefixSearch> searches_;  // one per thread
