@@ -88,10 +88,16 @@ struct Program {
                     "leave out words with pieces that the tokenizer lacks");
     build->callback([this] { code = build_graph_file(graph); });
 
-    auto* imported = group->add_subcommand("import", "a TLG of OpenFst or Kaldi");
-    imported->add_option("--openfst", graph.openfst, "the graph")->required();
+    auto* imported = group->add_subcommand("import", "a TLG of OpenFst, Kaldi or k2");
+    imported->add_option("--openfst", graph.openfst,
+                         "the graph, binary or text; may be gzip")->required();
     imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
         ->required();
+    imported
+        ->add_option("--blank", graph.blank,
+                     "its input label of blank: last (tokens + 1) or first (1, as EESEN and k2 have "
+                     "it); without, the graph must show that it is the last")
+        ->check(CLI::IsMember({"last", "first"}));
     imported->callback([this] { code = import_graph_file(graph); });
 
     for (CLI::App* command : {build, imported}) {

@@ -79,8 +79,11 @@ int build_graph_file(const GraphOptions& options) {
 }
 
 int import_graph_file(const GraphOptions& options) {
+  std::optional<BlankLabel> blank;
+  if (!options.blank.empty())
+    blank = options.blank == "first" ? BlankLabel::first : BlankLabel::last;
   const WfstGraph graph =
-      import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words);
+      import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words, blank);
   graph.write(options.output);
   print_file(options.output, graph);
   return kOk;

@@ -377,7 +377,8 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 
 namespace {
 
-/// Returns words[i], the word with id i + 1; "" for ids without a word.
+/// Returns words[i], the word with id i + 1; "" for ids without a word. Two words of one id are
+/// refused.
 std::vector<std::string> read_word_table(const std::filesystem::path& path) {
   constexpr int32_t kMost = 1 << 22;  // more words than any vocabulary has
   std::vector<std::string> words;
@@ -395,17 +396,70 @@ std::vector<std::string> read_word_table(const std::filesystem::path& path) {
     }
     if (id == 0) continue;  // epsilon
     if (words.size() < static_cast<size_t>(id)) words.resize(static_cast<size_t>(id));
-    words[static_cast<size_t>(id) - 1] = line.substr(0, line.find_first_of(" \t"));
+    std::string& word = words[static_cast<size_t>(id) - 1];
+    const std::string_view found = line.substr(0, line.find_first_of(" \t"));
+    if (!word.empty() && word != found) {
+      throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
+                      fmt::format("'{}' has the id {}, which '{}' has already", found, id, word),
+                      "give the table that the graph was made with");
+    }
+    word = found;
   }
   return words;
+}
+
+/// The labels with which a graph may stay in its start, or in a state that it reaches from there
+/// without a frame.
+std::set<int32_t> labels_at_start(const TransducerArcs& graph) {
+  std::vector<std::vector<const TransducerArcs::Arc*>> arcs(static_cast<size_t>(graph.states));
+  for (const TransducerArcs::Arc& arc : graph.arcs)
+    arcs[static_cast<size_t>(arc.from)].push_back(&arc);
+  std::set<int32_t> labels, seen = {graph.start};
+  std::vector<int32_t> open = {graph.start};
+  while (!open.empty() && graph.states > 0) {
+    const int32_t state = open.back();
+    open.pop_back();
+    for (const TransducerArcs::Arc* arc : arcs[static_cast<size_t>(state)]) {
+      if (arc->to == state && arc->input > 0 && arc->output == 0) labels.insert(arc->input);
+      if (arc->input == 0 && seen.insert(arc->to).second) open.push_back(arc->to);
+    }
+  }
+  return labels;
+}
+
+/// Throws UserError unless the graph shows that blank is its last label.
+void require_last_blank(const TransducerArcs& graph, int32_t tokens, const std::string& where) {
+  const std::set<int32_t> labels = labels_at_start(graph);
+  if (labels.contains(tokens + 1)) return;
+  if (labels.contains(1)) {
+    throw UserError(where, "its start stays with label 1, so that blank seems to be the first label",
+                    "if so, give --blank first; else --blank last");
+  }
+  throw UserError(where,
+                  fmt::format("its start does not stay with label {}, which should be blank for the "
+                              "{} tokens of this tokenizer",
+                              tokens + 1, tokens),
+                  "give the tokenizer that it was made with; or --blank last to go on");
 }
 
 }  // namespace
 
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
-                       const std::filesystem::path& word_table) {
-  return WfstGraph::from(read_openfst(openfst), static_cast<int32_t>(tokenizer.size()),
-                         read_word_table(word_table), "imported", tokenizer_checksum(tokenizer),
+                       const std::filesystem::path& word_table, std::optional<BlankLabel> blank) {
+  const auto tokens = static_cast<int32_t>(tokenizer.size());
+  TransducerArcs graph = read_openfst(openfst);
+  if (!blank) require_last_blank(graph, tokens, openfst.string());
+  const std::vector<std::string> words = read_word_table(word_table);
+  for (TransducerArcs::Arc& arc : graph.arcs) {
+    if (blank == BlankLabel::first && arc.input > 0)
+      arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
+    const auto word = static_cast<size_t>(arc.output);
+    if (word == 0 || (word <= words.size() && !words[word - 1].empty())) continue;
+    throw UserError(word_table.string(),
+                    fmt::format("has no word with the id {}, which the graph has", word),
+                    "give the table that the graph was made with");
+  }
+  return WfstGraph::from(graph, tokens, words, "imported", tokenizer_checksum(tokenizer),
                          openfst.string());
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,9 +119,20 @@ std::function<int32_t(std::string_view)> word_labels(const Lexicon& lexicon);
 BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
                        const std::function<void(const GraphStage&)>& progress = {});
 
-/// Imports a TLG that another tool made: an OpenFst file whose input labels are token id + 1, and V
-/// + 1 for blank. Its word table has lines "word id". Throws UserError.
+/// Which input label of an imported graph is blank.
+///
+///   last   V + 1, and tokens are token id + 1, as `rtfx graph build` has them
+///   first  1, and tokens are token id + 2, as EESEN has them
+///
+/// The label of k2's arcs is the column of the network's output: 0 for a blank of this model that
+/// is `first`. It counts as one more.
+enum class BlankLabel { last, first };
+
+/// Imports a TLG that another tool made (read_openfst() in graph.h). Its word table has lines "word
+/// id". Without `blank`, the start of the graph must show that blank is `last`: a CTC graph stays
+/// there as long as blanks come. Throws UserError, also for a label without a word.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
-                       const std::filesystem::path& word_table);
+                       const std::filesystem::path& word_table,
+                       std::optional<BlankLabel> blank = std::nullopt);
 
 }  // namespace rtfx
