@@ -55,14 +55,16 @@ struct TokenWord {
   size_t first = 0, count = 0;
   /// Tokens of it before the punctuation that it ends with; all of a word of punctuation alone.
   size_t spoken = 0;
+  bool joined = false;  // no space stands between it and the word before
 
   bool operator==(const TokenWord&) const = default;
 };
 
-/// The words of `ids` in their order. Joined by one space, they are the text without white space at
-/// its ends and without runs of it. A word begins where the text has white space before a token, so
-/// punctuation that the tokenizer joins to a word belongs to that word. Tokens of white space alone
-/// belong to a word only where they lie within it.
+/// The words of `ids` in their order. With one space between them, unless they are joined, they are
+/// the text without white space at its ends and without runs of it. A word begins where the text has
+/// white space before a token, so punctuation that the tokenizer joins to a word belongs to that
+/// word. Tokens of white space alone belong to a word only where they lie within it. Text of scripts
+/// without spaces is divided by words_without_spaces() (pieces.h); two words may share a token.
 std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 }  // namespace rtfx

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "models/tokenizers/pieces.h"
 
 namespace rtfx {
 
@@ -187,13 +189,13 @@ class Layout {
     std::vector<std::string> lines;
     size_t used = 0;
     for (size_t i = first; i < end; ++i) {
-      const size_t length = characters(words_[i].text);
-      if (lines.empty() || used + 1 + length > width) {
+      const size_t length = characters(words_[i].text), space = words_[i].joined ? 0 : 1;
+      if (lines.empty() || used + space + length > width) {
         lines.push_back(words_[i].text);
         used = length;
       } else {
-        lines.back() += " " + words_[i].text;
-        used += 1 + length;
+        lines.back() += std::string(space, ' ') + words_[i].text;
+        used += space + length;
       }
     }
     return lines;
@@ -204,7 +206,34 @@ class Layout {
 };
 
 bool ends_clause(const std::string& word) {
-  return word.ends_with(',') || word.ends_with(';') || word.ends_with(':');
+  constexpr std::array<std::string_view, 8> kMarks = {",", ";", ":", "，", "、", "；", "：", "،"};
+  return std::ranges::any_of(kMarks, [&](std::string_view mark) { return word.ends_with(mark); });
+}
+
+/// The words of a segment. One that is longer than a line is divided, with equal times for equal
+/// lengths.
+std::vector<TimedWord> words_of_lines(const Transcript& transcript, const TimedSegment& segment,
+                                      const SubtitleRules& rules) {
+  std::vector<TimedWord> words;
+  for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
+    const TimedWord& word = transcript.words[i];
+    const size_t length = characters(word.text);
+    if (length <= rules.line_characters) {
+      words.push_back(word);
+      continue;
+    }
+    const double seconds = (word.end - word.start) / static_cast<double>(length);
+    size_t done = 0;
+    for (const std::string& part : parts_of(word.text, rules.line_characters)) {
+      TimedWord& one = words.emplace_back(word);
+      one.text = part;
+      one.joined = word.joined || done > 0;
+      one.start = word.start + seconds * static_cast<double>(done);
+      done += characters(part);
+      one.end = word.start + seconds * static_cast<double>(done);
+    }
+  }
+  return words;
 }
 
 /// Where the first subtitle of words [first, end) ends.
@@ -222,12 +251,12 @@ size_t end_of_first(const std::vector<TimedWord>& words, const Layout& layout, s
 
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules) {
-  const std::vector<TimedWord>& words = transcript.words;
-  const Layout layout(words, rules);
   std::vector<Subtitle> subtitles;
   for (const TimedSegment& segment : transcript.segments) {
-    const size_t end = segment.first + segment.count;
-    for (size_t first = segment.first; first < end;) {
+    const std::vector<TimedWord> words = words_of_lines(transcript, segment, rules);
+    const Layout layout(words, rules);
+    const size_t end = words.size();
+    for (size_t first = 0; first < end;) {
       const size_t next = end_of_first(words, layout, first, end);
       subtitles.push_back({words[first].start, words[next - 1].end, layout.lines(first, next)});
       first = next;
@@ -239,6 +268,7 @@ std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_se
     if (audio_seconds > 0) wanted = std::min(wanted, std::max(audio_seconds, one.end));
     if (i + 1 < subtitles.size()) wanted = std::min(wanted, subtitles[i + 1].start);
     one.end = std::max({one.end, wanted, one.start + kLeastSeconds});
+    one.end = std::min(one.end, one.start + rules.longest);
   }
   return subtitles;
 }
@@ -275,7 +305,7 @@ ordered_json segments_json(const Transcript& transcript) {
     const TimedWord* const first = &transcript.words[segment.first];
     std::string text;
     for (const TimedWord* word = first; word != first + segment.count; ++word)
-      text += (word == first ? "" : " ") + word->text;
+      text += (word == first || word->joined ? "" : " ") + word->text;
     ordered_json object = {{"text", text}};
     object.update(span_json(first->start, first[segment.count - 1].end));
     list.push_back(std::move(object));

@@ -55,7 +55,7 @@ struct Subtitle {
 
 /// In order and without overlap. A segment is divided where it does not fit, behind a comma, a
 /// semicolon or a colon in its second half if there is one, else behind the last word that fits;
-/// two lines are about equally long. A word that is longer than a line has one of its own.
+/// two lines are about equally long. A word that is longer than a line is divided.
 /// `audio_seconds`: none stays on for longer; 0: not known.
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});

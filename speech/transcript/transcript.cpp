@@ -152,8 +152,8 @@ double clipped_seconds(double frames, const TranscriptRules& rules) {
 bool ends_sentence(std::string_view word) {
   constexpr std::array<std::string_view, 11> kClosing = {"\"", "'", ")",  "]",  "}", "»",
                                                          "”",  "’", "」", "』", "）"};
-  constexpr std::array<std::string_view, 9> kMarks = {".",  "?",  "!", "…", "。",
-                                                      "？", "！", "؟", "।"};
+  constexpr std::array<std::string_view, 13> kMarks = {".",  "?", "!", "…",  "。", "？", "！",
+                                                       "؟", "।", "｡", "．", "။",  "។"};
   const auto ends_in = [&](std::string_view mark) { return word.ends_with(mark); };
   for (;;) {
     const auto* const closing = std::ranges::find_if(kClosing, ends_in);
@@ -208,7 +208,8 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
                    .start = clipped_seconds(spans[w].begin, rules),
                    .end = clipped_seconds(spans[w].end, rules),
                    .first_token = words[w].first,
-                   .tokens = words[w].count};
+                   .tokens = words[w].count,
+                   .joined = words[w].joined};
     if (!confidence.empty()) {
       word.confidence = aggregate(std::span(confidence).subspan(word.first_token, word.tokens),
                                   rules.aggregation);

@@ -28,6 +28,7 @@ struct TimedWord {
   double start = 0, end = 0;  // seconds
   double confidence = kNoConfidence;
   size_t first_token = 0, tokens = 0;
+  bool joined = false;  // no space stands between it and the word before
 };
 
 /// Words [first, first + count), spoken together.
