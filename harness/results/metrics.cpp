@@ -90,6 +90,8 @@ const std::vector<Metric>& metrics() {
        true},
       {"wer.deletions", "/wer/deletions", "words", "words deleted", -1, kDifference, {}, true},
       {"wer.insertions", "/wer/insertions", "words", "words inserted", -1, kDifference, {}, true},
+      {"cer", "/wer/cer", "", "character errors / reference characters, without spaces", -1,
+       kDifference, {}, true},
       {"wer.oracle",
        "/oracle_wer/wer",
        "",
