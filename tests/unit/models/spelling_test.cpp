@@ -37,7 +37,10 @@ TEST(Spelling, SentencePieceByItsOwnRule) {
 }
 
 TEST(Spelling, OtherUnicodeFormsAreNormalised) {
-  const auto t = knitting();  // its rules are nmt_nfkc
+  // Field 3 is the normalizer, whose field 1 is its name.
+  std::ifstream in("tests/data/pieces.model", std::ios::binary);
+  const std::string model{std::istreambuf_iterator<char>(in), {}};
+  const auto t = sentencepiece_tokenizer(model + "\x1A\x0A\x0A\x08nmt_nfkc", "pieces.model");
   const std::vector<int32_t> two = {22, 57};
   EXPECT_EQ(t->normalized("ｋnit\u00A0two\u200B"), "knit two");
   for (const char* text : {"ｋnit two", "knit\u00A0two", "ＫＮＩＴ two", "knit\u3000two "})
