@@ -60,13 +60,20 @@ class AudioReader {
   explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
   /// Reads a pipe as it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of 16
   /// bit mono samples without a header. With 0 the pipe holds a WAV file, whose header may promise
-  /// any length. `name` stands for the path in messages. The descriptor stays open.
+  /// any length. `name` stands for the path in messages. The descriptor stays open. A byte of half a
+  /// sample at the end is a notice.
   AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
   ~AudioReader();
 
   /// The next `count` samples; fewer, or none, at the end of the file. Throws UserError where
   /// read_audio() would for what was read so far, and at the end for the whole file.
   std::vector<float> read(size_t count);
+
+  /// Waits up to `milliseconds` for the next block of a pipe, so that read(block_samples()) does not
+  /// wait for long. Returns whether there is one, or the pipe's end; always for a file.
+  bool wait(int milliseconds) const;
+  /// The samples of 50 ms.
+  size_t block_samples() const { return static_cast<size_t>(sample_rate_) / 20; }
 
   /// Samples before those that the next read() gives.
   size_t position() const;

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/error.h"
 #include "base/phrases.h"
 #include "datasets/audio.h"
 
@@ -87,9 +88,12 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
 /// Every file below `folder` whose name ends in one of `endings` (lower case; the file's case is
-/// ignored), sorted by path. Throws UserError when `folder` is no directory or holds none.
+/// ignored), sorted by path. Links are followed. Throws UserError when `folder` is no directory or
+/// holds none, and for a folder that cannot be read, a link to nothing and a pipe or device of such a
+/// name. With `skipped`, these three are put there instead, and the others are returned.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::vector<std::string>& endings);
+                                               const std::vector<std::string>& endings,
+                                               std::vector<UserError>* skipped = nullptr);
 
 /// One utterance per file, its path being its id; a directory stands for the files with sound below it
 /// (media_endings()). Throws UserError for a missing path, an empty folder or a file named twice.

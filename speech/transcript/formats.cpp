@@ -57,6 +57,13 @@ std::string escaped_cue(const std::string& text) {
   return escaped;
 }
 
+/// SubRip has no escapes, and players take a line with "-->" for the times of a cue.
+std::string without_arrows(std::string text) {
+  constexpr std::string_view kArrow = "-->";
+  for (size_t at = 0; (at = text.find(kArrow)) != text.npos;) text.erase(at, 1);
+  return text;
+}
+
 std::string subtitle_text(const TranscribedFile& file, bool web) {
   std::string text;
   size_t number = 0;
@@ -68,7 +75,7 @@ std::string subtitle_text(const TranscribedFile& file, bool web) {
     text += web ? "\n" : fmt::format("{}{}\n", number == 1 ? "" : "\n", number);
     text += fmt::format("{} --> {}\n", clock_time(start, mark), clock_time(end, mark));
     for (const std::string& line : subtitle.lines)
-      text += (web ? escaped_cue(one_line(line)) : one_line(line)) + "\n";
+      text += (web ? escaped_cue(one_line(line)) : without_arrows(one_line(line))) + "\n";
   }
   return text;
 }

@@ -62,6 +62,7 @@ std::optional<double> probability_of(std::string_view field) {
 /// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
 /// has another token, or no line has a point.
 bool has_probabilities(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
   TextLines lines(path);
   std::string_view line;
   bool has_point = false;

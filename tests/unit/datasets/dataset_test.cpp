@@ -1,5 +1,8 @@
 #include "datasets/dataset.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/sha256.h"
 #include "datasets/audio.h"
 #include "tests/support/gzip.h"
@@ -83,6 +86,28 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1), "a mix of several cuts");
   EXPECT_HAS(manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
              "the audio is of type 'url'");
+}
+
+TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
+  write_audio("f/sub/a.wav", sine(440, 16000, 100));
+  std::filesystem::create_directory_symlink("..", path("f/sub/loop"));
+  EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 1U);
+  std::filesystem::create_symlink("gone", path("f/b.wav"));
+  ASSERT_EQ(mkfifo(path("f/c.wav").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(path("f/other").c_str(), 0600), 0);
+  std::vector<UserError> skipped;
+  EXPECT_EQ(files_below(path("f"), {".wav"}, &skipped), std::vector{path("f/sub/a.wav")});
+  std::string all;
+  for (const UserError& error : skipped) all += std::string(error.what()) + "\n";
+  EXPECT_EQ(skipped.size(), 2U) << all;
+  EXPECT_HAS(all, path("f/b.wav").string() + ": is a link to nothing");
+  EXPECT_HAS(all, path("f/c.wav").string() + ": is a pipe or device");
+  EXPECT_HAS(user_error([&] { files_below(path("f"), {".wav"}); }), "b.wav: is a link to nothing");
+  if (geteuid() == 0) return;  // may read everything
+  std::filesystem::create_directory(path("f/closed"));
+  std::filesystem::permissions(path("f/closed"), std::filesystem::perms::none);
+  files_below(path("f"), {".wav"}, &skipped);
+  EXPECT_HAS(skipped.back().what(), path("f/closed").string() + ": Permission denied");
 }
 
 TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {

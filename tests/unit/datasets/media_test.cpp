@@ -128,6 +128,19 @@ TEST_F(MediaTest, TracksThatBeginLateAreFilled) {
   EXPECT_EQ(read_media(write("a.mkv", "a film")).samples.size(), 1U);
 }
 
+TEST_F(MediaTest, AnFfmpegThatHangsOrFloodsIsEnded) {
+  const FfmpegLimits before = ffmpeg_limits();
+  ffmpeg_limits() = {.silent_seconds = 0.5, .audio_seconds = 10, .complaint_bytes = 1 << 20};
+  const auto error_of = [&](const std::string& script) {
+    install(script);
+    return user_error([&] { read_media(write("a.mp4", "a film")); });
+  };
+  EXPECT_HAS(error_of("exec sleep 60"), "a.mp4: ffmpeg was ended: no sound for 0.5 s; check the file");
+  EXPECT_HAS(error_of("exec cat /dev/zero"), "ffmpeg was ended: more than 10 s of sound");
+  EXPECT_HAS(error_of("exec cat /dev/zero >&2"), "ffmpeg was ended: more than 1 MiB of messages");
+  ffmpeg_limits() = before;
+}
+
 TEST_F(MediaTest, OtherEndingsStayLibsndfiles) {
   install("exit 0");
   EXPECT_NE(user_error([&] { read_media(write("a.txt", "words")); }).find("not readable as audio"),

@@ -112,6 +112,14 @@ TEST(TranscriptFormats, LinesStayLines) {
   EXPECT_EQ(std::ranges::count(ctm, ' '), 4) << ctm;
 }
 
+TEST(TranscriptFormats, NoTextLooksLikeTheTimesOfACue) {
+  const std::vector<Said> words = {{"a-->b", 0, 1}, {"---->", 1, 2}};
+  EXPECT_EQ(text_of(words, TranscriptFormat::srt),
+            "1\n00:00:00,000 --> 00:00:02,000\na->b ->\n");
+  EXPECT_EQ(text_of(words, TranscriptFormat::vtt),
+            "WEBVTT\n\n00:00:00.000 --> 00:00:02.000\na--&gt;b ----&gt;\n");
+}
+
 TEST(TranscriptFormats, AreKnownByName) {
   EXPECT_EQ(transcript_format("vtt", "--format"), TranscriptFormat::vtt);
   EXPECT_THROW(transcript_format("vt", "--format"), UserError);
