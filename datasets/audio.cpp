@@ -5,6 +5,7 @@
 #include <sndfile.h>
 #include <soxr.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -249,7 +250,7 @@ struct AudioReader::File {
       if (count <= 0) break;
       got += static_cast<size_t>(count);
     }
-    half_sample = got % sizeof(int16_t) != 0;
+    half_sample |= got % sizeof(int16_t) != 0;
     values.resize(got / sizeof(int16_t));
     std::vector<float> samples(values.size());
     std::ranges::transform(values, samples.begin(), [](int16_t v) { return v / 32768.0F; });
@@ -383,17 +384,19 @@ std::vector<float> AudioReader::read(size_t count) {
 }
 
 bool AudioReader::wait(int milliseconds) const {
-  if (!file_->pipe) return true;
+  struct stat status {};
+  if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode)) return true;
   // No pipe holds more than 64 KiB; a writer of more than that is at work.
   const int wanted = std::min(file_->block_bytes(), 1 << 15);
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   for (;;) {
-    pollfd input = {file_->descriptor, POLLIN, 0};
+    pollfd input = {file_->descriptor, POLLIN | POLLRDHUP, 0};
     const int ready = poll(&input, 1, milliseconds);
-    int bytes = 0;
     if (ready > 0) {
-      const bool is_pipe = ioctl(file_->descriptor, FIONREAD, &bytes) == 0;
-      if (!is_pipe || bytes >= wanted || (input.revents & (POLLHUP | POLLERR)) != 0) return true;
+      int bytes = 0;
+      const bool ends = (input.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
+      if (ends || ioctl(file_->descriptor, FIONREAD, &bytes) != 0 || bytes >= wanted || bytes == 0)
+        return true;
     }
     if (std::chrono::steady_clock::now() >= until) return false;
     if (ready > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -69,11 +69,9 @@ class AudioReader {
   /// read_audio() would for what was read so far, and at the end for the whole file.
   std::vector<float> read(size_t count);
 
-  /// Waits up to `milliseconds` for the next block of a pipe, so that read(block_samples()) does not
-  /// wait for long. Returns whether there is one, or the pipe's end; always for a file.
+  /// Waits up to `milliseconds` for the next 50 ms of a pipe, so that reading them does not wait for
+  /// long. Returns whether they are there, or the pipe's end; always true for a file.
   bool wait(int milliseconds) const;
-  /// The samples of 50 ms.
-  size_t block_samples() const { return static_cast<size_t>(sample_rate_) / 20; }
 
   /// Samples before those that the next read() gives.
   size_t position() const;
