@@ -221,10 +221,10 @@ struct AudioReader::File {
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
-  int descriptor = -1;      // of a pipe
-  bool raw = false;         // 16 bit samples, which are read from the descriptor itself
+  int descriptor = -1;       // of a pipe
+  bool raw = false;          // 16 bit samples, which are read from the descriptor itself
   bool half_sample = false;  // was left at its end
-  int channel = 0;  // that is read; 0: the average of all
+  int channel = 0;           // that is read; 0: the average of all
   MixPower power;
 
   /// Samples of the file, one for each of its frames; none at its end.
@@ -260,11 +260,11 @@ struct AudioReader::File {
   /// The bytes of a block of a pipe.
   int block_bytes() const {
     const int coding = audio.info.format & SF_FORMAT_SUBMASK;
-    const int bytes = coding == SF_FORMAT_PCM_16                                    ? 2
-                      : coding == SF_FORMAT_PCM_24                                  ? 3
-                      : coding == SF_FORMAT_PCM_32 || coding == SF_FORMAT_FLOAT     ? 4
-                      : coding == SF_FORMAT_DOUBLE                                  ? 8
-                                                                                    : 1;
+    const int bytes = coding == SF_FORMAT_PCM_16                                ? 2
+                      : coding == SF_FORMAT_PCM_24                              ? 3
+                      : coding == SF_FORMAT_PCM_32 || coding == SF_FORMAT_FLOAT ? 4
+                      : coding == SF_FORMAT_DOUBLE                              ? 8
+                                                                                : 1;
     return static_cast<int>(block) * audio.info.channels * bytes;
   }
 
@@ -385,7 +385,8 @@ std::vector<float> AudioReader::read(size_t count) {
 
 bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
-  if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode)) return true;
+  if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode))
+    return true;
   // No pipe holds more than 64 KiB; a writer of more than that is at work.
   const int wanted = std::min(file_->block_bytes(), 1 << 15);
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);

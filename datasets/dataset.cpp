@@ -170,7 +170,8 @@ class Line {
     all = list->elements();
     for (const JsonView& one : all) {
       if (!one.value().is_object()) one.fail("a supervision");
-      if (const auto text = one.find("text"); text && !text->value().is_string()) text->fail("a text");
+      if (const auto text = one.find("text"); text && !text->value().is_string())
+        text->fail("a text");
     }
     std::ranges::stable_sort(all, {}, [](const JsonView& one) {
       const auto start = one.find("start");
@@ -491,8 +492,8 @@ Dataset load_dataset(const DatasetSource& source) {
 }
 
 Audio read_utterance(const Utterance& utterance) {
-  Audio audio = read_media(utterance.audio, 16000,
-                           {utterance.segment.channel, utterance.segment.track});
+  Audio audio =
+      read_media(utterance.audio, 16000, {utterance.segment.channel, utterance.segment.track});
   cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();

@@ -205,10 +205,10 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   // The filter puts silence where a track begins late or has a gap, so that times are the file's.
   std::string filter = "aresample=async=1:first_pts=0";
   if (choice.channel > 0) filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
-  const Output output = run_ffmpeg(path, ffmpeg_track(path, choice.track),
-                                   {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate),
-                                    "-f", "f32le", "pipe:1"},
-                                   sample_rate);
+  const Output output = run_ffmpeg(
+      path, ffmpeg_track(path, choice.track),
+      {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate), "-f", "f32le", "pipe:1"},
+      sample_rate);
   Audio audio{.samples = samples_of(output.bytes), .sample_rate = sample_rate, .notices = {}};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
@@ -220,7 +220,8 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                                 audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
                     "copy or convert the file again");
   }
-  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50 dB.
+  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50
+  // dB.
   constexpr double kNearlyNothing = 1e-5;
   const double mixed = power_of(audio.samples);
   if (choice.channel == 0 && mixed < kNearlyNothing * static_cast<double>(audio.samples.size())) {
@@ -246,13 +247,15 @@ bool begins_as_container(const std::filesystem::path& path) {
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(in.gcount()));
   const std::string_view start = head;
-  constexpr std::array<std::string_view, 6> kStarts = {
-      "\x1A\x45\xDF\xA3",  // Matroska, WebM
-      "\x30\x26\xB2\x75",  // ASF: wma, wmv
-      "FLV\x01", "#!AMR", "\xFF\xF1", "\xFF\xF9"};  // AAC in ADTS
+  constexpr std::array<std::string_view, 6> kStarts = {"\x1A\x45\xDF\xA3",  // Matroska, WebM
+                                                       "\x30\x26\xB2\x75",  // ASF: wma, wmv
+                                                       "FLV\x01",          "#!AMR", "\xFF\xF1",
+                                                       "\xFF\xF9"};  // AAC in ADTS
   return start.substr(std::min<size_t>(4, start.size())).starts_with("ftyp") ||
-         (start.starts_with("RIFF") && start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||
-         std::ranges::any_of(kStarts, [&](std::string_view mark) { return start.starts_with(mark); });
+         (start.starts_with("RIFF") &&
+          start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||
+         std::ranges::any_of(kStarts,
+                             [&](std::string_view mark) { return start.starts_with(mark); });
 }
 
 /// Whether libsndfile has no way into a file that ffmpeg may open.
@@ -290,7 +293,8 @@ const std::vector<std::string>& media_endings() {
 Audio read_media(const std::filesystem::path& path, int sample_rate, const AudioChoice& choice) {
   if (needs_ffmpeg(path)) return read_through_ffmpeg(path, sample_rate, choice);
   if (choice.track > 1) {
-    throw UserError(path.string(), fmt::format("has one audio track, and not track {}", choice.track),
+    throw UserError(path.string(),
+                    fmt::format("has one audio track, and not track {}", choice.track),
                     "leave --track out");
   }
   return read_audio(path, sample_rate, choice.channel);

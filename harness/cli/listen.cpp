@@ -141,10 +141,11 @@ class Listener {
     shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
-      fmt::print("{}", to_line({{"final", update.ended},
-                                {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
-                                {"end", time(update, std::max<int64_t>(0, end_of(best)))},
-                                {"text", text}}));
+      fmt::print("{}",
+                 to_line({{"final", update.ended},
+                          {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
+                          {"end", time(update, std::max<int64_t>(0, end_of(best)))},
+                          {"text", text}}));
     } else if (update.ended) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));

@@ -146,7 +146,8 @@ void name_recordings(std::vector<TranscribeInput>& inputs) {
   }
 }
 
-/// One input for each channel. A file that cannot be opened stays one input, whose reading says why.
+/// One input for each channel. A file that cannot be opened stays one input, whose reading says
+/// why.
 std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& inputs) {
   std::vector<TranscribeInput> all;
   for (const TranscribeInput& input : inputs) {
@@ -191,8 +192,7 @@ std::vector<TranscribeInput> transcribe_inputs(
   for (const fs::path& argument : arguments) {
     try {
       if (argument == "-" && std::exchange(reads_standard_input, true)) {
-        throw UserError("-", "standard input is named twice, and can be read once",
-                        "name it once");
+        throw UserError("-", "standard input is named twice, and can be read once", "name it once");
       }
       for (TranscribeInput& input : inputs_of(argument, scratch, complain))
         all.push_back(std::move(input));

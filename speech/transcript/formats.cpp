@@ -100,8 +100,8 @@ std::string stm(const TranscribedFile& file) {
   for (const TimedSegment& segment : file.transcript.segments) {
     const std::vector<TimedWord>& words = file.transcript.words;
     text += fmt::format("{0} {1} {0} {2:.3f} {3:.3f} <NA>", recording_name(file),
-                        std::max(1, file.channel),
-                        words[segment.first].start, words[segment.first + segment.count - 1].end);
+                        std::max(1, file.channel), words[segment.first].start,
+                        words[segment.first + segment.count - 1].end);
     for (size_t i = segment.first; i < segment.first + segment.count; ++i)
       text += " " + one_field(words[i].text);
     text += "\n";

@@ -67,8 +67,8 @@ TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfALine) {
 TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   const auto cut = [](const std::string& more) {
     return R"({"id": "c1", "start": 0.25, "duration": 0.5, "channel": 1, "type": "MonoCut", )"
-           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" + more +
-           "}";
+           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" +
+           more + "}";
   };
   const auto recording = [](const std::string& source, const std::string& channels = "[0]") {
     return R"("recording": {"id": "r", "sources": [{"type": "file", "channels": )" + channels +
@@ -83,9 +83,11 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_EQ(second.segment.channel, 2);
   EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
   EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
-  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1), "a mix of several cuts");
-  EXPECT_HAS(manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
-             "the audio is of type 'url'");
+  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1),
+             "a mix of several cuts");
+  EXPECT_HAS(
+      manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
+      "the audio is of type 'url'");
 }
 
 TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
@@ -118,7 +120,8 @@ TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
   EXPECT_FALSE(is_manifest(path("audio/one.wav")));
   EXPECT_FALSE(is_manifest(path("gone")));
   const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1})";
-  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(), 1U);
+  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(),
+            1U);
 }
 
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {
