@@ -8,8 +8,19 @@
 
 #include "algorithms/log_zero.h"
 #include "models/checkpoint/tensor_data.h"
+#include "models/tokenizers/tokenizer.h"
 
 namespace rtfx {
+
+std::string text_of(const Hypothesis& hypothesis, const Tokenizer& tokenizer) {
+  if (!hypothesis.words) return tokenizer.text(hypothesis.tokens);
+  std::string text;
+  for (const FoundWord& word : *hypothesis.words) {
+    if (!text.empty()) text += ' ';
+    text += word.text;
+  }
+  return text;
+}
 
 Hypotheses Hypotheses::empty(int64_t batch, at::Device device) {
   const auto ints = at::TensorOptions(at::kInt).device(device);
@@ -91,7 +102,8 @@ Hypotheses Hypotheses::each(const std::function<at::Tensor(const at::Tensor&)>& 
           apply(scores),
           apply(nan),
           {apply(nbest.lengths), apply(nbest.tokens), apply(nbest.frames), apply(nbest.durations),
-           apply(nbest.scores)}};
+           apply(nbest.scores)},
+          words};
 }
 
 Hypotheses Hypotheses::clone() const {
@@ -108,9 +120,13 @@ std::vector<Hypothesis> Hypotheses::to_host() const {
   lists.bring();
   std::vector<Hypothesis> result;
   for (int64_t b = 0; b < lists.batch(); ++b) {
+    const auto row = static_cast<size_t>(b);
     Hypothesis best = lists.entry(b, 0);
+    if (words && !best.nan) best.words = words->rows[row];
     for (int64_t n = 0; nbest.defined() && n < lists.size(); ++n) {
-      if (lists.score(b, n) != kLogZero) best.nbest.push_back(lists.entry(b, n));
+      if (lists.score(b, n) == kLogZero) continue;
+      best.nbest.push_back(lists.entry(b, n));
+      if (words) best.nbest.back().words = words->lists[row][static_cast<size_t>(n)];
     }
     result.push_back(std::move(best));
   }

@@ -6,12 +6,23 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace rtfx {
+
+class Tokenizer;  // models/tokenizers/tokenizer.h
+
+/// A word that a search found in a lexicon or word graph. Its text need not be what its tokens
+/// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
+struct FoundWord {
+  std::string text;
+  int32_t frame = 0;  // at which the path has the word, up to the first token of the next one
+  bool operator==(const FoundWord&) const = default;
+};
 
 /// One utterance's result on the host. Frames are encoder frames (80 ms at 8x sub-sampling).
 struct Hypothesis {
@@ -25,7 +36,20 @@ struct Hypothesis {
   /// not asked for one. Entries have no list of their own.
   std::vector<Hypothesis> nbest = {};
 
+  /// The words of a search with a word table. Without them, the tokens spell the text.
+  std::optional<std::vector<FoundWord>> words = {};
+
   bool operator==(const Hypothesis&) const = default;
+};
+
+/// The text of a hypothesis: its words with spaces between them, else what its tokens spell.
+std::string text_of(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
+
+/// The words of a batch's results, of a search with a word table: of each row, and of each entry of
+/// its n-best list if there is one.
+struct FoundWords {
+  std::vector<std::vector<FoundWord>> rows;
+  std::vector<std::vector<std::vector<FoundWord>>> lists;
 };
 
 /// The N best hypotheses of each row, best first, by the score or by score / (tokens + 1), as the
@@ -53,6 +77,7 @@ struct Hypotheses {
   at::Tensor scores;     // [B] float32, finite
   at::Tensor nan;        // [B] bool: the row means nothing
   NBest nbest = {};      // entry 0 is the result itself; undefined unless the decoder has a list
+  std::shared_ptr<const FoundWords> words = {};  // on the host; null: the tokens spell the texts
 
   /// B empty results with score 0.
   static Hypotheses empty(int64_t batch, at::Device device);

@@ -123,6 +123,18 @@ void MappedFile::advise(size_t begin, size_t end, int advice) const {
   ::madvise(const_cast<char*>(begin_) + begin, end - begin, advice);
 }
 
+std::string_view without_byte_order_mark(std::string_view text, std::string_view where) {
+  constexpr std::string_view kUtf8 = "\xEF\xBB\xBF", kLittleEndian = "\xFF\xFE",
+                             kBigEndian = "\xFE\xFF";
+  constexpr std::string_view kBigEndian32("\0\0\xFE\xFF", 4);
+  if (text.starts_with(kUtf8)) text.remove_prefix(kUtf8.size());
+  if (text.starts_with(kLittleEndian) || text.starts_with(kBigEndian) ||
+      text.starts_with(kBigEndian32))
+    throw UserError(where, "begins with the byte-order mark of UTF-16 or UTF-32",
+                    "save it as UTF-8");
+  return text;
+}
+
 namespace {
 
 constexpr size_t kBlock = 1 << 20;
@@ -203,6 +215,10 @@ bool TextLines::next(std::string_view& line) {
   begin_ += line.size() + (terminated ? 1 : 0);
   if (line.ends_with('\r')) line.remove_suffix(1);
   ++number_;
+  // Files that were joined have a mark in front of a later line, too. No other text begins so.
+  const char first = line.empty() ? ' ' : line.front();
+  if (first == '\xEF' || first == '\xFE' || first == '\xFF' || first == '\0')
+    line = without_byte_order_mark(line, path_.string());
   return true;
 }
 
@@ -225,6 +241,7 @@ std::string read_text(const std::filesystem::path& path) {
       throw UserError(file.string(), reason(reader.get()), "copy or make the file again");
   }
   text.resize(size);
+  text.erase(0, size - without_byte_order_mark(text, file.string()).size());
   return text;
 }
 

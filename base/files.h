@@ -58,6 +58,10 @@ class MappedFile {
   size_t size_;
 };
 
+/// Returns `text` without the UTF-8 byte-order mark at its beginning, which some editors write. All
+/// readers of text call it. Throws UserError(where) for the mark of UTF-16 or UTF-32.
+std::string_view without_byte_order_mark(std::string_view text, std::string_view where);
+
 /// Reads a text file, plain or gzip, line by line through libarchive.
 class TextLines {
  public:
@@ -65,8 +69,9 @@ class TextLines {
   explicit TextLines(const std::filesystem::path& path);
   ~TextLines();
 
-  /// The next line without its end (LF or CR LF), valid until the next call; false behind the last
-  /// one. Throws UserError when the file is damaged (a truncated gzip file).
+  /// The next line without its end (LF or CR LF) and without a byte-order mark, valid until the
+  /// next call; false behind the last one. Throws UserError when the file is damaged (a truncated
+  /// gzip file) or no UTF-8.
   bool next(std::string_view& line);
 
   /// The number of the line that next() returned, counted from 1.
@@ -87,8 +92,8 @@ class TextLines {
 /// Returns `path`, or `path`.gz where only that file exists.
 std::filesystem::path plain_or_gzip(const std::filesystem::path& path);
 
-/// Returns the whole text of plain_or_gzip(path). Throws UserError when there is no such file or
-/// when it is damaged (a truncated gzip file).
+/// Returns the whole text of plain_or_gzip(path) without a byte-order mark. Throws UserError when
+/// there is no such file or when it is damaged (a truncated gzip file).
 std::string read_text(const std::filesystem::path& path);
 
 /// Throws UserError where `path` is something that is no regular file: a folder, a device, a pipe.

@@ -30,6 +30,7 @@ std::string place(std::string_view text, size_t offset) {
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view where, std::string_view remedy) {
+  text = without_byte_order_mark(text, where);
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > kMostLevels)

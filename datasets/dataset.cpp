@@ -8,14 +8,17 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
+#include "datasets/media.h"
 
 namespace rtfx {
 
@@ -41,6 +44,23 @@ std::string read_text_file(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+bool is_manifest(const std::filesystem::path& path) {
+  std::string name = path.filename().string();
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view ending : {".json", ".jsonl", ".manifest"})
+    if (name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz")) return true;
+  std::error_code failed;
+  char first = 0;
+  return std::filesystem::is_regular_file(path, failed) &&
+         std::ifstream(path, std::ios::binary) >> first && first == '{';
+}
+
+std::string read_manifest_text(const std::filesystem::path& path) {
+  return path.extension() == ".gz" && std::filesystem::is_regular_file(path) ? read_text(path)
+                                                                             : read_text_file(path);
+}
+
 namespace {
 
 using nlohmann::json;
@@ -50,7 +70,7 @@ const char* const kExample = R"(write {"audio_filepath": "a.wav", "duration": 1.
 /// One line of a manifest and the place to name in its errors.
 class Line {
  public:
-  Line(std::string where, const std::string& text) : where_(std::move(where)) {
+  Line(std::string where, std::string_view text) : where_(std::move(where)) {
     object_ = parse_json(text, where_, kExample);
     if (!object_.is_object()) throw UserError(where_, "not a JSON object", kExample);
   }
@@ -88,8 +108,77 @@ class Line {
 
   const std::string& where() const { return where_; }
 
+  /// Whether it is a cut of Lhotse, and not an utterance of NeMo.
+  bool is_cut() const {
+    return !object_.contains("audio_filepath") &&
+           (object_.contains("supervisions") || object_.contains("recording") ||
+            object_.contains("tracks"));
+  }
+
+  /// The cut without the path of its audio.
+  Utterance cut() const {
+    if (object_.contains("tracks"))
+      throw UserError(where_, "is a mix of several cuts", "write cuts of one recording each");
+    Utterance utterance;
+    utterance.id = view().at("id").text();
+    utterance.segment = {.offset = seconds("start"), .seconds = seconds("duration")};
+    const JsonView source = sources().front();
+    const auto channels = source.find("channels");
+    const auto channel = view().find("channel");
+    const bool several = channels && channels->value().is_array() && channels->value().size() > 1;
+    if (several && channel && channel->value().is_number_integer())
+      utterance.segment.channel = static_cast<int>(channel->integer(0, kMostChannels)) + 1;
+    for (const JsonView& said : supervisions()) {
+      const auto text = said.find("text");
+      if (!text) continue;
+      if (!utterance.text) utterance.text.emplace();
+      if (!utterance.text->empty()) *utterance.text += ' ';
+      *utterance.text += text->value().get<std::string>();
+    }
+    return utterance;
+  }
+
+  std::string cut_path() const {
+    const JsonView source = sources().front();
+    const std::string type = source.at("type").text();
+    if (type != "file") {
+      throw UserError(source.where(), fmt::format("the audio is of type '{}'", type),
+                      "write it into files (cuts.save_audios())");
+    }
+    return source.at("source").text();
+  }
+
  private:
+  static constexpr int64_t kMostChannels = 1024;
+
   JsonView view() const { return {object_, where_}; }
+
+  std::vector<JsonView> sources() const {
+    const auto recording = view().find("recording");
+    if (!recording) {
+      throw UserError(where_, "the cut has no recording",
+                      "write cuts with audio, not with features alone");
+    }
+    return recording->at("sources").elements();
+  }
+
+  /// In the order of their begins.
+  std::vector<JsonView> supervisions() const {
+    const auto list = view().find("supervisions");
+    std::vector<JsonView> all;
+    if (!list || (list->value().is_array() && list->value().empty())) return all;
+    all = list->elements();
+    for (const JsonView& one : all) {
+      if (!one.value().is_object()) one.fail("a supervision");
+      if (const auto text = one.find("text"); text && !text->value().is_string())
+        text->fail("a text");
+    }
+    std::ranges::stable_sort(all, {}, [](const JsonView& one) {
+      const auto start = one.find("start");
+      return start && start->value().is_number() ? start->value().get<double>() : 0;
+    });
+    return all;
+  }
 
   double seconds(const char* field) const {
     const json value = object_.value(field, json());
@@ -108,7 +197,27 @@ class Line {
   json object_;
 };
 
+void require_audio(const Utterance& utterance, const char* field) {
+  if (std::filesystem::exists(utterance.audio)) return;
+  throw UserError(utterance.where,
+                  fmt::format("'{}': no such file {}", field, utterance.audio.string()),
+                  "paths are absolute or relative to the manifest's folder");
+}
+
+Utterance to_cut(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+  Utterance utterance = line.cut();
+  const std::filesystem::path written = line.cut_path();
+  utterance.audio = folder / written;
+  if (!std::filesystem::exists(utterance.audio) && std::filesystem::exists(written))
+    utterance.audio = written;
+  utterance.seconds = utterance.segment.seconds;
+  utterance.where = line.where();
+  if (audio == ManifestAudio::must_exist) require_audio(utterance, "source");
+  return utterance;
+}
+
 Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+  if (line.is_cut()) return to_cut(line, folder, audio);
   const std::filesystem::path written = line.audio_filepath();
   Utterance utterance;
   utterance.id = std::filesystem::path(written).replace_extension().string();
@@ -120,11 +229,7 @@ Utterance to_utterance(const Line& line, const std::filesystem::path& folder, Ma
   utterance.boost = line.boost();
   utterance.allowed = line.allowed();
   utterance.where = line.where();
-  if (audio == ManifestAudio::must_exist && !std::filesystem::exists(utterance.audio)) {
-    throw UserError(line.where(),
-                    fmt::format("'audio_filepath': no such file {}", utterance.audio.string()),
-                    "paths are absolute or relative to the manifest's folder");
-  }
+  if (audio == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
   return utterance;
 }
 
@@ -137,8 +242,10 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
   int64_t number = 0;
   for (std::string text; std::getline(in, text);) {
     ++number;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Line line(fmt::format("{}:{}", path.string(), number), text);
+    const std::string where = fmt::format("{}:{}", path.string(), number);
+    const std::string_view plain = without_byte_order_mark(text, where);
+    if (plain.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Line line(where, plain);
     list.add(to_utterance(line, path.parent_path(), audio), line.where());
   }
   auto utterances = list.take();
@@ -172,10 +279,10 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
     int64_t number = 0;
     for (std::string line; std::getline(lines, line);) {
       ++number;
-      std::istringstream words(line);
+      const std::string where = fmt::format("{}:{}", transcript.string(), number);
+      std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;
-      const std::string where = fmt::format("{}:{}", transcript.string(), number);
       utterance.audio = audio_beside(transcript, utterance.id, where);
       utterance.text.emplace();
       std::getline(words >> std::ws, *utterance.text);
@@ -195,23 +302,84 @@ bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& 
 
 }  // namespace
 
+namespace {
+
+class FolderWalk {
+ public:
+  explicit FolderWalk(const std::vector<std::string>& endings) : endings_(endings) {}
+
+  void enter(const std::filesystem::path& folder) {
+    std::error_code failed;
+    // A link may lead to a folder that the walk is in.
+    if (const auto place = std::filesystem::canonical(folder, failed);
+        !failed && !entered_.insert(place).second)
+      return;
+    std::filesystem::directory_iterator entries(folder, failed);
+    if (failed) return skip(folder, failed.message(), "check its permissions");
+    while (entries != std::filesystem::directory_iterator()) {
+      visit(*entries);
+      entries.increment(failed);
+      if (failed) return skip(folder, failed.message(), "check its permissions");
+    }
+  }
+
+  std::vector<std::filesystem::path> found;
+  std::vector<UserError> skipped;
+
+ private:
+  void visit(const std::filesystem::directory_entry& entry) {
+    std::error_code failed;
+    const auto type = entry.status(failed).type();
+    if (type == std::filesystem::file_type::directory) return enter(entry.path());
+    if (!ends_in(entry.path(), endings_)) return;
+    switch (type) {
+      case std::filesystem::file_type::regular:
+        found.push_back(entry.path());
+        break;
+      case std::filesystem::file_type::not_found:
+        skip(entry.path(), "is a link to nothing", "mend or remove it");
+        break;
+      case std::filesystem::file_type::none:
+      case std::filesystem::file_type::unknown:
+        skip(entry.path(), failed.message(), "check its permissions");
+        break;
+      default:
+        skip(entry.path(), "is a pipe or device, not a file", "move it out of the folder");
+    }
+  }
+
+  void skip(const std::filesystem::path& path, const std::string& problem, const char* remedy) {
+    skipped.emplace_back(path.string(), problem, remedy);
+  }
+
+  const std::vector<std::string>& endings_;
+  std::set<std::filesystem::path> entered_;
+};
+
+}  // namespace
+
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::vector<std::string>& endings) {
+                                               const std::vector<std::string>& endings,
+                                               std::vector<UserError>* skipped) {
   if (!std::filesystem::is_directory(folder)) {
     throw UserError(folder.string(), "no such folder", "check the path");
   }
-  std::vector<std::filesystem::path> found;
-  const auto options = std::filesystem::directory_options::follow_directory_symlink;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, options)) {
-    if (entry.is_regular_file() && ends_in(entry.path(), endings)) found.push_back(entry.path());
+  FolderWalk walk(endings);
+  walk.enter(folder);
+  if (skipped == nullptr) {
+    ErrorList errors;
+    for (const UserError& error : walk.skipped) errors.add(error);
+    errors.throw_any();
+  } else {
+    skipped->insert(skipped->end(), walk.skipped.begin(), walk.skipped.end());
   }
-  if (found.empty()) {
+  if (walk.found.empty() && walk.skipped.empty()) {
     throw UserError(folder.string(),
                     fmt::format("holds no file ending in {}", fmt::join(endings, ", ")),
                     "name another folder");
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(walk.found.begin(), walk.found.end());
+  return std::move(walk.found);
 }
 
 std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
@@ -223,7 +391,7 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
     std::error_code failed;  // such as links that lead to each other: reading the file says so
     const auto type = std::filesystem::status(path, failed).type();
     if (type == std::filesystem::file_type::directory) {
-      for (const auto& file : files_below(path, {".wav", ".flac", ".ogg"})) add(file);
+      for (const auto& file : files_below(path, media_endings())) add(file);
     } else if (type == std::filesystem::file_type::not_found) {
       throw UserError(path.string(), "no such file or folder", "check the path");
     } else {
@@ -263,7 +431,8 @@ std::string stand_in_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "stand_in.txt";
   if (!std::filesystem::exists(file)) return "";
   const std::string text = read_text_file(file);
-  const std::string line = text.substr(0, text.find_first_of("\r\n"));
+  const std::string_view plain = without_byte_order_mark(text, file.string());
+  const std::string line(plain.substr(0, plain.find_first_of("\r\n")));
   if (line.empty())
     throw UserError(file.string(), "its first line is empty", "say in it what the audio is");
   return line;
@@ -297,7 +466,7 @@ Dataset load_dataset(const DatasetSource& source) {
     if (std::filesystem::is_directory(manifest)) {
       dataset.utterances = read_librispeech(manifest, identity);
     } else {
-      identity = read_text_file(manifest);
+      identity = read_manifest_text(manifest);
       dataset.utterances = parse_manifest(manifest, identity);
     }
   } else if (!source.librispeech.empty()) {
@@ -320,13 +489,14 @@ Dataset load_dataset(const DatasetSource& source) {
       utterance.seconds = utterance.cut_seconds = wanted;
       utterance.text.reset();  // it says more, or less
     }
-    if (utterance.seconds == 0) utterance.seconds = audio_seconds(utterance.audio);
+    if (utterance.seconds == 0) utterance.seconds = media_seconds(utterance.audio);
   }
   return dataset;
 }
 
 Audio read_utterance(const Utterance& utterance) {
-  Audio audio = read_audio(utterance.audio);
+  Audio audio =
+      read_media(utterance.audio, 16000, {utterance.segment.channel, utterance.segment.track});
   cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();

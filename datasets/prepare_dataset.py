@@ -94,7 +94,7 @@ def seconds_of(path):
 
 def read_table(path, columns):
     """The rows of a file whose columns stand between |, as objects."""
-    with path.open(encoding="utf-8", newline="") as lines:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="|", quoting=csv.QUOTE_NONE))
     lacking = [name for name in columns if rows and rows[0].get(name) is None]
     if lacking:
@@ -112,7 +112,7 @@ def librispeech(source, output, parts):
         part = transcript.parents[2].name
         if not wanted(part, parts):
             continue
-        for number, line in enumerate(transcript.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(transcript.read_text(encoding="utf-8-sig").splitlines(), 1):
             name, _, text = line.partition(" ")
             audio = require(transcript.with_name(f"{name}.flac"), f"{transcript}:{number} names it")
             found.setdefault(part, []).append(utterance(audio, text))
@@ -145,7 +145,7 @@ def slurp(source, output, parts):
         if not wanted(part, parts) or part == "train_synthetic":
             continue
         found[part] = []
-        for line in map(json.loads, table.read_text(encoding="utf-8").splitlines()):
+        for line in map(json.loads, table.read_text(encoding="utf-8-sig").splitlines()):
             for recording in line["recordings"]:
                 path = require(audio / recording["file"], f"{table} names it")
                 found[part].append(utterance(path, line["sentence"]))
@@ -309,7 +309,7 @@ def europarl(source, output, parts):
                     raise UserError(f"{recording}: {made.stderr.strip()}; download it again")
                 partial_file.replace(path)
             found.setdefault(part, []).append(
-                utterance(path, " ".join(text.read_text(encoding="utf-8").split()))
+                utterance(path, " ".join(text.read_text(encoding="utf-8-sig").split()))
             )
     require_any(found, parts, f"{root}: holds no speech with *.tr.rev.txt", "unpack the whole archive")
     return found

@@ -34,7 +34,7 @@ def write(lines, path):
 
 def write_split(manifest):
     """None where there are too few readers for two sets; else the paths that were written."""
-    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     dev, test = split(lines)
     if not dev or not test:
         return None

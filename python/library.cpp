@@ -4,6 +4,7 @@
 #include <ATen/DLConvertor.h>
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -152,7 +153,7 @@ const char* rtfx_model_json(const rtfx_model* model) {
 void rtfx_model_free(rtfx_model* model) { delete model; }
 
 const char* rtfx_words(const rtfx_model* loaded, const int64_t* tokens, const int64_t* frames,
-                       const int64_t* durations, int64_t count) {
+                       const int64_t* durations, int64_t count, const char* found) {
   return guarded<const char*>(nullptr, [&] {
     const Tokenizer& tokenizer = *loaded->model->tokenizer;
     Hypothesis hypothesis;
@@ -163,6 +164,16 @@ const char* rtfx_words(const rtfx_model* loaded, const int64_t* tokens, const in
       if (token < 0 || token >= tokenizer.size())
         throw UserError("tokens", fmt::format("{}, of {} pieces", token, tokenizer.size()),
                         "give those of a hypothesis of this model");
+    }
+    if (found != nullptr) {
+      const json given = parse_json(found, "words", "give those of a hypothesis");
+      hypothesis.words.emplace();
+      for (const json& word : given) {
+        const std::vector<JsonView> pair = JsonView(word, "words").elements();
+        if (pair.size() != 2) JsonView(word, "words").fail("a word and its frame");
+        hypothesis.words->push_back({pair[0].text(), static_cast<int32_t>(pair[1].integer(
+                                                         0, std::numeric_limits<int32_t>::max()))});
+      }
     }
     TranscriptRules rules;
     rules.frame_seconds = loaded->config.frame_seconds();

@@ -43,9 +43,11 @@ RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const
 RTFX_API const char* rtfx_model_json(const rtfx_model* model);
 RTFX_API void rtfx_model_free(rtfx_model* model);
 /* A JSON list of [word, start, end], in seconds, of `count` tokens at these encoder frames;
- * `durations`, in frames, may be null. As speech/transcript/transcript.h has them. */
+ * `durations`, in frames, may be null. `found`: null, or a JSON list of [word, frame], the words of
+ * a search with a word table. As speech/transcript/transcript.h has them. */
 RTFX_API const char* rtfx_words(const rtfx_model* model, const int64_t* tokens,
-                                const int64_t* frames, const int64_t* durations, int64_t count);
+                                const int64_t* frames, const int64_t* durations, int64_t count,
+                                const char* found);
 
 /* `options`: a JSON object. Without `name` the fastest exact greedy search
  * (speech/pipeline/default_decoder.h). */
@@ -73,8 +75,9 @@ RTFX_API rtfx_result* rtfx_decode(rtfx_decoder* decoder, struct DLManagedTensor*
 /* `name`: "lengths" [B] int32, "tokens", "frames", "durations" [B, capacity] int32, "scores" [B]
  * float32, where they were made. "durations" is null, without an error, but for TDT. */
 RTFX_API struct DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, const char* name);
-/* A JSON list: "text", "tokens", "frames", "score", "durations" (TDT), "nbest" where there is one;
- * null for a row that NaN reached. Waits for the device. */
+/* A JSON list: "text", "tokens", "frames", "score", "durations" (TDT), "nbest" where there is one,
+ * "words" and "word_frames" of a search with a word table; null for a row that NaN reached. Waits
+ * for the device. */
 RTFX_API const char* rtfx_result_json(rtfx_result* result);
 RTFX_API void rtfx_result_free(rtfx_result* result);
 

@@ -79,8 +79,11 @@ int build_graph_file(const GraphOptions& options) {
 }
 
 int import_graph_file(const GraphOptions& options) {
+  std::optional<BlankLabel> blank;
+  if (!options.blank.empty())
+    blank = options.blank == "first" ? BlankLabel::first : BlankLabel::last;
   const WfstGraph graph =
-      import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words);
+      import_graph(*load_tokenizer(options.tokenizer), options.openfst, options.words, blank);
   graph.write(options.output);
   print_file(options.output, graph);
   return kOk;
@@ -161,6 +164,7 @@ class LatticeWriter {
   std::string key_of(std::string id) {
     for (char& c : id)
       if (static_cast<unsigned char>(c) <= ' ') c = '_';
+    if (id.starts_with(";;")) id.replace(0, 2, "__");  // begins a comment in CTM
     if (!keys_.insert(id).second)
       throw UserError(id, "is the key of two utterances", "give them ids that differ in letters");
     return id;

@@ -20,6 +20,7 @@ struct GraphOptions {
   std::filesystem::path lexicon, lm;     // build
   std::filesystem::path openfst, words;  // import
   std::filesystem::path output;
+  std::string blank;  // import: "first", "last", or empty where the graph must show "last"
   std::string topology = "compact";
   bool drop_unspelled = false;
 };

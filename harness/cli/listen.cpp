@@ -1,8 +1,10 @@
 #include "harness/cli/listen.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -26,6 +28,8 @@
 namespace rtfx {
 namespace {
 
+constexpr int kWaitMilliseconds = 50;  // for audio, before signals are looked for
+
 /// The audio of a source, from its process if it is one.
 class Source {
  public:
@@ -41,6 +45,9 @@ class Source {
     } else if (options.source == "-") {
       if (isatty(STDIN_FILENO) != 0)
         throw UserError("-", "standard input is a terminal", "pipe audio into it");
+      // The header of a file comes at once, or a signal.
+      for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, kWaitMilliseconds) <= 0;)
+        check_interrupt();
       reader_.emplace(STDIN_FILENO, "standard input", options.raw_rate);
     } else {
       reader_.emplace(options.source);
@@ -92,47 +99,53 @@ class Listener {
   }
 
   void run(AudioReader& reader) {
-    for (const std::string& notice : reader.notices())
-      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+    auto print_notices = [&, printed = size_t{0}]() mutable {
+      for (; printed < reader.notices().size(); ++printed)
+        fmt::print(stderr, "rtfx: notice: {}\n", printable(reader.notices()[printed]));
+    };
+    print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
-    size_t samples = 0;
     for (bool more = true; more;) {
       std::vector<float> block;
       try {
-        check_interrupt();
+        do check_interrupt();
+        while (!reader.wait(kWaitMilliseconds));
         block = reader.read(rate / 20);
       } catch (const Interrupted&) {
         // The audio that has been heard so far is still transcribed.
       }
       more = !block.empty();
       more ? speech_->push(stream_, block) : speech_->finish(stream_);
-      samples += block.size();
+      heard_ += static_cast<double>(block.size()) / static_cast<double>(rate);
       for (auto updates = speech_->step(); !updates.empty(); updates = speech_->step())
-        show(updates.front());
+        for (const SpeechUpdate& update : updates) show(update);
     }
-    const double seconds = static_cast<double>(samples) / static_cast<double>(rate);
+    print_notices();
+    const double seconds = heard_;
     const double work = speech_->encoder_seconds() + speech_->search_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
                work, seconds / work);
   }
 
  private:
+  /// The last frames of a stream may lie behind its audio.
   double time(const SpeechUpdate& update, int64_t frame) const {
-    return static_cast<double>(update.first + frame) * frame_seconds_;
+    return std::min(static_cast<double>(update.first + frame) * frame_seconds_, heard_);
   }
 
   void show(const SpeechUpdate& update) {
     const Hypothesis& best = update.result.best;
     if (best.nan) throw UserError("the emissions", "hold a NaN", "try --dtype fp32");
-    const std::string text = model_->tokenizer->text(best.tokens);
+    const std::string text = text_of(best, *model_->tokenizer);
     const bool changed = best.tokens != shown_;
     shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
-      fmt::print("{}", to_line({{"final", update.ended},
-                                {"start", time(update, best.frames.front())},
-                                {"end", time(update, update.frames)},
-                                {"text", text}}));
+      fmt::print("{}",
+                 to_line({{"final", update.ended},
+                          {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
+                          {"end", time(update, std::max<int64_t>(0, end_of(best)))},
+                          {"text", text}}));
     } else if (update.ended) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
@@ -151,6 +164,7 @@ class Listener {
   std::optional<SpeechStreams> speech_;
   int64_t stream_ = 0;
   double frame_seconds_ = 0;
+  double heard_ = 0;  // seconds of audio so far
   std::vector<int32_t> shown_;
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };

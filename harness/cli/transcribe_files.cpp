@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -44,15 +47,11 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
   return {.name = "-", .audio = copy, .output = "stdin", .reference = {}};
 }
 
-bool is_manifest(const fs::path& path) {
-  return path.extension() == ".json" || path.extension() == ".jsonl";
-}
-
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   std::vector<TranscribeInput> inputs;
   // A file that is missing costs nobody else a result.
   for (const Utterance& utterance :
-       parse_manifest(path, read_text_file(path), ManifestAudio::may_be_missing)) {
+       parse_manifest(path, read_manifest_text(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
     const bool leaves = !id.empty() && *id.begin() == "..";
     const double offset = utterance.segment.offset;
@@ -66,9 +65,14 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   return inputs;
 }
 
-std::vector<TranscribeInput> of_folder(const fs::path& folder) {
+using Complain = std::function<void(const UserError&)>;
+
+std::vector<TranscribeInput> of_folder(const fs::path& folder, const Complain& complain) {
   std::vector<TranscribeInput> inputs;
-  for (const fs::path& file : files_below(folder, media_endings())) {
+  std::vector<UserError> skipped;
+  const std::vector<fs::path> files = files_below(folder, media_endings(), &skipped);
+  for (const UserError& error : skipped) complain(error);
+  for (const fs::path& file : files) {
     inputs.push_back({.name = file.string(),
                       .audio = file,
                       .output = file.lexically_relative(folder).replace_extension(),
@@ -77,10 +81,11 @@ std::vector<TranscribeInput> of_folder(const fs::path& folder) {
   return inputs;
 }
 
-std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch) {
+std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch,
+                                       const Complain& complain) {
   if (argument == "-") return {standard_input(scratch)};
   std::error_code error;  // of a file that cannot be looked at: reading it says why
-  if (fs::is_directory(argument, error)) return of_folder(argument);
+  if (fs::is_directory(argument, error)) return of_folder(argument, complain);
   if (is_manifest(argument)) return of_manifest(argument);
   const auto as_file = [](const fs::path& file) {
     return TranscribeInput{
@@ -94,13 +99,78 @@ std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& 
   std::vector<TranscribeInput> inputs;
   for (const fs::path& file : found) {
     for (TranscribeInput& input :
-         fs::is_directory(file, error) ? of_folder(file) : std::vector{as_file(file)})
+         fs::is_directory(file, error) ? of_folder(file, complain) : std::vector{as_file(file)})
       inputs.push_back(std::move(input));
   }
   return inputs;
 }
 
+/// Names from which the recordings' are chosen: the file's, that with its folder, and so on; the
+/// last one has the file's ending.
+std::vector<std::string> names_of(const TranscribeInput& input) {
+  if (input.name == "-") return {"-"};
+  const std::string offset =
+      input.segment.offset > 0 ? fmt::format("@{:g}", input.segment.offset) : "";
+  const fs::path path = input.audio.lexically_normal();
+  std::vector<std::string> names = {path.stem().string() + offset};
+  for (fs::path folder = path.parent_path(); folder.has_filename(); folder = folder.parent_path())
+    names.push_back((folder.filename() / names.back()).string());
+  names.push_back(path.string() + offset);
+  for (std::string& name : names) name = recording_field(name);
+  return names;
+}
+
+void name_recordings(std::vector<TranscribeInput>& inputs) {
+  std::vector<std::vector<std::string>> names;
+  for (const TranscribeInput& input : inputs) names.push_back(names_of(input));
+  std::vector<size_t> length(inputs.size(), 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<std::string, std::vector<size_t>> owners;
+    for (size_t i = 0; i < inputs.size(); ++i) owners[names[i][length[i]]].push_back(i);
+    for (const auto& [name, of] : owners) {
+      if (of.size() == 1) continue;
+      for (const size_t i : of) {
+        if (length[i] + 1 == names[i].size()) continue;
+        ++length[i];
+        changed = true;
+      }
+    }
+  }
+  std::set<std::string> taken;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = names[i][length[i]];
+    inputs[i].recording = name;
+    for (int n = 2; !taken.insert(inputs[i].recording).second; ++n)
+      inputs[i].recording = fmt::format("{}-{}", name, n);
+  }
+}
+
+/// One input for each channel. A file that cannot be opened stays one input, whose reading says
+/// why.
+std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& inputs) {
+  std::vector<TranscribeInput> all;
+  for (const TranscribeInput& input : inputs) {
+    int channels = 1;
+    try {
+      channels = media_channels(input.audio, input.segment.track);
+    } catch (const UserError&) {
+    }
+    for (int channel = 1; channel <= channels; ++channel) {
+      TranscribeInput& one = all.emplace_back(input);
+      one.segment.channel = channel;
+      one.separate = true;
+      one.output += fmt::format(".channel{}", channel);
+    }
+  }
+  return all;
+}
+
 }  // namespace
+
+std::string TranscribeInput::label() const {
+  return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
+}
 
 ScratchFolder::~ScratchFolder() {
   std::error_code failed;
@@ -115,19 +185,29 @@ const fs::path& ScratchFolder::path() {
 }
 
 std::vector<TranscribeInput> transcribe_inputs(
-    const std::vector<fs::path>& arguments, ScratchFolder& scratch,
+    const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFolder& scratch,
     const std::function<void(const UserError&)>& complain) {
   std::vector<TranscribeInput> all;
+  bool reads_standard_input = false;
   for (const fs::path& argument : arguments) {
     try {
-      for (TranscribeInput& input : inputs_of(argument, scratch)) all.push_back(std::move(input));
+      if (argument == "-" && std::exchange(reads_standard_input, true)) {
+        throw UserError("-", "standard input is named twice, and can be read once", "name it once");
+      }
+      for (TranscribeInput& input : inputs_of(argument, scratch, complain))
+        all.push_back(std::move(input));
     } catch (const UserError& e) {
       complain(e);
     } catch (const fs::filesystem_error& e) {  // of a folder that may not be read
       complain(UserError(e.path1().string(), e.code().message(), "check its permissions"));
     }
   }
-  return all;
+  name_recordings(all);
+  for (TranscribeInput& input : all) {
+    if (choice.audio.channel > 0) input.segment.channel = choice.audio.channel;
+    if (choice.audio.track > 0) input.segment.track = choice.audio.track;
+  }
+  return choice.separate ? separated(all) : all;
 }
 
 namespace {
@@ -184,7 +264,7 @@ void TranscriptWriter::put(const TranscribeInput& input, const TranscribedFile& 
     fmt::print("{}\n", printable(target.string()));
   } else {
     if (!begun_) fmt::print("{}", format_head(format_));
-    if (several_ && format_ == TranscriptFormat::txt) fmt::print("{}: ", printable(input.name));
+    if (several_ && format_ == TranscriptFormat::txt) fmt::print("{}: ", printable(input.label()));
     fmt::print("{}", text);
   }
   begun_ = true;

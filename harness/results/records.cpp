@@ -157,7 +157,12 @@ const RecordTable<WordErrors>& WordErrors::table() {
           .add("substitutions", &WordErrors::substitutions, "", "words that are wrong")
           .add("insertions", &WordErrors::insertions, "", "words that are too many")
           .add("deletions", &WordErrors::deletions, "", "words that are missing")
-          .add("reference_words", &WordErrors::reference_words, "", "words of the references");
+          .add("reference_words", &WordErrors::reference_words, "", "words of the references")
+          .add("cer", &WordErrors::cer, "", "character errors / reference characters")
+          .add("character_errors", &WordErrors::character_errors, "",
+               "characters that are wrong, too many or missing; spaces do not count")
+          .add("reference_characters", &WordErrors::reference_characters, "",
+               "characters of the references");
   return table;
 }
 

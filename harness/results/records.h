@@ -89,6 +89,8 @@ struct WordErrors {
   Nullable<Number> wer;
   int64_t substitutions = 0, insertions = 0, deletions = 0;
   Optional<int64_t> reference_words;
+  Optional<Nullable<Number>> cer;
+  Optional<int64_t> character_errors, reference_characters;
   nlohmann::json other;
   static const RecordTable<WordErrors>& table();
 };

@@ -69,6 +69,15 @@ std::string id_of(const CaseSummary& c) {
   return printable(c.last["decoder"]["id"].get<std::string>());
 }
 
+/// Whether the references are in a script without spaces between words, for which WER says little.
+bool has_few_spaces(const json& run) {
+  constexpr int64_t kLongWord = 15;  // characters; the longest mean of a language with spaces is 8
+  const json errors = run.value("wer", json::object());
+  if (!errors.is_object() || !errors.contains("reference_characters")) return false;
+  return errors["reference_characters"].get<int64_t>() >
+         kLongWord * errors.value("reference_words", int64_t{0});
+}
+
 /// Figures that only some decoders have, for the end of the row.
 std::string further_figures(const json& run) {
   std::string text;
@@ -76,6 +85,7 @@ std::string further_figures(const json& run) {
     const json value = run.value(where, json());
     if (value.is_number()) text += fmt::format("  {} {:.2f}", name, 100 * value.get<double>());
   };
+  if (has_few_spaces(run)) add("CER", "/wer/cer"_json_pointer);
   add("oracle", "/oracle_wer/wer"_json_pointer);
   add("recall", "/boosted/recall"_json_pointer);
   add("precision", "/boosted/precision"_json_pointer);
@@ -249,6 +259,9 @@ void print_table(const std::vector<json>& records) {
   if (any_has("pipeline"))
     fmt::print(
         "first pass: RTFx of the first pass of a process, which no other one has prepared.\n");
+  if (std::ranges::any_of(cases, [](const CaseSummary& c) { return has_few_spaces(c.last); }))
+    fmt::print(
+        "CER: characters wrong, too many or missing / characters of the references, in %.\n");
   if (any_has("oracle_wer"))
     fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
   if (any_has("boosted")) {

@@ -309,7 +309,7 @@ Optional<Nullable<record::OracleErrors>> oracle_field(const Workspace& workspace
     std::optional<EditCounts> best;
     for (const Hypothesis& entry : list) {
       const EditCounts edits =
-          count_edits(*references[i], normalizer.words(tokenizer.text(entry.tokens)));
+          count_edits(*references[i], normalizer.words(text_of(entry, tokenizer)));
       if (!best || edits.errors() < best->errors()) best = edits;
     }
     total += *best;
@@ -403,6 +403,11 @@ record::WordErrors wer_field(const EditCounts& edits, const Normalizer& normaliz
   field.insertions = edits.insertions;
   field.deletions = edits.deletions;
   field.reference_words = edits.reference_words;
+  if (edits.reference_characters > 0) {
+    field.cer = number(edits.cer());
+    field.character_errors = edits.character_errors;
+    field.reference_characters = edits.reference_characters;
+  }
   return field;
 }
 
@@ -564,7 +569,7 @@ EditCounts score(const Workspace& workspace, const CaseGroup& group, const Round
   const auto& references = workspace.datasets()[group.dataset].references;
   EditCounts total;
   for (size_t i = 0; i < references.size(); ++i) {
-    if (references[i]) total += count_edits(*references[i], result.words[i]);
+    if (references[i]) total += count_edits_and_characters(*references[i], result.words[i]);
   }
   return total;
 }

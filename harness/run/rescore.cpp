@@ -20,7 +20,8 @@ EditCounts edits_of(const std::vector<UtteranceText>& texts, const Normalizer& n
   EditCounts total;
   for (const UtteranceText& text : texts) {
     if (text.reference)
-      total += count_edits(normalizer.words(*text.reference), normalizer.words(text.text));
+      total += count_edits_and_characters(normalizer.words(*text.reference),
+                                          normalizer.words(text.text));
   }
   return total;
 }
@@ -41,10 +42,10 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
     if (!texts || c.rounds.empty()) continue;
     const json field = record::write(wer_field(edits_of(*texts, normalizer), normalizer));
     const json& before = c.rounds.front().at("wer");
-    fmt::print("{}\n  {} {}: {}   {} {}: {}\n", printable(c.name()),
+    fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
                before.at("normalizer").get<std::string>(), before.at("version").dump(),
                percent(before.at("wer")), normalizer.name, normalizer.version,
-               percent(field.at("wer")));
+               percent(field.at("wer")), percent(field.value("cer", json())));
     rescored[c.summary.last.at("result_key")] = field;
   }
   if (rescored.empty()) {

@@ -198,7 +198,9 @@ json merged_wer(const Parts& parts, const char* key) {
     edits += EditCounts{.substitutions = wer.at("substitutions"),
                         .insertions = wer.at("insertions"),
                         .deletions = wer.at("deletions"),
-                        .reference_words = wer.at("reference_words")};
+                        .reference_words = wer.at("reference_words"),
+                        .character_errors = wer.value("character_errors", int64_t{0}),
+                        .reference_characters = wer.value("reference_characters", int64_t{0})};
   }
   json field = parts.front()->at(key);
   const auto wer = edits.wer();
@@ -207,6 +209,11 @@ json merged_wer(const Parts& parts, const char* key) {
                 {"insertions", edits.insertions},
                 {"deletions", edits.deletions},
                 {"reference_words", edits.reference_words}});
+  if (const auto cer = edits.cer()) {
+    field.update({{"cer", *cer},
+                  {"character_errors", edits.character_errors},
+                  {"reference_characters", edits.reference_characters}});
+  }
   return field;
 }
 

@@ -41,6 +41,8 @@ void append(std::string& bytes, const Hypothesis& hypothesis, bool scores) {
   if (!scores) return;
   const auto score = std::bit_cast<uint32_t>(hypothesis.score);
   bytes.append(reinterpret_cast<const char*>(&score), sizeof score);
+  if (hypothesis.words)
+    for (const FoundWord& word : *hypothesis.words) bytes += word.text + '\n';
   for (const Hypothesis& entry : hypothesis.nbest) append(bytes, entry, scores);
 }
 
@@ -68,8 +70,10 @@ double score_tolerance(const std::string& dtype) {
 
 Comparison compare(const Hypothesis& baseline, const Hypothesis& other, bool texts_equal,
                    Proof proof, const std::string& dtype, bool same_score_kind) {
+  // Homographs have equal tokens and other texts.
   const bool same = baseline.tokens == other.tokens && baseline.frames == other.frames &&
-                    baseline.durations == other.durations;
+                    baseline.durations == other.durations &&
+                    (baseline.words == other.words || texts_equal);
   if (proof == Proof::failed) return {Grade::different, first_difference(baseline, other)};
   if (same && !same_score_kind) return {Grade::exact, 0};
   if (same && std::bit_cast<uint32_t>(baseline.score) == std::bit_cast<uint32_t>(other.score))

@@ -1,7 +1,11 @@
 #include "harness/scoring/wer.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+
+#include "harness/scoring/code_points.h"
 
 namespace rtfx {
 namespace {
@@ -69,16 +73,82 @@ std::optional<double> EditCounts::wer() const {
   return static_cast<double>(errors()) / static_cast<double>(reference_words);
 }
 
+std::optional<double> EditCounts::cer() const {
+  if (reference_characters == 0) return std::nullopt;
+  return static_cast<double>(character_errors) / static_cast<double>(reference_characters);
+}
+
 EditCounts& EditCounts::operator+=(const EditCounts& other) {
   substitutions += other.substitutions;
   insertions += other.insertions;
   deletions += other.deletions;
   reference_words += other.reference_words;
+  character_errors += other.character_errors;
+  reference_characters += other.reference_characters;
   return *this;
 }
 
 EditCounts count_edits(Words reference, Words hypothesis) {
   return fill_table(reference, hypothesis, [](size_t, size_t, Step) {});
+}
+
+namespace {
+
+std::u32string characters_of(Words words) {
+  std::u32string all;
+  for (const std::string& word : words) all += to_code_points(word);
+  return all;
+}
+
+/// Levenshtein's distance. A column of the table of edits holds differences of neighbours, which
+/// are -1, 0 or 1: two bits each, of which 64 are computed at once.
+int64_t distance(std::u32string_view pattern, std::u32string_view text) {
+  if (pattern.empty()) return static_cast<int64_t>(text.size());
+  const size_t blocks = (pattern.size() + 63) / 64;
+  std::unordered_map<char32_t, std::vector<uint64_t>> places;  // bit i: the pattern has it at i
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    auto& bits = places[pattern[i]];
+    bits.resize(blocks);
+    bits[i / 64] |= uint64_t{1} << i % 64;
+  }
+  struct Block {
+    uint64_t up = ~uint64_t{0}, down = 0;  // bit i: row i + 1 is one more, or one less, than row i
+  };
+  std::vector<Block> column(blocks);
+  const std::vector<uint64_t> nowhere(blocks);
+  const uint64_t last = uint64_t{1} << (pattern.size() - 1) % 64;
+  auto edits = static_cast<int64_t>(pattern.size());
+  for (const char32_t c : text) {
+    const auto found = places.find(c);
+    const std::vector<uint64_t>& equal = found == places.end() ? nowhere : found->second;
+    uint64_t more = 1, less = 0;  // how the row above the block differs from the column before
+    for (size_t b = 0; b < blocks; ++b) {
+      const auto [up, down] = column[b];
+      const uint64_t matches = equal[b] | less;
+      const uint64_t diagonal = (((matches & up) + up) ^ up) | matches | down;
+      uint64_t right_more = down | ~(diagonal | up), right_less = diagonal & up;
+      if (b + 1 == blocks)
+        edits += static_cast<int64_t>((right_more & last) != 0) -
+                 static_cast<int64_t>((right_less & last) != 0);
+      const uint64_t next_more = right_more >> 63, next_less = right_less >> 63;
+      right_more = right_more << 1 | more;
+      right_less = right_less << 1 | less;
+      column[b] = {right_less | ~(diagonal | right_more), right_more & diagonal};
+      more = next_more;
+      less = next_less;
+    }
+  }
+  return edits;
+}
+
+}  // namespace
+
+EditCounts count_edits_and_characters(Words reference, Words hypothesis) {
+  EditCounts counts = count_edits(reference, hypothesis);
+  const std::u32string said = characters_of(reference);
+  counts.character_errors = distance(said, characters_of(hypothesis));
+  counts.reference_characters = static_cast<int64_t>(said.size());
+  return counts;
 }
 
 std::vector<AlignedWords> align_words(Words reference, Words hypothesis) {

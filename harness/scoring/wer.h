@@ -15,10 +15,16 @@ struct EditCounts {
   int64_t insertions = 0;
   int64_t deletions = 0;
   int64_t reference_words = 0;
+  // Set by count_edits_and_characters() alone. Characters are code points of words; spaces
+  // between words do not count.
+  int64_t character_errors = 0;
+  int64_t reference_characters = 0;
 
   int64_t errors() const { return substitutions + insertions + deletions; }
   /// errors / reference words (may exceed 1); none without reference words.
   std::optional<double> wer() const;
+  /// character errors / reference characters; none without reference characters.
+  std::optional<double> cer() const;
 
   EditCounts& operator+=(const EditCounts& other);
   friend EditCounts operator+(EditCounts a, const EditCounts& b) { return a += b; }
@@ -31,6 +37,10 @@ using Words = std::span<const std::string>;
 /// substitutions (the most words recognised), which is unique and what scorers that weigh a
 /// substitution 4 and the others 3 (NIST sclite) report. O(R H) time, O(H) memory.
 EditCounts count_edits(Words reference, Words hypothesis);
+
+/// count_edits(), and the fewest edits that turn the characters of `reference` into those of
+/// `hypothesis` (Myers 1999; Hyyrö 2003): O(R H / 64) time in characters.
+EditCounts count_edits_and_characters(Words reference, Words hypothesis);
 
 /// A match or substitution has both words, a deletion the reference's, an insertion the
 /// hypothesis's.

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace rtfx {
@@ -85,6 +87,44 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
   c10::Storage memory(c10::Storage::use_byte_size_t(), static_cast<size_t>(reach * item),
                       std::move(data), /*allocator=*/nullptr, /*resizable=*/false);
   return at::empty({0}, options).set_(memory, 0, sizes, strides);
+}
+
+namespace {
+
+/// `exponent`: the bits that are all set in a NaN and in infinity. A block has no branch for each
+/// element, so that this is nearly as fast as memory.
+template <class Word>
+std::optional<int64_t> first_with_all(const at::Tensor& tensor, Word exponent) {
+  const auto* const words = static_cast<const Word*>(tensor.const_data_ptr());
+  const int64_t count = tensor.numel();
+  constexpr int64_t kBlock = int64_t{1} << 16;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(count, begin + kBlock);
+    Word found = 0;
+    for (int64_t i = begin; i < end; ++i)
+      found |= static_cast<Word>((words[i] & exponent) == exponent);
+    for (int64_t i = begin; found != 0; ++i)
+      if ((words[i] & exponent) == exponent) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> first_not_finite(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return first_with_all<uint32_t>(dense, 0x7f800000);
+    case at::kBFloat16:
+      return first_with_all<uint16_t>(dense, 0x7f80);
+    case at::kHalf:
+      return first_with_all<uint16_t>(dense, 0x7c00);
+    case at::kDouble:
+      return first_with_all<uint64_t>(dense, 0x7ff0000000000000);
+    default:
+      return std::nullopt;
+  }
 }
 
 void fetch_pages(const at::Tensor& tensor) {

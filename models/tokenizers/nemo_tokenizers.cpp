@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "models/tokenizers/pieces.h"
 #include "models/tokenizers/spelling.h"
 
@@ -75,12 +76,12 @@ class WordPieces : public Tokenizer {
 };
 
 /// Lines end as Python's do in text files: LF, CR LF or CR. The last one may lack its end.
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + (text.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + (text.substr(end).starts_with("\r\n") ? 2 : 1);
   }
   return lines;
 }
@@ -90,7 +91,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::shared_ptr<const Tokenizer> wordpiece_tokenizer(const std::string& vocab_txt,
                                                      std::string_view where) {
   check_size(vocab_txt, where);
-  std::vector<std::string> pieces = lines_of(vocab_txt);
+  std::vector<std::string> pieces = lines_of(without_byte_order_mark(vocab_txt, where));
   check_count(pieces.size(), where);
   check_pieces(pieces, where);
   std::unordered_map<std::string, int32_t> ids;
@@ -125,6 +126,10 @@ class Aggregate : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   std::string piece(int32_t id) const override { return pieces_.at(static_cast<size_t>(id)); }
   int32_t unknown() const override { return unknown_; }
+  /// Languages of one model are normalised alike.
+  std::string normalized(std::string_view text) const override {
+    return languages_.front().second->normalized(text);
+  }
   /// Encodes with the language that needs the fewest pieces, the first of equals.
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> best;

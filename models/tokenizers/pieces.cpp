@@ -1,9 +1,16 @@
 #include "models/tokenizers/pieces.h"
 
 #include <fmt/format.h>
+#include <unicode/brkiter.h>
+#include <unicode/locid.h>
+#include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/unistr.h>
+#include <unicode/uscript.h>
+#include <unicode/utext.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "base/error.h"
@@ -63,6 +70,133 @@ bool is_punctuation(std::string_view text) {
     if (c < 0 || !u_ispunct(c)) return false;
   }
   return !text.empty();
+}
+
+namespace {
+
+/// Characters that nmt_nfkc removes (sentencepiece/src/builder.cc, BuildNmtNFKCMap).
+bool is_nmt_removed(UChar32 c) {
+  return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+         c == 0x8F || c == 0x9F;
+}
+
+/// Characters that it takes for a space.
+bool is_nmt_space(UChar32 c) {
+  return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+         c == 0xFFFD;
+}
+
+}  // namespace
+
+std::string text_in_form(std::string_view text, TextForm form) {
+  if (form == TextForm::as_is) return std::string(text);
+  const bool folds = form == TextForm::nfkc_cf || form == TextForm::nmt_nfkc_cf;
+  const bool is_nmt = form == TextForm::nmt_nfkc || form == TextForm::nmt_nfkc_cf;
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* nfkc = icu::Normalizer2::getNFKCInstance(status);
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  const auto given = icu::UnicodeString::fromUTF8({text.data(), static_cast<int32_t>(text.size())});
+  icu::UnicodeString normal = nfkc->normalize(given, status);
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  if (folds) normal = nfkc->normalize(normal.foldCase(), status);
+  icu::UnicodeString kept;
+  for (int32_t i = 0; i < normal.length(); i = normal.moveIndex32(i, 1)) {
+    const UChar32 c = normal.char32At(i);
+    if (is_nmt && is_nmt_removed(c)) continue;
+    if (is_space(c) || (is_nmt && is_nmt_space(c))) {
+      if (!kept.isEmpty() && !kept.endsWith(u" ", 1)) kept.append(UChar32{' '});
+    } else {
+      kept.append(c);
+    }
+  }
+  if (kept.endsWith(u" ", 1)) kept.truncate(kept.length() - 1);
+  std::string utf8;
+  return kept.toUTF8String(utf8);
+}
+
+namespace {
+
+bool has_no_spaces(int32_t c) {
+  UErrorCode status = U_ZERO_ERROR;
+  switch (uscript_getScript(c, &status)) {
+    case USCRIPT_HAN:
+    case USCRIPT_HIRAGANA:
+    case USCRIPT_KATAKANA:
+    case USCRIPT_BOPOMOFO:
+    case USCRIPT_YI:
+      return true;
+    default:  // such as Thai, Lao, Khmer, Burmese
+      return u_getIntPropertyValue(c, UCHAR_LINE_BREAK) == U_LB_COMPLEX_CONTEXT;
+  }
+}
+
+/// Calls visit(begin, end, is_word) for each part of the text between boundaries.
+template <class Visit>
+void for_each_part(icu::BreakIterator& breaks, std::string_view text, const Visit& visit) {
+  UErrorCode status = U_ZERO_ERROR;
+  UText utf8 = UTEXT_INITIALIZER;
+  utext_openUTF8(&utf8, text.data(), static_cast<int64_t>(text.size()), &status);
+  breaks.setText(&utf8, status);
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  int32_t begin = breaks.first();
+  for (int32_t end = breaks.next(); end != icu::BreakIterator::DONE; end = breaks.next()) {
+    visit(static_cast<size_t>(begin), static_cast<size_t>(end),
+          breaks.getRuleStatus() >= UBRK_WORD_NONE_LIMIT);
+    begin = end;
+  }
+  utext_close(&utf8);
+}
+
+using MakeBreaks = icu::BreakIterator* (*)(const icu::Locale&, UErrorCode&);
+
+std::unique_ptr<icu::BreakIterator> made(MakeBreaks make) {
+  UErrorCode status = U_ZERO_ERROR;
+  std::unique_ptr<icu::BreakIterator> breaks(make(icu::Locale::getRoot(), status));
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  return breaks;
+}
+
+}  // namespace
+
+std::vector<TextWord> words_without_spaces(std::string_view text) {
+  bool found = false;
+  for (size_t at = 0; at < text.size() && !found;) {
+    const int32_t c = next_code_point(text, at);
+    found = c >= 0x80 && has_no_spaces(c);
+  }
+  std::vector<TextWord> words;
+  if (!found) return words;
+  thread_local const auto breaks = made(&icu::BreakIterator::createWordInstance);
+  bool opened = false;  // The last word has no more than opening marks yet.
+  for_each_part(*breaks, text, [&](size_t begin, size_t end, bool is_word) {
+    size_t at = begin;
+    const int32_t c = next_code_point(text, at);
+    const auto type = u_charType(c);
+    const bool opens = !is_word && (type == U_START_PUNCTUATION || type == U_INITIAL_PUNCTUATION);
+    if (words.empty() || ((is_word || opens) && !opened)) words.push_back({begin, end, end});
+    words.back().end = end;
+    if (is_word || opens) words.back().spoken = end;
+    opened = opens || (opened && !is_word);
+  });
+  return words;
+}
+
+std::vector<std::string> parts_of(std::string_view text, size_t most) {
+  thread_local const auto breaks = made(&icu::BreakIterator::createCharacterInstance);
+  std::vector<std::string> parts;
+  size_t used = 0;
+  for_each_part(*breaks, text, [&](size_t begin, size_t end, bool) {
+    size_t characters = 0;
+    for (size_t at = begin; at < end; ++characters) next_code_point(text, at);
+    if (parts.empty() || used + characters > most) {
+      parts.emplace_back();
+      used = 0;
+    }
+    parts.back() += text.substr(begin, end - begin);
+    used += characters;
+  });
+  return parts;
 }
 
 void check_pieces(const std::vector<std::string>& pieces, std::string_view where) {

@@ -13,6 +13,8 @@ std::string Tokenizer::text(std::span<const int32_t> ids) const {
   return without_space_before(join(ids), marks_);
 }
 
+std::string Tokenizer::normalized(std::string_view text) const { return std::string(text); }
+
 std::vector<int32_t> Tokenizer::encode(std::string_view) const { return {}; }
 
 namespace {
@@ -39,6 +41,60 @@ bool stands_apart(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
          kWhiteSpace.find(both[left.size()]) != kWhiteSpace.npos;
 }
 
+/// The byte of `text`, which the tokens spell, at which each token begins. Bytes of one character
+/// may be tokens of their own, which spell it together.
+std::vector<size_t> token_offsets(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                                  std::string_view text) {
+  constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";
+  const auto spelled = [&](size_t first, size_t count) {
+    const std::string own = tokenizer.text(ids.subspan(first, count));
+    return std::string(first == 0 ? trimmed(own) : std::string_view(own));
+  };
+  std::vector<size_t> offsets;
+  size_t at = 0;
+  for (size_t i = 0; i < ids.size();) {
+    std::string own = spelled(i, 1);
+    size_t count = 1;
+    while (own.find(kNoCharacter) != own.npos && i + count < ids.size() && count < 4)
+      own = spelled(i, ++count);
+    offsets.insert(offsets.end(), count, at);
+    at += text.substr(std::min(at, text.size())).starts_with(own) ? own.size() : text.size() + 1;
+    i += count;
+  }
+  if (at == text.size()) return offsets;
+  // The tokens spell something else one by one: they get equal shares.
+  for (size_t i = 0; i < ids.size(); ++i) offsets[i] = text.size() * i / ids.size();
+  return offsets;
+}
+
+/// Puts the parts of `word` behind `words`.
+void append_divided(const Tokenizer& tokenizer, std::span<const int32_t> ids, const TokenWord& word,
+                    std::vector<TokenWord>& words) {
+  const std::vector<TextWord> parts = words_without_spaces(word.text);
+  if (parts.size() < 2) {
+    words.push_back(word);
+    return;
+  }
+  const std::vector<size_t> offsets =
+      token_offsets(tokenizer, ids.subspan(word.first, word.count), word.text);
+  const auto token_of = [&](size_t byte) {  // the first that begins there, else the one before
+    const auto found = std::ranges::lower_bound(offsets, byte);
+    const bool begins = found != offsets.end() && *found == byte;
+    return static_cast<size_t>(found - offsets.begin()) - (begins ? 0 : 1);
+  };
+  const auto end_of = [&](size_t byte) {  // behind the last token that begins before it
+    return static_cast<size_t>(std::ranges::lower_bound(offsets, byte) - offsets.begin());
+  };
+  for (const TextWord& part : parts) {
+    const size_t first = token_of(part.begin);
+    words.push_back({.text = word.text.substr(part.begin, part.end - part.begin),
+                     .first = word.first + first,
+                     .count = end_of(part.end) - first,
+                     .spoken = end_of(part.spoken) - first,
+                     .joined = part.begin > 0});
+  }
+}
+
 }  // namespace
 
 std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
@@ -60,7 +116,9 @@ std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const i
     word.text = trimmed(text);
     if (word.spoken == 0) word.spoken = word.count;
   }
-  return words;
+  std::vector<TokenWord> divided;
+  for (const TokenWord& word : words) append_divided(tokenizer, ids, word, divided);
+  return divided;
 }
 
 }  // namespace rtfx

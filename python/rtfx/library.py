@@ -34,7 +34,7 @@ def _load() -> ctypes.CDLL:
         ("model_load", handle, [text, text, text, integers, count]),
         ("model_json", text, [handle]),
         ("model_free", None, [handle]),
-        ("words", text, [handle, integers, integers, integers, count]),
+        ("words", text, [handle, integers, integers, integers, count, text]),
         ("decoder_new", handle, [handle, text, text]),
         ("decoder_json", text, [handle]),
         ("decoder_free", None, [handle]),

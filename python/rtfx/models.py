@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 import weakref
 from collections.abc import Iterable, Sequence
@@ -127,8 +128,17 @@ class Model(library.Handle):
             raise library.InputError(f"hypothesis: {len(tokens)} tokens, {len(frames)} frames, {len(durations)} durations")
         words = library.call_json(
             "words", self._handle, library.integers(tokens), library.integers(frames),
-            library.integers(durations) if durations else None, len(tokens))  # fmt: skip
+            library.integers(durations) if durations else None, len(tokens), self._found_words(hypothesis))  # fmt: skip
         return [Word(*word) for word in words]
+
+    @staticmethod
+    def _found_words(hypothesis: Hypothesis) -> bytes | None:
+        if hypothesis.words is None:
+            return None
+        if len(hypothesis.words) != len(hypothesis.word_frames):
+            raise library.InputError(
+                f"hypothesis: {len(hypothesis.words)} words, {len(hypothesis.word_frames)} word_frames")
+        return json.dumps(list(zip(hypothesis.words, hypothesis.word_frames))).encode()
 
     def _read(self, audio: list[Audio], names: list[str]) -> list[torch.Tensor]:
         readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1))

@@ -9,7 +9,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Hypothesis:
     """One text. `frames[i]` is the encoder frame of `tokens[i]`; `durations`, in frames, are TDT's. `nbest` begins
-    with the hypothesis itself, where the decoder was asked for a list."""
+    with the hypothesis itself, where the decoder was asked for a list. `words` are those that a search over a lexicon or
+    word graph found, which `text` consists of; `word_frames[i]` is the encoder frame at which the path has `words[i]`."""
 
     text: str
     tokens: list[int]
@@ -17,6 +18,8 @@ class Hypothesis:
     score: float
     durations: list[int] = field(default_factory=list)
     nbest: list[Hypothesis] = field(default_factory=list)
+    words: list[str] | None = None
+    word_frames: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

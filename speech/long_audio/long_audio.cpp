@@ -39,6 +39,14 @@ void append(const LongResult& from, const std::vector<size_t>& order, int64_t fr
   }
 }
 
+/// All words of `from`, moved by `frames`, behind those of `to`.
+void append_words(const Hypothesis& from, int64_t frames, Hypothesis& to) {
+  if (!from.words) return;
+  if (!to.words) to.words.emplace();
+  for (const FoundWord& word : *from.words)
+    to.words->push_back({word.text, word.frame + static_cast<int32_t>(frames)});
+}
+
 std::vector<size_t> all_of(const Hypothesis& h) {
   std::vector<size_t> order(h.tokens.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -185,10 +193,14 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
     if (!own.hypothesis.nan) own.evidence = std::move(gathered.mapped().evidence);
   }
   append(own, all_of(h), section.first, result);
+  append_words(h, section.first, result.hypothesis);
   if (!h.nbest.empty()) {
     result.sections.push_back({section.first, h.nbest});
-    for (Hypothesis& entry : result.sections.back().nbest)
+    for (Hypothesis& entry : result.sections.back().nbest) {
       for (int32_t& frame : entry.frames) frame += static_cast<int32_t>(section.first);
+      if (!entry.words) continue;
+      for (FoundWord& word : *entry.words) word.frame += static_cast<int32_t>(section.first);
+    }
   }
   result.hypothesis.score += h.score;
   result.hypothesis.nan |= h.nan;
@@ -288,6 +300,7 @@ void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, Lo
       own.evidence = evidence_of(encoded.frames[0], h, nothing, result);
     }
     append(own, all_of(h), part.first, decoded_again_);
+    append_words(h, part.first, decoded_again_.hypothesis);
     result.hypothesis.score += h.score;
     result.notices.push_back(
         fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
@@ -341,11 +354,15 @@ LongResult LongAudio::transcribe(const ChunkSource& source,
   result.samples = chunks.samples();
   // Tokens of parts that were decoded again lie where the first search had found none.
   append(decoded_again_, all_of(decoded_again_.hypothesis), 0, result);
+  append_words(decoded_again_.hypothesis, 0, result.hypothesis);
   if (result.hypothesis.nan) result.evidence = {};  // not of all tokens
   std::vector<size_t> order = all_of(result.hypothesis);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return result.hypothesis.frames[i]; });
   LongResult sorted;
   append(result, order, 0, sorted);
+  append_words(result.hypothesis, 0, sorted.hypothesis);
+  if (sorted.hypothesis.words)
+    std::ranges::stable_sort(*sorted.hypothesis.words, {}, &FoundWord::frame);
   sorted.hypothesis.score = result.hypothesis.score;
   sorted.hypothesis.nan = result.hypothesis.nan;
   result.hypothesis = std::move(sorted.hypothesis);

@@ -190,8 +190,7 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
   clock.measure(Region::d2h, rows, times, [&] { decoded.hypotheses = hypotheses.to_host(); });
   check_values(decoded.hypotheses, batch, rules);
   clock.measure(Region::detokenize, rows, times, [&] {
-    for (const Hypothesis& h : decoded.hypotheses)
-      decoded.texts.push_back(tokenizer.text(h.tokens));
+    for (const Hypothesis& h : decoded.hypotheses) decoded.texts.push_back(text_of(h, tokenizer));
   });
   return decoded;
 }

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "models/tokenizers/pieces.h"
 
 namespace rtfx {
 
@@ -36,7 +38,8 @@ std::string one_field(const std::string& text) {
 
 /// The recording's name in CTM and STM, which must be equal in both.
 std::string recording_name(const TranscribedFile& file) {
-  return one_field(std::filesystem::path(file.file).stem().string());
+  if (!file.recording.empty()) return file.recording;
+  return recording_field(std::filesystem::path(file.file).stem().string());
 }
 
 std::string escaped_cue(const std::string& text) {
@@ -54,6 +57,13 @@ std::string escaped_cue(const std::string& text) {
   return escaped;
 }
 
+/// SubRip has no escapes, and players take a line with "-->" for the times of a cue.
+std::string without_arrows(std::string text) {
+  constexpr std::string_view kArrow = "-->";
+  for (size_t at = 0; (at = text.find(kArrow)) != text.npos;) text.erase(at, 1);
+  return text;
+}
+
 std::string subtitle_text(const TranscribedFile& file, bool web) {
   std::string text;
   size_t number = 0;
@@ -65,7 +75,7 @@ std::string subtitle_text(const TranscribedFile& file, bool web) {
     text += web ? "\n" : fmt::format("{}{}\n", number == 1 ? "" : "\n", number);
     text += fmt::format("{} --> {}\n", clock_time(start, mark), clock_time(end, mark));
     for (const std::string& line : subtitle.lines)
-      text += (web ? escaped_cue(one_line(line)) : one_line(line)) + "\n";
+      text += (web ? escaped_cue(one_line(line)) : without_arrows(one_line(line))) + "\n";
   }
   return text;
 }
@@ -75,7 +85,7 @@ std::string ctm(const TranscribedFile& file) {
   for (const TimedWord& word : file.transcript.words) {
     const int64_t start = milliseconds_of(word.start);
     const int64_t end = std::max(milliseconds_of(word.end), start);
-    text += fmt::format("{} 1 {:.3f} {:.3f} {}", recording_name(file),
+    text += fmt::format("{} {} {:.3f} {:.3f} {}", recording_name(file), std::max(1, file.channel),
                         1e-3 * static_cast<double>(start), 1e-3 * static_cast<double>(end - start),
                         one_field(word.text));
     if (!std::isnan(word.confidence))
@@ -89,8 +99,9 @@ std::string stm(const TranscribedFile& file) {
   std::string text;
   for (const TimedSegment& segment : file.transcript.segments) {
     const std::vector<TimedWord>& words = file.transcript.words;
-    text += fmt::format("{0} 1 {0} {1:.3f} {2:.3f} <NA>", recording_name(file),
-                        words[segment.first].start, words[segment.first + segment.count - 1].end);
+    text += fmt::format("{0} {1} {0} {2:.3f} {3:.3f} <NA>", recording_name(file),
+                        std::max(1, file.channel), words[segment.first].start,
+                        words[segment.first + segment.count - 1].end);
     for (size_t i = segment.first; i < segment.first + segment.count; ++i)
       text += " " + one_field(words[i].text);
     text += "\n";
@@ -110,6 +121,12 @@ std::string tsv(const TranscribedFile& file) {
 }
 
 }  // namespace
+
+std::string recording_field(const std::string& name) {
+  std::string field = one_field(name);
+  if (field.starts_with(";;")) field.replace(0, 2, "__");
+  return field;
+}
 
 const std::vector<std::string>& transcript_formats() {
   static const std::vector<std::string> names = {"txt", "json", "srt", "vtt", "ctm", "stm", "tsv"};
@@ -187,13 +204,13 @@ class Layout {
     std::vector<std::string> lines;
     size_t used = 0;
     for (size_t i = first; i < end; ++i) {
-      const size_t length = characters(words_[i].text);
-      if (lines.empty() || used + 1 + length > width) {
+      const size_t length = characters(words_[i].text), space = words_[i].joined ? 0 : 1;
+      if (lines.empty() || used + space + length > width) {
         lines.push_back(words_[i].text);
         used = length;
       } else {
-        lines.back() += " " + words_[i].text;
-        used += 1 + length;
+        lines.back() += std::string(space, ' ') + words_[i].text;
+        used += space + length;
       }
     }
     return lines;
@@ -204,7 +221,34 @@ class Layout {
 };
 
 bool ends_clause(const std::string& word) {
-  return word.ends_with(',') || word.ends_with(';') || word.ends_with(':');
+  constexpr std::array<std::string_view, 8> kMarks = {",", ";", ":", "，", "、", "；", "：", "،"};
+  return std::ranges::any_of(kMarks, [&](std::string_view mark) { return word.ends_with(mark); });
+}
+
+/// The words of a segment. One that is longer than a line is divided, with equal times for equal
+/// lengths.
+std::vector<TimedWord> words_of_lines(const Transcript& transcript, const TimedSegment& segment,
+                                      const SubtitleRules& rules) {
+  std::vector<TimedWord> words;
+  for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
+    const TimedWord& word = transcript.words[i];
+    const size_t length = characters(word.text);
+    if (length <= rules.line_characters) {
+      words.push_back(word);
+      continue;
+    }
+    const double seconds = (word.end - word.start) / static_cast<double>(length);
+    size_t done = 0;
+    for (const std::string& part : parts_of(word.text, rules.line_characters)) {
+      TimedWord& one = words.emplace_back(word);
+      one.text = part;
+      one.joined = word.joined || done > 0;
+      one.start = word.start + seconds * static_cast<double>(done);
+      done += characters(part);
+      one.end = word.start + seconds * static_cast<double>(done);
+    }
+  }
+  return words;
 }
 
 /// Where the first subtitle of words [first, end) ends.
@@ -222,12 +266,12 @@ size_t end_of_first(const std::vector<TimedWord>& words, const Layout& layout, s
 
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules) {
-  const std::vector<TimedWord>& words = transcript.words;
-  const Layout layout(words, rules);
   std::vector<Subtitle> subtitles;
   for (const TimedSegment& segment : transcript.segments) {
-    const size_t end = segment.first + segment.count;
-    for (size_t first = segment.first; first < end;) {
+    const std::vector<TimedWord> words = words_of_lines(transcript, segment, rules);
+    const Layout layout(words, rules);
+    const size_t end = words.size();
+    for (size_t first = 0; first < end;) {
       const size_t next = end_of_first(words, layout, first, end);
       subtitles.push_back({words[first].start, words[next - 1].end, layout.lines(first, next)});
       first = next;
@@ -239,6 +283,7 @@ std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_se
     if (audio_seconds > 0) wanted = std::min(wanted, std::max(audio_seconds, one.end));
     if (i + 1 < subtitles.size()) wanted = std::min(wanted, subtitles[i + 1].start);
     one.end = std::max({one.end, wanted, one.start + kLeastSeconds});
+    one.end = std::min(one.end, one.start + rules.longest);
   }
   return subtitles;
 }
@@ -275,7 +320,7 @@ ordered_json segments_json(const Transcript& transcript) {
     const TimedWord* const first = &transcript.words[segment.first];
     std::string text;
     for (const TimedWord* word = first; word != first + segment.count; ++word)
-      text += (word == first ? "" : " ") + word->text;
+      text += (word == first || word->joined ? "" : " ") + word->text;
     ordered_json object = {{"text", text}};
     object.update(span_json(first->start, first[segment.count - 1].end));
     list.push_back(std::move(object));
@@ -318,6 +363,7 @@ std::string transcript_json(const TranscribedFile& file) {
   ordered_json object = {{"schema", "rtfx.transcript/1"},
                          {"file", file.file},
                          {"seconds", to_the_millisecond(file.seconds)}};
+  if (file.channel > 0) object["channel"] = file.channel;
   if (file.has_reference) object["reference"] = file.reference;
   add_transcript(object, file.transcript, file.with_tokens);
   object["segments"] = segments_json(file.transcript);
@@ -331,11 +377,19 @@ std::string transcript_json(const TranscribedFile& file) {
 }
 
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer) {
-  nlohmann::json object = {{"text", tokenizer.text(hypothesis.tokens)},
+  nlohmann::json object = {{"text", text_of(hypothesis, tokenizer)},
                            {"tokens", hypothesis.tokens},
                            {"frames", hypothesis.frames},
                            {"score", hypothesis.score}};
   if (!hypothesis.durations.empty()) object["durations"] = hypothesis.durations;
+  if (hypothesis.words) {
+    nlohmann::json& words = object["words"] = nlohmann::json::array();
+    nlohmann::json& frames = object["word_frames"] = nlohmann::json::array();
+    for (const FoundWord& word : *hypothesis.words) {
+      words.push_back(word.text);
+      frames.push_back(word.frame);
+    }
+  }
   for (const Hypothesis& entry : hypothesis.nbest)
     object["nbest"].push_back(to_json(entry, tokenizer));
   return object;

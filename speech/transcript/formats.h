@@ -21,9 +21,14 @@ TranscriptFormat transcript_format(const std::string& name, const std::string& w
 /// Whether several transcripts one after the other are a file of the format.
 bool is_concatenable(TranscriptFormat format);
 
+/// A recording's name as CTM and STM can hold it: without blanks, and no comment (";;").
+std::string recording_field(const std::string& name);
+
 struct TranscribedFile {
-  std::string file;    // as it was named
-  double seconds = 0;  // of audio
+  std::string file;       // as it was named
+  std::string recording;  // its recording_field() in CTM and STM; empty: the file's name alone
+  int channel = 0;        // that was transcribed, from 1 on; 0: the mix of all
+  double seconds = 0;     // of audio
   Transcript transcript;
   std::string reference;  // of a manifest; empty where there is none
   bool has_reference = false;
@@ -55,14 +60,14 @@ struct Subtitle {
 
 /// In order and without overlap. A segment is divided where it does not fit, behind a comma, a
 /// semicolon or a colon in its second half if there is one, else behind the last word that fits;
-/// two lines are about equally long. A word that is longer than a line has one of its own.
+/// two lines are about equally long. A word that is longer than a line is divided.
 /// `audio_seconds`: none stays on for longer; 0: not known.
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});
 
 /// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it:
-/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "nbest", a list of the same, where
-/// the hypothesis has one.
+/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "words" and "word_frames" of a
+/// search with a word table; "nbest", a list of the same, where the hypothesis has one.
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
 }  // namespace rtfx

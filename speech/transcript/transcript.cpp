@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <limits>
+#include <span>
 #include <string_view>
 
 #include "models/tokenizers/tokenizer.h"
@@ -20,6 +23,99 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
   if (!evidence.runs.empty()) frames = evidence.runs[token];
   return {static_cast<double>(h.frames[token]),
           static_cast<double>(h.frames[token] + std::max(1, frames))};
+}
+
+/// The start of each word in the tokens of a hypothesis with words. A path has a word at the
+/// earliest with its first token and at the latest before the next word's second one, so that a
+/// boundary may lie at several tokens. We take the boundaries at which most words are spelled as
+/// they are written and most begin where the tokenizer begins a word.
+class WordStarts {
+ public:
+  WordStarts(const Hypothesis& h, const Tokenizer& tokenizer) : h_(h), tokenizer_(tokenizer) {
+    begins_.assign(h.tokens.size() + 1, false);
+    for (const TokenWord& word : token_words(tokenizer, h.tokens)) begins_[word.first] = true;
+    for (const FoundWord& word : *h.words) {
+      const auto behind = std::ranges::upper_bound(h.frames, word.frame);
+      behind_.push_back(static_cast<size_t>(behind - h.frames.begin()));
+    }
+  }
+
+  std::vector<size_t> find() const {
+    const size_t words = behind_.size();
+    std::vector<std::vector<Choice>> choices(words);
+    for (size_t i = 0; i < words; ++i) {
+      const size_t low = i == 0 ? 0 : behind_[i - 1];
+      const size_t high = i == 0 ? 0 : std::max(low, behind_[i]);
+      for (size_t start = low; start <= high; ++start) {
+        Choice best{start, 0, i == 0 ? 0 : std::numeric_limits<int>::min()};
+        for (size_t c = 0; i > 0 && c < choices[i - 1].size(); ++c) {
+          const Choice& before = choices[i - 1][c];
+          if (before.start > start) continue;
+          const int score = before.score + score_of(i - 1, before.start, start);
+          if (score >= best.score) best = {start, c, score};
+        }
+        choices[i].push_back(best);
+      }
+    }
+    std::vector<size_t> starts(words);
+    if (words == 0) return starts;
+    const std::vector<Choice>& last = choices.back();
+    size_t chosen = 0;
+    int most = std::numeric_limits<int>::min();
+    for (size_t c = 0; c < last.size(); ++c) {
+      const int score = last[c].score + score_of(words - 1, last[c].start, h_.tokens.size());
+      if (score >= most) {
+        most = score;
+        chosen = c;
+      }
+    }
+    for (size_t i = words; i-- > 0; chosen = choices[i][chosen].before)
+      starts[i] = choices[i][chosen].start;
+    return starts;
+  }
+
+ private:
+  struct Choice {
+    size_t start, before;  // `before`: the choice of the word to the left
+    int score;
+  };
+
+  int score_of(size_t word, size_t start, size_t end) const {
+    constexpr int kEmpty = -10, kAfterItsPlace = -2, kSpelled = 3, kBegins = 1;
+    if (start >= end) return kEmpty;
+    const std::string spelled = tokenizer_.text(std::span(h_.tokens).subspan(start, end - start));
+    return (behind_[word] <= start ? kAfterItsPlace : 0) +
+           (letters(spelled) == letters((*h_.words)[word].text) ? kSpelled : 0) +
+           (begins_[start] ? kBegins : 0);
+  }
+
+  /// Without ASCII's capitals and marks.
+  static std::string letters(std::string_view text) {
+    std::string kept;
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x80 || std::isalnum(byte) != 0) kept += static_cast<char>(std::tolower(byte));
+    }
+    return kept;
+  }
+
+  const Hypothesis& h_;
+  const Tokenizer& tokenizer_;
+  std::vector<bool> begins_;    // whether the tokenizer begins a word at a token
+  std::vector<size_t> behind_;  // number of tokens up to the frame of each word
+};
+
+/// The words of a hypothesis with the tokens that each lasts.
+std::vector<TokenWord> words_of(const Hypothesis& h, const Tokenizer& tokenizer) {
+  if (!h.words) return token_words(tokenizer, h.tokens);
+  std::vector<size_t> starts = WordStarts(h, tokenizer).find();
+  starts.push_back(h.tokens.size());
+  std::vector<TokenWord> words;
+  for (size_t i = 0; i < h.words->size(); ++i) {
+    const size_t count = starts[i + 1] - starts[i];
+    words.push_back({(*h.words)[i].text, starts[i], count, count});
+  }
+  return words;
 }
 
 FrameSpan span_of_word(const Hypothesis& h, const TokenEvidence& evidence, const TokenWord& word) {
@@ -56,8 +152,8 @@ double clipped_seconds(double frames, const TranscriptRules& rules) {
 bool ends_sentence(std::string_view word) {
   constexpr std::array<std::string_view, 11> kClosing = {"\"", "'", ")",  "]",  "}", "»",
                                                          "”",  "’", "」", "』", "）"};
-  constexpr std::array<std::string_view, 9> kMarks = {".",  "?",  "!", "…", "。",
-                                                      "？", "！", "؟", "।"};
+  constexpr std::array<std::string_view, 13> kMarks = {".", "?", "!", "…",  "。", "？", "！",
+                                                       "؟", "।", "｡", "．", "။",  "។"};
   const auto ends_in = [&](std::string_view mark) { return word.ends_with(mark); };
   for (;;) {
     const auto* const closing = std::ranges::find_if(kClosing, ends_in);
@@ -82,7 +178,7 @@ std::vector<TimedSegment> segments_of(const std::vector<TimedWord>& words, doubl
 Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,
                          const Tokenizer& tokenizer, const TranscriptRules& rules) {
   Transcript found;
-  found.text = tokenizer.text(hypothesis.tokens);
+  found.text = text_of(hypothesis, tokenizer);
   found.score = hypothesis.score;
   const std::vector<double>& confidence = evidence.confidence;
   for (size_t t = 0; t < hypothesis.tokens.size(); ++t) {
@@ -93,10 +189,18 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
                             .end = clipped_seconds(span.end, rules),
                             .confidence = confidence.empty() ? kNoConfidence : confidence[t]});
   }
-  const std::vector<TokenWord> words = token_words(tokenizer, hypothesis.tokens);
+  const std::vector<TokenWord> words = words_of(hypothesis, tokenizer);
   std::vector<FrameSpan> spans;
   spans.reserve(words.size());
-  for (const TokenWord& word : words) spans.push_back(span_of_word(hypothesis, evidence, word));
+  for (size_t w = 0; w < words.size(); ++w) {
+    if (words[w].count > 0) {
+      spans.push_back(span_of_word(hypothesis, evidence, words[w]));
+    } else {  // a word of the graph that takes no token
+      const double begin =
+          std::max<double>((*hypothesis.words)[w].frame, spans.empty() ? 0 : spans.back().begin);
+      spans.push_back({begin, begin + 1});
+    }
+  }
   keep_apart(spans);
   std::vector<double> of_words;
   for (size_t w = 0; w < words.size(); ++w) {
@@ -104,7 +208,8 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
                    .start = clipped_seconds(spans[w].begin, rules),
                    .end = clipped_seconds(spans[w].end, rules),
                    .first_token = words[w].first,
-                   .tokens = words[w].count};
+                   .tokens = words[w].count,
+                   .joined = words[w].joined};
     if (!confidence.empty()) {
       word.confidence = aggregate(std::span(confidence).subspan(word.first_token, word.tokens),
                                   rules.aggregation);

@@ -28,6 +28,7 @@ struct TimedWord {
   double start = 0, end = 0;  // seconds
   double confidence = kNoConfidence;
   size_t first_token = 0, tokens = 0;
+  bool joined = false;  // no space stands between it and the word before
 };
 
 /// Words [first, first + count), spoken together.
@@ -68,6 +69,8 @@ struct TranscriptRules {
 /// words that begin at one frame share it in equal parts. Words thus are in order, do not overlap,
 /// and last longer than 0, unless they lie behind the end of the audio. A segment ends behind a
 /// word with the mark of a sentence's end, and before a pause.
+///
+/// Words that the search found stand as it found them. Other words are those that the tokens spell.
 ///
 /// `evidence`: of this hypothesis, without those of its list. Without confidences it may be empty.
 Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evidence,

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from conftest import AUDIO, MODELS, ROOT
+from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
 
 TOKENIZER = MODELS / "quickstart-rnnt.nemo"
 LEXICON = ROOT / "tests/data/words.lexicon"
@@ -56,8 +56,68 @@ def test_texts_are_words_of_the_graph(build, transcribe):
     result = transcribe(*arguments)
     assert result.returncode == 0, result.stderr
     line = json.loads(result.stdout)
-    assert set(line["text"].split()) <= {"a", "ab", "aback", "abaft", "⁇"}
+    assert set(line["text"].split()) <= {"a", "ab", "aback", "abaft", "<unk>"}
     assert line["score"] < 0
+
+
+SPOKEN = {"a": "A", "ab": "AB.", "aback": "taken_aback", "abaft": "Abaft"}
+
+
+@pytest.fixture
+def renamed(build, tmp_path):
+    """The path of a graph whose words are written otherwise than their tokens."""
+    changed = {}
+    for name, path, columns in (("lexicon", LEXICON, slice(0, 1)), ("lm", LM, slice(1, None))):
+        lines = []
+        for line in path.read_text().splitlines():
+            fields = line.split() if name == "lexicon" or line[:1] in "-0" else []
+            fields[columns] = [SPOKEN.get(field, field) for field in fields[columns]]
+            lines.append("\t".join(fields[:1]) + "\t" + " ".join(fields[1:]) if fields else line)
+        changed[name] = tmp_path / f"renamed.{name}"
+        changed[name].write_text("\n".join(lines) + "\n")
+    path = tmp_path / "renamed.tlg"
+    result = build(**changed, output=path)
+    assert result.returncode == 0, result.stderr
+    return path
+
+
+def arguments_of(graph, *, name="ctc_wfst_cpu", **options):
+    return ["--decoder", name, "--options", json.dumps({"graph": str(graph), **options}), AUDIO / "qs10.flac"]
+
+
+def test_the_words_of_the_graph_are_the_text(build, transcribe, renamed):
+    """The spelling in tokens is the same, so only the word table can tell the texts apart."""
+    assert build().returncode == 0
+    plain = json.loads(transcribe("--json", *arguments_of(build.path, nbest=3)).stdout)
+    line = json.loads(transcribe("--json", *arguments_of(renamed, nbest=3)).stdout)
+    assert line["tokens"] == plain["tokens"] and len(line["words"]) > 1
+    assert line["words"] == [SPOKEN.get(word, word) for word in plain["words"]] == line["text"].split()
+    assert [entry["text"].split() for entry in line["nbest"]] == [
+        [SPOKEN.get(word, word) for word in entry["words"]] for entry in plain["nbest"]]
+    found = json.loads(transcribe("--format", "json", "--confidence", *arguments_of(renamed)).stdout)
+    assert found["text"] == line["text"]
+    assert [word["text"] for word in found["words"]] == line["words"]
+    assert all(0 <= word["confidence"] <= 1 and word["start"] < word["end"] for word in found["words"])
+    for form in ("txt", "srt", "vtt", "ctm", "stm", "tsv"):
+        text = transcribe("--format", form, *arguments_of(renamed)).stdout
+        assert set(re.findall(r"\b(?:aback|abaft|ab|a)\b", text)) == set(), (form, text)
+        assert all(word in text for word in line["words"]), form
+
+
+def test_scores_and_streams_use_the_words_of_the_graph(rtfx, run_config, transcribe, renamed, tmp_path):
+    text = transcribe(*arguments_of(renamed)).stdout.strip()
+    boosts = tmp_path / "boosts"
+    boosts.write_text(f"{text.split()[0]} 0.001\n")
+    manifest = tmp_path / "said.jsonl"
+    manifest.write_text(json.dumps({"audio_filepath": str(AUDIO / "qs10.flac"), "duration": 5.1, "text": text}))
+    options = {"graph": str(renamed), "boost": {"path": str(boosts)}}
+    result = run_config(datasets=[{"id": "said", "manifest": str(manifest)}], batch_sizes=[1],
+                        decoders=[{"name": "ctc_wfst_cpu", "options": options}], normalizer="none")
+    assert result.returncode == 0, result.stderr
+    (run,) = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
+    assert run["wer"]["wer"] == 0 and run["boosted"]["recall"] == 1
+    heard = rtfx("stream", "--model", MODELS / "quickstart-rnnt.nemo", *arguments_of(renamed)).stdout
+    assert heard.strip() and set(heard.split()) <= {*SPOKEN.values(), "<unk>"}
 
 
 def test_boosting_makes_a_word_more_frequent(build, transcribe, tmp_path):

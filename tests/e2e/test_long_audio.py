@@ -122,6 +122,56 @@ def test_live_text_as_json(rtfx_bin, joined):
     assert all(u["text"] for u in updates)
 
 
+@pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
+    """Standard input stays open and gives nothing more; the text of what came is printed at once."""
+    import signal
+    import subprocess
+    import time
+
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
+    command = [rtfx_bin, "stream", "--threads", "1", "--model", MODEL, "--raw", "16000", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(clip.tobytes())
+        process.stdin.flush()
+        time.sleep(4)  # for the model and the text
+        process.send_signal(getattr(signal, signal_name))
+        begin = time.monotonic()
+        while process.poll() is None and time.monotonic() < begin + 20:
+            time.sleep(0.05)
+        taken, process.stdin = time.monotonic() - begin, process.stdin.close()
+        text, errors = process.stdout.read(), process.stderr.read()
+    assert taken < 15 and process.returncode in (0, 130), (taken, errors)
+    assert text.decode().startswith("knit"), errors
+
+
+def test_half_a_sample_at_the_end_is_told(rtfx_bin):
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
+    whole = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes())
+    odd = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes() + b"x")
+    assert odd.stdout == whole.stdout and odd.returncode == 0
+    assert b"notice: ends within a sample of 16 bits: its last byte is left out" in odd.stderr
+    assert b"16 bits" not in whole.stderr
+
+
+@pytest.mark.parametrize("buffer", ["2,10,2", "3,10,1"])
+@pytest.mark.parametrize("silence", [1.5, 2.0])
+def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_path, silence, buffer):
+    """The pause is shorter than the chunk, and no chunk goes by without a word."""
+    clips = [soundfile.read(QUICKSTART / f"1737-146161-000{n}.flac", dtype="int16")[0] for n in (7, 9)]
+    gap = np.zeros(int(silence * 16000), "int16")
+    path = tmp_path / "gap.wav"
+    soundfile.write(path, np.concatenate([clips[0], gap, clips[1]]), 16000)
+    result = stream_text(rtfx_bin, "--model", MODEL, "--json", "--pause", 1, "--buffer", buffer, path, data=b"")
+    assert result.returncode == 0, result.stderr
+    updates = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    first, second = (u for u in updates if u["final"])
+    spoken, seconds = len(clips[0]) / 16000, sum(map(len, [*clips, gap])) / 16000
+    assert first["end"] < spoken + 0.3 and second["start"] > spoken + silence - 0.1
+    assert first["text"].startswith("knit") and second["text"].startswith("knit")
+    assert all(u["start"] < u["end"] <= seconds for u in updates)
+
+
 @pytest.mark.parametrize(
     "arguments, data, complaint",
     [

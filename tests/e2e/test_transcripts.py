@@ -4,6 +4,7 @@ kind, and what is said of bad ones."""
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from statistics import fmean
@@ -66,6 +67,76 @@ def written(transcribe, tmp_path_factory):
         assert result.stdout.split() == [str(folder / name / f"{clip.stem}.{name}") for clip in CLIPS[:2]]
         found[name] = {clip.stem: (folder / name / f"{clip.stem}.{name}").read_text() for clip in CLIPS[:2]}
     return found
+
+
+def test_channels_that_cancel_are_told_and_can_be_chosen(transcribe, tmp_path):
+    import soundfile
+
+    clip, _ = soundfile.read(CLIPS[2], dtype="int16")
+    soundfile.write(tmp_path / "anti.wav", [(x, -x) for x in clip.tolist()], 16000, subtype="PCM_16")
+    said = transcribe(CLIPS[2]).stdout.strip()
+    mixed = transcribe("anti.wav", cwd=tmp_path)
+    assert mixed.returncode == 0 and mixed.stdout.strip() != said
+    assert "rtfx: notice: anti.wav: its channels cancel each other" in mixed.stderr
+    chosen = transcribe("--channel", 1, "anti.wav", cwd=tmp_path)
+    assert chosen.stdout.strip() == said and "notice" not in chosen.stderr
+    both = transcribe("--channel", "separate", "--output", "texts", "anti.wav", cwd=tmp_path)
+    assert both.returncode == 0 and "2 of 2 files" in both.stderr
+    assert (tmp_path / "texts/anti.channel1.txt").read_text().strip() == said
+    assert len((tmp_path / "texts/anti.channel2.txt").read_text().split()) > 2
+    ctm = transcribe("--channel", "separate", "--format", "ctm", "anti.wav", cwd=tmp_path).stdout
+    assert {tuple(line.split()[:2]) for line in ctm.splitlines()} == {("anti", "1"), ("anti", "2")}
+    lines = lines_of(transcribe("--channel", "separate", "--format", "json", "anti.wav", cwd=tmp_path))
+    assert [(line["file"], line["channel"]) for line in lines] == [("anti.wav", 1), ("anti.wav", 2)]
+    assert "has 2 channels, and not channel 3" in transcribe("--channel", 3, "anti.wav", cwd=tmp_path).stderr
+    for wrong in ("0", "left", "1.5"):
+        assert "give mix, separate, or a number" in transcribe("--channel", wrong, "anti.wav", cwd=tmp_path).stderr
+
+
+def test_what_a_folder_cannot_give_is_named_and_costs_no_other(transcribe, tmp_path):
+    (tmp_path / "f").mkdir()
+    shutil.copy(CLIPS[2], tmp_path / "f/a.flac")
+    (tmp_path / "f/b.wav").symlink_to("gone")
+    os.mkfifo(tmp_path / "f/c.wav")
+    result = transcribe("f", cwd=tmp_path)
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1
+    assert "error: f/b.wav: is a link to nothing" in result.stderr
+    assert "error: f/c.wav: is a pipe or device, not a file" in result.stderr
+    assert "1 of 1 files" in result.stderr
+
+
+def test_standard_input_is_read_once(program):
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "-", "-"]
+    result = subprocess.run(command, input=CLIPS[2].read_bytes(), capture_output=True, timeout=120)
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1
+    assert b"standard input is named twice" in result.stderr
+
+
+def test_a_limit_of_file_sizes_leaves_nothing_behind(program, tmp_path):
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--format", "json",
+               "--tokens", "--output", tmp_path / "out", CLIPS[0]]  # fmt: skip
+    limit = (resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
+    result = subprocess.run(command, capture_output=True, timeout=120, preexec_fn=lambda: resource.setrlimit(*limit))
+    assert result.returncode == 1 and b"cannot be written: File too large" in result.stderr
+    assert not any((tmp_path / "out").iterdir())
+
+
+def test_every_recording_has_a_name_of_its_own(transcribe, tmp_path):
+    """Names that differ in the folder, the ending, or by a blank and an underscore; and one that begins a comment."""
+    names = ["x/a.flac", "y/a.flac", "y/a.FLAC", "y/b c.flac", "y/b_c.flac", ";;d.flac", "e.flac"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CLIPS[2], tmp_path / name)
+    expected = ["x/a", None, None, None, None, "__d", "e.flac"]
+    found = {}
+    for form in ("ctm", "stm"):
+        result = transcribe("--format", form, *names, "e.flac", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        found[form] = [*dict.fromkeys(line.split(" ")[0] for line in result.stdout.splitlines())]
+        assert not any(line.startswith(";;") for line in result.stdout.splitlines())
+    assert found["ctm"] == found["stm"] and len(found["ctm"]) == len(names) + 1
+    assert [name for name, wanted in zip(found["ctm"], expected) if wanted] == [n for n in expected if n]
+    assert found["ctm"][1:3] == ["y/a.flac", "y/a.FLAC"]
 
 
 @pytest.mark.parametrize("clip", [clip.stem for clip in CLIPS[:2]])

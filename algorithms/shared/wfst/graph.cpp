@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -390,9 +391,121 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+/// Reads the lines of a transducer in text.
+class TextReader {
+ public:
+  TextReader(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+
+  TransducerArcs read() {
+    while (!text_.empty()) {
+      const size_t end = std::min(text_.find('\n'), text_.size());
+      ++line_;
+      read_line(text_.substr(0, end));
+      text_.remove_prefix(std::min(end + 1, text_.size()));
+    }
+    if (graph_.arcs.empty()) fail("has no arc");
+    // Each state has an arc that leads to or from it, or is final.
+    if (states_ > 2 * static_cast<int64_t>(graph_.arcs.size() + graph_.finals.size()))
+      fail("has states without arcs");
+    graph_.states = static_cast<int32_t>(states_);
+    if (is_k2_) turn_k2();
+    return std::move(graph_);
+  }
+
+ private:
+  void read_line(std::string_view line) {
+    std::vector<std::string_view> fields;
+    for (size_t begin = 0; (begin = line.find_first_not_of(" \t\r", begin)) != line.npos;) {
+      const size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
+      fields.push_back(line.substr(begin, end - begin));
+      begin = end;
+    }
+    if (fields.empty()) return;
+    const int32_t from = state(fields[0]);
+    if (fields.size() <= 2) {
+      const float cost = fields.size() == 2 ? weight(fields[1]) : 0;
+      if (cost != std::numeric_limits<float>::infinity()) graph_.finals.emplace_back(from, cost);
+      return;
+    }
+    if (fields.size() == 3 || (fields.size() == 4 && fields[3].find('.') != fields[3].npos))
+      fail("is an arc without an output label: words are needed");
+    if (fields.size() > 5) fail("is no arc: it has more than five columns");
+    if (graph_.arcs.empty()) graph_.start = from;
+    const int32_t to = state(fields[1]);
+    const auto input = number<int32_t>(fields[2], "a label"),
+               output = number<int32_t>(fields[3], "a label");
+    if (input < -1 || output < -1 || (output < 0 && input >= 0)) fail("has a negative label");
+    is_k2_ |= input == -1;
+    graph_.add(from, to, input, output, fields.size() == 5 ? weight(fields[4]) : 0);
+  }
+
+  /// Turns scores into costs, labels into those of OpenFst, and arcs to the end into final costs.
+  void turn_k2() {
+    std::vector<TransducerArcs::Arc> arcs;
+    graph_.finals.clear();  // The end stands in a line of its own.
+    for (TransducerArcs::Arc arc : graph_.arcs) {
+      arc.cost = -arc.cost;
+      if (arc.input == -1) {
+        if (arc.output > 0) fail("has a word on an arc to the end");
+        graph_.finals.emplace_back(arc.from, arc.cost);
+        continue;
+      }
+      ++arc.input;
+      arcs.push_back(arc);
+    }
+    graph_.arcs = std::move(arcs);
+  }
+
+  int32_t state(std::string_view field) {
+    const auto found = number<int32_t>(field, "a state");
+    if (found < 0 || found == std::numeric_limits<int32_t>::max())
+      fail("has a state out of bounds");
+    states_ = std::max<int64_t>(states_, int64_t{found} + 1);
+    return found;
+  }
+
+  float weight(std::string_view field) const { return number<float>(field, "a weight"); }
+
+  template <class Number>
+  Number number(std::string_view field, const char* name) const {
+    Number value{};
+    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (error != std::errc() || end != field.data() + field.size())
+      fail(fmt::format("has '{}' where {} should stand", field, name));
+    return value;
+  }
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw UserError(fmt::format("{}:{}", where_, line_), problem,
+                    "give lines 'from to input output cost' of numbers, as fstprint and k2 write "
+                    "them without symbol tables");
+  }
+
+  std::string_view text_;
+  std::string where_;
+  int64_t line_ = 0, states_ = 0;
+  bool is_k2_ = false;
+  TransducerArcs graph_;
+};
+
+bool begins_as_text(std::string_view bytes) {
+  const std::string_view head = bytes.substr(0, bytes.find('\n'));
+  return !head.empty() && head.find_first_not_of("0123456789 \t\r-+.eEinfty") == head.npos &&
+         head.find_first_of("0123456789") != head.npos;
+}
+
+}  // namespace
+
 TransducerArcs read_openfst(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
-  return Reader({file->bytes(), path.string()}).read();
+  std::string_view bytes = file->bytes();
+  std::string unpacked;
+  if (bytes.starts_with("\x1f\x8b")) bytes = unpacked = read_text(path);
+  bytes = without_byte_order_mark(bytes, path.string());
+  if (begins_as_text(bytes)) return TextReader(bytes, path.string()).read();
+  return Reader({bytes, path.string()}).read();
 }
 
 }  // namespace rtfx

@@ -82,7 +82,15 @@ class WfstGraph {
 // ends the process or reads out of bounds. So this project has a reader of its own.
 
 /// Reads a file of OpenFst with tropical weights (StdArc), of type vector or const, and skips its
-/// symbol tables. Throws UserError, also for a negative label and for a state out of bounds.
+/// symbol tables. Reads text, too, in which each line is an arc or a final state:
+///
+///   AT&T's form  "from to input output [cost]" and "state [cost]", as `fstprint` writes it
+///   k2's form    "from to input output score", as k2.to_str() writes it; a score is -cost, label
+///                -1 leads to the end, and other input labels are counted up by one, since 0 is
+///                none here
+///
+/// All may be gzip. The state of the first line is the start. Throws UserError, also for a negative
+/// label and for a state out of bounds.
 TransducerArcs read_openfst(const std::filesystem::path& path);
 
 }  // namespace rtfx

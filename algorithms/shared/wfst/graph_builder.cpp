@@ -38,6 +38,45 @@ std::vector<std::string_view> split(std::string_view line) {
 
 }  // namespace
 
+float Lexicon::cost(const std::string& word, const std::vector<int32_t>& spelling) const {
+  const auto found = costs_.find({word, spelling});
+  return found == costs_.end() ? 0 : found->second;
+}
+
+void Lexicon::add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost) {
+  const auto [entry, is_new] = costs_.try_emplace({word, spelling}, cost);
+  if (!is_new) entry->second = std::min(entry->second, cost);
+}
+
+namespace {
+
+/// A probability above 0 and up to 1.
+std::optional<double> probability_of(std::string_view field) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool is_one =
+      error == std::errc() && end == field.data() + field.size() && value > 0 && value <= 1;
+  return is_one ? std::optional(value) : std::nullopt;
+}
+
+/// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
+/// has another token, or no line has a point.
+bool has_probabilities(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
+  TextLines lines(path);
+  std::string_view line;
+  bool has_point = false;
+  while (lines.next(line)) {
+    const auto fields = split(line);
+    if (fields.empty()) continue;
+    if (fields.size() < 3 || !probability_of(fields[1])) return false;
+    has_point |= fields[1].find('.') != fields[1].npos;
+  }
+  return has_point;
+}
+
+}  // namespace
+
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled,
                      int64_t* dropped) {
@@ -46,6 +85,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
 
   Lexicon lexicon;
   *dropped = 0;
+  const size_t first_token = has_probabilities(path) ? 2 : 1;
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
@@ -53,7 +93,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     if (fields.empty() || !std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
     std::vector<int32_t> spelling;
     std::string problem = fields.size() == 1 ? "has no tokens" : "";
-    for (size_t i = 1; i < fields.size() && problem.empty(); ++i) {
+    for (size_t i = first_token; i < fields.size() && problem.empty(); ++i) {
       const auto found = ids.find(std::string(fields[i]));
       if (found != ids.end())
         spelling.push_back(found->second);
@@ -61,6 +101,10 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
         problem = fmt::format("has the token '{}', which the tokenizer lacks", fields[i]);
     }
     if (problem.empty()) {
+      if (first_token == 2) {
+        lexicon.add_cost(std::string(fields[0]), spelling,
+                         static_cast<float>(-std::log(*probability_of(fields[1]))));
+      }
       lexicon[std::string(fields[0])].push_back(std::move(spelling));
     } else if (drop_unspelled) {
       ++*dropped;
@@ -117,7 +161,7 @@ LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens) {
       int32_t from = loop;
       for (size_t i = 0; i < inputs.size(); ++i) {
         const int32_t to = i + 1 == inputs.size() ? loop : l.add_state();
-        l.add(from, to, inputs[i], i == 0 ? word_id : 0);
+        l.add(from, to, inputs[i], i == 0 ? word_id : 0, i == 0 ? lexicon.cost(word, spelling) : 0);
         from = to;
       }
     }
@@ -377,7 +421,8 @@ BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
 
 namespace {
 
-/// Returns words[i], the word with id i + 1; "" for ids without a word.
+/// Returns words[i], the word with id i + 1; "" for ids without a word. Two words of one id are
+/// refused.
 std::vector<std::string> read_word_table(const std::filesystem::path& path) {
   constexpr int32_t kMost = 1 << 22;  // more words than any vocabulary has
   std::vector<std::string> words;
@@ -395,17 +440,72 @@ std::vector<std::string> read_word_table(const std::filesystem::path& path) {
     }
     if (id == 0) continue;  // epsilon
     if (words.size() < static_cast<size_t>(id)) words.resize(static_cast<size_t>(id));
-    words[static_cast<size_t>(id) - 1] = line.substr(0, line.find_first_of(" \t"));
+    std::string& word = words[static_cast<size_t>(id) - 1];
+    const std::string_view found = line.substr(0, line.find_first_of(" \t"));
+    if (!word.empty() && word != found) {
+      throw UserError(fmt::format("{}:{}", path.string(), lines.number()),
+                      fmt::format("'{}' has the id {}, which '{}' has already", found, id, word),
+                      "give the table that the graph was made with");
+    }
+    word = found;
   }
   return words;
+}
+
+/// The labels with which a graph may stay in its start, or in a state that it reaches from there
+/// without a frame.
+std::set<int32_t> labels_at_start(const TransducerArcs& graph) {
+  std::vector<std::vector<const TransducerArcs::Arc*>> arcs(static_cast<size_t>(graph.states));
+  for (const TransducerArcs::Arc& arc : graph.arcs)
+    arcs[static_cast<size_t>(arc.from)].push_back(&arc);
+  std::set<int32_t> labels, seen = {graph.start};
+  std::vector<int32_t> open = {graph.start};
+  while (!open.empty() && graph.states > 0) {
+    const int32_t state = open.back();
+    open.pop_back();
+    for (const TransducerArcs::Arc* arc : arcs[static_cast<size_t>(state)]) {
+      if (arc->to == state && arc->input > 0 && arc->output == 0) labels.insert(arc->input);
+      if (arc->input == 0 && seen.insert(arc->to).second) open.push_back(arc->to);
+    }
+  }
+  return labels;
+}
+
+/// Throws UserError unless the graph shows that blank is its last label.
+void require_last_blank(const TransducerArcs& graph, int32_t tokens, const std::string& where) {
+  const std::set<int32_t> labels = labels_at_start(graph);
+  if (labels.contains(tokens + 1)) return;
+  if (labels.contains(1)) {
+    throw UserError(where,
+                    "its start stays with label 1, so that blank seems to be the first label",
+                    "if so, give --blank first; else --blank last");
+  }
+  throw UserError(
+      where,
+      fmt::format("its start does not stay with label {}, which should be blank for the "
+                  "{} tokens of this tokenizer",
+                  tokens + 1, tokens),
+      "give the tokenizer that it was made with; or --blank last to go on");
 }
 
 }  // namespace
 
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
-                       const std::filesystem::path& word_table) {
-  return WfstGraph::from(read_openfst(openfst), static_cast<int32_t>(tokenizer.size()),
-                         read_word_table(word_table), "imported", tokenizer_checksum(tokenizer),
+                       const std::filesystem::path& word_table, std::optional<BlankLabel> blank) {
+  const auto tokens = static_cast<int32_t>(tokenizer.size());
+  TransducerArcs graph = read_openfst(openfst);
+  if (!blank) require_last_blank(graph, tokens, openfst.string());
+  const std::vector<std::string> words = read_word_table(word_table);
+  for (TransducerArcs::Arc& arc : graph.arcs) {
+    if (blank == BlankLabel::first && arc.input > 0)
+      arc.input = arc.input == 1 ? tokens + 1 : arc.input - 1;
+    const auto word = static_cast<size_t>(arc.output);
+    if (word == 0 || (word <= words.size() && !words[word - 1].empty())) continue;
+    throw UserError(word_table.string(),
+                    fmt::format("has no word with the id {}, which the graph has", word),
+                    "give the table that the graph was made with");
+  }
+  return WfstGraph::from(graph, tokens, words, "imported", tokenizer_checksum(tokenizer),
                          openfst.string());
 }
 

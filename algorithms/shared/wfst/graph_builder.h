@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,21 +22,34 @@ namespace rtfx {
 
 /// The spellings of each word in token ids. Words have the order of their bytes; spellings are
 /// sorted.
-using Lexicon = std::map<std::string, std::vector<std::vector<int32_t>>, std::less<>>;
+class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, std::less<>> {
+ public:
+  using map::map;
 
-/// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It keeps only
-/// words of the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's
-/// unknown token spells `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the
-/// file has no wanted word, the result is empty. Throws UserError with file and line for a word
-/// without tokens and for a token that the tokenizer lacks. With `drop_unspelled`, such lines are
-/// left out and counted in *dropped.
+  /// -ln p(spelling | word), 0 where the lexicon has no probabilities.
+  float cost(const std::string& word, const std::vector<int32_t>& spelling) const;
+  /// Keeps the least of several costs of a spelling.
+  void add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost);
+
+ private:
+  std::map<std::pair<std::string, std::vector<int32_t>>, float> costs_;
+};
+
+/// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It also reads
+/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number above 0
+/// and up to 1 there, with a point in it on some line. It keeps only words of the sorted list
+/// `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown token spells
+/// `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has no wanted
+/// word, the result is empty. Throws UserError with file and line for a word without tokens and for
+/// a token that the tokenizer lacks. With `drop_unspelled`, such lines are left out and counted in
+/// *dropped.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
 
 /// L and the labels of its inputs. Word i (from 1) is the i-th word of the lexicon. If a spelling
 /// belongs to several words, or begins another spelling, it ends in a symbol #k, k >= 1, so that L
-/// o G can be determinised. The first arc of a spelling has the word. #0 (back-off) passes through
-/// L.
+/// o G can be determinised. The first arc of a spelling has the word and the spelling's cost. #0
+/// (back-off) passes through L.
 struct LexiconTransducer {
   TransducerArcs arcs;
   TokenLabels labels;
@@ -118,9 +132,20 @@ std::function<int32_t(std::string_view)> word_labels(const Lexicon& lexicon);
 BuiltGraph build_graph(const Tokenizer& tokenizer, const GraphSources& sources,
                        const std::function<void(const GraphStage&)>& progress = {});
 
-/// Imports a TLG that another tool made: an OpenFst file whose input labels are token id + 1, and V
-/// + 1 for blank. Its word table has lines "word id". Throws UserError.
+/// Which input label of an imported graph is blank.
+///
+///   last   V + 1, and tokens are token id + 1, as `rtfx graph build` has them
+///   first  1, and tokens are token id + 2, as EESEN has them
+///
+/// The label of k2's arcs is the column of the network's output: 0 for a blank of this model that
+/// is `first`. It counts as one more.
+enum class BlankLabel { last, first };
+
+/// Imports a TLG that another tool made (read_openfst() in graph.h). Its word table has lines "word
+/// id". Without `blank`, the start of the graph must show that blank is `last`: a CTC graph stays
+/// there as long as blanks come. Throws UserError, also for a label without a word.
 WfstGraph import_graph(const Tokenizer& tokenizer, const std::filesystem::path& openfst,
-                       const std::filesystem::path& word_table);
+                       const std::filesystem::path& word_table,
+                       std::optional<BlankLabel> blank = std::nullopt);
 
 }  // namespace rtfx

@@ -122,18 +122,34 @@ NBest nbest_lists(const std::vector<std::vector<WfstPath>>& lists, const bool* n
 
 }  // namespace
 
-Hypothesis wfst_hypothesis(const WfstPath& path) {
+WordText word_text(const WfstGraph& graph) {
+  return [graph](int32_t word) { return std::string(graph.word(word)); };
+}
+
+namespace {
+
+std::vector<FoundWord> found_words(const WfstPath& path, const WordText& text) {
+  std::vector<FoundWord> words;
+  for (size_t i = 0; i < path.words.size(); ++i)
+    words.push_back({text(path.words[i]), path.word_frames[i]});
+  return words;
+}
+
+}  // namespace
+
+Hypothesis wfst_hypothesis(const WfstPath& path, const WordText& text) {
   Hypothesis h;
   h.nan = !path.alive;
   if (h.nan) return h;
   h.tokens = path.tokens;
   h.frames = path.token_frames;
   h.score = static_cast<float>(-path.cost);
+  h.words = found_words(path, text);
   return h;
 }
 
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
-                           const std::vector<std::vector<WfstPath>>& lists) {
+                           const WordText& text, const std::vector<std::vector<WfstPath>>& lists) {
   const auto batch = static_cast<int64_t>(paths.size());
   size_t longest = 0;
   for (const WfstPath& path : paths) longest = std::max(longest, path.tokens.size());
@@ -143,6 +159,8 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
   h.frames = at::zeros_like(h.tokens);
   h.scores = at::zeros({batch}, at::kFloat);
   h.nan = nan.clone();
+  auto words = std::make_shared<FoundWords>();
+  words->rows.resize(paths.size());
   for (size_t b = 0; b < paths.size(); ++b) {
     const WfstPath& path = paths[b];
     if (!path.alive) h.nan.mutable_data_ptr<bool>()[b] = true;
@@ -151,7 +169,13 @@ Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor&
     h.scores.mutable_data_ptr<float>()[b] = static_cast<float>(-path.cost);
     write_tokens(path, h.tokens.mutable_data_ptr<int32_t>() + b * longest,
                  h.frames.mutable_data_ptr<int32_t>() + b * longest);
+    words->rows[b] = found_words(path, text);
   }
+  for (const std::vector<WfstPath>& list : lists) {
+    auto& entries = words->lists.emplace_back();
+    for (const WfstPath& path : list) entries.push_back(found_words(path, text));
+  }
+  h.words = std::move(words);
   if (!lists.empty()) h.nbest = nbest_lists(lists, data_of<bool>(h.nan));
   return h;
 }
@@ -166,11 +190,11 @@ void WfstStreams::push(std::span<const int64_t> streams, const EncodedBatch& pie
 }
 
 PartialResult WfstStreams::partial(int64_t stream) {
-  return {wfst_hypothesis(search_->partial(stream)), 0};
+  return {wfst_hypothesis(search_->partial(stream), text_), 0};
 }
 
 Hypothesis WfstStreams::finish(int64_t stream) {
-  Hypothesis result = wfst_hypothesis(search_->finish(stream));
+  Hypothesis result = wfst_hypothesis(search_->finish(stream), text_);
   search_->close(stream);
   return result;
 }

@@ -83,13 +83,21 @@ std::vector<int64_t> piece_streams(std::span<const WfstPiece> pieces);
 std::vector<int64_t> piece_frames(std::span<const WfstPiece> pieces, int64_t columns,
                                   at::Device device);
 
-/// Returns a path as the result of its row: see wfst_hypotheses().
-Hypothesis wfst_hypothesis(const WfstPath& path);
+/// The text of a word of a path, by its number from 1 on.
+using WordText = std::function<std::string(int32_t word)>;
 
-/// Makes results on the host: tokens and frames of the paths, with score = -cost. Rows that `nan`
+/// Returns the words of the graph, which is kept alive.
+WordText word_text(const WfstGraph& graph);
+
+/// Returns a path as the result of its row: see wfst_hypotheses().
+Hypothesis wfst_hypothesis(const WfstPath& path, const WordText& text);
+
+/// Makes results on the host: words, tokens and frames of the paths, with score = -cost. Rows that
+/// `nan`
 /// ([B] bool on the host) marks are empty and marked, and so are rows without a path. `lists` holds
 /// the n best paths of each row, the row's own first; without them there are no n-best lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
+                           const WordText& text,
                            const std::vector<std::vector<WfstPath>>& lists = {});
 
 /// Streams of the decoders that search a decoding graph. Projected frames are scaled
@@ -99,8 +107,8 @@ class WfstStreams : public Streams {
  public:
   using Project = std::function<at::Tensor(const at::Tensor& frames)>;
 
-  WfstStreams(std::unique_ptr<StreamSearch> search, Project project)
-      : search_(std::move(search)), project_(std::move(project)) {}
+  WfstStreams(std::unique_ptr<StreamSearch> search, Project project, WordText text)
+      : search_(std::move(search)), project_(std::move(project)), text_(std::move(text)) {}
 
   at::Tensor project(const at::Tensor& frames) override { return project_(frames); }
   int64_t open() override { return search_->open(); }
@@ -112,6 +120,7 @@ class WfstStreams : public Streams {
  private:
   std::unique_ptr<StreamSearch> search_;
   Project project_;
+  WordText text_;
 };
 
 /// A decoder that can return lattices of words.

@@ -10,6 +10,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "base/error.h"
 #include "models/load_checkpoint.h"
+#include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/support/beam_cases.h"
 #include "tests/support/wfst_cases.h"
 
@@ -53,6 +54,9 @@ TEST_F(CtcWfstCpuTest, WritesTokensFramesAndScores) {
   EXPECT_EQ(h.tokens, Words({0, 1}));
   EXPECT_EQ(h.frames, Words({0, 2}));
   EXPECT_NEAR(h.score, -2.5350, 1e-4);
+  ASSERT_TRUE(h.words.has_value());
+  EXPECT_EQ(*h.words, (std::vector<FoundWord>{{"AB", 2}}));
+  EXPECT_EQ(text_of(h, *character_tokenizer({"x", "y"})), "AB");
   EXPECT_FALSE(h.nan);
   EXPECT_GT(decoder.counters().at("scanned_arcs"), 0);
 }
@@ -133,6 +137,8 @@ TEST_F(CtcWfstCpuTest, ListsHaveTheBestPathFirst) {
   for (const size_t b : {0, 2}) {
     ASSERT_EQ(lists[b].nbest.size(), 4U) << b;
     EXPECT_EQ(lists[b].nbest[0].tokens, alone[b].tokens);
+    EXPECT_EQ(lists[b].nbest[0].words, alone[b].words);
+    EXPECT_EQ(lists[b].words, alone[b].words);
     EXPECT_EQ(lists[b].score, alone[b].score);
     for (size_t i = 1; i < 4; ++i) EXPECT_LE(lists[b].nbest[i].score, lists[b].nbest[i - 1].score);
   }

@@ -7,6 +7,7 @@
 #include "algorithms/shared/wfst/graph_builder.h"
 #include "models/tokenizers/nemo_tokenizers.h"
 #include "tests/mutations/mutator.h"
+#include "tests/support/gzip.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -59,6 +60,71 @@ TEST_F(OpenFstFile, OtherFilesAreRefused) {
   EXPECT_HAS(after("const.fst", 0x41, "x"), "table of symbols");
 }
 
+TEST_F(OpenFstFile, BlankMustBeTheLastLabelUnlessItIsSaidToBeTheFirst) {
+  const auto tokenizer = character_tokenizer({"a", "b"});
+  const auto words = write("words.txt", "<eps> 0\nA 1\nAB 2\n");
+  // The graph of vector.fst with blank as label 1.
+  const std::string last =
+      "0 1 1 1 0.5\n0 0 3 0\n0 2 0 0 1.5\n1 1 1 0 0.25\n1 2 2 2 0.75\n"
+      "2 2 3 0\n1 0.25\n2\n";
+  const std::string first =
+      "0 1 2 1 0.5\n0 0 1 0\n0 2 0 0 1.5\n1 1 2 0 0.25\n1 2 3 2 0.75\n"
+      "2 2 1 0\n1 0.25\n2\n";
+  const auto import = [&](const std::string& text, std::optional<BlankLabel> blank = {}) {
+    return import_graph(*tokenizer, write("g.txt", text), words, blank);
+  };
+  const auto arcs_of = [](const WfstGraph& graph) {
+    const GraphView& view = graph.view();
+    return std::vector<GraphArc>(view.arcs, view.arcs + view.arc_count);
+  };
+  const auto expected = arcs_of(import_graph(*tokenizer, "tests/data/vector.fst", words));
+  EXPECT_EQ(arcs_of(import(last)), expected);
+  EXPECT_EQ(arcs_of(import(last, BlankLabel::last)), expected);
+  EXPECT_EQ(arcs_of(import(first, BlankLabel::first)), expected);
+  EXPECT_HAS(user_error([&] { import(first); }), "give --blank first");
+  EXPECT_HAS(user_error([&] { import("0 1 1 1\n1\n"); }), "should be blank for the 2 tokens");
+  EXPECT_EQ(import("0 1 1 1\n1\n", BlankLabel::last).view().arc_count, 1);
+}
+
+TEST_F(OpenFstFile, MayBeTextOrGzip) {
+  const auto arcs_of = [](const TransducerArcs& graph) {
+    std::vector<std::tuple<int, int, int, int, float>> arcs;
+    for (const auto& a : graph.arcs) arcs.emplace_back(a.from, a.to, a.input, a.output, a.cost);
+    return arcs;
+  };
+  const TransducerArcs whole = read_openfst("tests/data/vector.fst");
+  const std::string text =
+      "0\t1\t1\t1\t0.5\n0\t0\t3\t0\n0 2 0 0 1.5\n1 1 1 0 0.25\r\n"
+      "1 2 2 2 0.75\n2 2 3 0\n1 0.25\n2\n0 Infinity\n";
+  const auto packed = test::gzip(file_bytes("tests/data/vector.fst"));
+  for (const auto& path : {write("g.txt", text), write("g.txt.gz", test::gzip(text)),
+                           write("bom.txt", "\xEF\xBB\xBF" + text), write("g.fst.gz", packed)}) {
+    const TransducerArcs graph = read_openfst(path);
+    EXPECT_EQ(graph.states, 3) << path;
+    EXPECT_EQ(graph.start, 0);
+    EXPECT_EQ(graph.finals, whole.finals);
+    EXPECT_EQ(arcs_of(graph), arcs_of(whole)) << path;
+  }
+  // k2: label 0 is blank, tokens are 1 and 2, and -1 leads to the end.
+  const TransducerArcs k2 = read_openfst(
+      write("k2.txt", "0 0 0 0 0\n0 1 1 1 -0.5\n1 2 2 2 -0.75\n1 3 -1 -1 -0.25\n2 3 -1 -1 0\n3\n"));
+  EXPECT_EQ(arcs_of(k2),
+            (decltype(arcs_of(k2)){{0, 0, 1, 0, -0.0F}, {0, 1, 2, 1, 0.5F}, {1, 2, 3, 2, 0.75F}}));
+  EXPECT_EQ(k2.finals, (std::vector<std::pair<int32_t, float>>{{1, 0.25F}, {2, -0.0F}}));
+}
+
+TEST_F(OpenFstFile, TextThatIsNoneNamesItsLine) {
+  const auto error = [&](const std::string& text) { return complaint(text); };
+  EXPECT_HAS(error("0 1 1 1\n0 1 x 1\n"), "changed.fst:2: has 'x' where a label should stand");
+  EXPECT_HAS(error("0 1 5\n"), "changed.fst:1: is an arc without an output label");
+  EXPECT_HAS(error("0 1 5 0.5\n"), "changed.fst:1: is an arc without an output label");
+  EXPECT_HAS(error("0 1 1 1 0.5 7\n"), "more than five columns");
+  EXPECT_HAS(error("0 2000000000 1 1\n"), "has states without arcs");
+  EXPECT_HAS(error("0 1 -2 1\n"), "has a negative label");
+  EXPECT_HAS(error("0 1 1 -1\n"), "has a negative label");
+  EXPECT_HAS(error("0\n"), "has no arc");
+}
+
 TEST_F(OpenFstFile, AWordTableOfOneLineDoesNotFillTheMemory) {
   const auto tokenizer = character_tokenizer({"a", "b"});
   const auto import = [&](const std::string& words) {
@@ -67,7 +133,9 @@ TEST_F(OpenFstFile, AWordTableOfOneLineDoesNotFillTheMemory) {
   };
   EXPECT_EQ(import("<eps> 0\nA 1\nAB 2\n"), "(no UserError)");
   EXPECT_HAS(import("A 200000000\n"), "words.txt:1: 'A 200000000' is no word and its id");
-  EXPECT_HAS(import("A 1\n"), "an arc to a state or of a word that is not there");
+  EXPECT_HAS(import("A 1\n"), "words.txt: has no word with the id 2, which the graph has");
+  EXPECT_HAS(import("A 2\n"), "words.txt: has no word with the id 1, which the graph has");
+  EXPECT_HAS(import("A 1\nAB 2\nB 2\n"), "words.txt:3: 'B' has the id 2, which 'AB' has already");
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/phrases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -60,6 +62,41 @@ class FileLimit {
 };
 
 using test::user_error;
+
+class ByteOrderMark : public test::TempFolder {
+ protected:
+  static constexpr const char* kMark = "\xEF\xBB\xBF";
+};
+
+TEST_F(ByteOrderMark, IsNoPartOfTheText) {
+  const fs::path file = write("joined.txt", std::string(kMark) + "a\r\n" + kMark + "b\n" + kMark);
+  TextLines lines(file);
+  std::vector<std::string> found;
+  for (std::string_view line; lines.next(line);) found.emplace_back(line);
+  EXPECT_EQ(found, (std::vector<std::string>{"a", "b", ""}));
+  EXPECT_EQ(read_text(write("whole.txt", std::string(kMark) + "text")), "text");
+  EXPECT_EQ(parse_json(std::string(kMark) + "[1]", "file"), nlohmann::json({1}));
+  EXPECT_EQ(read_json_file(write("c.json", std::string(kMark) + "{\"a\": 1}")).at("a"), 1);
+  EXPECT_EQ(read_phrases(write("p.txt", std::string(kMark) + "new york\t2\n")).front().text,
+            "new york");
+}
+
+TEST_F(ByteOrderMark, OfOtherEncodingsIsNamed) {
+  for (const std::string& mark :
+       {std::string("\xFF\xFE"), std::string("\xFE\xFF"), std::string("\0\0\xFE\xFF", 4)}) {
+    const fs::path file = write("wide.txt", mark + std::string("a\0\n\0", 4));
+    const auto first_line = [&] {
+      TextLines lines(file);
+      std::string_view line;
+      lines.next(line);
+    };
+    for (const std::string& error : {user_error(first_line), user_error([&] { read_text(file); }),
+                                     user_error([&] { read_json_file(file); })}) {
+      EXPECT_HAS(error, "wide.txt: begins with the byte-order mark of UTF-16");
+      EXPECT_HAS(error, "save it as UTF-8");
+    }
+  }
+}
 
 class OutputFile : public test::TempFolder {
  protected:

@@ -1,7 +1,11 @@
 #include "datasets/dataset.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/sha256.h"
 #include "datasets/audio.h"
+#include "tests/support/gzip.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -48,6 +52,77 @@ class DatasetTest : public test::TempFolder {
     return message;
   }
 };
+
+TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfALine) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1, "text": "x"})";
+  EXPECT_EQ(manifest(mark + line + "\n" + mark + "\n").utterances.front().id, "audio/one");
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", mark + "one SAID\n");
+  const Dataset set = librispeech("set");
+  EXPECT_EQ(set.utterances.front().id, "one");
+  EXPECT_EQ(set.utterances.front().text, "SAID");
+}
+
+TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
+  const auto cut = [](const std::string& more) {
+    return R"({"id": "c1", "start": 0.25, "duration": 0.5, "channel": 1, "type": "MonoCut", )"
+           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" +
+           more + "}";
+  };
+  const auto recording = [](const std::string& source, const std::string& channels = "[0]") {
+    return R"("recording": {"id": "r", "sources": [{"type": "file", "channels": )" + channels +
+           R"(, "source": ")" + source + R"("}]})";
+  };
+  const Utterance one = manifest(cut(recording("audio/one.wav"))).utterances.front();
+  EXPECT_EQ(one.id, "c1");
+  EXPECT_EQ(one.text, "one two");
+  EXPECT_EQ(one.segment, (AudioSegment{.offset = 0.25, .seconds = 0.5}));
+  EXPECT_EQ(read_utterance(one).samples.size(), 8000U);
+  const Utterance second = manifest(cut(recording("audio/one.wav", "[0, 1]"))).utterances.front();
+  EXPECT_EQ(second.segment.channel, 2);
+  EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
+  EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
+  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1),
+             "a mix of several cuts");
+  EXPECT_HAS(
+      manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
+      "the audio is of type 'url'");
+}
+
+TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
+  write_audio("f/sub/a.wav", sine(440, 16000, 100));
+  std::filesystem::create_directory_symlink("..", path("f/sub/loop"));
+  EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 1U);
+  std::filesystem::create_symlink("gone", path("f/b.wav"));
+  ASSERT_EQ(mkfifo(path("f/c.wav").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(path("f/other").c_str(), 0600), 0);
+  std::vector<UserError> skipped;
+  EXPECT_EQ(files_below(path("f"), {".wav"}, &skipped), std::vector{path("f/sub/a.wav")});
+  std::string all;
+  for (const UserError& error : skipped) all += std::string(error.what()) + "\n";
+  EXPECT_EQ(skipped.size(), 2U) << all;
+  EXPECT_HAS(all, path("f/b.wav").string() + ": is a link to nothing");
+  EXPECT_HAS(all, path("f/c.wav").string() + ": is a pipe or device");
+  EXPECT_HAS(user_error([&] { files_below(path("f"), {".wav"}); }), "b.wav: is a link to nothing");
+  if (geteuid() == 0) return;  // may read everything
+  std::filesystem::create_directory(path("f/closed"));
+  std::filesystem::permissions(path("f/closed"), std::filesystem::perms::none);
+  files_below(path("f"), {".wav"}, &skipped);
+  EXPECT_HAS(skipped.back().what(), path("f/closed").string() + ": Permission denied");
+}
+
+TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
+  for (const char* name : {"a.json", "a.JSONL", "a.manifest", "a.jsonl.gz"})
+    EXPECT_TRUE(is_manifest(path(name))) << name;
+  EXPECT_TRUE(is_manifest(write("list", "  {\"audio_filepath\": \"x\"}")));
+  EXPECT_FALSE(is_manifest(write("list", "RIFF")));
+  EXPECT_FALSE(is_manifest(path("audio/one.wav")));
+  EXPECT_FALSE(is_manifest(path("gone")));
+  const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1})";
+  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(),
+            1U);
+}
 
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {
   const std::string audio = R"({"audio_filepath": "audio/one.wav", "duration": 0.75, )";

@@ -29,6 +29,36 @@ std::string aligned(std::string_view reference, std::string_view hypothesis) {
   return text;
 }
 
+TEST(CharacterErrors, AreTheFewestEdits) {
+  const auto errors = [](const std::vector<std::string>& said,
+                         const std::vector<std::string>& heard) {
+    const EditCounts counts = count_edits_and_characters(said, heard);
+    return std::pair(counts.character_errors, counts.reference_characters);
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(errors({"kitten"}, {"sitting"}), Pair(3, 6));
+  EXPECT_EQ(errors({"今天天气很好"}, {"今天天汽好"}), Pair(2, 6));
+  EXPECT_EQ(errors({"a", "b"}, {"ab"}), Pair(0, 2));  // spaces do not count
+  EXPECT_EQ(errors({}, {"abc"}), Pair(3, 0));
+  EXPECT_EQ(errors({"abc"}, {}), Pair(3, 3));
+  EXPECT_FALSE(count_edits_and_characters({}, {}).cer().has_value());
+}
+
+TEST(CharacterErrors, EqualThoseOfTheTableOverAnyLengths) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 60; ++i) {
+    const auto letters = [&] {
+      std::vector<std::string> all(std::uniform_int_distribution<size_t>(0, 200)(random));
+      for (std::string& one : all) one = static_cast<char>('a' + random() % 4);
+      return all;
+    };
+    // Words of one letter: their word errors are the character errors.
+    const auto said = letters(), heard = letters();
+    const EditCounts counts = count_edits_and_characters(said, heard);
+    EXPECT_EQ(counts.character_errors, counts.errors()) << said.size() << " " << heard.size();
+  }
+}
+
 using Counts = EditCounts;
 
 TEST(WerTest, Examples) {

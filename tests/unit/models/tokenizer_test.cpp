@@ -230,6 +230,32 @@ TEST(TokenWords, OfCharacters) {
   EXPECT_EQ(token_words(*t, Ids{0, 1, 2, 0, 0, 2, 0}), (Words{{"ab", 1, 2, 2}, {"b", 5, 1, 1}}));
 }
 
+TEST(TokenWords, OfScriptsWithoutSpacesFollowUnicode) {
+  const auto t = character_tokenizer({"我", "们", "喜", "欢", "。", "们喜", "「", "」", "a", " "});
+  EXPECT_EQ(token_words(*t, Ids{0, 1, 2, 3, 4}),
+            (Words{{"我们", 0, 2, 2}, {"喜欢。", 2, 3, 2, true}}));
+  EXPECT_EQ(token_words(*t, Ids{0, 5, 3}), (Words{{"我们", 0, 2, 2}, {"喜欢", 1, 2, 2, true}}));
+  EXPECT_EQ(token_words(*t, Ids{8, 9, 0, 1, 6, 2, 3, 7, 4}),
+            (Words{{"a", 0, 1, 1}, {"我们", 2, 2, 2}, {"「喜欢」。", 4, 5, 3, true}}));
+  const auto thai = character_tokenizer({"ส", "วัส", "ดี", "คร", "ับ"});
+  EXPECT_EQ(token_words(*thai, Ids{0, 1, 2, 3, 4}),
+            (Words{{"สวัสดี", 0, 3, 3}, {"ครับ", 3, 2, 2, true}}));
+  // Japanese, and bytes of one character as tokens of their own.
+  const auto bytes = load("byte_pieces.model");
+  int32_t first_byte = 0;
+  while (bytes->piece(first_byte) != "<0x00>") ++first_byte;
+  Ids ids;
+  for (const char c : std::string("こんにちは世界"))
+    ids.push_back(first_byte + static_cast<unsigned char>(c));
+  EXPECT_EQ(token_words(*bytes, ids), (Words{{"こんにちは", 0, 15, 15}, {"世界", 15, 6, 6, true}}));
+}
+
+TEST(TokenWords, LongTextIsDividedBetweenGraphemes) {
+  EXPECT_EQ(parts_of("abcde", 2), (std::vector<std::string>{"ab", "cd", "e"}));
+  EXPECT_EQ(parts_of("a\u0301b\u0301", 3), (std::vector<std::string>{"a\u0301", "b\u0301"}));
+  EXPECT_EQ(parts_of("", 3), std::vector<std::string>{});
+}
+
 TEST(TokenWords, OfWordPieces) {
   const auto t = wordpiece_tokenizer("go\n##ing\nhome\n", "vocab.txt");
   EXPECT_EQ(token_words(*t, Ids{0, 1, 2, 0}),

@@ -29,6 +29,8 @@ Transcript transcript(const std::vector<Said>& words, double pause = 1) {
 std::string text_of(const std::vector<Said>& words, TranscriptFormat format,
                     double audio_seconds = 0) {
   return format_head(format) + formatted({.file = "a b/c d.wav",
+                                          .recording = "",
+                                          .channel = 0,
                                           .seconds = audio_seconds,
                                           .transcript = transcript(words),
                                           .reference = "",
@@ -78,6 +80,7 @@ TEST(TranscriptFormats, ConfidencesAreLeftOutWithoutAny) {
 
 TEST(TranscriptFormats, Json) {
   TranscribedFile file{.file = "a.wav",
+                       .recording = "",
                        .seconds = 2.00049,
                        .transcript = transcript(kTwo),
                        .reference = "go",
@@ -106,6 +109,13 @@ TEST(TranscriptFormats, LinesStayLines) {
     EXPECT_EQ(std::ranges::count(text_of(words, format), '\n'), 1);
   const std::string ctm = text_of(words, TranscriptFormat::ctm);
   EXPECT_EQ(std::ranges::count(ctm, ' '), 4) << ctm;
+}
+
+TEST(TranscriptFormats, NoTextLooksLikeTheTimesOfACue) {
+  const std::vector<Said> words = {{"a-->b", 0, 1}, {"---->", 1, 2}};
+  EXPECT_EQ(text_of(words, TranscriptFormat::srt), "1\n00:00:00,000 --> 00:00:02,000\na->b ->\n");
+  EXPECT_EQ(text_of(words, TranscriptFormat::vtt),
+            "WEBVTT\n\n00:00:00.000 --> 00:00:02.000\na--&gt;b ----&gt;\n");
 }
 
 TEST(TranscriptFormats, AreKnownByName) {
@@ -154,8 +164,38 @@ TEST(Subtitles, OfALongWordAndCharactersOfSeveralBytes) {
   const auto subtitles =
       subtitles_of(transcript({{"a", 0, 1}, {long_word, 1, 2}, {greek, 2, 3}}), 0);
   ASSERT_EQ(subtitles.size(), 2U);
-  EXPECT_EQ(subtitles[0].lines, (std::vector<std::string>{"a", long_word}));
-  EXPECT_EQ(subtitles[1].lines, (std::vector<std::string>{greek}));
+  EXPECT_EQ(subtitles[0].lines, (std::vector<std::string>{"a", long_word.substr(0, 42)}));
+  EXPECT_EQ(subtitles[1].lines, (std::vector<std::string>{long_word.substr(42), greek}));
+  EXPECT_DOUBLE_EQ(subtitles[1].start, 1.7);  // 42 of 60 letters behind 1 s
+}
+
+TEST(Subtitles, OfTextWithoutSpacesKeepTheRules) {
+  Transcript t;
+  std::string text;
+  for (int i = 0; i < 211; ++i) {
+    const std::string word = i % 50 == 49 ? "了。" : i % 7 == 6 ? "好，" : "我们";
+    text += word;
+    t.words.push_back({.text = word, .start = 0.05 * i, .end = 0.05 * i + 0.05, .joined = i > 0});
+  }
+  t.segments = segments_of(t.words, 1);
+  EXPECT_EQ(t.segments.size(), 5U);  // four full stops
+  std::string shown;
+  for (const Subtitle& one : subtitles_of(t, 0)) {
+    EXPECT_LE(one.lines.size(), 2U);
+    EXPECT_LE(one.end - one.start, 7);
+    for (const std::string& line : one.lines) {
+      EXPECT_LE(line.size(), 3U * 42);
+      EXPECT_FALSE(line.starts_with("。"));
+      shown += line;
+    }
+  }
+  EXPECT_EQ(shown, text);
+}
+
+TEST(Subtitles, OfALongSoundStayForSevenSeconds) {
+  const auto subtitles = subtitles_of(transcript({{"ah", 1, 20}}), 0);
+  ASSERT_EQ(subtitles.size(), 1U);
+  EXPECT_EQ(subtitles[0].end, 8);
 }
 
 TEST(Subtitles, StayOnForAWhileWhereThereIsRoom) {

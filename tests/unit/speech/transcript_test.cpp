@@ -94,6 +94,46 @@ TEST(Transcript, ConfidencesAreAggregated) {
   EXPECT_EQ(of("prod"), (std::vector{0.125, 0.75, 0.09375}));
 }
 
+/// Words that a search found, each at a frame.
+Hypothesis with_words(Hypothesis h, std::vector<FoundWord> words) {
+  h.words = std::move(words);
+  return h;
+}
+
+TEST(Transcript, HasTheWordsThatTheSearchFound) {
+  // "a b" is said "ab", and "A" "a"; the search is sure of a word at its first token or later.
+  const Hypothesis spelled = hypothesis({0, 3, 0, 3, 0}, {0, 2, 4, 6, 8});
+  const auto words_at = [&](int32_t first, int32_t second) {
+    const Hypothesis h = with_words(spelled, {{"A.B.", first}, {"aba", second}});
+    const Transcript t = transcript_of(h, {}, *letters(), rules_of(0));
+    EXPECT_EQ(t.text, "A.B. aba");
+    EXPECT_EQ(t.words.at(0).text + "|" + t.words.at(1).text, "A.B.|aba");
+    return times_of(t);
+  };
+  const Times expected = {{0, 1.5}, {2, 4.5}};
+  EXPECT_EQ(words_at(0, 4), expected);
+  EXPECT_EQ(words_at(2, 8), expected);
+  EXPECT_EQ(words_at(3, 6), expected);
+}
+
+TEST(Transcript, WordsThatSoundOtherwiseLastFromTheirTokenOn) {
+  const Hypothesis h = with_words(hypothesis({0, 1, 3, 3, 1, 0}, {0, 1, 2, 4, 5, 6}),
+                                  {{"one", 0}, {"two", 2}, {"three", 6}});
+  const TokenEvidence evidence{.runs = {}, .confidence = {1, 1, 0.5, 0.25, 1, 0.75}};
+  const Transcript t = transcript_of(h, evidence, *letters(), rules_of(0));
+  EXPECT_EQ(t.text, "one two three");
+  EXPECT_EQ(times_of(t), (Times{{0, 1}, {1, 3}, {3, 3.5}}));
+  EXPECT_EQ(t.words[1].confidence, 0.25);
+  EXPECT_EQ(t.words[2].confidence, 0.75);
+}
+
+TEST(Transcript, AWordWithoutTokensStandsAtItsFrame) {
+  const Hypothesis h = with_words(hypothesis({0}, {4}), {{"<s>", 2}, {"a", 4}});
+  EXPECT_EQ(times_of(h), (Times{{1, 1.5}, {2, 2.5}}));
+  EXPECT_EQ(transcript_of(with_words(hypothesis({0}, {4}), {}), {}, *letters(), rules_of(0)).text,
+            "");
+}
+
 TEST(Transcript, SegmentsEndWithSentencesAndPauses) {
   const auto counts = [](const std::vector<TimedWord>& words) {
     std::vector<size_t> found;

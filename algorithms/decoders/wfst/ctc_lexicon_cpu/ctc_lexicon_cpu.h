@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -59,8 +60,9 @@ class LexiconTree {
  public:
   struct Node {
     std::vector<std::pair<int32_t, int32_t>> children;  // token and node, sorted by token
-    std::vector<int32_t> words;  // words that end here, by their number in the lexicon from 1
-    float look_ahead = 0;        // least cost of a word below, without history; 0 at the root
+    std::vector<std::pair<int32_t, float>> words;  // that end here: number in the lexicon from 1,
+                                                   // and cost of this spelling
+    float look_ahead = 0;  // least cost of a word below, without history; 0 at the root
   };
 
   LexiconTree(const Lexicon& lexicon, const WordLm& lm);
@@ -123,8 +125,9 @@ struct CtcLexiconCpuOptions {
   static const OptionTable<CtcLexiconCpuOptions>& table();
 };
 
-/// Results and their marks are those of the searches over graphs: tokens spell the words, and the
-/// score is minus the cost. For a model on a GPU, decode() waits once for the log-probabilities.
+/// Results and their marks are those of the searches over graphs: words are those of the lexicon,
+/// and the score is minus the cost. For a model on a GPU, decode() waits once for the
+/// log-probabilities.
 class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
  public:
   using DecoderBase::DecoderBase;
@@ -138,6 +141,7 @@ class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
 
  private:
   std::shared_ptr<const AcousticModel> model_;
+  std::vector<std::string> words_;  // word i + 1 is words_[i]
   std::optional<WordLm> lm_;
   std::optional<LexiconTree> tree_;
   std::vector<PrefixSearch> searches_;  // one per thread

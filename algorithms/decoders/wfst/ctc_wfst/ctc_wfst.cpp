@@ -221,7 +221,7 @@ Hypotheses CtcWfst::decode(const EncodedBatch& batch) {
   nan = reads_.values(nan);
   counters_["host_reads"] = reads_.count();
   const ScopedRange trace_back(RangeName::decode_trace_back);
-  return wfst_hypotheses(paths, nan, lists);
+  return wfst_hypotheses(paths, nan, word_text(memory_->graph()), lists);
 }
 
 std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
@@ -230,7 +230,8 @@ std::unique_ptr<Streams> CtcWfst::streams(const StreamLimits&) {
                                    word_costs_),
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale);
-      });
+      },
+      word_text(memory_->graph()));
 }
 
 std::vector<WfstPath> CtcWfst::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,

@@ -327,7 +327,7 @@ Hypotheses CtcWfstCpu::decode(const EncodedBatch& batch) {
   }
   counters_["host_reads"] = reads_.count();
   const ScopedRange trace_back(RangeName::decode_trace_back);
-  return wfst_hypotheses(paths, emissions.nan, lists);
+  return wfst_hypotheses(paths, emissions.nan, word_text(*graph_), lists);
 }
 
 std::vector<WfstPath> CtcWfstCpu::search(const at::Tensor& lp, const std::vector<int64_t>& lengths,
@@ -394,7 +394,8 @@ std::unique_ptr<Streams> CtcWfstCpu::streams(const StreamLimits&) {
                                    boosting_.costs, threads()),
       [this](const at::Tensor& frames) {
         return scaled_log_probs(*model_, frames, options_.acoustic_scale).cpu();
-      });
+      },
+      word_text(*graph_));
 }
 
 CpuStreams::CpuStreams(WfstGraph graph, float beam, int64_t max_active,
