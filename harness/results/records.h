@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -18,7 +18,8 @@ namespace rtfx::record {
 template <class T>
 using Always = T;
 
-using Figures = std::map<std::string, Nullable<Number>>;
+/// Metrics of a round by their keys.
+using Figures = Named<Nullable<Number>>;
 
 /// The fields of every record.
 struct Head {
@@ -74,6 +75,7 @@ struct CaseFields {
   Batch batch;
   std::string dtype, device;
 };
+using Case = CaseFields<Always>;
 
 struct RegionTimes {
   Number host_seconds;
@@ -145,7 +147,7 @@ struct Replay {
 
 struct Exactness {
   std::string baseline, grade;
-  std::map<std::string, int64_t> grades;
+  Named<int64_t> grades;
   Nullable<FirstDifference> first_difference;
   Optional<Nullable<Replay>> replay;
   Optional<std::string> replay_left_out;
@@ -206,10 +208,15 @@ struct ShardTimes {
   static const RecordTable<ShardTimes>& table();
 };
 
-struct Run : Head, CaseFields<Always> {
+/// Figures of decoding in a lap, of the profile beside a journal.
+struct DecodeProfile {
+  std::optional<double> launches, graph_launches, idle;
+};
+
+struct Run : Head, Case {
   int64_t round = 0;
   Optional<int64_t> order;
-  std::map<std::string, RegionTimes> regions;
+  Named<RegionTimes> regions;
   Number total_seconds;
   Optional<Number> wall_seconds, cpu_seconds, gap_seconds;
   Figures metrics;
@@ -221,7 +228,7 @@ struct Run : Head, CaseFields<Always> {
   Optional<bool> deterministic;
   std::string hypotheses_sha256;
   Optional<std::string> tokens_sha256;
-  Optional<std::map<std::string, Number>> counters;
+  Optional<Named<Number>> counters;
   Optional<Batches> batches;
   Optional<Pipeline> pipeline;
   Optional<std::string> bound_by;
@@ -230,6 +237,7 @@ struct Run : Head, CaseFields<Always> {
   Optional<MachineConditions> conditions;
   Optional<std::vector<std::string>> suspect;
   Optional<ShardTimes> shards;
+  DecodeProfile profile;  // no member of the record: read_results() adds it to a case's first round
   static const RecordTable<Run>& table();
 };
 
@@ -259,7 +267,7 @@ struct Streamed {
   static const RecordTable<Streamed>& table();
 };
 
-struct StreamRun : Head, CaseFields<Always> {
+struct StreamRun : Head, Case {
   OptionTree stream;
   Optional<int64_t> requests, batches;
   bool stable = false;
@@ -269,7 +277,7 @@ struct StreamRun : Head, CaseFields<Always> {
   static const RecordTable<StreamRun>& table();
 };
 
-struct Failure : Head, CaseFields<Always> {
+struct Failure : Head, Case {
   std::string stage, message;
   static const RecordTable<Failure>& table();
 };
@@ -351,7 +359,7 @@ struct Provenance : Head {
   Optional<bool> tf32;
   Optional<std::vector<ModelFile>> models;
   Optional<std::vector<DatasetFile>> datasets;
-  Optional<std::map<std::string, std::string>> decoder_files;
+  Optional<Named<std::string>> decoder_files;
   Optional<ShardDevices> shards;
   static const RecordTable<Provenance>& table();
 };
@@ -395,7 +403,7 @@ struct Profile : Head, CaseFields<Optional> {
   Optional<Nullable<int64_t>> dropped_records, records_without_time;
   Optional<bool> valid;
   Optional<std::vector<std::string>> remarks;
-  Optional<std::map<std::string, ProfiledRegion>> regions;
+  Optional<Named<ProfiledRegion>> regions;
   Optional<std::vector<KernelRuns>> segments;
   static const RecordTable<Profile>& table();
 };
@@ -411,7 +419,7 @@ struct CountedKernel {
   std::string part, name;
   int64_t count = 0;
   Number seconds, bytes, l2_bytes, flop;
-  std::map<std::string, Number> shares;
+  Named<Number> shares;
   Number share;
   std::string bound;
   nlohmann::json other;
@@ -427,7 +435,7 @@ struct OperatorCost {
   static const RecordTable<OperatorCost>& table();
 };
 
-struct Roofline : Head, CaseFields<Always> {
+struct Roofline : Head, Case {
   std::string region;
   int64_t laps = 0;
   Number seconds;
@@ -451,11 +459,41 @@ struct Unknown : Head {
 
 using Any = std::variant<Unknown, Provenance, Run, Summary, StreamRun, Failure, Profile, Roofline>;
 
+/// Records in the order of their journal.
+using Records = std::deque<Any>;
+
+/// A round of a case of `rtfx run` or `rtfx stream`.
+using Round = std::variant<Run, StreamRun>;
+using Rounds = std::deque<Round>;
+
+/// The parts that all records of a variant have.
+template <class Variant>
+const Head& head(const Variant& record) {
+  return std::visit([](const Head& one) -> const Head& { return one; }, record);
+}
+template <class Variant>
+Head& head(Variant& record) {
+  return std::visit([](Head& one) -> Head& { return one; }, record);
+}
+template <class Variant>
+const Case& fields(const Variant& record) {
+  return std::visit([](const Case& one) -> const Case& { return one; }, record);
+}
+const Figures& metrics(const Round& round);
+/// Rounds are numbered from 0; those of streams have no number, and 0 stands for it.
+int64_t number_of(const Round& round);
+
+/// Reasons to distrust the round's times; null in journals that lack them.
+const std::vector<std::string>* suspect_reasons(const Round& round);
+bool is_suspect(const Round& round);
+
 /// A kind of record with the file that holds it.
 struct Kind {
   std::string name, file;
-  const ObjectInfo& (*info)();
-  Any (*read)(const nlohmann::json& object);
+  const TableCore& (*table)();
+  void* (*make)(Any& record);  // an empty record of the kind, which is returned
+
+  const ObjectInfo& info() const { return table().info(); }
 };
 
 /// All kinds in the order of the reference page.
@@ -464,14 +502,50 @@ const std::vector<Kind>& kinds();
 /// Null for a kind that is not in kinds().
 const Kind* find_kind(std::string_view name);
 
-/// Reads an object that check_record() accepts.
+/// Reads an object that check_record() accepts, or a part of one.
 Any read(const nlohmann::json& object);
+
+/// Reads a line of a journal. Throws UserError(where) for what is not JSON or no object, and where
+/// check_record() does.
+Any read_line(std::string_view line, const std::string& where, SharedTrees& trees);
+
+/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
+/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
+/// hold anything.
+void check_record(const nlohmann::json& record, const std::string& where);
+
+template <class Record>
+concept Tabled = requires {
+  Record::table();
+};
 
 /// Writes the members that are there, with those that no table lists. What read() has read gives
 /// the same JSON again.
-nlohmann::json write(const Any& record);
+template <Tabled Record>
+nlohmann::json write(const Record& record) {
+  return Record::table().write(record);
+}
+template <class... Kinds>
+nlohmann::json write(const std::variant<Kinds...>& record) {
+  return std::visit([](const auto& one) { return write(one); }, record);
+}
+
+/// Adds the text of write() without the end of a line.
+template <Tabled Record>
+void write(const Record& record, std::string& text) {
+  write_object(&record, Record::table().core(), text);
+}
+template <class... Kinds>
+void write(const std::variant<Kinds...>& record, std::string& text) {
+  std::visit([&](const auto& one) { write(one, text); }, record);
+}
+
+/// The record as a line of a journal.
 template <class Record>
-requires requires { Record::table(); }
-nlohmann::json write(const Record& record) { return Record::table().write(record); }
+std::string to_line(const Record& record) {
+  std::string line;
+  write(record, line);
+  return line + "\n";
+}
 
 }  // namespace rtfx::record

@@ -20,17 +20,16 @@ namespace rtfx {
 
 using nlohmann::json;
 
-std::vector<std::string> below_required(const std::vector<json>& records,
+std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
-  for (const CaseSummary& summary : summarize_cases(records)) {
-    const Grade least =
-        grade_of(required.at(decoder_dtype(summary.last["dtype"].get<std::string>())));
+  for (const CaseSummary& summary : cases) {
+    const Grade least = grade_of(required.at(decoder_dtype(summary.about().dtype)));
     if (summary.failure || least == Grade::different) continue;
     // A failed replay is an error of any decoder, the baseline and approximate ones included.
     const std::string beyond = beyond_rounding(summary);
     const bool graded = !summary.grade.empty() && summary.grade != "baseline" &&
-                        summary.last["decoder"]["exactness"] == "exact";
+                        summary.about().decoder.exactness == "exact";
     if (!beyond.empty()) {
       below.push_back(fmt::format("{}: {}", summary.case_name(), beyond));
     } else if (graded && grade_of(summary.grade) > least) {
@@ -40,19 +39,19 @@ std::vector<std::string> below_required(const std::vector<json>& records,
   return below;
 }
 
-static std::vector<std::string> failed_cases(const std::vector<json>& records) {
+static std::vector<std::string> failed_cases(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> failed;
-  for (const CaseSummary& summary : summarize_cases(records)) {
+  for (const CaseSummary& summary : cases) {
     if (summary.failure) failed.push_back(summary.case_name());
   }
   return failed;
 }
 
-int outcome(const std::vector<json>& records, const Config& config) {
-  const auto below = below_required(records, config.required);
+int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
+  const auto below = below_required(cases, config.required);
   for (const std::string& name : below)
     fmt::print(stderr, "rtfx: below the required exactness: {}\n", printable(name));
-  return !below.empty() ? kCorrectness : !failed_cases(records).empty() ? kFailed : kOk;
+  return !below.empty() ? kCorrectness : !failed_cases(cases).empty() ? kFailed : kOk;
 }
 
 namespace {
@@ -89,9 +88,8 @@ record::Figures metrics(const RoundResult& result, double audio_seconds, bool ov
 }
 
 /// Seconds of each region. The region "confidence" is left out where it took no time.
-std::map<std::string, record::RegionTimes> regions_field(const RegionTimes& times,
-                                                         bool with_device) {
-  std::map<std::string, record::RegionTimes> field;
+Named<record::RegionTimes> regions_field(const RegionTimes& times, bool with_device) {
+  Named<record::RegionTimes> field;
   for (size_t i = 0; i < kRegions; ++i) {
     if (static_cast<Region>(i) == Region::confidence && times.host[i] == 0) continue;
     record::RegionTimes& region = field[kRegionNames[i]];
