@@ -54,7 +54,7 @@ class Journal {
 /// any other line that record::read_line() refuses is a UserError.
 record::Records read_journal(const std::filesystem::path& path);
 
-/// The same, one record after the other.
+/// Hands over the records one by one, so that a long journal need not be held.
 void read_journal(const std::filesystem::path& path,
                   const std::function<void(record::Any&& record)>& add);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
+#include <unordered_set>
 
 namespace rtfx {
 
@@ -78,6 +80,18 @@ void check_object(const json& object, const ObjectInfo& info, const std::string&
   check_members(object, info.fields, "", where);
 }
 
+std::string_view SharedText::shared(std::string_view text) {
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view one) const { return std::hash<std::string_view>()(one); }
+  };
+  static std::mutex mutex;
+  static std::unordered_set<std::string, Hash, std::equal_to<>> texts;
+  const std::lock_guard lock(mutex);
+  const auto found = texts.find(text);
+  return found != texts.end() ? *found : *texts.emplace(text).first;
+}
+
 // Tables.
 
 void TableCore::add(const char* name, size_t offset, const SlotType& type, const char* unit,
@@ -129,6 +143,7 @@ FieldInfo detail::field_of(const SlotType& type) {
   info.required = !type.optional;
   switch (type.shape) {
     case Shape::text:
+    case Shape::shared_text:
       info.types = kText;
       break;
     case Shape::integer:
@@ -221,8 +236,14 @@ class RecordReader {
   bool string(std::string& value) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
-    if (!to.is_allowed(kText) || to.type->shape != Shape::text) return false;
-    *static_cast<std::string*>(to.type->make(to.slot)) = value;
+    if (!to.is_allowed(kText)) return false;
+    if (to.type->shape == Shape::text) {
+      *static_cast<std::string*>(to.type->make(to.slot)) = value;
+    } else if (to.type->shape == Shape::shared_text) {
+      *static_cast<SharedText*>(to.type->make(to.slot)) = SharedText(value);
+    } else {
+      return false;
+    }
     return true;
   }
   bool binary(json::binary_t&) { return false; }
@@ -261,7 +282,7 @@ class RecordReader {
     Frame& frame = frames_.back();
     if (frame.tree != nullptr) return add_to(*frame.tree, name);
     if (frame.table == nullptr) {
-      void* slot = frame.type->add(frame.value, name_ = name);
+      void* slot = frame.type->add(frame.value, name);
       if (slot == nullptr) return false;
       const FieldInfo *every = nullptr, *its = nullptr;
       for (const FieldInfo& element : frame.field->elements) {
@@ -372,7 +393,7 @@ class RecordReader {
     Frame& frame = frames_.back();
     if (frame.is_list)
       return {.type = frame.type->element,
-              .slot = frame.type->add(frame.value, name_),
+              .slot = frame.type->add(frame.value, {}),
               .field = frame.field};
     if (frame.tree != nullptr && frame.tree->is_array()) {
       frame.tree->push_back(nullptr);
@@ -393,7 +414,7 @@ class RecordReader {
       if (field.name == "*" || !field.required) continue;
       bool found = false;
       for (size_t i = 0; i < frame.type->size(frame.value) && !found; ++i) {
-        const std::string* name = nullptr;
+        const SharedText* name = nullptr;
         frame.type->at(frame.value, i, name);
         found = *name == field.name;
       }
@@ -408,7 +429,6 @@ class RecordReader {
   bool strict_;
   std::vector<Frame> frames_;
   json tree_;
-  std::string name_;
 };
 
 /// Tells a reader the value as a parser would.
@@ -462,8 +482,8 @@ namespace {
 
 const json& tree_of(const void* value) { return static_cast<const OptionTree*>(value)->value(); }
 
-/// Text in quotes; what is not plain ASCII is left to the library.
-void write_text(const std::string& value, std::string& text) {
+/// Writes text in quotes. The library writes text that is not plain ASCII.
+void write_text(std::string_view value, std::string& text) {
   const auto is_plain = [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; };
   if (std::ranges::all_of(value, is_plain)) {
     text += '"';
@@ -482,6 +502,8 @@ void write_value(const void* value, const SlotType& type, std::string& text) {
   switch (type.shape) {
     case Shape::text:
       return write_text(*static_cast<const std::string*>(value), text);
+    case Shape::shared_text:
+      return write_text(*static_cast<const SharedText*>(value), text);
     case Shape::integer:
       return static_cast<void>(
           fmt::format_to(std::back_inserter(text), "{}", *static_cast<const int64_t*>(value)));
@@ -508,7 +530,7 @@ void write_value(const void* value, const SlotType& type, std::string& text) {
   const bool is_list = type.shape == Shape::list;
   text += is_list ? '[' : '{';
   for (size_t i = 0; i < type.size(value); ++i) {
-    const std::string* name = nullptr;
+    const SharedText* name = nullptr;
     const void* its = nullptr;
     const void* slot = type.at(value, i, name);
     if (i > 0) text += ',';
@@ -529,6 +551,8 @@ json value_json(const void* value, const SlotType& type) {
   switch (type.shape) {
     case Shape::text:
       return *static_cast<const std::string*>(value);
+    case Shape::shared_text:
+      return static_cast<std::string>(*static_cast<const SharedText*>(value));
     case Shape::integer:
       return *static_cast<const int64_t*>(value);
     case Shape::flag:
@@ -545,7 +569,7 @@ json value_json(const void* value, const SlotType& type) {
   }
   json whole = type.shape == Shape::list ? json::array() : json::object();
   for (size_t i = 0; i < type.size(value); ++i) {
-    const std::string* name = nullptr;
+    const SharedText* name = nullptr;
     json element = detail::write_slot(type.at(value, i, name), *type.element);
     if (name == nullptr) {
       whole.push_back(std::move(element));

@@ -83,15 +83,37 @@ class Box {
 class Number;
 class OptionTree;
 
+/// Text that many records have, such as a name, a key or a hash. The program holds each once,
+/// until it ends.
+class SharedText : public std::string_view {
+ public:
+  SharedText() = default;
+  SharedText(std::string_view text) : std::string_view(shared(text)) {}
+  SharedText(const std::string& text) : SharedText(std::string_view(text)) {}
+  SharedText(const char* text) : SharedText(std::string_view(text)) {}
+  operator std::string() const { return {data(), size()}; }
+  friend std::string operator+(const SharedText& a, std::string_view b) {
+    return std::string(a).append(b);
+  }
+  friend std::string operator+(std::string_view a, const SharedText& b) {
+    return std::string(a).append(b);
+  }
+
+ private:
+  static std::string_view shared(std::string_view text);
+};
+
 /// The members of an object with free names, sorted by name.
 template <class T>
-using Named = boost::container::flat_map<std::string, T, std::less<>>;
+using Named = boost::container::flat_map<SharedText, T, std::less<>>;
 
 /// Whether a type is a part of a record with a table, most of which are missing in most records.
 template <class T>
 inline constexpr bool kIsPart = std::is_class_v<T>;
 template <>
 inline constexpr bool kIsPart<std::string> = false;
+template <>
+inline constexpr bool kIsPart<SharedText> = false;
 template <>
 inline constexpr bool kIsPart<Number> = false;
 template <>
@@ -212,7 +234,7 @@ void check_object(const nlohmann::json& object, const ObjectInfo& info, const st
 /// How values of one C++ type are made and looked at through untyped pointers. A slot is a member
 /// of a struct or an element: it holds a value, null (Nullable) or nothing (Optional).
 struct SlotType {
-  enum class Shape { text, integer, number, flag, tree, object, list, members };
+  enum class Shape { text, shared_text, integer, number, flag, tree, object, list, members };
   enum class State { absent, null, there };
 
   Shape shape;
@@ -223,9 +245,10 @@ struct SlotType {
   const class TableCore& (*table)() = nullptr;  // of an object
   // Lists, and objects with free names, have these too.
   const SlotType* element = nullptr;
-  void* (*add)(void* value, std::string& name) = nullptr;  // a new slot; null: the name is taken
+  void* (*add)(void* value,
+               const std::string& name) = nullptr;  // a new slot; null: the name is taken
   size_t (*size)(const void* value) = nullptr;
-  const void* (*at)(const void* value, size_t index, const std::string*& name) = nullptr;
+  const void* (*at)(const void* value, size_t index, const SharedText*& name) = nullptr;
   void (*finish)(void* value) = nullptr;  // gives back the memory that growing has left over
 };
 
@@ -348,9 +371,11 @@ struct IsNamed<Named<T>> : std::true_type {};
 
 template <class List>
 struct ListSlot {
-  static void* add(void* value, std::string&) { return &static_cast<List*>(value)->emplace_back(); }
+  static void* add(void* value, const std::string&) {
+    return &static_cast<List*>(value)->emplace_back();
+  }
   static size_t size(const void* value) { return static_cast<const List*>(value)->size(); }
-  static const void* at(const void* value, size_t index, const std::string*&) {
+  static const void* at(const void* value, size_t index, const SharedText*&) {
     return &(*static_cast<const List*>(value))[index];
   }
   static void finish(void* value) { static_cast<List*>(value)->shrink_to_fit(); }
@@ -358,16 +383,15 @@ struct ListSlot {
 
 template <class Map>
 struct NamedSlot {
-  static void* add(void* value, std::string& name) {
+  static void* add(void* value, const std::string& name) {
     auto& map = *static_cast<Map*>(value);
-    const size_t before = map.size();
-    const auto place = map.try_emplace(
-        map.empty() || (map.end() - 1)->first < name ? map.end() : map.lower_bound(name),
-        std::move(name));
-    return map.size() == before ? nullptr : &place->second;
+    const auto place =
+        map.empty() || (map.end() - 1)->first < name ? map.end() : map.lower_bound(name);
+    if (place != map.end() && place->first == name) return nullptr;
+    return &map.try_emplace(place, name)->second;
   }
   static size_t size(const void* value) { return static_cast<const Map*>(value)->size(); }
-  static const void* at(const void* value, size_t index, const std::string*& name) {
+  static const void* at(const void* value, size_t index, const SharedText*& name) {
     const auto place = static_cast<const Map*>(value)->nth(index);
     name = &place->first;
     return &place->second;
@@ -379,6 +403,7 @@ template <class T>
 constexpr SlotType::Shape shape_of() {
   using Shape = SlotType::Shape;
   if constexpr (std::is_same_v<T, std::string>) return Shape::text;
+  if constexpr (std::is_same_v<T, SharedText>) return Shape::shared_text;
   if constexpr (std::is_same_v<T, int64_t>) return Shape::integer;
   if constexpr (std::is_same_v<T, Number>) return Shape::number;
   if constexpr (std::is_same_v<T, bool>) return Shape::flag;

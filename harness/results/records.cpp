@@ -106,9 +106,9 @@ const Kind* likely_kind(std::string_view line) {
 template <class Record>
 void check_case(const Record& record, const std::string& where) {
   parse_dtypes(record.dtype, where);
-  const std::string& name = record.case_name;
+  const std::string_view name = record.case_name;
   size_t end = 0;
-  for (const std::string* id : {&record.model.id, &record.dataset.id, &record.decoder.id}) {
+  for (const SharedText* id : {&record.model.id, &record.dataset.id, &record.decoder.id}) {
     if (name.compare(end, id->size(), *id) != 0 || end + id->size() >= name.size() ||
         name[end + id->size()] != '/') {
       refuse_record(where, fmt::format("'case' is '{}'", name),

@@ -23,15 +23,15 @@ using Figures = Named<Nullable<Number>>;
 
 /// The fields of every record.
 struct Head {
-  Optional<std::string> kind, provenance_id, started;
+  Optional<SharedText> kind, provenance_id, started;
   Optional<int64_t> schema;
   Optional<bool> profiled;
   nlohmann::json other;
 };
 
 struct Model {
-  std::string id;
-  Optional<std::string> kind, weights;
+  SharedText id;
+  Optional<SharedText> kind, weights;
   nlohmann::json other;
   static const RecordTable<Model>& table();
 };
@@ -39,26 +39,26 @@ struct Model {
 /// `Presence`: Optional in records of imported profiles, of which only the case's name is known.
 template <template <class> class Presence>
 struct Dataset {
-  std::string id;
+  SharedText id;
   Presence<int64_t> utterances = {};
   Presence<Number> audio_seconds = {};
-  Optional<Nullable<std::string>> stand_in;
+  Optional<Nullable<SharedText>> stand_in;
   nlohmann::json other;
   static const RecordTable<Dataset>& table();
 };
 
 template <template <class> class Presence>
 struct Decoder {
-  std::string id, name;
+  SharedText id, name;
   Optional<OptionTree> options;
-  Presence<std::string> head, exactness;
-  Optional<std::string> score_kind, control_of;
+  Presence<SharedText> head, exactness;
+  Optional<SharedText> score_kind, control_of;
   nlohmann::json other;
   static const RecordTable<Decoder>& table();
 };
 
 struct Batch {
-  std::string by;
+  SharedText by;
   Number size;
   Optional<bool> largest;
   nlohmann::json other;
@@ -68,12 +68,12 @@ struct Batch {
 /// The fields that name a case.
 template <template <class> class Presence>
 struct CaseFields {
-  std::string case_name, result_key;
+  SharedText case_name, result_key;
   Model model;
   Dataset<Presence> dataset;
   Decoder<Presence> decoder;
   Batch batch;
-  std::string dtype, device;
+  SharedText dtype, device;
 };
 using Case = CaseFields<Always>;
 
@@ -85,7 +85,7 @@ struct RegionTimes {
 };
 
 struct WordErrors {
-  std::string normalizer;
+  SharedText normalizer;
   int64_t version = 0;
   Nullable<Number> wer;
   int64_t substitutions = 0, insertions = 0, deletions = 0;
@@ -146,7 +146,7 @@ struct Replay {
 };
 
 struct Exactness {
-  std::string baseline, grade;
+  SharedText baseline, grade;
   Named<int64_t> grades;
   Nullable<FirstDifference> first_difference;
   Optional<Nullable<Replay>> replay;
@@ -226,12 +226,12 @@ struct Run : Head, Case {
   Optional<bool> all_empty;
   Nullable<Exactness> exactness;
   Optional<bool> deterministic;
-  std::string hypotheses_sha256;
-  Optional<std::string> tokens_sha256;
+  SharedText hypotheses_sha256;
+  Optional<SharedText> tokens_sha256;
   Optional<Named<Number>> counters;
   Optional<Batches> batches;
   Optional<Pipeline> pipeline;
-  Optional<std::string> bound_by;
+  Optional<SharedText> bound_by;
   Optional<DeviceMemory> device_memory;
   Optional<Nullable<Energy>> energy;
   Optional<MachineConditions> conditions;

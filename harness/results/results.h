@@ -17,9 +17,9 @@ struct CaseResult {
   record::Provenance provenance;  // of the invocation that wrote the last record; an empty
                                   // record where there is none
 
-  const std::string& name() const { return summary.case_name(); }
+  SharedText name() const { return summary.case_name(); }
   const record::Case& about() const { return summary.about(); }
-  const std::string& decoder() const { return about().decoder.id; }
+  SharedText decoder() const { return about().decoder.id; }
   const record::Rounds& rounds() const { return summary.rounds; }
   bool has_provenance() const { return provenance.kind.has_value(); }
   /// The case name without its decoder: what shares encoder passes with it.

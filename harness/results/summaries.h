@@ -44,7 +44,7 @@ struct CaseSummary {
 
   /// Model, dataset, decoder and batches of the last record.
   const record::Case& about() const { return record::fields(last); }
-  const std::string& case_name() const { return about().case_name; }
+  SharedText case_name() const { return about().case_name; }
   /// The last record of a case of `rtfx run` that has not failed; null for others.
   const record::Run* last_run() const { return std::get_if<record::Run>(&last); }
   /// The exactness of that record; null where it has none.
@@ -91,7 +91,7 @@ std::string beyond_rounding(const CaseSummary& summary);
 /// for each number of streams. Throws UserError for records of a profile.
 std::vector<CaseSummary> summarize(record::Records records);
 
-/// The same of records that come one after the other, so that a long journal is held once.
+/// Summarizes records that come one by one, so that a long journal is held once.
 class Summarizer {
  public:
   Summarizer();
