@@ -249,7 +249,7 @@ class RecordReader {
   bool binary(json::binary_t&) { return false; }
 
   bool start_object(size_t) {
-    if (frames_.size() >= kMostLevels) return false;
+    if (frames_.size() > kMostLevels) return false;
     if (frames_.empty()) {
       frames_.push_back({.table = table_, .value = record_});
       return true;
@@ -327,7 +327,7 @@ class RecordReader {
   }
 
   bool start_array(size_t) {
-    if (frames_.empty() || frames_.size() >= kMostLevels) return false;
+    if (frames_.empty() || frames_.size() > kMostLevels) return false;
     const Target to = target();
     if (to.tree != nullptr) {
       *to.tree = json::array();
@@ -359,7 +359,7 @@ class RecordReader {
     json* tree = nullptr;                               // in an opaque tree, instead of the others
 
     bool is_allowed(unsigned kind, double number = 0) const {
-      return satisfies(field->types, kind, number) &&
+      return field != nullptr && satisfies(field->types, kind, number) &&
              (also == nullptr || satisfies(also->types, kind, number));
     }
   };

@@ -68,7 +68,8 @@ TEST_F(JournalTest, GzipIsReadWithOrWithoutItsEnding) {
   write("ci.jsonl", "{\"a\":1}\n");
   EXPECT_EQ(read_journal(path("ci.jsonl")).size(), 1U);  // where both exist, the plain one
   write("ci.jsonl.gz", packed.substr(0, packed.size() - 12));
-  EXPECT_HAS(user_error([&] { read_journal(path("ci.jsonl.gz")); }), "ci.jsonl.gz: truncated gzip");
+  const std::string problem = user_error([&] { read_journal(path("ci.jsonl.gz")); });
+  for (const char* part : {"ci.jsonl.gz:", ": truncated gzip"}) EXPECT_HAS(problem, part);
 }
 
 TEST_F(JournalTest, LargeGzipIsReadWhole) {

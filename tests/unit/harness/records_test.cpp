@@ -114,10 +114,16 @@ TEST(RecordsTest, LinesThatTablesRefuseAreNamedAsJsonIs) {
   EXPECT_HAS(problem(R"({"kind":"summary","rounds":1e999})"), "1e999', which is too large");
   EXPECT_HAS(problem(R"([{"kind":"summary"}])"), "not a JSON object");
   EXPECT_HAS(problem(R"({"kind":"summary"} x)"), "not JSON");
+  EXPECT_HAS(problem(R"("a" "kind":"run")"), "not JSON");
+  EXPECT_HAS(problem(R"("kind")"), "not a JSON object");
   EXPECT_HAS(problem(R"({"kind":"provenance","round":"1"})"), "'round' is \"1\"");
   EXPECT_HAS(problem(std::string(200, '[')), "nested more than 100 levels");
-  const std::string deep = R"({"kind":"x","a":)" + std::string(200, '[') + std::string(200, ']');
-  EXPECT_HAS(problem(deep + "}"), "nested more than 100 levels");
+  const auto deep = [](size_t lists) {
+    return R"({"kind":"profile","a":)" + std::string(lists, '[') + std::string(lists, ']') + "}";
+  };
+  EXPECT_HAS(problem(deep(101)), "nested more than 100 levels");
+  EXPECT_HAS(problem(deep(100)), "'case' is missing");
+  EXPECT_HAS(problem(deep(1)), "'case' is missing");
 }
 
 TEST(RecordsTest, OptionsOfManyRecordsAreHeldOnce) {
