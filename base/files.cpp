@@ -209,10 +209,10 @@ bool TextLines::next(std::string_view& line) {
   }
   const char* begin = buffer_.data() + begin_;
   if (end == nullptr && begin_ == end_) return false;
-  const bool terminated = end != nullptr;
-  if (!terminated) end = buffer_.data() + end_;  // the last line may lack its end
+  terminated_ = end != nullptr;
+  if (!terminated_) end = buffer_.data() + end_;  // the last line may lack its end
   line = {begin, static_cast<size_t>(end - begin)};
-  begin_ += line.size() + (terminated ? 1 : 0);
+  begin_ += line.size() + (terminated_ ? 1 : 0);
   if (line.ends_with('\r')) line.remove_suffix(1);
   ++number_;
   // Files that were joined have a mark in front of a later line, too. No other text begins so.

@@ -76,6 +76,8 @@ class TextLines {
 
   /// The number of the line that next() returned, counted from 1.
   int64_t number() const { return number_; }
+  /// Whether the line that next() returned has an end, which a last line may lack.
+  bool is_terminated() const { return terminated_; }
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -86,7 +88,7 @@ class TextLines {
   std::string buffer_;  // what has been read and not handed out: [begin_, end_)
   size_t begin_ = 0, end_ = 0;
   int64_t number_ = 0;
-  bool empty_ = false;
+  bool empty_ = false, terminated_ = true;
 };
 
 /// Returns `path`, or `path`.gz where only that file exists.

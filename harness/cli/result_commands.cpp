@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -20,10 +19,8 @@
 #include "harness/results/changes.h"
 #include "harness/results/compare.h"
 #include "harness/results/gate.h"
-#include "harness/results/journal.h"
 #include "harness/results/metrics.h"
 #include "harness/results/noise.h"
-#include "harness/results/summaries.h"
 #include "harness/run/rescore.h"
 
 namespace rtfx {
@@ -64,15 +61,23 @@ struct GateArguments {
   bool allow_inconclusive = false, json = false;
 };
 
+/// The results of a run for the gate, which judges those of a profile as INVALID. Throws UserError
+/// where the journal has none.
+ResultSet read_for_gate(const std::string& run) {
+  ResultSet results = read_results(run);
+  if (!results.profiled) results.require_results();
+  return results;
+}
+
 int run_gate(const GateArguments& args) {
   std::vector<ResultSet> baselines;
-  for (const std::string& baseline : args.baselines) baselines.push_back(read_results(baseline));
+  for (const std::string& baseline : args.baselines) baselines.push_back(read_for_gate(baseline));
   for (const std::string& kind : args.allowed) {
     const auto& kinds = allowable_differences();
     if (std::ranges::find(kinds, kind) == kinds.end())
       throw unknown_name("--allow", "difference", kind, kinds);
   }
-  const auto rows = gate(baselines, read_results(args.current),
+  const auto rows = gate(baselines, read_for_gate(args.current),
                          {.tolerances = parse_tolerances(args.tolerances),
                           .allowed = {args.allowed.begin(), args.allowed.end()},
                           .drift = args.drift});
@@ -193,25 +198,15 @@ void add_export(CLI::App& app) {
   });
 }
 
-/// summaries_json() with the figures that exports show, and what the metrics are.
-nlohmann::json summary_of(const std::string& run) {
-  nlohmann::json summary = summaries_json(read_journal(journal_of(run)));
-  summary["metrics"] = metrics_json();
-  std::map<std::string, nlohmann::json> figures;
-  const ResultSet results = read_results(run);
-  for (const CaseResult* result : results.all()) figures[result->name()] = figures_json(*result);
-  for (const char* kind : {"cases", "streams"}) {
-    for (nlohmann::json& one : summary[kind]) one["figures"] = figures[one["name"]];
-  }
-  return summary;
-}
-
 void add_summary(CLI::App& app) {
   const auto run = std::make_shared<std::string>();
   auto* command = app.add_subcommand(
       "summary", "means, grades and marks of a run's cases as JSON: what figures and pages show");
   command->add_option("run", *run, kRunHelp)->required()->type_name(kRun);
-  command->callback([run] { fmt::print("{}", to_line(summary_of(*run))); });
+  command->callback([run] {
+    write_summary(read_results(*run).require_results(),
+                  [](std::string_view part) { fmt::print("{}", part); });
+  });
 }
 
 void add_diff_runs(CLI::App& app) {

@@ -48,84 +48,103 @@ std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe
 
 namespace {
 
-using nlohmann::json;
+using Seconds = std::vector<Number>;
+
+double mean(const Seconds& seconds) {
+  return rtfx::summarize(std::vector<double>(seconds.begin(), seconds.end())).mean;
+}
 
 /// Time with a kernel / undisturbed time, with the interval that the spread over laps gives.
-json busy_share(const std::vector<double>& kernels, const std::vector<double>& undisturbed) {
+Nullable<record::BusyShare> busy_share(const Seconds& kernels, const Seconds& undisturbed) {
   const auto positive = [](double value) { return value > 0; };
+  record::BusyShare busy;
   if (kernels.empty() || undisturbed.empty() || !std::ranges::all_of(undisturbed, positive))
-    return nullptr;
+    return std::nullopt;
   if (!std::ranges::all_of(kernels, positive)) {
-    const bool none = std::ranges::none_of(kernels, positive);
-    return none ? json({{"share", 0.0}, {"low", 0.0}, {"high", 0.0}}) : json();
+    if (!std::ranges::none_of(kernels, positive)) return std::nullopt;
+    busy.share = 0.0;
+    busy.low = busy.high = Number(0.0);
+    return busy;
   }
-  const Interval share = unpaired_ratio(undisturbed, kernels);
-  const auto end = [](double value) { return std::isfinite(value) ? json(value) : json(); };
-  return {{"share", share.estimate}, {"low", end(share.low)}, {"high", end(share.high)}};
+  const Interval share =
+      unpaired_ratio({undisturbed.begin(), undisturbed.end()}, {kernels.begin(), kernels.end()});
+  const auto end = [](double value) {
+    return std::isfinite(value) ? Nullable<Number>(value) : std::nullopt;
+  };
+  busy.share = share.estimate;
+  busy.low = end(share.low);
+  busy.high = end(share.high);
+  return busy;
 }
 
 }  // namespace
 
-double kernel_excess(const std::vector<json>& records) {
+double kernel_excess(const std::vector<record::Profile>& profiles) {
   double most = 0;
-  for (const json& record : records) {
-    for (const json& region : record.value("regions", json::object())) {
-      const json kernels = region.value("lap_kernel_seconds", json());
-      const json undisturbed = region.value("undisturbed_seconds", json());
-      const double count =
-          region.value("kernels", json()).is_number() ? region["kernels"].get<double>() : 0;
-      if (!kernels.is_array() || !undisturbed.is_array() || undisturbed.empty() || count == 0)
+  for (const record::Profile& profile : profiles) {
+    if (!profile.regions) continue;
+    for (const auto& [name, region] : *profile.regions) {
+      const Seconds* kernels = known(region.lap_kernel_seconds);
+      const Seconds* undisturbed = known(region.undisturbed_seconds);
+      const int64_t* count = known(region.kernels);
+      if (kernels == nullptr || undisturbed == nullptr || undisturbed->empty() ||
+          count == nullptr || *count == 0)
         continue;
-      const double kernel_time = summarize(kernels.get<std::vector<double>>()).mean;
-      const double time = summarize(undisturbed.get<std::vector<double>>()).mean;
-      const double of_lap = count / static_cast<double>(kernels.size());
-      most = std::max(most, (kernel_time - time) / of_lap);
+      const double of_lap = static_cast<double>(*count) / static_cast<double>(kernels->size());
+      most = std::max(most, (mean(*kernels) - mean(*undisturbed)) / of_lap);
     }
   }
   return most;
 }
 
-json busy_within(const json& region, int64_t laps, double excess) {
-  json busy = region.value("busy", json());
-  if (!busy.is_object()) return nullptr;
-  const double time = summarize(region.at("undisturbed_seconds").get<std::vector<double>>()).mean;
-  const double kernels = region.at("kernels").get<double>() / static_cast<double>(laps);
-  if (busy["low"].is_number())
-    busy["low"] = std::max(0.0, busy["low"].get<double>() - kernels * excess / time);
-  for (auto& [name, value] : busy.items()) {
-    if (value.is_number()) value = std::min(1.0, value.get<double>());
-  }
+Nullable<record::BusyShare> busy_within(const record::ProfiledRegion& region, int64_t laps,
+                                        double excess) {
+  const record::BusyShare* measured = known(region.busy);
+  const Seconds* undisturbed = known(region.undisturbed_seconds);
+  const int64_t* count = known(region.kernels);
+  if (measured == nullptr || undisturbed == nullptr || count == nullptr) return std::nullopt;
+  record::BusyShare busy = *measured;
+  const double kernels = static_cast<double>(*count) / static_cast<double>(laps);
+  if (busy.low) busy.low = std::max(0.0, *busy.low - kernels * excess / mean(*undisturbed));
+  const auto at_most_all = [](Number& share) { share = std::min(1.0, static_cast<double>(share)); };
+  at_most_all(busy.share);
+  if (busy.low) at_most_all(*busy.low);
+  if (busy.high) at_most_all(*busy.high);
   return busy;
 }
 
-std::vector<json> undisturbed_laps(const Config& config, int64_t laps, const std::string& only,
-                                   std::string& problem) {
+std::vector<record::Profile> undisturbed_laps(const Config& config, int64_t laps,
+                                              const std::string& only, std::string& problem) {
   const std::filesystem::path file = config.output / kUndisturbed;
   std::filesystem::remove(file);
   std::vector<std::string> arguments = profile_arguments(config, laps, only);
   arguments.emplace_back("--undisturbed");
   const int code = run_program(own_program(), std::move(arguments));
   if (code != 0) problem = fmt::format("the laps without a collector ended with code {}", code);
-  std::vector<json> records;
-  if (std::filesystem::exists(file)) records = read_journal(file);
+  std::vector<record::Profile> profiles;
+  if (std::filesystem::exists(file)) {
+    for (record::Any& record : read_journal(file)) {
+      if (auto* profile = std::get_if<record::Profile>(&record))
+        profiles.push_back(std::move(*profile));
+    }
+  }
   std::filesystem::remove(file);
-  std::erase_if(records, [](const json& r) { return r.value("kind", "") != "profile"; });
-  return records;
+  return profiles;
 }
 
-void add_busy(json& record, const std::vector<json>& undisturbed) {
-  const auto same = [&](const json& other) { return other["case"] == record["case"]; };
-  const auto found = std::ranges::find_if(undisturbed, same);
-  for (auto& [name, region] : record["regions"].items()) {
-    region["undisturbed_seconds"] = nullptr;
-    region["busy"] = nullptr;
+void add_busy(record::Profile& profile, const std::vector<record::Profile>& undisturbed) {
+  const auto found = std::ranges::find(undisturbed, profile.case_name, &record::Profile::case_name);
+  if (!profile.regions) return;
+  for (auto& [name, region] : *profile.regions) {
+    region.undisturbed_seconds = Nullable<Seconds>();
+    region.busy = Nullable<record::BusyShare>();
     // A phase ends with a wait here, and with none there.
-    if (found == undisturbed.end() || name.find('.') != name.npos) continue;
-    const json laps = (*found)["regions"].value(name, json::object()).value("lap_seconds", json());
-    if (!laps.is_array()) continue;
-    region["undisturbed_seconds"] = laps;
-    const json kernels = region.value("lap_kernel_seconds", json());
-    if (kernels.is_array()) region["busy"] = busy_share(kernels, laps);
+    if (found == undisturbed.end() || name.find('.') != name.npos || !found->regions) continue;
+    const auto its = found->regions->find(name);
+    if (its == found->regions->end() || !its->second.lap_seconds) continue;
+    region.undisturbed_seconds = Nullable<Seconds>(*its->second.lap_seconds);
+    if (const Seconds* kernels = known(region.lap_kernel_seconds))
+      region.busy = busy_share(*kernels, *its->second.lap_seconds);
   }
 }
 

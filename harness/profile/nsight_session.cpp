@@ -19,64 +19,72 @@ namespace rtfx {
 
 namespace {
 
-using nlohmann::json;
-
-/// The fields in a name of the form model/dataset/decoder/b16/fp32. Any other name is the
-/// decoder's.
-json fields_of_name(const std::string& name) {
+/// The record of a case with the fields in its name of the form model/dataset/decoder/b16/fp32. Any
+/// other name is the decoder's.
+record::Profile profile_named(const std::string& name) {
   std::vector<std::string> parts;
   std::stringstream rest(name);
   for (std::string part; std::getline(rest, part, '/');) parts.push_back(part);
   if (parts.size() != 5) parts = {"-", "-", name, "b0", "-"};
   const std::string& batch = parts[3];
-  return {{"schema", 1},
-          {"case", name},
-          {"result_key", "imported"},
-          {"model", {{"id", parts[0]}}},
-          {"dataset", {{"id", parts[1]}, {"stand_in", nullptr}}},
-          {"decoder", {{"id", parts[2]}, {"name", parts[2]}}},
-          {"batch",
-           {{"by", batch.starts_with("s") ? "seconds" : "count"},
-            {"size", std::strtod(batch.c_str() + 1, nullptr)}}},
-          {"dtype", parts[4]}};
+  record::Profile profile;
+  profile.schema = 1;
+  profile.case_name = name;
+  profile.result_key = "imported";
+  profile.model.id = parts[0];
+  profile.dataset.id = parts[1];
+  profile.dataset.stand_in = Nullable<std::string>();
+  profile.decoder.id = profile.decoder.name = parts[2];
+  profile.batch.by = batch.starts_with("s") ? "seconds" : "count";
+  profile.batch.size = std::strtod(batch.c_str() + 1, nullptr);
+  profile.dtype = parts[4];
+  return profile;
 }
 
 class Importer {
  public:
   explicit Importer(const NsightImport& options) : options_(options) {}
 
-  json provenance(const NsightSession& session, const std::string& file) const {
-    for (const json& record : options_.recorded)
-      if (record.value("kind", "") == "provenance") return record;
-    json record = {{"kind", "provenance"},
-                   {"schema", 1},
-                   {"provenance_id", "imported"},
-                   {"imported_from", file}};
-    record["device"] = {{"type", session.gpu.empty() ? "cpu" : "cuda"}, {"name", session.gpu}};
+  record::Provenance provenance(const NsightSession& session, const std::string& file) const {
+    for (const record::Any& record : options_.recorded) {
+      if (const auto* known = std::get_if<record::Provenance>(&record)) return *known;
+    }
+    record::Provenance record;
+    record.kind = "provenance";
+    record.schema = 1;
+    record.provenance_id = "imported";
+    record.imported_from = file;
+    record.device.emplace();
+    record.device->type = session.gpu.empty() ? "cpu" : "cuda";
+    record.device->name = session.gpu;
     return record;
   }
 
-  json record(const NsightSession& session, const NsightCase& one, const std::string& file) const {
-    json record = fields_of_name(one.name);
-    record["provenance_id"] = "imported";
+  record::Profile profile(const NsightSession& session, const NsightCase& one,
+                          const std::string& file) const {
+    record::Profile profile = profile_named(one.name);
+    profile.provenance_id = "imported";
     const bool with_gpu = !session.gpu.empty();
-    record["device"] = with_gpu ? "cuda" : "cpu";
-    for (const json& known : options_.recorded)
-      if (known.value("kind", "") == "profile" && known["case"] == one.name) record = known;
-    record["kind"] = "profile";
-    record["started"] = session.started;
-    record["laps"] = one.laps.size();
-    record["gpu_figures"] = with_gpu ? json("nsight_systems") : json();
-    record["graph_trace"] = with_gpu ? json(session.whole_graphs ? "graph" : "node") : json();
-    record["collector"] = fmt::format("{} ({})", session.product, file);
-    record["dropped_records"] = record["records_without_time"] = nullptr;
-    record["valid"] = true;
-    record["remarks"] = json::array();
+    profile.device = with_gpu ? "cuda" : "cpu";
+    for (const record::Any& record : options_.recorded) {
+      const auto* known = std::get_if<record::Profile>(&record);
+      if (known != nullptr && known->case_name == one.name) profile = *known;
+    }
+    using Text = Nullable<std::string>;
+    profile.kind = "profile";
+    profile.started = session.started;
+    profile.laps = static_cast<int64_t>(one.laps.size());
+    profile.gpu_figures = with_gpu ? Text("nsight_systems") : std::nullopt;
+    profile.graph_trace = with_gpu ? Text(session.whole_graphs ? "graph" : "node") : std::nullopt;
+    profile.collector = Text(fmt::format("{} ({})", session.product, file));
+    profile.dropped_records = profile.records_without_time = Nullable<int64_t>();
+    profile.valid = true;
+    std::vector<std::string> remarks;
     const FigureOptions figures{with_gpu, session.whole_graphs, static_cast<size_t>(options_.top)};
-    record["regions"] =
-        regions_json(one.ranges, one.laps, one.activity, figures, record["remarks"]);
-    if (with_gpu && !options_.undisturbed.empty()) add_busy(record, options_.undisturbed);
-    return record;
+    profile.regions = profiled_regions(one.ranges, one.laps, one.activity, figures, remarks);
+    profile.remarks = std::move(remarks);
+    if (with_gpu && !options_.undisturbed.empty()) add_busy(profile, options_.undisturbed);
+    return profile;
   }
 
  private:
@@ -96,18 +104,19 @@ int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
   const Importer importer(options);
   TraceFile trace(options.trace_limit, cases);
   Journal journal(options.output, Journal::Mode::force, "profile.jsonl");
-  std::vector<json> records;
-  const auto append = [&](json record) {
-    record["profiled"] = true;
+  record::Records records;
+  const auto append = [&](record::Any record) {
+    record::head(record).profiled = true;
     journal.append(record);
     records.push_back(std::move(record));
   };
   append(importer.provenance(sessions.front(), files.front().filename().string()));
-  for (const json& record : options.recorded)
-    if (record.value("kind", "") == "failure") append(record);
+  for (const record::Any& record : options.recorded) {
+    if (std::holds_alternative<record::Failure>(record)) append(record);
+  }
   for (size_t i = 0; i < sessions.size(); ++i) {
     for (const NsightCase& one : sessions[i].cases) {
-      append(importer.record(sessions[i], one, files[i].filename().string()));
+      append(importer.profile(sessions[i], one, files[i].filename().string()));
       trace.add_case(one.name, one.ranges, one.activity, one.laps.front().end);
     }
   }
@@ -125,7 +134,6 @@ int import_nsight_sessions(const std::vector<std::filesystem::path>& files,
 
 namespace {
 
-using nlohmann::json;
 using std::filesystem::path;
 
 // Places of Nsight Systems' own installer, of a CUDA toolkit and of Debian. The copy that Nsight
@@ -194,7 +202,7 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
                     "install it, or run elsewhere: " + shell_line("nsys", arguments));
   }
   std::string problem;
-  std::vector<json> undisturbed;
+  std::vector<record::Profile> undisturbed;
   if (with_gpu) {
     fmt::print(stderr, "rtfx: notice: first {} laps without a collector\n", options.laps);
     undisturbed = undisturbed_laps(config, options.laps, options.only, problem);
@@ -202,7 +210,7 @@ int record_nsys_session(const Config& config, const ProfileOptions& options) {
   fmt::print(stderr, "rtfx: notice: {}\n", printable(shell_line(nsys.string(), arguments)));
   const int code = run_program(nsys.string(), arguments);
   const path journal = output / kRecorded;
-  std::vector<json> recorded;
+  record::Records recorded;
   if (std::filesystem::exists(journal)) recorded = read_journal(journal);
   std::filesystem::remove(journal);
 

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "harness/config/config.h"
 #include "harness/profile/profile.h"
+#include "harness/results/records.h"
 
 namespace rtfx {
 
@@ -20,8 +20,8 @@ struct NsightImport {
   int64_t trace_limit = 200000;  // events in trace.json; 0: no such file
   /// Records of the process that was recorded, where they are at hand: what they say of a case goes
   /// before what its name says, and theirs is the provenance.
-  std::vector<nlohmann::json> recorded = {};
-  std::vector<nlohmann::json> undisturbed = {};  // as of undisturbed_laps()
+  record::Records recorded = {};
+  std::vector<record::Profile> undisturbed = {};  // as of undisturbed_laps()
 };
 
 /// Reads what `nsys export --type sqlite` makes of a session; writes <output>/profile.jsonl (an

@@ -24,8 +24,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
 /// "cudaProfilerStart" and "cudaProfilerStop": where nsys begins and ends its capture. LibTorch has
 /// loaded the CUDA runtime; rtfx itself does not link it.
 void call_profiler(const char* function) {
@@ -36,9 +34,9 @@ void call_profiler(const char* function) {
 /// The collector of GPU figures: our own through CUPTI, another profiler, or none.
 struct Collection {
   std::unique_ptr<CuptiCollector> cupti;
-  std::string remark;             // why there is no collector
-  std::string foreign;            // another profiler's environment variables
-  std::vector<json> undisturbed;  // records of the laps without it
+  std::string remark;                        // why there is no collector
+  std::string foreign;                       // another profiler's environment variables
+  std::vector<record::Profile> undisturbed;  // of the laps without it
   std::string undisturbed_problem;
 };
 
@@ -164,39 +162,46 @@ class Profiler {
                    const std::vector<Span>& laps) {
     const CuptiCollector* cupti = collection_.cupti.get();
     const Activity activity = cupti != nullptr ? collection_.cupti->end() : Activity();
-    json record = record::write(
-        case_record<record::Profile>(session_.workspace(), group, arm, device_, "profile"));
-    record["started"] = utc_now();
-    record["laps"] = options_.laps;
-    record["gpu_figures"] = cupti != nullptr ? json("cupti") : json();
-    record["graph_trace"] = cupti != nullptr ? json(graph_trace()) : json();
-    record["collector"] = cupti != nullptr ? json(cupti->description()) : json();
-    record["dropped_records"] = cupti != nullptr ? json(cupti->dropped()) : json();
-    record["records_without_time"] = cupti != nullptr ? json(cupti->without_time()) : json();
+    auto record =
+        case_record<record::Profile>(session_.workspace(), group, arm, device_, "profile");
+    record.started = utc_now();
+    record.laps = options_.laps;
+    using Text = Nullable<std::string>;
+    using Count = Nullable<int64_t>;
+    record.gpu_figures = cupti != nullptr ? Text("cupti") : std::nullopt;
+    record.graph_trace = cupti != nullptr ? Text(graph_trace()) : std::nullopt;
+    record.collector = cupti != nullptr ? Text(cupti->description()) : std::nullopt;
+    record.dropped_records =
+        cupti != nullptr ? Count(static_cast<int64_t>(cupti->dropped())) : std::nullopt;
+    record.records_without_time =
+        cupti != nullptr ? Count(static_cast<int64_t>(cupti->without_time())) : std::nullopt;
     const bool collected =
         cupti == nullptr || (cupti->dropped() == 0 && cupti->without_time() == 0);
-    record["valid"] = collected && log.complete();
-    record["remarks"] = json::array();
-    if (cupti == nullptr) record["remarks"].push_back(collection_.remark);
-    failed_ = failed_ || !record["valid"];
-    if (!log.complete()) record["remarks"].push_back("INVALID: ranges could not be written down");
+    const bool valid = collected && log.complete();
+    record.valid = valid;
+    std::vector<std::string> remarks;
+    if (cupti == nullptr) remarks.push_back(collection_.remark);
+    failed_ = failed_ || !valid;
+    if (!log.complete()) remarks.emplace_back("INVALID: ranges could not be written down");
     if (!collected) {
-      record["remarks"].push_back(
+      remarks.push_back(
           fmt::format("INVALID: CUPTI dropped {} records and left {} without a time; take fewer "
                       "utterances (datasets.0.limit) or smaller batches",
                       cupti->dropped(), cupti->without_time()));
     }
     const FigureOptions figures{cupti != nullptr, options_.graphs == GraphTrace::graph,
                                 static_cast<size_t>(options_.top)};
-    record["regions"] = regions_json(log.ranges(), laps, activity, figures, record["remarks"]);
+    record.regions = profiled_regions(log.ranges(), laps, activity, figures, remarks);
     if (cupti != nullptr) {
-      record["segments"] = segments_json(log.segments(), activity);
+      record.segments = profiled_segments(log.segments(), activity);
       add_busy(record, collection_.undisturbed);
       if (!collection_.undisturbed_problem.empty())
-        record["remarks"].push_back("no busy shares: " + collection_.undisturbed_problem);
+        remarks.push_back("no busy shares: " + collection_.undisturbed_problem);
     }
-    const auto stand_ins = stand_in_marks(record, stand_in_data(record, json::object()));
-    for (const std::string& mark : stand_ins) record["remarks"].push_back(mark);
+    const auto stand_ins =
+        stand_in_marks(record.model, stand_in_data(record.dataset.id, record.dataset.stand_in, {}));
+    remarks.insert(remarks.end(), stand_ins.begin(), stand_ins.end());
+    record.remarks = std::move(remarks);
     if (options_.trace_limit > 0) {
       trace_.add_case(name_with_marks(arm.plan.case_name, stand_ins), log.ranges(), activity,
                       laps.front().end);
@@ -248,7 +253,7 @@ int profile(const Config& given, const ProfileOptions& options) {
   records.journal = options.undisturbed ? kUndisturbed
                     : options.recorded  ? kRecorded
                                         : "profile.jsonl";
-  records.marks["profiled"] = true;
+  records.profiled = true;
   Session session(config, records);
   Profiler profiler(session, options, std::move(collection));
   const bool whole =

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
@@ -60,11 +59,13 @@ std::optional<double> DeviceLimits::least_seconds(double moved, double flop,
   return std::max(moved / bytes, flop / rate);
 }
 
-nlohmann::json DeviceLimits::to_json() const {
-  if (!known()) return nullptr;
-  return {{"bytes_per_second", bytes},
-          {"vector_flop_per_second", vector},
-          {"matrix_flop_per_second", matrix > 0 ? nlohmann::json(matrix) : nlohmann::json()}};
+Nullable<record::Limits> DeviceLimits::field() const {
+  if (!known()) return std::nullopt;
+  record::Limits limits;
+  limits.bytes_per_second = bytes;
+  limits.vector_flop_per_second = vector;
+  limits.matrix_flop_per_second = matrix > 0 ? Nullable<Number>(matrix) : std::nullopt;
+  return limits;
 }
 
 DeviceLimits device_limits(at::Device device) {
@@ -92,90 +93,79 @@ DeviceLimits limits_of(double memory_khz, double bus_bits, double processors, do
 
 namespace {
 
-using nlohmann::json;
-
-json counted_json(const std::vector<CountedKernel>& kernels) {
-  json list = json::array();
+std::vector<record::CountedKernel> counted_fields(const std::vector<CountedKernel>& kernels) {
+  std::vector<record::CountedKernel> list;
   for (const CountedKernel& kernel : kernels) {
-    list.push_back({{"part", kernel.part},
-                    {"name", kernel.name},
-                    {"count", kernel.count},
-                    {"seconds", kernel.seconds},
-                    {"bytes", kernel.bytes},
-                    {"l2_bytes", kernel.l2_bytes},
-                    {"flop", kernel.flop},
-                    {"shares",
-                     {{"memory", kernel.memory_share},
-                      {"l2", kernel.l2_share},
-                      {"vector", kernel.vector_share},
-                      {"matrix", kernel.matrix_share}}},
-                    {"share", kernel.share()},
-                    {"bound", kernel.bound()}});
+    record::CountedKernel& field = list.emplace_back();
+    field.part = kernel.part;
+    field.name = kernel.name;
+    field.count = kernel.count;
+    field.seconds = kernel.seconds;
+    field.bytes = kernel.bytes;
+    field.l2_bytes = kernel.l2_bytes;
+    field.flop = kernel.flop;
+    field.shares = {{"memory", kernel.memory_share},
+                    {"l2", kernel.l2_share},
+                    {"vector", kernel.vector_share},
+                    {"matrix", kernel.matrix_share}};
+    field.share = kernel.share();
+    field.bound = kernel.bound();
   }
   return list;
 }
 
 /// The longest first; without limits, those that move most.
-json reckoned_json(const OperatorLog& log, const DeviceLimits& limits) {
-  std::vector<json> list;
+std::vector<record::OperatorCost> reckoned_fields(const OperatorLog& log,
+                                                  const DeviceLimits& limits) {
+  std::vector<record::OperatorCost> list;
   for (const auto& [name, one] : log.operators()) {
     const auto least = limits.least_seconds(one.cost.bytes, one.cost.flop, one.cost.matrix);
-    list.push_back({{"name", name},
-                    {"count", one.calls},
-                    {"bytes", one.cost.bytes},
-                    {"flop", one.cost.flop},
-                    {"least_seconds", least ? json(*least) : json()}});
+    record::OperatorCost& field = list.emplace_back();
+    field.name = name;
+    field.count = one.calls;
+    field.bytes = one.cost.bytes;
+    field.flop = one.cost.flop;
+    field.least_seconds = least ? Nullable<Number>(*least) : std::nullopt;
   }
-  std::ranges::stable_sort(list, [](const json& a, const json& b) {
-    const char* key = a["least_seconds"].is_null() ? "bytes" : "least_seconds";
-    return a[key].get<double>() > b[key].get<double>();
-  });
+  const auto weight = [](const record::OperatorCost& one) -> double {
+    return one.least_seconds ? *one.least_seconds : one.bytes;
+  };
+  std::ranges::stable_sort(list, std::greater<>(), weight);
   return list;
 }
 
-double intensity(const json& one) {
-  const auto bytes = one["bytes"].get<double>();
-  return bytes > 0 ? one["flop"].get<double>() / bytes : 0;
-}
+double intensity(double flop, double bytes) { return bytes > 0 ? flop / bytes : 0; }
 
-void print_counted(const json& record, size_t top) {
+void print_counted(const record::Roofline& record, size_t top) {
   fmt::print("  {:<40} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {:<12}  {}\n", "kernel", "count",
              "us each", "kB", "MFLOP", "FLOP/B", "limit %", "bound by", "part");
-  const json& kernels = record["kernels"];
-  for (size_t i = 0; i < std::min(top, kernels.size()); ++i) {
-    const json& k = kernels[i];
+  for (size_t i = 0; i < std::min(top, record.kernels->size()); ++i) {
+    const record::CountedKernel& k = (*record.kernels)[i];
     fmt::print("  {:<40} {:>6} {:>9.2f} {:>9.1f} {:>9.3f} {:>8.2f} {:>8.1f}  {:<12}  {}\n",
-               k["name"].get<std::string>().substr(0, 40), k["count"].get<int64_t>(),
-               k["seconds"].get<double>() * 1e6, k["bytes"].get<double>() * 1e-3,
-               k["flop"].get<double>() * 1e-6, intensity(k), k["share"].get<double>() * 100,
-               k["bound"].get<std::string>(), k["part"].get<std::string>());
+               k.name.substr(0, 40), k.count, k.seconds * 1e6, k.bytes * 1e-3, k.flop * 1e-6,
+               intensity(k.flop, k.bytes), k.share * 100, k.bound, k.part);
   }
 }
 
-void print_reckoned(const json& record, size_t top) {
+void print_reckoned(const record::Roofline& record, size_t top) {
   fmt::print("  {:<40} {:>8} {:>10} {:>10} {:>8} {:>9}\n", "operator (reckoned)", "calls", "MB",
              "MFLOP", "FLOP/B", "least us");
-  const json& operators = record["operators"];
-  for (size_t i = 0; i < std::min(top, operators.size()); ++i) {
-    const json& o = operators[i];
-    const json& least = o["least_seconds"];
-    fmt::print("  {:<40} {:>8} {:>10.3f} {:>10.3f} {:>8.2f} {:>9}\n",
-               o["name"].get<std::string>().substr(0, 40), o["count"].get<int64_t>(),
-               o["bytes"].get<double>() * 1e-6, o["flop"].get<double>() * 1e-6, intensity(o),
-               least.is_null() ? "-" : fmt::format("{:.1f}", least.get<double>() * 1e6));
+  for (size_t i = 0; i < std::min(top, record.operators->size()); ++i) {
+    const record::OperatorCost& o = (*record.operators)[i];
+    fmt::print("  {:<40} {:>8} {:>10.3f} {:>10.3f} {:>8.2f} {:>9}\n", o.name.substr(0, 40), o.count,
+               o.bytes * 1e-6, o.flop * 1e-6, intensity(o.flop, o.bytes),
+               o.least_seconds ? fmt::format("{:.1f}", *o.least_seconds * 1e6) : "-");
   }
 }
 
-void print_roofline(const json& record, size_t top) {
-  fmt::print("\n{} on {}: {}, {:.3f} ms a lap\n", printable(record["case"].get<std::string>()),
-             record["device"].get<std::string>(), record["region"].get<std::string>(),
-             record["seconds"].get<double>() * 1e3);
-  record["source"] == "ncu" ? print_counted(record, top) : print_reckoned(record, top);
-  if (record["share"].is_number())
+void print_roofline(const record::Roofline& record, size_t top) {
+  fmt::print("\n{} on {}: {}, {:.3f} ms a lap\n", printable(record.case_name), record.device,
+             record.region, record.seconds * 1e3);
+  record.source == "ncu" ? print_counted(record, top) : print_reckoned(record, top);
+  if (record.share)
     fmt::print("  at its limits it would take {:.3f} ms: {:.1f} % of the limit\n",
-               record["least_seconds"].get<double>() * 1e3, record["share"].get<double>() * 100);
-  for (const json& remark : record["remarks"])
-    fmt::print("  note: {}\n", printable(remark.get<std::string>()));
+               *record.least_seconds * 1e3, *record.share * 100);
+  for (const std::string& remark : record.remarks) fmt::print("  note: {}\n", printable(remark));
 }
 
 class Roofline {
@@ -216,16 +206,13 @@ class Roofline {
       progress.advance(1);
     }
     if (arm.failed) return;
-    record::Roofline roofline = case_record<record::Roofline>(session_.workspace(), group, arm,
-                                                              session_.device(), "roofline");
-    json record = record::write(roofline);
-    record["started"] = utc_now();
-    record["region"] = options_.region;
-    record["laps"] = options_.laps;
-    record["seconds"] = seconds;
-    record["limits"] = limits_.to_json();
-    record["remarks"] = json::array();
-    record["least_seconds"] = record["share"] = nullptr;
+    auto record = case_record<record::Roofline>(session_.workspace(), group, arm, session_.device(),
+                                                "roofline");
+    record.started = utc_now();
+    record.region = options_.region;
+    record.laps = options_.laps;
+    record.seconds = seconds;
+    record.limits = limits_.field();
     if (ncu_.empty()) {
       reckon(runner, record);
     } else {
@@ -236,28 +223,29 @@ class Roofline {
     session_.append(std::move(record));
   }
 
-  void reckon(CaseGroupRunner& runner, json& record) const {
+  void reckon(CaseGroupRunner& runner, record::Roofline& record) const {
     const OperatorLog log(region_);
     runner.round(0);
-    record["source"] = "reckoned";
-    record["operators"] = reckoned_json(log, limits_);
-    if (record["operators"].empty()) {
-      record["remarks"].push_back(
+    record.source = "reckoned";
+    record.operators = reckoned_fields(log, limits_);
+    if (record.operators->empty()) {
+      record.remarks.emplace_back(
           "no operator ran in this region: a graph or kernels of rtfx, which only the GPU's "
           "counters tell of (ncu)");
       return;
     }
     if (!limits_.known()) {
-      record["remarks"].push_back("the limits of this device are not known: no shares");
+      record.remarks.emplace_back("the limits of this device are not known: no shares");
       return;
     }
     double least = 0;
-    for (const json& one : record["operators"]) least += one["least_seconds"].get<double>();
-    record["least_seconds"] = least;
-    record["share"] = least / record["seconds"].get<double>();
+    for (const record::OperatorCost& one : *record.operators)
+      least += one.least_seconds ? static_cast<double>(*one.least_seconds) : 0;
+    record.least_seconds = least;
+    record.share = least / record.seconds;
   }
 
-  void count(json& record) {
+  void count(record::Roofline& record) {
     const Config& config = session_.config();
     const std::filesystem::path file = config.output / "ncu.csv";
     std::filesystem::remove(file);
@@ -265,18 +253,17 @@ class Roofline {
     std::vector<std::string> arguments =
         ncu_arguments(options_.region, options_.launches, major, file);
     arguments.push_back(own_program());
-    const std::vector<std::string> own =
-        profile_arguments(config, 1, record["case"].get<std::string>());
+    const std::vector<std::string> own = profile_arguments(config, 1, record.case_name);
     arguments.insert(arguments.end(), own.begin(), own.end());
     arguments.emplace_back("--recorded");
-    record["source"] = "ncu";
-    record["kernels"] = json::array();
+    record.source = "ncu";
+    record.kernels.emplace();
     const int code = run_program(ncu_.string(), arguments);
     std::filesystem::remove(config.output / kRecorded);
     try {
-      record["kernels"] = counted_json(read_ncu_csv(file));
+      record.kernels = counted_fields(read_ncu_csv(file));
     } catch (const UserError& e) {
-      record["remarks"].push_back(
+      record.remarks.push_back(
           fmt::format("ncu has counted nothing (exit code {}): {}", code, e.what()));
       failed_ = true;
     }
@@ -312,7 +299,7 @@ int roofline(const Config& given, const RooflineOptions& options) {
   SessionOptions records;
   records.mode = Journal::Mode::force;
   records.journal = "roofline.jsonl";
-  records.marks["profiled"] = true;
+  records.profiled = true;
   Session session(config, records);
   Roofline work(session, options, ncu);
   const bool whole =

@@ -6,12 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/config/config.h"
+#include "harness/results/records.h"
 
 namespace rtfx {
 
@@ -25,7 +25,8 @@ struct DeviceLimits {
   bool known() const { return bytes > 0 && vector > 0; }
   /// Seconds that so many bytes and FLOP take at least; none where the limits are not known.
   std::optional<double> least_seconds(double moved, double flop, bool on_matrix_units) const;
-  nlohmann::json to_json() const;
+  /// Null where they are not known.
+  Nullable<record::Limits> field() const;
 };
 
 /// The limits of a GPU, from its attributes. Those of a CPU are unknown.

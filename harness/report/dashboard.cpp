@@ -19,23 +19,24 @@ namespace {
 using nlohmann::json;
 
 /// "NVIDIA H200", "AMD EPYC, 1 thread".
-std::string machine_of(const json& provenance) {
-  std::string name = provenance.value("/device/name"_json_pointer, "unknown");
-  if (provenance.value("/device/type"_json_pointer, "") != "cpu") return name;
-  const int threads = provenance.value("/cpu/threads"_json_pointer, 0);
+std::string machine_of(const record::Provenance& provenance) {
+  const record::Device device = provenance.device.value_or(record::Device());
+  std::string name = device.name.value_or("unknown");
+  if (device.type != "cpu") return name;
+  const int64_t threads = provenance.cpu ? provenance.cpu->threads.value_or(0) : 0;
   return fmt::format("{}, {} {}", name, threads, threads == 1 ? "thread" : "threads");
 }
 
 json case_facts(const CaseResult& result) {
-  const json& last = result.summary.last;
-  const json& batch = last.at("batch");
+  const record::Case& about = result.about();
+  const record::Batch& batch = about.batch;
   return {{"case", result.name()},
-          {"model", last.at("model").at("id")},
-          {"dataset", last.at("dataset").at("id")},
+          {"model", about.model.id},
+          {"dataset", about.dataset.id},
           {"decoder", result.decoder()},
-          {"batch", fmt::format("{:g}{}", batch.at("size").get<double>(),
-                                batch.at("by") == "seconds" ? " s" : "")},
-          {"dtype", last.at("dtype")},
+          {"batch", fmt::format("{:g}{}", static_cast<double>(batch.size),
+                                batch.by == "seconds" ? " s" : "")},
+          {"dtype", about.dtype},
           {"conditions", conditions_of(result)},
           {"grade", result.summary.grade_text()},
           {"failure", result.summary.failure ? json(*result.summary.failure) : json()},
@@ -47,16 +48,16 @@ json case_facts(const CaseResult& result) {
 void add_runs(std::vector<json>& runs, const std::string& journal, const ResultSet& results) {
   std::map<std::string, json> by_invocation;
   for (const CaseResult* result : results.all()) {
-    const json& about = result->provenance;
-    json& run = by_invocation[about.value("provenance_id", "")];
+    const record::Provenance& about = result->provenance;
+    json& run = by_invocation[about.provenance_id.value_or("")];
     if (run.is_null()) {
-      const json build = about.value("rtfx", json::object());
+      const record::Build build = about.rtfx.value_or(record::Build());
       run = {{"journal", journal},
-             {"started", about.value("started", "")},
-             {"revision", build.value("revision", "")},
-             {"dirty", build.value("dirty", false)},
-             {"name", about.value("name", "")},
-             {"question", about.value("question", "")},
+             {"started", about.started.value_or("")},
+             {"revision", build.revision.value_or("")},
+             {"dirty", build.dirty.value_or(false)},
+             {"name", about.name.value_or("")},
+             {"question", about.question.value_or("")},
              {"machine", machine_of(about)},
              {"cases", json::array()}};
     }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "harness/results/stand_in.h"
 
@@ -86,11 +87,22 @@ const std::vector<std::string>& export_formats() {
   return formats;
 }
 
+namespace {
+
+record::Build build_of(const record::Provenance& provenance) {
+  return provenance.rtfx.value_or(record::Build());
+}
+
+std::string device_name(const record::Provenance& provenance, const std::string& unknown) {
+  return provenance.device ? provenance.device->name.value_or(unknown) : unknown;
+}
+
+}  // namespace
+
 void require_measurement(const ResultSet& results) {
   for (const CaseResult* c : results.all()) {
-    const auto build = c->provenance.value("rtfx", nlohmann::json::object());
-    if (build.value("build_type", "Release") == "Release" && !build.value("sanitizer", false))
-      continue;
+    const record::Build build = build_of(c->provenance);
+    if (build.build_type.value_or("Release") == "Release" && build.sanitizer != true) continue;
     throw UserError(results.journal.string(), "comes from a build that is not for measuring",
                     "use the preset 'release'");
   }
@@ -118,12 +130,101 @@ std::string export_results(const ResultSet& results, const std::string& format,
   return writer->second(results, chosen);
 }
 
+// The line of `rtfx summary`. It is written in parts, since a long journal fills the memory once.
+
+namespace {
+
+class SummaryWriter {
+ public:
+  explicit SummaryWriter(const std::function<void(std::string_view)>& write) : write_(write) {}
+
+  void text(std::string_view text) {
+    text_ += text;
+    flush(kPart);
+  }
+  void json(const nlohmann::json& value) {
+    std::string line = to_line(value);
+    line.pop_back();
+    text(line);
+  }
+  void record(const auto& record) {
+    record::write(record, text_);
+    flush(kPart);
+  }
+  /// The elements as a list, each written by `one`.
+  void list(const auto& elements, const auto& one) {
+    text_ += '[';
+    const char* separator = "";
+    for (const auto& element : elements) {
+      text_ += separator;
+      separator = ",";
+      one(element);
+    }
+    text_ += ']';
+  }
+  void flush(size_t most = 0) {
+    if (text_.size() <= most) return;
+    write_(text_);
+    text_.clear();
+  }
+
+ private:
+  static constexpr size_t kPart = size_t{1} << 20;
+
+  const std::function<void(std::string_view)>& write_;
+  std::string text_;
+};
+
+void write_case(const CaseResult& c, SummaryWriter& out) {
+  nlohmann::json members = summary_json(c.summary);
+  members["figures"] = figures_json(c);
+  members["last"] = members["rounds"] = nullptr;  // in their places
+  char separator = '{';
+  for (const auto& [name, value] : members.items()) {
+    out.text(fmt::format("{}\"{}\":", separator, name));
+    separator = ',';
+    if (name == "last") {
+      out.record(c.summary.last);
+    } else if (name == "rounds") {
+      out.list(c.rounds(), [&](const record::Round& round) { out.record(round); });
+    } else {
+      out.json(value);
+    }
+  }
+  out.text("}");
+}
+
+}  // namespace
+
+void write_summary(const ResultSet& results, const std::function<void(std::string_view)>& write) {
+  SummaryWriter out(write);
+  std::vector<const CaseResult*> cases, streams;
+  for (const CaseResult& c : results.cases) cases.push_back(&c);
+  for (const CaseResult& c : results.streams) {
+    if (!c.sustained) streams.push_back(&c);
+  }
+  nlohmann::json meanings = nlohmann::json::object();
+  for (const auto& [mark, meaning] : meanings_of(results)) meanings[mark] = meaning;
+  const auto one = [&](const CaseResult* c) { write_case(*c, out); };
+  out.text("{\"cases\":");
+  out.list(cases, one);
+  out.text(",\"mark_meanings\":");
+  out.json(meanings);
+  out.text(",\"metrics\":");
+  out.json(metrics_json());
+  out.text(",\"provenances\":");
+  out.list(results.provenances, [&](const record::Provenance& p) { out.record(p); });
+  out.text(",\"streams\":");
+  out.list(streams, one);
+  out.text("}\n");
+  out.flush();
+}
+
 // Exporters to JSON: gbench, bmf, github-action.
 
 namespace {
 
 using ordered = nlohmann::ordered_json;
-using nlohmann::json;
 
 std::string with(std::string key, char separator) {
   std::replace(key.begin(), key.end(), '.', separator);
@@ -134,19 +235,19 @@ std::string dump(const ordered& document) { return document.dump(2) + "\n"; }
 
 /// Who measured: the standard keys that are known, then strings. `caches` is in each file of Google
 /// Benchmark and wanted by Bencher's adapter of it.
-ordered gbench_context(const json& provenance, const std::string& marks) {
-  const json build = provenance.value("rtfx", json::object());
-  ordered context = {{"date", provenance.value("started", "")}};
-  if (provenance.contains("host_name")) context["host_name"] = provenance["host_name"];
+ordered gbench_context(const record::Provenance& provenance, const std::string& marks) {
+  const record::Build build = build_of(provenance);
+  ordered context = {{"date", provenance.started.value_or("")}};
+  if (provenance.host_name) context["host_name"] = *provenance.host_name;
   context.update(ordered{{"executable", "rtfx"},
-                         {"num_cpus", provenance.value("/cpu/cores"_json_pointer, 0)},
+                         {"num_cpus", provenance.cpu ? provenance.cpu->cores.value_or(0) : 0},
                          {"caches", ordered::array()},
                          {"library_build_type", "release"},
                          {"json_schema_version", 1},
-                         {"rtfx_version", build.value("version", "")},
-                         {"rtfx_revision", build.value("revision", "")},
-                         {"rtfx_config_hash", provenance.value("config_hash", "")},
-                         {"rtfx_device", provenance.value("/device/name"_json_pointer, "")},
+                         {"rtfx_version", build.version.value_or("")},
+                         {"rtfx_revision", build.revision.value_or("")},
+                         {"rtfx_config_hash", provenance.config_hash.value_or("")},
+                         {"rtfx_device", device_name(provenance, "")},
                          {"rtfx_marks", marks}});
   return context;
 }
@@ -167,48 +268,52 @@ ordered gbench_timeless(const std::string& name, const char* aggregate) {
 }
 
 /// The milliseconds of a repetition: from samples to text, or the latency of a stream's request.
-json gbench_time(const json& round) {
-  if (round.contains("total_seconds")) return 1e3 * round["total_seconds"].get<double>();
-  return round.at("metrics").value("stream.total_ms", json());
+std::optional<double> gbench_time(const record::Round& round) {
+  if (const auto* run = std::get_if<record::Run>(&round)) return 1e3 * run->total_seconds;
+  const record::Figures& metrics = record::metrics(round);
+  const auto found = metrics.find("stream.total_ms");
+  return found != metrics.end() && found->second ? std::optional<double>(*found->second)
+                                                 : std::nullopt;
 }
 
 ordered gbench_round(const CaseResult& c, size_t index, const std::vector<Metric>& metrics) {
-  const json& round = c.rounds[index];
-  const json time = gbench_time(round);
+  const record::Round& round = c.rounds()[index];
+  const auto* run = std::get_if<record::Run>(&round);
+  const auto time = gbench_time(round);
   ordered entry = gbench_timeless(c.name(), "count");
-  if (time.is_number()) {
+  if (time) {
     entry = {{"name", c.name()},
              {"run_name", c.name()},
              {"run_type", "iteration"},
-             {"repetitions", c.rounds.size()},
+             {"repetitions", c.rounds().size()},
              {"repetition_index", index},
-             {"threads", c.provenance.value("/cpu/threads"_json_pointer, 1)},
+             {"threads", c.provenance.cpu ? c.provenance.cpu->threads.value_or(1) : 1},
              {"iterations", 1},
-             {"real_time", time},
+             {"real_time", *time},
              // compare.py wants it of every entry, and takes the difference of two zeros for none.
-             {"cpu_time", 1e3 * round.value("cpu_seconds", 0.0)},
+             {"cpu_time", run == nullptr ? 0.0 : 1e3 * run->cpu_seconds.value_or(0.0)},
              {"time_unit", "ms"}};
   }
   if (!c.summary.marks().empty())
     entry["label"] = fmt::format("{}", fmt::join(c.summary.marks(), " "));
-  if (const json reasons = round.value("suspect", json::array()); !reasons.empty())
-    entry["suspect"] = fmt::format("{}", fmt::join(reasons.get<std::vector<std::string>>(), " "));
+  if (record::is_suspect(round))
+    entry["suspect"] = fmt::format("{}", fmt::join(*record::suspect_reasons(round), " "));
   for (const Metric& metric : metrics) {
-    const auto values = metric_values(metric, {round});
-    if (values.empty()) continue;
+    const auto value = value_in(metric, round);
+    if (!value) continue;
     const std::string key = metric.key;
-    entry[key == "rtfx.total" ? "items_per_second" : with(key, '_')] = values.front();
+    entry[key == "rtfx.total" ? "items_per_second" : with(key, '_')] = *value;
   }
   return entry;
 }
 
 /// "gpu: NVIDIA H200\n..." for the tool tip of a point.
 std::string origin(const CaseResult& c) {
-  const json build = c.provenance.value("rtfx", json::object());
+  const record::Build build = build_of(c.provenance);
   std::string text = fmt::format("device: {}\nrtfx {} ({})\nrounds: {}\ngrade: {}",
-                                 c.provenance.value("/device/name"_json_pointer, "unknown"),
-                                 build.value("version", "?"), build.value("revision", "?"),
-                                 c.rounds.size(), c.summary.grade.empty() ? "-" : c.summary.grade);
+                                 device_name(c.provenance, "unknown"), build.version.value_or("?"),
+                                 build.revision.value_or("?"), c.rounds().size(),
+                                 c.summary.grade.empty() ? "-" : c.summary.grade);
   for (const std::string& mark : c.summary.marks()) text += "\n" + mark;
   for (const auto& [mark, meaning] : meanings_of_marks({c.summary}))
     text += "\n" + mark + ": " + meaning;
@@ -230,7 +335,7 @@ std::string export_gbench(const ResultSet& results, const std::vector<Metric>& m
       entry["error_message"] = *c->summary.failure;
       document["benchmarks"].push_back(std::move(entry));
     }
-    for (size_t i = 0; i < c->rounds.size(); ++i)
+    for (size_t i = 0; i < c->rounds().size(); ++i)
       document["benchmarks"].push_back(gbench_round(*c, i, metrics));
   }
   return dump(document);
@@ -287,8 +392,6 @@ std::string export_github_action(const ResultSet& results, const std::vector<Met
 
 namespace {
 
-using nlohmann::json;
-
 /// Prometheus wants base units, named at the end.
 struct BaseUnit {
   const char* part;    // of a metric's key, which says the unit there
@@ -325,15 +428,15 @@ std::string label_value(const std::string& text) {
 }
 
 std::string labels(const CaseResult& c, const std::string& more = "") {
-  const json& last = c.summary.last;
+  const record::Case& about = c.about();
   const std::pair<const char*, std::string> pairs[] = {
       {"case", c.name()},
-      {"model", last.at("model").at("id")},
-      {"dataset", last.at("dataset").at("id")},
+      {"model", about.model.id},
+      {"dataset", about.dataset.id},
       {"decoder", c.decoder()},
-      {"batch", fmt::format("{:g}", last.at("batch").at("size").get<double>())},
-      {"dtype", last.at("dtype")},
-      {"device", c.provenance.value("/device/name"_json_pointer, "")}};
+      {"batch", fmt::format("{:g}", static_cast<double>(about.batch.size))},
+      {"dtype", about.dtype},
+      {"device", device_name(c.provenance, "")}};
   std::string text;
   for (const auto& [name, value] : pairs)
     text += fmt::format("{}{}=\"{}\"", text.empty() ? "" : ",", name, label_value(value));
@@ -382,17 +485,17 @@ std::string export_prometheus(const ResultSet& results, const std::vector<Metric
   Gauge suspect("rtfx_suspect_ratio", "Share of the rounds that the machine disturbed");
   Gauge marked("rtfx_mark", "1 for what must be read with the case's figures");
   for (const CaseResult* c : results.all()) {
-    rounds.add(labels(*c), static_cast<double>(c->rounds.size()));
+    rounds.add(labels(*c), static_cast<double>(c->rounds().size()));
     failed.add(labels(*c), c->summary.failure ? 1 : 0);
     if (const auto share = c->summary.suspect_share()) suspect.add(labels(*c), *share);
     for (const std::string& mark : c->summary.marks())
       marked.add(labels(*c, fmt::format(",mark=\"{}\"", label_value(mark))), 1);
   }
   Gauge build("rtfx_build_info", "The rtfx that measured");
-  const json about = results.provenance.value("rtfx", json::object());
+  const record::Build about = build_of(results.provenance);
   build.add(
-      fmt::format("{{version=\"{}\",revision=\"{}\"}}", label_value(about.value("version", "")),
-                  label_value(about.value("revision", ""))),
+      fmt::format("{{version=\"{}\",revision=\"{}\"}}", label_value(about.version.value_or("")),
+                  label_value(about.revision.value_or(""))),
       1);
   return text + rounds.text() + failed.text() + suspect.text() + marked.text() + build.text();
 }
@@ -401,7 +504,6 @@ std::string export_prometheus(const ResultSet& results, const std::vector<Metric
 
 namespace {
 
-using nlohmann::json;
 using Row = std::vector<std::string>;
 
 struct Table {
@@ -411,9 +513,8 @@ struct Table {
 };
 
 std::string batch_text(const CaseResult& c) {
-  const json& batch = c.summary.last.at("batch");
-  return fmt::format("{:g}{}", batch.at("size").get<double>(),
-                     batch.at("by") == "seconds" ? " s" : "");
+  const record::Batch& batch = c.about().batch;
+  return fmt::format("{:g}{}", static_cast<double>(batch.size), batch.by == "seconds" ? " s" : "");
 }
 
 std::string marks_text(const CaseResult& c) {
@@ -436,14 +537,14 @@ std::string judgement(const CaseResult& c) {
 
 /// The columns that identify the case of a row.
 Row identity(const CaseResult& c) {
-  const json& last = c.summary.last;
-  return {last.at("model").at("id"),
-          last.at("model").value("weights", "checkpoint"),
-          last.at("dataset").at("id"),
+  const record::Case& about = c.about();
+  return {about.model.id,
+          about.model.weights.value_or("checkpoint"),
+          about.dataset.id,
           c.decoder(),
           batch_text(c),
-          last.at("dtype"),
-          c.provenance.value("/device/name"_json_pointer, last.value("device", ""))};
+          about.dtype,
+          device_name(c.provenance, about.device)};
 }
 
 Table identity_table() {
@@ -475,7 +576,7 @@ std::vector<Metric> columns_of(const ResultSet& results, const std::vector<Metri
   std::vector<Metric> columns;
   for (const Metric& metric : metrics) {
     const bool known = std::ranges::any_of(results.all(), [&](const CaseResult* c) {
-      return !metric_values(metric, c->rounds).empty();
+      return !metric_values(metric, c->rounds()).empty();
     });
     const bool wanted = metric.tolerance && !results.cases.empty();
     if (metric.in_tables && (known || wanted)) columns.push_back(metric);
@@ -522,19 +623,19 @@ std::string take_constants(Table& table) {
 
 std::string caption(const ResultSet& results, const std::vector<Metric>& columns,
                     const std::string& constants) {
-  const json build = results.provenance.value("rtfx", json::object());
+  const record::Build build = build_of(results.provenance);
   std::string text = "RTFx: seconds of audio per second of work, mean ± sd over rounds.";
   if (!constants.empty()) text += " In all rows: " + constants + ".";
   for (const CaseResult* c : results.all()) {
-    if (!has_synthetic_weights(c->summary.last)) continue;
+    if (!has_synthetic_weights(c->about().model)) continue;
     text += " Synthetic weights: timed with a random encoder, WER is the stand-in's.";
     break;
   }
   std::set<std::string> models;
   for (const CaseResult* c : results.all()) {
-    const json& last = c->summary.last;
-    if (const std::string what = stand_in_model(last); !what.empty())
-      models.insert(fmt::format("{} is {}", last.at("model").at("id").get<std::string>(), what));
+    const record::Model& model = c->about().model;
+    if (const std::string what = stand_in_model(model); !what.empty())
+      models.insert(fmt::format("{} is {}", model.id, what));
   }
   if (!models.empty()) text += fmt::format(" Stand-in models: {}.", fmt::join(models, "; "));
   for (const Metric& metric : columns) {
@@ -548,13 +649,11 @@ std::string caption(const ResultSet& results, const std::vector<Metric>& columns
   std::set<std::string> stand_ins;
   for (const CaseResult* c : results.all()) {
     if (c->summary.stand_in_data.empty()) continue;
-    stand_ins.insert(fmt::format("{} is {}",
-                                 c->summary.last.at("dataset").at("id").get<std::string>(),
-                                 c->summary.stand_in_data));
+    stand_ins.insert(fmt::format("{} is {}", c->about().dataset.id, c->summary.stand_in_data));
   }
   if (!stand_ins.empty()) text += fmt::format(" Stand-in data: {}.", fmt::join(stand_ins, "; "));
   return text +
-         fmt::format(" rtfx {} ({}).", build.value("version", "?"), build.value("revision", "?"));
+         fmt::format(" rtfx {} ({}).", build.version.value_or("?"), build.revision.value_or("?"));
 }
 
 template <class Escape>
@@ -580,7 +679,7 @@ std::string export_csv(const ResultSet& results, const std::vector<Metric>& metr
   for (const CaseResult* c : results.all()) {
     Row row = identity(*c);
     row.insert(row.begin(), c->name());
-    row.push_back(std::to_string(c->rounds.size()));
+    row.push_back(std::to_string(c->rounds().size()));
     row.push_back(c->summary.grade_text());
     row.push_back(marks_text(*c));
     const auto suspect = c->summary.suspect_share(), gaps = c->summary.gaps();

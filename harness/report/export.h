@@ -1,6 +1,7 @@
 // A run's results in the formats of other tools, all from the table of metrics.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,13 @@ void require_measurement(const ResultSet& results);
 /// file.
 std::string export_results(const ResultSet& results, const std::string& format,
                            const ExportOptions& options = {});
+
+/// Writes the line of `rtfx summary`, which the scripts in plots/ read, in parts:
+///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."},
+///    "metrics": metrics_json()}
+/// A case has the members of summary_json(), its record "last", its "rounds" and "figures"
+/// (figures_json()).
+void write_summary(const ResultSet& results, const std::function<void(std::string_view)>& write);
 
 std::string export_gbench(const ResultSet& results, const std::vector<Metric>& metrics);
 std::string export_bmf(const ResultSet& results, const std::vector<Metric>& metrics);

@@ -30,7 +30,8 @@ json aligned(const std::vector<std::string>& baseline, const std::vector<std::st
 
 /// The case of the decoder that `result` is compared with; null where there is none.
 const CaseResult* baseline_of(const ResultSet& run, const CaseResult& result) {
-  const std::string id = result.summary.last.value("/exactness/baseline"_json_pointer, "");
+  const record::Exactness* exactness = result.summary.last_exactness();
+  const std::string id = exactness == nullptr ? "" : exactness->baseline;
   for (const CaseResult& other : run.cases) {
     if (other.decoder() == id && other.group() == result.group()) return &other;
   }
@@ -59,23 +60,22 @@ bool add_texts(json& entry, const ResultSet& run, const CaseResult& baseline,
 }
 
 json difference(const ResultSet& run, const CaseResult& result, size_t most) {
-  const json& last = result.summary.last;
-  const json& first = result.summary.first_difference;
+  const record::FirstDifference& first = *result.summary.first_difference;
+  const record::Exactness* exactness = result.summary.last_exactness();
   json entry = {{"case", result.name()},
-                {"baseline", last["exactness"]["baseline"]},
+                {"baseline", exactness == nullptr ? json() : json(exactness->baseline)},
                 {"grade", result.summary.grade},
-                {"first", first},
+                {"first", record::write(first)},
                 {"texts", json()},
                 {"utterances", json::array()}};
   const Normalizer& normalizer =
-      find_normalizer(last.at("wer").at("normalizer").get<std::string>(), result.name());
+      find_normalizer(result.summary.last_run()->wer.normalizer, result.name());
   const CaseResult* baseline = baseline_of(run, result);
   if (baseline == nullptr || !add_texts(entry, run, *baseline, result, normalizer, most)) {
-    entry["utterances"].push_back(
-        {{"id", first.at("utterance")},
-         {"reference", json()},
-         {"words", aligned(normalizer.words(first.at("baseline_words").get<std::string>()),
-                           normalizer.words(first.at("words").get<std::string>()))}});
+    entry["utterances"].push_back({{"id", first.utterance},
+                                   {"reference", json()},
+                                   {"words", aligned(normalizer.words(first.baseline_words),
+                                                     normalizer.words(first.words))}});
   }
   return entry;
 }
@@ -85,7 +85,7 @@ json difference(const ResultSet& run, const CaseResult& result, size_t most) {
 json differences(const ResultSet& run, size_t most_utterances) {
   json list = json::array();
   for (const CaseResult& result : run.cases) {
-    if (!result.rounds.empty() && result.summary.first_difference.is_object())
+    if (result.summary.last_run() != nullptr && result.summary.first_difference)
       list.push_back(difference(run, result, most_utterances));
   }
   return list;
@@ -95,12 +95,11 @@ json speed_ups(const ResultSet& run) {
   const Metric& metric = find_metric("rtfx.decode", "");
   json list = json::array();
   for (const CaseResult& result : run.cases) {
-    if (result.rounds.empty() || !result.summary.last.value("exactness", json()).is_object())
-      continue;
+    if (result.summary.last_exactness() == nullptr) continue;
     const CaseResult* baseline = baseline_of(run, result);
     if (baseline == nullptr || baseline == &result) continue;
-    const auto theirs = metric_values(metric, baseline->rounds);
-    const auto ours = metric_values(metric, result.rounds);
+    const auto theirs = metric_values(metric, baseline->rounds());
+    const auto ours = metric_values(metric, result.rounds());
     if (theirs.empty() || ours.empty()) continue;
     json marks = result.summary.marks();
     for (const std::string& mark : baseline->summary.marks())
@@ -117,8 +116,8 @@ json speed_ups(const ResultSet& run) {
 
 json changes_since(const ResultSet& baseline, const ResultSet& run) {
   json facts = {{"journal", baseline.journal.string()},
-                {"started", baseline.provenance.value("started", json())},
-                {"revision", baseline.provenance.value("/rtfx/revision"_json_pointer, json())},
+                {"started", to_json(baseline.provenance.started)},
+                {"revision", to_json(baseline.provenance.rtfx.value_or(record::Build()).revision)},
                 {"changes", json::array()},
                 {"cases", json::array()},
                 {"failed", json::array()},
@@ -129,7 +128,7 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
         {{"key", change.key.substr(1)}, {"from", change.from}, {"to", change.to}});
   for (const CaseResult& now : run.cases) {
     const CaseResult* before = baseline.find(now.name());
-    if (before == nullptr || before->rounds.empty() || now.rounds.empty()) {
+    if (before == nullptr || before->rounds().empty() || now.rounds().empty()) {
       facts[before == nullptr ? "only_now" : "failed"].push_back(now.name());
       continue;
     }

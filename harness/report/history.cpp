@@ -48,21 +48,22 @@ bool is_journal(const std::filesystem::path& path) {
 }
 
 /// SHA-256 of the model or dataset with this id; null where the provenance does not tell.
-json checksum(const json& provenance, const char* list, const json& id) {
-  if (!provenance.contains(list)) return nullptr;
-  for (const json& entry : provenance.at(list)) {
-    if (entry.at("id") == id) return entry.value("sha256", json());
-  }
-  return nullptr;
+template <class Entry>
+json checksum(const Optional<std::vector<Entry>>& list, const std::string& id) {
+  if (!list) return nullptr;
+  const auto found = std::ranges::find(*list, id, &Entry::id);
+  return found == list->end() ? json() : to_json(found->sha256);
 }
 
 /// Checksums of the files among the decoder's options, at any depth.
-json checksums(const json& files, const json& options) {
+json checksums(const Optional<Named<std::string>>& files, const OptionTree& options) {
   json found = json::object();
-  const json flat = options.flatten();
+  if (!files) return found;
+  const json flat = options.value().flatten();
   for (const auto& [key, value] : flat.items()) {
-    if (value.is_string() && files.contains(value.get<std::string>()))
-      found[key] = files.at(value.get<std::string>());
+    if (!value.is_string()) continue;
+    const auto file = files->find(value.get<std::string>());
+    if (file != files->end()) found[key] = file->second;
   }
   return found;
 }
@@ -74,12 +75,12 @@ json interval_json(const char* metric, const CaseResult& result) {
 }
 
 json point(const CaseResult& result) {
-  const json rtfx = result.provenance.value("rtfx", json::object());
-  const std::vector<double> wer = metric_values(find_metric("wer", ""), result.rounds);
-  return {{"revision", rtfx.value("revision", "")},
-          {"dirty", rtfx.value("dirty", false)},
-          {"started", result.provenance.value("started", "")},
-          {"rounds", result.rounds.size()},
+  const record::Build build = result.provenance.rtfx.value_or(record::Build());
+  const std::vector<double> wer = metric_values(find_metric("wer", ""), result.rounds());
+  return {{"revision", build.revision.value_or("")},
+          {"dirty", build.dirty.value_or(false)},
+          {"started", result.provenance.started.value_or("")},
+          {"rounds", result.rounds().size()},
           {"rtfx.total", interval_json("rtfx.total", result)},
           {"rtfx.decode", interval_json("rtfx.decode", result)},
           {"wer", wer.empty() ? json() : json(wer.back())}};
@@ -108,31 +109,32 @@ std::vector<ResultSet> read_history(const std::filesystem::path& folder) {
 }
 
 json conditions_of(const CaseResult& result) {
-  const json& last = result.summary.last;
-  const json& about = result.provenance;
-  const json config = about.value("config", json::object());
-  const json& decoder = last.at("decoder");
-  const json exactness = last.value("exactness", json());
-  const json wer = last.value("wer", json());
+  const record::Case& of = result.about();
+  const record::Provenance& about = result.provenance;
+  const OptionTree options = of.decoder.options.value_or(OptionTree());
+  const json config = about.config ? about.config->value() : json::object();
+  const record::Run* run = result.summary.last_run();
+  const record::Exactness* exactness = result.summary.last_exactness();
+  const Optional<std::string> device = about.device ? about.device->name : Optional<std::string>();
+  const Optional<int64_t> threads = about.cpu ? about.cpu->threads : Optional<int64_t>();
   return {
       {"case", result.name()},
-      {"decoder", decoder.at("name")},
-      {"options", decoder.value("options", json())},
-      {"decoder_files", checksums(about.value("decoder_files", json::object()),
-                                  decoder.value("options", json::object()))},
-      {"compared_to", exactness.is_object() ? exactness.value("baseline", json()) : json()},
+      {"decoder", of.decoder.name},
+      {"options", to_json(of.decoder.options)},
+      {"decoder_files", checksums(about.decoder_files, options)},
+      {"compared_to", exactness == nullptr ? json() : json(exactness->baseline)},
       {"sort", config.value("sort", json())},
-      {"scorer", wer.is_object() ? wer.value("normalizer", json()) : json()},
+      {"scorer", run == nullptr ? json() : json(run->wer.normalizer)},
       {"encoder_graphs", config.value("encoder_graphs", json(false))},
-      {"threads", about.value("/cpu/threads"_json_pointer, json())},
-      {"model", checksum(about, "models", last.at("model").at("id"))},
-      {"dataset", checksum(about, "datasets", last.at("dataset").at("id"))},
-      {"pipeline", last.value("pipeline", json())},  // of batches that were overlapped
-      {"padding", last.value("/regions/pad"_json_pointer, json()).is_object()},  // counted as time
-      {"utterances", last.at("dataset").value("utterances", json())},
-      {"libtorch", about.value("libtorch", json())},
-      {"device", about.value("/device/name"_json_pointer, json())},
-      {"shards", about.value("/shards/count"_json_pointer, json(1))},
+      {"threads", to_json(threads)},
+      {"model", checksum(about.models, of.model.id)},
+      {"dataset", checksum(about.datasets, of.dataset.id)},
+      {"pipeline", run == nullptr ? json() : to_json(run->pipeline)},  // of overlapped batches
+      {"padding", run != nullptr && run->regions.contains("pad")},     // counted as time
+      {"utterances", of.dataset.utterances},
+      {"libtorch", to_json(about.libtorch)},
+      {"device", to_json(device)},
+      {"shards", about.shards && about.shards->count ? *about.shards->count : 1},
   };
 }
 
@@ -145,12 +147,12 @@ json history(const ResultSet& run, const std::vector<ResultSet>& others) {
   };
   for (const ResultSet& other : others) journals += same_file(other) ? 0 : 1;
   for (const CaseResult& result : run.cases) {
-    if (result.rounds.empty()) continue;
+    if (result.rounds().empty()) continue;
     const json conditions = conditions_of(result);
     std::vector<json> points = {point(result)};
     for (const ResultSet& other : others) {
       const CaseResult* earlier = same_file(other) ? nullptr : other.find(result.name());
-      if (earlier == nullptr || earlier->rounds.empty()) continue;
+      if (earlier == nullptr || earlier->rounds().empty()) continue;
       if (conditions_of(*earlier) == conditions) {
         points.push_back(point(*earlier));
       } else {

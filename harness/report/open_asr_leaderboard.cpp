@@ -46,19 +46,17 @@ std::string in_file_name(std::string text) {
 
 /// "m-label_looping-b8-fp32", which to the leaderboard is a model of the author rtfx.
 std::string leaderboard_model(const CaseResult& c) {
-  const json& last = c.summary.last;
-  const json& batch = last.at("batch");
-  return in_file_name(fmt::format("{}-{}-{}{:g}-{}", last.at("model").at("id").get<std::string>(),
-                                  c.decoder(), batch.at("by") == "seconds" ? "s" : "b",
-                                  batch.at("size").get<double>(),
-                                  last.at("dtype").get<std::string>()));
+  const record::Case& about = c.about();
+  return in_file_name(fmt::format("{}-{}-{}{:g}-{}", about.model.id, c.decoder(),
+                                  about.batch.by == "seconds" ? "s" : "b",
+                                  static_cast<double>(about.batch.size), about.dtype));
 }
 
 bool is_stand_in(const CaseResult& c, const std::string& dataset) {
-  const json sets = c.provenance.value("datasets", json::array());
-  return std::ranges::any_of(sets, [&](const json& set) {
-    return set.at("id") == dataset && !set.value("stand_in", json()).is_null();
-  });
+  const auto& sets = c.provenance.datasets;
+  return sets && std::ranges::any_of(*sets, [&](const record::DatasetFile& set) {
+           return set.id == dataset && known(set.stand_in) != nullptr;
+         });
 }
 
 bool is_scored(const std::vector<std::string>& reference) {
@@ -70,8 +68,8 @@ bool is_scored(const std::vector<std::string>& reference) {
 std::string reason_to_leave_out(const CaseResult& c, const std::string& dataset,
                                 bool has_hypotheses) {
   if (is_stand_in(c, dataset)) return "its data stand in for others";
-  if (!stand_in_model(c.summary.last).empty()) return "its model stands in for another one";
-  if (c.rounds.empty()) return "it has no measured round";
+  if (!stand_in_model(c.about().model).empty()) return "its model stands in for another one";
+  if (c.rounds().empty()) return "it has no measured round";
   return has_hypotheses ? "" : "there are no hypotheses beside the journal";
 }
 
@@ -79,9 +77,9 @@ std::string reason_to_leave_out(const CaseResult& c, const std::string& dataset,
 std::string manifest_lines(const CaseResult& c, const std::vector<UtteranceText>& texts,
                            const std::string& dataset, LeaderboardRow& row) {
   double total = 0;
-  for (const json& round : c.rounds) total += round.at("total_seconds").get<double>();
+  for (const record::Round& round : c.rounds()) total += std::get<record::Run>(round).total_seconds;
   const double seconds_each =
-      total / static_cast<double>(c.rounds.size()) / static_cast<double>(texts.size());
+      total / static_cast<double>(c.rounds().size()) / static_cast<double>(texts.size());
   std::string lines;
   EditCounts edits;
   for (const UtteranceText& text : texts) {
@@ -124,7 +122,7 @@ std::vector<std::string> write_open_asr_leaderboard(const ResultSet& results,
   std::map<std::string, std::string> files;
   std::map<std::string, LeaderboardRow> rows;
   for (const CaseResult& c : results.cases) {
-    const std::string dataset = c.summary.last.at("dataset").at("id");
+    const std::string dataset = c.about().dataset.id;
     const auto texts = read_hypotheses(results, c);
     const std::string reason = reason_to_leave_out(c, dataset, texts && !texts->empty());
     if (!reason.empty()) {

@@ -24,8 +24,11 @@ std::filesystem::path page_of(const std::filesystem::path& journal) {
 
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
-  if (!options.quiet) print_table(read_journal(run.journal));
-  if (options.costs) print_costs(read_journal(run.journal));
+  run.require_results();
+  Summaries cases;
+  for (const CaseResult& result : run.cases) cases.emplace_back(result.summary);
+  if (!options.quiet) print_table(cases);
+  if (options.costs) print_costs(cases);
   if (options.table_only) return;
   run.require_cases();
   const json facts = {

@@ -66,7 +66,7 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
                                          const ResultSet& b, const CaseResult& y, bool paired) {
   std::vector<MetricChange> changes;
   for (const Metric& metric : metrics()) {
-    const auto from = metric_values(metric, x.rounds), to = metric_values(metric, y.rounds);
+    const auto from = metric_values(metric, x.rounds()), to = metric_values(metric, y.rounds());
     if (from.empty() || to.empty()) continue;
     Interval change = change_of(metric, from, to, paired);
     if (std::string_view(metric.key) == "wer") change = wer_difference(a, x, b, y).value_or(change);
@@ -78,9 +78,10 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
 std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, const ResultSet& b,
                                        const CaseResult& y) {
   const auto old = read_hypotheses(a, x), now = read_hypotheses(b, y);
-  if (!old || !now || x.rounds.empty() || y.rounds.empty()) return std::nullopt;
-  const Normalizer& normalizer =
-      find_normalizer(y.rounds.back().at("wer").at("normalizer").get<std::string>(), y.name());
+  if (!old || !now || x.rounds().empty() || y.rounds().empty()) return std::nullopt;
+  const auto* last = std::get_if<record::Run>(&y.rounds().back());
+  if (last == nullptr) return std::nullopt;
+  const Normalizer& normalizer = find_normalizer(last->wer.normalizer, y.name());
   std::map<std::string, const UtteranceText*> by_id;
   for (const UtteranceText& text : *old) by_id[text.id] = &text;
   std::vector<EditCounts> left, right;
@@ -101,13 +102,12 @@ std::vector<ComparedCase> compared_cases(const ResultSet& results) {
   results.require_cases();
   std::vector<ComparedCase> compared;
   for (const CaseResult& c : results.cases) {
-    if (c.rounds.empty()) continue;
-    const json& exactness = c.rounds.back().at("exactness");
-    const std::string baseline =
-        exactness.is_object() ? exactness.value("baseline", "") : std::string();
+    const auto* last = c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().back());
+    if (last == nullptr || !last->exactness) continue;
+    const std::string& baseline = last->exactness->baseline;
     for (const CaseResult& base : results.cases) {
       if (base.group() != c.group() || base.decoder() != baseline || &base == &c) continue;
-      if (!base.rounds.empty()) compared.push_back({&base, &c});
+      if (!base.rounds().empty()) compared.push_back({&base, &c});
     }
   }
   return compared;
@@ -189,8 +189,9 @@ bool same(const std::string& key, const json& x, const json& y) {
 
 }  // namespace
 
-std::vector<ProvenanceChange> provenance_changes(const json& from, const json& to) {
-  const json a = from.flatten(), b = to.flatten();
+std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
+                                                 const record::Provenance& to) {
+  const json a = record::write(from).flatten(), b = record::write(to).flatten();
   std::set<std::string> keys;
   for (const json* side : {&a, &b}) {
     for (const auto& item : side->items()) keys.insert(item.key());

@@ -63,8 +63,8 @@ struct ProvenanceChange {
 
 /// Sorted by key. Leaves out what differs between any two runs: time, id, name, question, output,
 /// the seconds that reading took.
-std::vector<ProvenanceChange> provenance_changes(const nlohmann::json& from,
-                                                 const nlohmann::json& to);
+std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
+                                                 const record::Provenance& to);
 
 /// One line per change, or one that says that there is none, to stdout.
 void print_provenance_changes(const std::vector<ProvenanceChange>& changes);

@@ -14,18 +14,42 @@ namespace {
 
 using nlohmann::json;
 
-json at_pointer(const json& record, const std::string& pointer) {
-  const json::json_pointer where(pointer);
-  return record.contains(where) ? record.at(where) : json();
+/// A member as it stands in the journal; null where the record lacks it.
+template <class T>
+json shown(const Optional<T>& member) {
+  return to_json(member);
 }
 
-/// The entry of a list of provenance with this id.
-json entry(const json& provenance, const char* list, const json& id) {
-  for (const json& item : provenance.value(list, json::array())) {
-    if (item.value("id", json()) == id) return item;
-  }
-  return nullptr;
+/// The value of a key of the configuration, which stays JSON; null without one.
+json of_config(const record::Provenance& provenance, const char* pointer) {
+  return provenance.config ? provenance.config->value().value(json::json_pointer(pointer), json())
+                           : json();
 }
+
+/// The entry of a list with this id.
+template <class Entry>
+const Entry* entry(const Optional<std::vector<Entry>>& list, const std::string& id) {
+  if (!list) return nullptr;
+  const auto found = std::ranges::find(*list, id, &Entry::id);
+  return found == list->end() ? nullptr : &*found;
+}
+
+/// The parts of a provenance that are compared; empty objects stand for those that a record lacks.
+struct Machine {
+  explicit Machine(const record::Provenance& provenance) {
+    if (provenance.device) device = *provenance.device;
+    if (provenance.cpu) cpu = *provenance.cpu;
+    if (provenance.shards) shards = *provenance.shards;
+  }
+  json affinity_cpus() const { return cpu.affinity ? json(cpu.affinity->cpus) : json(); }
+  json limit_of_cpus() const {
+    return cpu.group_limits && cpu.group_limits->cpus ? cpu.group_limits->cpus->to_json() : json();
+  }
+
+  record::Device device;
+  record::Cpu cpu;
+  record::ShardDevices shards;
+};
 
 /// Collects the differences between two results.
 class ConditionComparison {
@@ -34,29 +58,23 @@ class ConditionComparison {
       : a_(a), b_(b), p_(a.provenance), q_(b.provenance) {}
 
   std::vector<ConditionDifference> differences() {
-    for (const char* key :
-         {"/device/type", "/device/name", "/cpu/threads", "/tf32", "/shards/count"})
-      compare("", key + 1, at_pointer(p_, key), at_pointer(q_, key));
-    // Journals of earlier releases do not say how the CPUs were shared.
-    if (both_say("/cpu/wait_policy")) {
-      for (const char* key : {"/cpu/wait_policy", "/cpu/affinity/cpus", "/cpu/group_limits/cpus"})
-        compare("", key + 1, at_pointer(p_, key), at_pointer(q_, key));
-    }
+    compare_machines();
     compare_checksums();
-    for (const char* key : {"id", "utterances", "audio_seconds"}) {
-      const json &x = a_.summary.last.at("dataset"), &y = b_.summary.last.at("dataset");
-      compare("", fmt::format("dataset {}", key), x.at(key), y.at(key));
-    }
-    compare("", "protocol.mode", a_.summary.last.value("pipeline", json("isolated")),
-            b_.summary.last.value("pipeline", json("isolated")));
-    compare("", "batch", a_.summary.last.at("batch"), b_.summary.last.at("batch"));
+    const record::Dataset<record::Always>&x = a_.about().dataset, &y = b_.about().dataset;
+    compare("", "dataset id", x.id, y.id);
+    compare("", "dataset utterances", x.utterances, y.utterances);
+    compare("", "dataset audio_seconds", x.audio_seconds.to_json(), y.audio_seconds.to_json());
+    compare("", "protocol.mode", mode(a_), mode(b_));
+    compare("", "batch", record::write(a_.about().batch), record::write(b_.about().batch));
     compare_order();
     compare_decoders();
-    compare_where_said("encoder", "encoder", "/config/encoder");
-    compare_where_said("encoder", "encoder_graphs", "/config/encoder_graphs");
-    for (const char* key : {"/libtorch", "/cuda_runtime", "/cudnn"})
-      compare_where_said("libtorch", key + 1, key);
-    compare_where_said("driver", "cuda_driver", "/cuda_driver");
+    compare_where_said("encoder", "encoder", of_config(p_, "/encoder"), of_config(q_, "/encoder"));
+    compare_where_said("encoder", "encoder_graphs", of_config(p_, "/encoder_graphs"),
+                       of_config(q_, "/encoder_graphs"));
+    compare_where_said("libtorch", "libtorch", shown(p_.libtorch), shown(q_.libtorch));
+    compare_where_said("libtorch", "cuda_runtime", shown(p_.cuda_runtime), shown(q_.cuda_runtime));
+    compare_where_said("libtorch", "cudnn", shown(p_.cudnn), shown(q_.cudnn));
+    compare_where_said("driver", "cuda_driver", shown(p_.cuda_driver), shown(q_.cuda_driver));
     compare_scorers();
     compare_clocks();
     return std::move(found_);
@@ -69,43 +87,65 @@ class ConditionComparison {
     if (x != y) add(kind, fmt::format("other {}: {}, now {}", name, x.dump(), y.dump()));
   }
 
-  bool both_say(const char* pointer) const {
-    return !at_pointer(p_, pointer).is_null() && !at_pointer(q_, pointer).is_null();
+  void compare_where_said(const char* kind, const std::string& name, const json& x, const json& y) {
+    if (!x.is_null() && !y.is_null()) compare(kind, name, x, y);
   }
 
-  void compare_where_said(const char* kind, const std::string& name, const char* pointer) {
-    if (both_say(pointer)) compare(kind, name, at_pointer(p_, pointer), at_pointer(q_, pointer));
+  void compare_machines() {
+    const Machine x(p_), y(q_);
+    compare("", "device/type", shown(x.device.type), shown(y.device.type));
+    compare("", "device/name", shown(x.device.name), shown(y.device.name));
+    compare("", "cpu/threads", shown(x.cpu.threads), shown(y.cpu.threads));
+    compare("", "tf32", shown(p_.tf32), shown(q_.tf32));
+    compare("", "shards/count", shown(x.shards.count), shown(y.shards.count));
+    // Journals of earlier releases do not say how the CPUs were shared.
+    if (!x.cpu.wait_policy || !y.cpu.wait_policy) return;
+    compare("", "cpu/wait_policy", shown(x.cpu.wait_policy), shown(y.cpu.wait_policy));
+    compare("", "cpu/affinity/cpus", x.affinity_cpus(), y.affinity_cpus());
+    compare("", "cpu/group_limits/cpus", x.limit_of_cpus(), y.limit_of_cpus());
+  }
+
+  /// "isolated", or the settings of a pipeline.
+  static json mode(const CaseResult& c) {
+    const record::Run* run = c.summary.last_run();
+    return run != nullptr && run->pipeline ? record::write(*run->pipeline) : json("isolated");
+  }
+
+  template <class Entry>
+  void compare_checksum(const char* kind, const Entry* x, const Entry* y) {
+    if (x != nullptr && y != nullptr && x->sha256 != y->sha256)
+      add("", fmt::format("other {}: its checksum differs", kind));
   }
 
   void compare_checksums() {
-    for (const auto& [list, key] :
-         {std::pair("models", "model"), std::pair("datasets", "dataset")}) {
-      const json x = entry(p_, list, a_.summary.last.at(key).at("id"));
-      const json y = entry(q_, list, b_.summary.last.at(key).at("id"));
-      if (x.is_null() || y.is_null()) continue;
-      if (x.value("sha256", json()) != y.value("sha256", json()))
-        add("", fmt::format("other {}: its checksum differs", key));
+    compare_checksum("model", entry(p_.models, a_.about().model.id),
+                     entry(q_.models, b_.about().model.id));
+    compare_checksum("dataset", entry(p_.datasets, a_.about().dataset.id),
+                     entry(q_.datasets, b_.about().dataset.id));
+    if (p_.config && q_.config) compare("", "att_context_size", context(a_), context(b_));
+  }
+
+  /// The context of the model's attention that the configuration asks for.
+  static json context(const CaseResult& c) {
+    for (const json& model : of_config(c.provenance, "/models")) {
+      if (model.is_object() && model.value("id", json()) == c.about().model.id)
+        return model.value("att_context_size", json());
     }
-    const auto context = [](const CaseResult& c) {
-      const json config = c.provenance.value("config", json::object());
-      const json model = entry(config, "models", c.summary.last.at("model").at("id"));
-      return model.is_object() ? model.value("att_context_size", json()) : json();
-    };
-    if (!p_.contains("config") || !q_.contains("config")) return;
-    compare("", "att_context_size", context(a_), context(b_));
+    return nullptr;
   }
 
   void compare_order() {
-    compare_where_said("", "sort", "/config/sort");
-    if (at_pointer(p_, "/config/sort") == "shuffle")
-      compare_where_said("", "protocol.seed", "/config/protocol/seed");
+    compare_where_said("", "sort", of_config(p_, "/sort"), of_config(q_, "/sort"));
+    if (of_config(p_, "/sort") == "shuffle")
+      compare_where_said("", "protocol.seed", of_config(p_, "/protocol/seed"),
+                         of_config(q_, "/protocol/seed"));
   }
 
   void compare_decoders() {
-    const json &x = a_.summary.last.at("decoder"), &y = b_.summary.last.at("decoder");
-    compare("", "decoder", x.at("name"), y.at("name"));
-    compare_options("option ", x.value("options", json::object()),
-                    y.value("options", json::object()));
+    const record::Decoder<record::Always>&x = a_.about().decoder, &y = b_.about().decoder;
+    compare("", "decoder", x.name, y.name);
+    compare_options("option ", x.options ? x.options->value() : json::object(),
+                    y.options ? y.options->value() : json::object());
   }
 
   /// Journals hold every option with its value, so one that is missing is of another release.
@@ -121,17 +161,21 @@ class ConditionComparison {
   }
 
   /// The checksum of the file that an option names, which may lie elsewhere; else the value itself.
-  static json checksum(const json& provenance, const json& value) {
-    if (!value.is_string()) return value;
-    return provenance.value("decoder_files", json::object()).value(value.get<std::string>(), value);
+  static json checksum(const record::Provenance& provenance, const json& value) {
+    if (!value.is_string() || !provenance.decoder_files) return value;
+    const auto found = provenance.decoder_files->find(value.get<std::string>());
+    return found == provenance.decoder_files->end() ? value : json(found->second);
+  }
+
+  static const record::Run* first_run(const CaseResult& c) {
+    return c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
   }
 
   void compare_scorers() {
     const auto scorer = [](const CaseResult& c) {
-      const json wer = c.rounds.empty() ? json() : c.rounds.front().value("wer", json());
-      return wer.is_object() ? fmt::format("{} version {}", wer.value("normalizer", ""),
-                                           wer.value("version", 0))
-                             : std::string();
+      const record::Run* run = first_run(c);
+      return run == nullptr ? std::string()
+                            : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
     };
     compare("scorer", "scorer", scorer(a_), scorer(b_));
   }
@@ -139,14 +183,15 @@ class ConditionComparison {
   /// Journals of earlier releases began the clock behind the padding.
   void compare_clocks() {
     const auto padding = [](const CaseResult& c) {
-      return !c.rounds.empty() && c.rounds.front().at("regions").contains("pad");
+      const record::Run* run = first_run(c);
+      return run != nullptr && run->regions.contains("pad");
     };
     if (padding(a_) != padding(b_))
       add("", "only one of both counts padding as time: measure the baseline again");
   }
 
   const CaseResult &a_, &b_;
-  const json &p_, &q_;
+  const record::Provenance &p_, &q_;
   std::vector<ConditionDifference> found_;
 };
 
@@ -169,25 +214,21 @@ constexpr size_t kCleanRounds = 3;  // fewer than these do not replace all round
 
 std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
 
-json text_at(const json& record, const char* pointer) {
-  const json::json_pointer where(pointer);
-  return record.contains(where) ? record.at(where) : json();
-}
-
 /// Why the records of a case are no measurement; empty when they are.
 std::string unfit(const CaseResult& c) {
   if (c.summary.failure) return "failed: " + *c.summary.failure;
-  const json& provenance = c.provenance;
-  if (provenance.empty()) return "no provenance record";
-  const json build = text_at(provenance, "/rtfx/build_type");
-  if (build != "Release") return fmt::format("a build of type {}", build.dump());
-  if (text_at(provenance, "/rtfx/sanitizer") == true) return "a build with sanitizers";
-  const json wanted = text_at(provenance, "/config/protocol/measured_rounds");
-  if (wanted.is_number() && c.rounds.size() < wanted.get<size_t>())
-    return fmt::format("{} of {} rounds", c.rounds.size(), wanted.get<size_t>());
-  const bool on_gpu = text_at(provenance, "/device/type") == "cuda";
-  for (const json& round : c.rounds) {
-    if (on_gpu && !text_at(round, "/conditions/sm_clock_mhz/mean").is_number())
+  if (!c.has_provenance()) return "no provenance record";
+  const record::Build build = c.provenance.rtfx.value_or(record::Build());
+  if (build.build_type != "Release")
+    return fmt::format("a build of type {}", shown(build.build_type).dump());
+  if (build.sanitizer == true) return "a build with sanitizers";
+  const json wanted = of_config(c.provenance, "/protocol/measured_rounds");
+  if (wanted.is_number() && c.rounds().size() < wanted.get<size_t>())
+    return fmt::format("{} of {} rounds", c.rounds().size(), wanted.get<size_t>());
+  const bool on_gpu = c.provenance.device && c.provenance.device->type == "cuda";
+  for (const record::Round& round : c.rounds()) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (on_gpu && (run == nullptr || !run->conditions || !run->conditions->sm_clock_mhz))
       return "no GPU clocks in its records";
   }
   return "";
@@ -195,28 +236,29 @@ std::string unfit(const CaseResult& c) {
 
 /// The worst grade that both runs allow an exact decoder in this dtype.
 Grade required_grade(const CaseResult& a, const CaseResult& b) {
-  const std::string pointer =
-      "/config/verify/required/" + decoder_dtype(a.summary.last.at("dtype").get<std::string>());
+  const std::string pointer = "/verify/required/" + decoder_dtype(a.about().dtype);
   Grade grade = Grade::different;
   for (const CaseResult* c : {&a, &b}) {
-    const json name = text_at(c->provenance, pointer.c_str());
+    const json name = of_config(c->provenance, pointer.c_str());
     if (name.is_string()) grade = std::min(grade, grade_of(name));
   }
   return grade;
 }
 
-/// Tokens, frames and durations of the first round, as a checksum.
-json result_hash(const CaseResult& c) { return c.rounds.front().value("tokens_sha256", json()); }
+/// The first round of a case that unfit() lets pass.
+const record::Run& first_run(const CaseResult& c) {
+  return std::get<record::Run>(c.rounds().front());
+}
 
 std::optional<double> wer_of(const CaseResult& c) {
-  const auto values = metric_values(find_metric("wer", ""), c.rounds);
+  const auto values = metric_values(find_metric("wer", ""), c.rounds());
   return values.empty() ? std::nullopt : std::optional(values.back());
 }
 
 /// Are the results the baseline's, and as exact as required?
 Judgement judge_results(const CaseResult& old, const CaseResult& now) {
   const std::string& grade = now.summary.grade;
-  const bool exact = now.summary.last.at("decoder").at("exactness") == "exact";
+  const bool exact = now.about().decoder.exactness == "exact";
   const Grade least = required_grade(old, now);
   if (!now.summary.deterministic)
     return {Verdict::correctness, "its rounds gave different results"};
@@ -228,17 +270,17 @@ Judgement judge_results(const CaseResult& old, const CaseResult& now) {
   if (const std::string beyond = beyond_rounding(now.summary);
       !beyond.empty() && least < Grade::different)
     return {Verdict::correctness, "beyond rounding: " + beyond};
-  const bool same_bits =
-      old.rounds.front().at("hypotheses_sha256") == now.rounds.front().at("hypotheses_sha256");
-  if (same_bits) return {Verdict::pass, "the same, score bits included"};
-  const json a = result_hash(old), b = result_hash(now);
-  if (!a.is_string() || !b.is_string())
+  const record::Run &x = first_run(old), &y = first_run(now);
+  if (x.hypotheses_sha256 == y.hypotheses_sha256)
+    return {Verdict::pass, "the same, score bits included"};
+  if (!x.tokens_sha256 || !y.tokens_sha256)
     return {Verdict::invalid, "other hypotheses, and no tokens_sha256 that tells how"};
-  if (a == b) return {Verdict::pass, "the same tokens and frames, other score bits"};
+  if (x.tokens_sha256 == y.tokens_sha256)
+    return {Verdict::pass, "the same tokens and frames, other score bits"};
   const auto wer_a = wer_of(old), wer_b = wer_of(now);
   if (wer_a && wer_b && *wer_b < *wer_a)
     return {Verdict::pass, "other tokens and fewer word errors: renew the baseline"};
-  const bool proven = least >= Grade::rounding && now.summary.replay.is_object();
+  const bool proven = least >= Grade::rounding && now.summary.replay.has_value();
   if (exact && least < Grade::different && !proven)
     return {Verdict::correctness, "other tokens or frames than the baseline's"};
   return {Verdict::pass, proven ? "other tokens, every decision within rounding"
@@ -253,8 +295,8 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
     row.reason = lost ? "only one of both has references" : "no references";
     return row;
   }
-  const json &a = old.rounds.front().at("wer"), &b = now.rounds.front().at("wer");
-  if (a.at("normalizer") != b.at("normalizer") || a.at("version") != b.at("version")) {
+  const record::WordErrors &a = first_run(old).wer, &b = first_run(now).wer;
+  if (a.normalizer != b.normalizer || a.version != b.version) {
     row.reason = "another scorer, which is allowed: not compared";
     return row;
   }
@@ -266,17 +308,29 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
   return row;
 }
 
+using Rounds = std::vector<const record::Round*>;
+
 /// The rounds by which a case is judged: the undisturbed ones, or all where those are few.
-std::vector<json> speaking_rounds(const CaseResult& c, bool& disturbed) {
-  std::vector<json> clean = c.clean_rounds();
-  if (clean.size() == c.rounds.size() || clean.size() >= kCleanRounds) return clean;
+Rounds speaking_rounds(const CaseResult& c, bool& disturbed) {
+  Rounds clean = c.clean_rounds();
+  if (clean.size() == c.rounds().size() || clean.size() >= kCleanRounds) return clean;
   disturbed = true;
-  return c.rounds;
+  Rounds all;
+  for (const record::Round& round : c.rounds()) all.push_back(&round);
+  return all;
 }
 
-bool noisy(const CaseResult& c, const std::vector<json>& rounds) {
-  const json limit = text_at(c.provenance, "/config/protocol/cv_max");
-  const auto totals = metric_values(find_metric("rtfx.total", ""), rounds);
+std::vector<double> values_of(const Metric& metric, const Rounds& rounds) {
+  std::vector<double> values;
+  for (const record::Round* round : rounds) {
+    if (const auto value = value_in(metric, *round)) values.push_back(*value);
+  }
+  return values;
+}
+
+bool noisy(const CaseResult& c, const Rounds& rounds) {
+  const json limit = of_config(c.provenance, "/protocol/cv_max");
+  const auto totals = values_of(find_metric("rtfx.total", ""), rounds);
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }
 
@@ -291,14 +345,14 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
                                  double tolerance, std::optional<double> drift,
                                  double measured_floor) {
   bool disturbed = false;
-  const std::vector<json> now_rounds = speaking_rounds(now, disturbed);
-  const auto b = metric_values(metric, now_rounds);
+  const Rounds now_rounds = speaking_rounds(now, disturbed);
+  const auto b = values_of(metric, now_rounds);
   bool any_noisy = noisy(now, now_rounds), missing = b.empty();
   std::vector<std::vector<double>> before;
   double sum = 0;
   for (const CaseResult* run : old) {
-    const std::vector<json> rounds = speaking_rounds(*run, disturbed);
-    before.push_back(metric_values(metric, rounds));
+    const Rounds rounds = speaking_rounds(*run, disturbed);
+    before.push_back(values_of(metric, rounds));
     any_noisy = any_noisy || noisy(*run, rounds);
     missing = missing || before.back().empty();
     if (!before.back().empty()) sum += summarize(before.back()).mean;

@@ -6,25 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <sstream>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "harness/results/record_table.h"
-#include "harness/results/records.h"
-#include "harness/scoring/exactness.h"
-#include "models/dtypes.h"
 
 namespace rtfx {
 
 namespace {
-
-constexpr const char* kRemedy = "the journal was edited or damaged";
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   cannot_write(path, error,
@@ -86,10 +77,12 @@ Journal::Descriptor::~Descriptor() {
   if (number >= 0) close(number);
 }
 
-void Journal::append(const nlohmann::json& record) {
+void Journal::append(const nlohmann::json& record) { append_line(to_line(record)); }
+
+void Journal::append_line(const std::string& line) {
   struct stat before {};
   if (fstat(file_.number, &before) != 0) fail(path_, errno);
-  const int error = write_all(file_.number, to_line(record));
+  const int error = write_all(file_.number, line);
   if (error == 0) return;
   // Half a record is of no use. Cutting it off needs no space on the disk; should even that fail,
   // readers ignore a torn last line.
@@ -101,91 +94,32 @@ void Journal::sync() {
   if (fsync(file_.number) != 0 && errno != EINVAL) fail(path_, errno);  // EINVAL: not a disk file
 }
 
-std::vector<nlohmann::json> read_journal(const std::filesystem::path& path) {
-  std::istringstream lines(read_text(path));
-  std::vector<nlohmann::json> records;
-  int64_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    const std::string where = fmt::format("{}:{}", path.string(), number);
-    nlohmann::json record;
+record::Records read_journal(const std::filesystem::path& path) {
+  record::Records records;
+  read_journal(path, [&](record::Any&& record) { records.push_back(std::move(record)); });
+  return records;
+}
+
+void read_journal(const std::filesystem::path& path,
+                  const std::function<void(record::Any&& record)>& add) {
+  TextLines lines(plain_or_gzip(path));
+  SharedTrees trees;
+  for (std::string_view line; lines.next(line);) {
+    const std::string where = fmt::format("{}:{}", path.string(), lines.number());
+    record::Any record;
     try {
-      record = parse_json(line, where, kRemedy);
+      record = record::read_line(line, where, trees);
     } catch (const UserError&) {
-      if (lines.eof()) break;  // torn: it has no line break
+      // A line that a crash has torn has no line break, and is no JSON.
+      if (!lines.is_terminated() && !nlohmann::json::accept(line)) break;
       throw;
     }
-    if (!record.is_object()) throw UserError(where, "not a JSON object", kRemedy);
-    check_record(record, where);
-    records.push_back(std::move(record));
+    add(std::move(record));
   }
-  return records;
 }
 
 std::string journal_name(const std::filesystem::path& path) {
   return (path.extension() == ".gz" ? path.stem() : path).stem().string();
-}
-
-namespace {
-
-using nlohmann::json;
-
-/// Comparisons take the name apart: model/dataset/decoder/batch/dtype.
-template <class Record>
-void check_case(const Record& record, const std::string& where) {
-  parse_dtypes(record.dtype, where);
-  const std::string name =
-      fmt::format("{}/{}/{}/", record.model.id, record.dataset.id, record.decoder.id);
-  if (!record.case_name.starts_with(name)) {
-    refuse_record(where, fmt::format("'case' is '{}'", record.case_name),
-                  fmt::format("it must begin '{}'", name));
-  }
-}
-
-void check_grade(const std::string& name, const char* more, const std::string& where) {
-  std::vector<std::string> allowed(grade_names().begin(), grade_names().end());
-  if (more != nullptr) allowed.emplace_back(more);
-  if (std::ranges::find(allowed, name) == allowed.end())
-    throw unknown_name(where, "grade", name, allowed);
-}
-
-/// The rules that join several fields.
-struct JointRules {
-  std::string where;
-
-  void operator()(const record::Provenance& record) const {
-    if (!record.config) return;
-    const json required =
-        record.config->value.value("/verify/required"_json_pointer, json::object());
-    for (const json& grade : required) check_grade(grade.get<std::string>(), nullptr, where);
-  }
-  void operator()(const record::Run& record) const {
-    if (record.exactness) check_grade(record.exactness->grade, "baseline", where);
-    check_case(record, where);
-  }
-  void operator()(const record::StreamRun& record) const { check_case(record, where); }
-  void operator()(const record::Failure& record) const { check_case(record, where); }
-  void operator()(const auto&) const {}
-};
-
-}  // namespace
-
-void check_record(const json& object, const std::string& where) {
-  check_object(object, record::Unknown::table().info(), where);
-  if (const record::Kind* kind = record::find_kind(object.value("kind", "")))
-    check_object(object, kind->info(), where);
-  std::visit(JointRules{where}, record::read(object));
-}
-
-void check_hypothesis(const json& line, const std::string& where) {
-  static const ObjectInfo info{
-      .name = "hypothesis",
-      .about = "",
-      .fields = {{.name = "id", .types = kText},
-                 {.name = "text", .types = kText},
-                 {.name = "reference", .types = kText | kNull},
-                 {.name = "seconds", .types = kNotNegative, .required = false}}};
-  check_object(line, info, where);
 }
 
 }  // namespace rtfx

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+
+#include "harness/results/records.h"
 
 namespace rtfx {
 
@@ -28,6 +30,9 @@ class Journal {
   /// One line, one write. On failure (disk full) the file is cut back to its last whole record and
   /// UserError names file and remedy.
   void append(const nlohmann::json& record);
+  template <class Record>
+  requires requires(const Record& r) { record::to_line(r); }
+  void append(const Record& record) { append_line(record::to_line(record)); }
   /// To the disk.
   void sync();
 
@@ -39,28 +44,22 @@ class Journal {
     ~Descriptor();
   };
   void open_file(bool alone);
+  void append_line(const std::string& line);
 
   std::filesystem::path path_;
   Descriptor file_;
 };
 
-/// Returns all whole records of plain_or_gzip(path) (base/files.h). A torn last line is
-/// ignored; any other line that is not JSON, or that lacks what its kind has (check_record), is a
-/// UserError.
-std::vector<nlohmann::json> read_journal(const std::filesystem::path& path);
+/// Returns all whole records of plain_or_gzip(path) (base/files.h). A torn last line is ignored;
+/// any other line that record::read_line() refuses is a UserError.
+record::Records read_journal(const std::filesystem::path& path);
+
+/// Hands over the records one by one, so that a long journal need not be held.
+void read_journal(const std::filesystem::path& path,
+                  const std::function<void(record::Any&& record)>& add);
 
 /// Returns the name of a journal's file without ".jsonl" or ".jsonl.gz"; pages and tables that are
 /// made of the journal bear it.
 std::string journal_name(const std::filesystem::path& path);
-
-// Whether a record of a journal is what its table says (harness/results/records.h).
-
-/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
-/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
-/// hold anything.
-void check_record(const nlohmann::json& record, const std::string& where);
-
-/// Checks a line of a hypotheses file.
-void check_hypothesis(const nlohmann::json& line, const std::string& where);
 
 }  // namespace rtfx

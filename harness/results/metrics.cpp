@@ -14,48 +14,69 @@ using nlohmann::json;
 constexpr auto kRatio = Metric::Change::ratio;
 constexpr auto kDifference = Metric::Change::difference;
 
-json share_of_exact(const json& round) {
-  const json grades = round.value("/exactness/grades"_json_pointer, json::object());
+using Value = std::optional<double>;
+
+Value number(const Nullable<Number>& value) { return value ? Value(*value) : std::nullopt; }
+
+template <class T>
+Value number(const Optional<std::optional<T>>& value) {
+  const T* there = known(value);
+  return there == nullptr ? std::nullopt : Value(*there);
+}
+
+/// The errors are integers, of which none is null.
+template <int64_t record::WordErrors::*kErrors>
+Value errors(const record::Run& run) {
+  return static_cast<double>(run.wer.*kErrors);
+}
+
+template <Optional<Nullable<Number>> record::Boosted::*kShare>
+Value boosted(const record::Run& run) {
+  const record::Boosted* field = known(run.boosted);
+  return field == nullptr ? std::nullopt : number(field->*kShare);
+}
+
+Value oracle_wer(const record::Run& run) {
+  const record::OracleErrors* field = known(run.oracle_wer);
+  return field == nullptr ? std::nullopt : number(field->wer);
+}
+
+Value host_reads(const record::Run& run) {
+  if (!run.counters) return std::nullopt;
+  const auto found = run.counters->find("host_reads");
+  return found == run.counters->end() ? std::nullopt : Value(found->second);
+}
+
+Value share_of_exact(const record::Run& run) {
   int64_t exact = 0, all = 0;
-  for (const auto& [grade, count] : grades.items()) {
-    all += count.get<int64_t>();
-    if (grade == "bitwise" || grade == "exact") exact += count.get<int64_t>();
+  if (!run.exactness) return std::nullopt;
+  for (const auto& [grade, count] : run.exactness->grades) {
+    all += count;
+    if (grade == "bitwise" || grade == "exact") exact += count;
   }
-  return all == 0 ? json() : json(static_cast<double>(exact) / static_cast<double>(all));
+  return all == 0 ? std::nullopt : Value(static_cast<double>(exact) / static_cast<double>(all));
 }
 
-json grade_as_number(const json& round) {
-  const json grade = round.value("/exactness/grade"_json_pointer, json());
-  if (!grade.is_string() || grade == "baseline") return nullptr;
+Value grade_as_number(const record::Run& run) {
+  if (!run.exactness || run.exactness->grade == "baseline") return std::nullopt;
   return static_cast<int>(grade_names().size()) - 1 -
-         static_cast<int>(grade_of(grade.get<std::string>()));
+         static_cast<int>(grade_of(run.exactness->grade));
 }
 
-json wall_rtfx(const json& round) {
-  const double wall = round.value("wall_seconds", 0.0);
-  return wall > 0 ? json(round.at("dataset").at("audio_seconds").get<double>() / wall) : json();
-}
-
-/// Null where the round has no such value, or none that may be shown.
-json value_of(const Metric& metric, const json& round) {
-  const std::string_view key = metric.key;
-  if (!is_shown(round, key)) return nullptr;
-  if (*metric.where != '\0') return round.value(json::json_pointer(metric.where), json());
-  if (key == "rtfx.wall") return wall_rtfx(round);
-  if (key == "exact.rate") return share_of_exact(round);
-  RTFX_CHECK(key == "exact.grade", "a metric without a place");
-  return grade_as_number(round);
+Value wall_rtfx(const record::Run& run) {
+  if (!run.wall_seconds || *run.wall_seconds <= 0) return std::nullopt;
+  return run.dataset.audio_seconds / *run.wall_seconds;
 }
 
 }  // namespace
 
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> all = {
-      {"rtfx.total", "/metrics/rtfx.total", "x",
+      {"rtfx.total", nullptr, "x",
        "seconds of audio per second from samples to text, the regions summed up", 1, kRatio, 0.05,
        true},
       {"rtfx.first_pass",
-       "/metrics/rtfx.first_pass",
+       nullptr,
        "x",
        "seconds of audio per second of the first overlapped pass in a process",
        1,
@@ -63,7 +84,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"tokens.per_second",
-       "/metrics/tokens.per_second",
+       nullptr,
        "tokens",
        "tokens of the results per second of audio",
        0,
@@ -71,14 +92,14 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"tokens.reference_per_second",
-       "/metrics/tokens.reference_per_second",
+       nullptr,
        "tokens",
        "tokens of the reference texts per second of their audio",
        0,
        kDifference,
        {}},
       {"rtfx.wall",
-       "",
+       wall_rtfx,
        "x",
        "seconds of audio per second by a clock around all regions, gaps between them included",
        1,
@@ -86,35 +107,43 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"rtfx.encode_decode",
-       "/metrics/rtfx.encode_decode",
+       nullptr,
        "x",
        "seconds of audio per second of encoder, decoder and the copy to the host",
        1,
        kRatio,
        {}},
-      {"rtfx.decode", "/metrics/rtfx.decode", "x",
-       "seconds of audio per second of the decoder alone", 1, kRatio, 0.05, true},
-      {"share.decode",
-       "/metrics/share.decode",
-       "",
-       "time of the decoder / total time",
-       0,
-       kDifference,
-       {}},
-      {"wer", "/wer/wer", "", "word errors / reference words of the whole set", -1, kDifference,
-       0.001, true},
+      {"rtfx.decode", nullptr, "x", "seconds of audio per second of the decoder alone", 1, kRatio,
+       0.05, true},
+      {"share.decode", nullptr, "", "time of the decoder / total time", 0, kDifference, {}},
+      {"wer", [](const record::Run& run) { return number(run.wer.wer); }, "",
+       "word errors / reference words of the whole set", -1, kDifference, 0.001, true},
       {"wer.substitutions",
-       "/wer/substitutions",
+       errors<&record::WordErrors::substitutions>,
        "words",
        "words substituted",
        -1,
        kDifference,
        {},
        true},
-      {"wer.deletions", "/wer/deletions", "words", "words deleted", -1, kDifference, {}, true},
-      {"wer.insertions", "/wer/insertions", "words", "words inserted", -1, kDifference, {}, true},
+      {"wer.deletions",
+       errors<&record::WordErrors::deletions>,
+       "words",
+       "words deleted",
+       -1,
+       kDifference,
+       {},
+       true},
+      {"wer.insertions",
+       errors<&record::WordErrors::insertions>,
+       "words",
+       "words inserted",
+       -1,
+       kDifference,
+       {},
+       true},
       {"cer",
-       "/wer/cer",
+       [](const record::Run& run) { return number(run.wer.cer); },
        "",
        "character errors / reference characters, without spaces",
        -1,
@@ -122,7 +151,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"wer.oracle",
-       "/oracle_wer/wer",
+       oracle_wer,
        "",
        "word error rate if each utterance had the best text of its n-best list",
        -1,
@@ -130,7 +159,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"boosted.recall",
-       "/boosted/recall",
+       boosted<&record::Boosted::recall>,
        "",
        "share of the boosted words' occurrences that are recognised",
        1,
@@ -138,16 +167,23 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"boosted.precision",
-       "/boosted/precision",
+       boosted<&record::Boosted::precision>,
        "",
        "share of the boosted words in the results that were said",
        1,
        kDifference,
        {},
        true},
-      {"boosted.f_score", "/boosted/f_score", "", "F-score of phrases", 1, kDifference, {}, true},
-      {"exact.grade",
+      {"boosted.f_score",
+       boosted<&record::Boosted::f_score>,
        "",
+       "F-score of phrases",
+       1,
+       kDifference,
+       {},
+       true},
+      {"exact.grade",
+       grade_as_number,
        "grade",
        "the worst grade against the baseline: 5 bitwise, 4 exact, 3 rounding, 2 text, 1 wer, "
        "0 different",
@@ -155,14 +191,14 @@ const std::vector<Metric>& metrics() {
        kDifference,
        {}},
       {"exact.rate",
-       "",
+       share_of_exact,
        "",
        "share of utterances graded bitwise or exact against the baseline",
        1,
        kDifference,
        {}},
       {"batch_ms.first",
-       "/metrics/batch_ms.first",
+       nullptr,
        "ms",
        "time of the first batch in a process from samples to text",
        -1,
@@ -170,7 +206,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"batch_ms.p50",
-       "/metrics/batch_ms.p50",
+       nullptr,
        "ms",
        "time of a batch from samples to text, the median of a round",
        -1,
@@ -178,7 +214,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"batch_ms.p95",
-       "/metrics/batch_ms.p95",
+       nullptr,
        "ms",
        "time of a batch from samples to text, the 95th percentile of a round",
        -1,
@@ -186,7 +222,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"batch_ms.p99",
-       "/metrics/batch_ms.p99",
+       nullptr,
        "ms",
        "time of a batch from samples to text, the 99th percentile of a round",
        -1,
@@ -194,7 +230,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"busy.load",
-       "/metrics/busy.load",
+       nullptr,
        "",
        "share of an overlapped pass in which its stage for reading audio files is busy",
        0,
@@ -202,7 +238,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"busy.copy",
-       "/metrics/busy.copy",
+       nullptr,
        "",
        "share of an overlapped pass in which its stage for padding and copying to the device is "
        "busy",
@@ -211,7 +247,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"busy.encoder",
-       "/metrics/busy.encoder",
+       nullptr,
        "",
        "share of an overlapped pass in which its stage for features and encoder is busy",
        0,
@@ -219,7 +255,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"busy.decode",
-       "/metrics/busy.decode",
+       nullptr,
        "",
        "share of an overlapped pass in which its stage for the decoder is busy",
        0,
@@ -227,7 +263,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"busy.texts",
-       "/metrics/busy.texts",
+       nullptr,
        "",
        "share of an overlapped pass in which its stage for copying results back and making texts "
        "is busy",
@@ -236,7 +272,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"memory.kept_mib",
-       "/metrics/memory.kept_mib",
+       nullptr,
        "MiB",
        "GPU memory that the decoder keeps",
        -1,
@@ -244,7 +280,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"memory.peak_mib",
-       "/metrics/memory.peak_mib",
+       nullptr,
        "MiB",
        "the most GPU memory that the decoder holds while it decodes",
        -1,
@@ -252,7 +288,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"energy.joules_per_hour",
-       "/metrics/energy.joules_per_hour",
+       nullptr,
        "J",
        "energy of the GPU for an hour of audio, from samples to text, the decoder alone on it",
        -1,
@@ -260,7 +296,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"host_reads",
-       "/counters/host_reads",
+       host_reads,
        "reads",
        "waits of the decoder for the device to learn a value, in a round",
        -1,
@@ -268,7 +304,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"launches",
-       "/profile/launches",
+       [](const record::Run& run) { return run.profile.launches; },
        "launches",
        "kernels that the host launches while decoding, in a lap of the profile",
        -1,
@@ -276,7 +312,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"graph_launches",
-       "/profile/graph_launches",
+       [](const record::Run& run) { return run.profile.graph_launches; },
        "launches",
        "CUDA graphs that the host launches while decoding, in a lap of the profile",
        -1,
@@ -284,7 +320,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"idle.share",
-       "/profile/idle",
+       [](const record::Run& run) { return run.profile.idle; },
        "",
        "share of the decoder's time without a running kernel, by the profile",
        -1,
@@ -292,7 +328,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.total_ms",
-       "/metrics/stream.total_ms",
+       nullptr,
        "ms",
        "latency of a request of simulated streams: queue and work, the mean",
        -1,
@@ -300,7 +336,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.total_ms.p50",
-       "/metrics/stream.total_ms.p50",
+       nullptr,
        "ms",
        "latency of a request of simulated streams, the median",
        -1,
@@ -308,7 +344,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.total_ms.p99",
-       "/metrics/stream.total_ms.p99",
+       nullptr,
        "ms",
        "latency of a request of simulated streams, the 99th percentile",
        -1,
@@ -316,7 +352,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.queue_ms",
-       "/metrics/stream.queue_ms",
+       nullptr,
        "ms",
        "time that a request of simulated streams waits for its batch, the mean",
        -1,
@@ -324,7 +360,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.compute_ms",
-       "/metrics/stream.compute_ms",
+       nullptr,
        "ms",
        "time that the batch of a request of simulated streams takes, the mean",
        -1,
@@ -332,7 +368,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"stream.rtfx",
-       "/metrics/stream.rtfx",
+       nullptr,
        "x",
        "seconds of new audio per second until the last request was done",
        1,
@@ -340,7 +376,7 @@ const std::vector<Metric>& metrics() {
        {},
        true},
       {"streams.sustained",
-       "/metrics/streams.sustained",
+       nullptr,
        "streams",
        "the most simulated streams up to which no queue grew all the time",
        1,
@@ -360,17 +396,27 @@ const Metric& find_metric(std::string_view key, std::string_view where) {
   throw unknown_name(where, "metric", key, allowed);
 }
 
-std::vector<double> metric_values(const Metric& metric, const std::vector<json>& rounds) {
+std::optional<double> value_in(const Metric& metric, const record::Round& round) {
+  if (!is_shown(record::fields(round), metric.key)) return std::nullopt;
+  if (metric.value != nullptr) {
+    const auto* run = std::get_if<record::Run>(&round);
+    return run == nullptr ? std::nullopt : metric.value(*run);
+  }
+  const record::Figures& figures = record::metrics(round);
+  const auto found = figures.find(metric.key);
+  return found == figures.end() ? std::nullopt : number(found->second);
+}
+
+std::vector<double> metric_values(const Metric& metric, const record::Rounds& rounds) {
   std::vector<double> values;
-  for (const json& round : rounds) {
-    const json value = value_of(metric, round);
-    if (value.is_number()) values.push_back(value);
+  for (const record::Round& round : rounds) {
+    if (const auto value = value_in(metric, round)) values.push_back(*value);
   }
   return values;
 }
 
 std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result) {
-  const std::vector<double> values = metric_values(metric, result.rounds);
+  const std::vector<double> values = metric_values(metric, result.rounds());
   if (values.empty()) return std::nullopt;
   const Summary summary = summarize(values);
   if (std::string_view(metric.key) == "exact.grade")
@@ -395,7 +441,7 @@ std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& 
 std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result) {
   const auto interval = metric_interval(metric, result);
   if (!interval) return std::nullopt;
-  const auto values = metric_values(metric, result.rounds);
+  const auto values = metric_values(metric, result.rounds());
   return Figure{*interval, summarize(values).sd, values.size()};
 }
 

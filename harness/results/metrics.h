@@ -14,8 +14,9 @@ namespace rtfx {
 struct Metric {
   enum class Change { ratio, difference };
 
-  const char* key;                  // the name of its series, which stays from release to release
-  const char* where;                // in a round's record, as a JSON pointer; empty: reckoned
+  const char* key;  // the name of its series, which stays from release to release
+  /// Its value in a round; null: among the record's metrics, by its key.
+  std::optional<double> (*value)(const record::Run& round);
   const char* unit;                 // "x": seconds of audio per second of work; "": a share of 1;
                                     // "ms", "MiB", "J"; else what is counted
   const char* meaning;              // one line
@@ -32,7 +33,10 @@ const std::vector<Metric>& metrics();
 const Metric& find_metric(std::string_view key, std::string_view where);
 
 /// Its value in each of the rounds that have one and may show it (is_shown()).
-std::vector<double> metric_values(const Metric& metric, const std::vector<nlohmann::json>& rounds);
+std::vector<double> metric_values(const Metric& metric, const record::Rounds& rounds);
+
+/// Its value in a round that has one and may show it.
+std::optional<double> value_in(const Metric& metric, const record::Round& round);
 
 /// The mean over all rounds, of a grade the worst; none for a failure and where no round has a
 /// value. The interval is the t-interval over rounds, of the same utterances, as trends want it;

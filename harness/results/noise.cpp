@@ -36,7 +36,7 @@ std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& 
   for (const ResultSet& run : runs) {
     const CaseResult* result = run.find(name);
     std::vector<double> logs =
-        result == nullptr ? std::vector<double>() : metric_values(metric, result->rounds);
+        result == nullptr ? std::vector<double>() : metric_values(metric, result->rounds());
     if (logs.size() < 2) continue;
     for (double& value : logs) value = std::log(value);
     summaries.push_back(summarize(logs));
@@ -62,7 +62,7 @@ std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
   for (const CaseResult& result : runs.back().require_cases().cases) {
     if (!result.control_of().empty()) continue;
     for (const Metric& metric : judged(metrics)) {
-      const size_t rounds = metric_values(metric, result.rounds).size();
+      const size_t rounds = metric_values(metric, result.rounds()).size();
       const std::vector<Summary> known = by_run(runs, result.name(), metric);
       if (rounds < 2) continue;
       double variance = 0;

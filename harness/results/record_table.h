@@ -14,19 +14,25 @@
 //     return table;
 //   }
 //
+// A table is built once, holds a member's place and the functions of its type, and reads and writes
+// without knowing the record's type.
+//
 // The type of a member says whether the journal may leave it out (Optional) and whether it may be
 // null (Nullable). Members that the table does not list are kept in `other`, so that a journal of
 // another release is written as it was read.
 #pragma once
 
-#include <algorithm>
+#include <boost/container/flat_map.hpp>
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,39 +49,148 @@ namespace rtfx {
                   remedy + "; the journal was edited or damaged, or is of another release");
 }
 
-/// A member that a record may lack.
+/// A value that may be missing, and takes no room then. It is used as std::optional is.
 template <class T>
-struct Optional : std::optional<T> {
-  using std::optional<T>::optional;
+class Box {
+ public:
+  Box() = default;
+  Box(std::nullopt_t) {}
+  Box(const T& value) : value_(std::make_unique<T>(value)) {}
+  Box(T&& value) : value_(std::make_unique<T>(std::move(value))) {}
+  Box(const Box& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
+  Box(Box&&) noexcept = default;
+  Box& operator=(Box other) noexcept {
+    value_.swap(other.value_);
+    return *this;
+  }
+  ~Box() = default;
+
+  explicit operator bool() const { return value_ != nullptr; }
+  bool has_value() const { return value_ != nullptr; }
+  T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
+  T* operator->() { return value_.get(); }
+  const T* operator->() const { return value_.get(); }
+  T value_or(T other) const { return value_ ? *value_ : std::move(other); }
+  T& emplace() { return *(value_ = std::make_unique<T>()); }
+  T& emplace(T value) { return *(value_ = std::make_unique<T>(std::move(value))); }
+  void reset() { value_.reset(); }
+
+ private:
+  std::unique_ptr<T> value_;
 };
+
+class Number;
+class OptionTree;
+
+/// Text that many records have, such as a name, a key or a hash. The program holds each once,
+/// until it ends.
+class SharedText : public std::string_view {
+ public:
+  SharedText() = default;
+  SharedText(std::string_view text) : std::string_view(shared(text)) {}
+  SharedText(const std::string& text) : SharedText(std::string_view(text)) {}
+  SharedText(const char* text) : SharedText(std::string_view(text)) {}
+  operator std::string() const { return {data(), size()}; }
+  friend std::string operator+(const SharedText& a, std::string_view b) {
+    return std::string(a).append(b);
+  }
+  friend std::string operator+(std::string_view a, const SharedText& b) {
+    return std::string(a).append(b);
+  }
+
+ private:
+  static std::string_view shared(std::string_view text);
+};
+
+/// The members of an object with free names, sorted by name.
+template <class T>
+using Named = boost::container::flat_map<SharedText, T, std::less<>>;
+
+/// Whether a type is a part of a record with a table, most of which are missing in most records.
+template <class T>
+inline constexpr bool kIsPart = std::is_class_v<T>;
+template <>
+inline constexpr bool kIsPart<std::string> = false;
+template <>
+inline constexpr bool kIsPart<SharedText> = false;
+template <>
+inline constexpr bool kIsPart<Number> = false;
+template <>
+inline constexpr bool kIsPart<OptionTree> = false;
+template <class T>
+inline constexpr bool kIsPart<std::vector<T>> = false;
+template <class T>
+inline constexpr bool kIsPart<Named<T>> = false;
+template <class T>
+inline constexpr bool kIsPart<std::optional<T>> = false;
+template <class T>
+inline constexpr bool kIsPart<Box<T>> = false;
 
 /// A value that may be null in the journal.
 template <class T>
-using Nullable = std::optional<T>;
+using Nullable = std::conditional_t<kIsPart<T>, Box<T>, std::optional<T>>;
+
+/// A member that a record may lack.
+template <class T>
+struct Optional : Nullable<T> {
+  using Base = Nullable<T>;
+  using Base::Base;
+
+  friend bool operator==(const Optional& a, const Optional& b) requires(!kIsPart<T>) {
+    return static_cast<const Base&>(a) == static_cast<const Base&>(b);
+  }
+  template <class U>
+  friend bool operator==(const Optional& a, const U& b) requires(!std::is_base_of_v<Base, U>) {
+    return a.has_value() && *a == b;
+  }
+};
 
 /// The value of a member that may be absent or null; null for both.
 template <class T>
-const T* known(const Optional<Nullable<T>>& member) {
+const T* known(const Optional<std::optional<T>>& member) {
+  return member && *member ? &**member : nullptr;
+}
+template <class T>
+const T* known(const Optional<Box<T>>& member) {
   return member && *member ? &**member : nullptr;
 }
 
 /// A number that is written as it was read: 16 stays 16, and 16.0 stays 16.0.
 class Number {
  public:
-  Number() = default;
-  Number(double value) : value_(value) {}
+  Number() : real_(0) {}
+  Number(double value) : real_(value) {}
   template <std::integral Integer>
-  Number(Integer value) : value_(static_cast<double>(value)), is_integer_(true), integer_(value) {}
+  Number(Integer value) : is_integer_(true), integer_(static_cast<int64_t>(value)) {}
 
-  operator double() const { return value_; }
+  operator double() const { return is_integer_ ? static_cast<double>(integer_) : real_; }
+  bool is_integer() const { return is_integer_; }
+  int64_t integer() const { return integer_; }
   nlohmann::json to_json() const {
-    return is_integer_ ? nlohmann::json(integer_) : nlohmann::json(value_);
+    return is_integer_ ? nlohmann::json(integer_) : nlohmann::json(real_);
   }
 
  private:
-  double value_ = 0;
   bool is_integer_ = false;
-  int64_t integer_ = 0;
+  union {
+    double real_;
+    int64_t integer_;
+  };
+};
+
+/// A tree of options or of a configuration, which stays JSON. Copies share it.
+class OptionTree {
+ public:
+  OptionTree() : OptionTree(nlohmann::json::object()) {}
+  explicit OptionTree(nlohmann::json value)
+      : value_(std::make_shared<const nlohmann::json>(std::move(value))) {}
+  explicit OptionTree(std::shared_ptr<const nlohmann::json> value) : value_(std::move(value)) {}
+
+  const nlohmann::json& value() const { return *value_; }
+
+ private:
+  std::shared_ptr<const nlohmann::json> value_;
 };
 
 /// Kinds of JSON values, as a set.
@@ -116,200 +231,290 @@ struct ObjectInfo {
 /// Throws UserError(where) naming the first field of `object` that is missing or of another type.
 void check_object(const nlohmann::json& object, const ObjectInfo& info, const std::string& where);
 
-template <class Record>
-class RecordTable;
+/// How values of one C++ type are made and looked at through untyped pointers. A slot is a member
+/// of a struct or an element: it holds a value, null (Nullable) or nothing (Optional).
+struct SlotType {
+  enum class Shape { text, shared_text, integer, number, flag, tree, object, list, members };
+  enum class State { absent, null, there };
 
-/// How a type stands in JSON. `info()` gives the types and the elements of a field.
-template <class T>
-struct Codec {  // a struct with a table
-  static FieldInfo info() { return {.name = "", .types = kObject, .object = &T::table().info()}; }
-  static T read(const nlohmann::json& value) { return T::table().read(value); }
-  static nlohmann::json write(const T& value) { return T::table().write(value); }
+  Shape shape;
+  bool optional, nullable;
+  void* (*make)(void* slot);      // a new value, which is returned
+  void (*make_null)(void* slot);  // where it is nullable
+  State (*look)(const void* slot, const void*& value);
+  const class TableCore& (*table)() = nullptr;  // of an object
+  // Lists, and objects with free names, have these too.
+  const SlotType* element = nullptr;
+  void* (*add)(void* value,
+               const std::string& name) = nullptr;  // a new slot; null: the name is taken
+  size_t (*size)(const void* value) = nullptr;
+  const void* (*at)(const void* value, size_t index, const SharedText*& name) = nullptr;
+  void (*finish)(void* value) = nullptr;  // gives back the memory that growing has left over
 };
 
-template <class T, unsigned kTypes>
-struct PlainCodec {
-  static FieldInfo info() { return {.name = "", .types = kTypes}; }
-  static T read(const nlohmann::json& value) { return value.get<T>(); }
-  static nlohmann::json write(const T& value) { return value; }
+/// The rows of a table without the type of its records.
+class TableCore {
+ public:
+  TableCore(const char* name, const char* about, size_t other)
+      : info_{.name = name, .about = about, .fields = {}}, other_(other) {}
+
+  struct Row {
+    size_t offset;  // of the member in the record
+    const SlotType* type;
+  };
+
+  void add(const char* name, size_t offset, const SlotType& type, const char* unit,
+           const char* help, unsigned types, std::vector<FieldInfo> members);
+  /// Fields that are added from now on belong to this shared part of several tables.
+  void begin_group(const char* group) { group_ = group; }
+
+  const ObjectInfo& info() const { return info_; }
+  const Row& row(size_t index) const { return rows_[index]; }
+  /// The row of a field; none() for a name that no row has. `hint` is its place in the order of
+  /// names, and is moved behind it: objects come with their members in this order.
+  size_t find(std::string_view name, size_t& hint) const;
+  static constexpr size_t none() { return ~size_t{0}; }
+  /// Rows by the order of their names.
+  const std::vector<size_t>& sorted() const { return sorted_; }
+  /// Rows that a record must have, as a set of bits.
+  uint64_t required() const { return required_; }
+  nlohmann::json& other(void* record) const;
+  const nlohmann::json& other(const void* record) const;
+
+ private:
+  ObjectInfo info_;
+  std::vector<Row> rows_;
+  std::vector<size_t> sorted_;
+  uint64_t required_ = 0;
+  size_t other_;
+  std::string group_;
 };
 
-template <>
-struct Codec<std::string> : PlainCodec<std::string, kText> {};
-template <>
-struct Codec<int64_t> : PlainCodec<int64_t, kInteger> {};
-template <>
-struct Codec<bool> : PlainCodec<bool, kFlag> {};
+/// Option trees that several records have, each once.
+class SharedTrees {
+ public:
+  std::shared_ptr<const nlohmann::json> share(nlohmann::json&& tree);
 
-template <>
-struct Codec<Number> {
-  static FieldInfo info() { return {.name = "", .types = kNumber}; }
-  static Number read(const nlohmann::json& value) {
-    return value.is_number_integer() ? Number(value.get<int64_t>()) : Number(value.get<double>());
-  }
-  static nlohmann::json write(const Number& value) { return value.to_json(); }
+ private:
+  std::unordered_multimap<size_t, std::shared_ptr<const nlohmann::json>> trees_;
 };
 
-/// A tree of options or of a configuration, which stays JSON.
-struct OptionTree {
-  nlohmann::json value = nlohmann::json::object();
-};
-template <>
-struct Codec<OptionTree> {
-  static FieldInfo info() { return {.name = "", .types = kObject}; }
-  static OptionTree read(const nlohmann::json& value) { return {value}; }
-  static nlohmann::json write(const OptionTree& tree) { return tree.value; }
-};
+/// Reads an object that check_object() accepts, or a part of one.
+void read_object(const nlohmann::json& object, const TableCore& table, void* record);
 
-template <class T>
-struct Codec<Nullable<T>> {
-  static FieldInfo info() {
-    FieldInfo info = Codec<T>::info();
-    info.types |= kNull;
-    return info;
-  }
-  static Nullable<T> read(const nlohmann::json& value) {
-    return value.is_null() ? std::nullopt : Nullable<T>(Codec<T>::read(value));
-  }
-  static nlohmann::json write(const Nullable<T>& value) {
-    return value ? Codec<T>::write(*value) : nlohmann::json();
-  }
-};
+/// Reads an object from its text. False where check_object() or parse_json() might refuse it; the
+/// record is then of no use.
+bool read_object(std::string_view text, const TableCore& table, void* record, SharedTrees& trees);
+
+nlohmann::json write_object(const void* record, const TableCore& table);
+
+/// Adds the text that write_object() has as a line, without its end.
+void write_object(const void* record, const TableCore& table, std::string& text);
 
 namespace detail {
+
 template <class T>
-std::vector<FieldInfo> every() {
-  FieldInfo element = Codec<T>::info();
-  element.name = "*";
-  return {std::move(element)};
+struct Slot {  // a value
+  using Value = T;
+  static constexpr bool kOptional = false, kNullable = false;
+  static void* make(void* slot) { return slot; }
+  static void make_null(void*) {}
+  static SlotType::State look(const void* slot, const void*& value) {
+    value = slot;
+    return SlotType::State::there;
+  }
+};
+
+/// `Null`: std::optional or Box.
+template <class T, class Null>
+struct NullableSlot {
+  using Value = T;
+  static constexpr bool kOptional = false, kNullable = true;
+  static void* make(void* slot) { return &static_cast<Null*>(slot)->emplace(); }
+  static void make_null(void* slot) { static_cast<Null*>(slot)->reset(); }
+  static SlotType::State look(const void* slot, const void*& value) {
+    const auto& nullable = *static_cast<const Null*>(slot);
+    if (!nullable) return SlotType::State::null;
+    value = &*nullable;
+    return SlotType::State::there;
+  }
+};
+
+template <class T>
+struct Slot<std::optional<T>> : NullableSlot<T, std::optional<T>> {};
+template <class T>
+struct Slot<Box<T>> : NullableSlot<T, Box<T>> {};
+
+template <class T>
+struct Slot<Optional<T>> {
+  using Inner = Slot<T>;
+  using Value = typename Inner::Value;
+  static constexpr bool kOptional = true, kNullable = Inner::kNullable;
+  static void* make(void* slot) { return Inner::make(&static_cast<Optional<T>*>(slot)->emplace()); }
+  static void make_null(void* slot) {
+    Inner::make_null(&static_cast<Optional<T>*>(slot)->emplace());
+  }
+  static SlotType::State look(const void* slot, const void*& value) {
+    const auto& optional = *static_cast<const Optional<T>*>(slot);
+    return optional ? Inner::look(&*optional, value) : SlotType::State::absent;
+  }
+};
+
+template <class T>
+struct IsList : std::false_type {};
+template <class T>
+struct IsList<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsNamed : std::false_type {};
+template <class T>
+struct IsNamed<Named<T>> : std::true_type {};
+
+template <class List>
+struct ListSlot {
+  static void* add(void* value, const std::string&) {
+    return &static_cast<List*>(value)->emplace_back();
+  }
+  static size_t size(const void* value) { return static_cast<const List*>(value)->size(); }
+  static const void* at(const void* value, size_t index, const SharedText*&) {
+    return &(*static_cast<const List*>(value))[index];
+  }
+  static void finish(void* value) { static_cast<List*>(value)->shrink_to_fit(); }
+};
+
+template <class Map>
+struct NamedSlot {
+  static void* add(void* value, const std::string& name) {
+    auto& map = *static_cast<Map*>(value);
+    const auto place =
+        map.empty() || (map.end() - 1)->first < name ? map.end() : map.lower_bound(name);
+    if (place != map.end() && place->first == name) return nullptr;
+    return &map.try_emplace(place, name)->second;
+  }
+  static size_t size(const void* value) { return static_cast<const Map*>(value)->size(); }
+  static const void* at(const void* value, size_t index, const SharedText*& name) {
+    const auto place = static_cast<const Map*>(value)->nth(index);
+    name = &place->first;
+    return &place->second;
+  }
+  static void finish(void* value) { static_cast<Map*>(value)->shrink_to_fit(); }
+};
+
+template <class T>
+constexpr SlotType::Shape shape_of() {
+  using Shape = SlotType::Shape;
+  if constexpr (std::is_same_v<T, std::string>) return Shape::text;
+  if constexpr (std::is_same_v<T, SharedText>) return Shape::shared_text;
+  if constexpr (std::is_same_v<T, int64_t>) return Shape::integer;
+  if constexpr (std::is_same_v<T, Number>) return Shape::number;
+  if constexpr (std::is_same_v<T, bool>) return Shape::flag;
+  if constexpr (std::is_same_v<T, OptionTree>) return Shape::tree;
+  if constexpr (IsList<T>::value) return Shape::list;
+  if constexpr (IsNamed<T>::value) return Shape::members;
+  return Shape::object;
 }
+
+template <class Value>
+const TableCore& table_of() {
+  return Value::table().core();
+}
+
+template <class T>
+constexpr SlotType make_slot_type();
+
+template <class T>
+inline constexpr SlotType kSlotType = make_slot_type<T>();
+
+template <class T>
+constexpr SlotType make_slot_type() {
+  using S = Slot<T>;
+  using Value = typename S::Value;
+  SlotType type{.shape = shape_of<Value>(),
+                .optional = S::kOptional,
+                .nullable = S::kNullable,
+                .make = S::make,
+                .make_null = S::make_null,
+                .look = S::look};
+  if constexpr (shape_of<Value>() == SlotType::Shape::object) type.table = table_of<Value>;
+  if constexpr (IsList<Value>::value) {
+    type.element = &kSlotType<typename Value::value_type>;
+    type.add = ListSlot<Value>::add;
+    type.size = ListSlot<Value>::size;
+    type.at = ListSlot<Value>::at;
+    type.finish = ListSlot<Value>::finish;
+  }
+  if constexpr (IsNamed<Value>::value) {
+    type.element = &kSlotType<typename Value::mapped_type>;
+    type.add = NamedSlot<Value>::add;
+    type.size = NamedSlot<Value>::size;
+    type.at = NamedSlot<Value>::at;
+    type.finish = NamedSlot<Value>::finish;
+  }
+  return type;
+}
+
+/// The field that a slot of the type is, without name and help.
+FieldInfo field_of(const SlotType& type);
+nlohmann::json write_slot(const void* slot, const SlotType& type);
+
 }  // namespace detail
-
-template <class T>
-struct Codec<std::vector<T>> {
-  static FieldInfo info() { return {.name = "", .types = kList, .elements = detail::every<T>()}; }
-  static std::vector<T> read(const nlohmann::json& value) {
-    std::vector<T> list;
-    for (const nlohmann::json& element : value) list.push_back(Codec<T>::read(element));
-    return list;
-  }
-  static nlohmann::json write(const std::vector<T>& list) {
-    nlohmann::json value = nlohmann::json::array();
-    for (const T& element : list) value.push_back(Codec<T>::write(element));
-    return value;
-  }
-};
-
-template <class T>
-struct Codec<std::map<std::string, T>> {
-  static FieldInfo info() { return {.name = "", .types = kObject, .elements = detail::every<T>()}; }
-  static std::map<std::string, T> read(const nlohmann::json& value) {
-    std::map<std::string, T> members;
-    for (const auto& [name, member] : value.items()) members.emplace(name, Codec<T>::read(member));
-    return members;
-  }
-  static nlohmann::json write(const std::map<std::string, T>& members) {
-    nlohmann::json value = nlohmann::json::object();
-    for (const auto& [name, member] : members) value[name] = Codec<T>::write(member);
-    return value;
-  }
-};
 
 /// A member of an object with free names that has a rule of its own.
 inline FieldInfo named(std::string name, unsigned types, bool required = false) {
   return {.name = std::move(name), .types = types, .required = required};
 }
 
+/// The value of a member as JSON, for messages; null where it is absent.
+template <class T>
+nlohmann::json to_json(const Optional<T>& member) {
+  return member ? detail::write_slot(&member, detail::kSlotType<Optional<T>>) : nlohmann::json();
+}
+
 /// `Record` has a member `nlohmann::json other`.
 template <class Record>
 class RecordTable {
  public:
-  RecordTable(std::string name, std::string about)
-      : info_{.name = std::move(name), .about = std::move(about), .fields = {}} {}
+  RecordTable(const char* name, const char* about) : core_(name, about, offset(&Record::other)) {}
 
   /// `types`: narrower ones than the member's type gives, such as kPositive; of a list, they are
   /// those of its elements. `members` are rules for some members of an object with free names.
   template <class T, class Owner>
-  RecordTable add(const std::string& name, T Owner::*member, std::string unit, std::string help,
-                  unsigned types = 0, std::vector<FieldInfo> members = {}) && {
-    FieldInfo info = Codec<T>::info();
-    fill(info, name, std::move(unit), std::move(help), types, std::move(members));
-    rows_.push_back({[name, member](Record& record, const nlohmann::json& object) {
-                       const auto found = object.find(name);
-                       if (found != object.end()) record.*member = Codec<T>::read(*found);
-                     },
-                     [name, member](const Record& record, nlohmann::json& object) {
-                       object[name] = Codec<T>::write(record.*member);
-                     }});
+  RecordTable&& add(const char* name, T Owner::*member, const char* unit, const char* help,
+                    unsigned types = 0, std::vector<FieldInfo> members = {}) && {
+    core_.add(name, offset(member), detail::kSlotType<T>, unit, help, types, std::move(members));
     return std::move(*this);
   }
 
-  template <class T, class Owner>
-  RecordTable add(const std::string& name, Optional<T> Owner::*member, std::string unit,
-                  std::string help, unsigned types = 0, std::vector<FieldInfo> members = {}) && {
-    FieldInfo info = Codec<T>::info();
-    info.required = false;
-    fill(info, name, std::move(unit), std::move(help), types, std::move(members));
-    rows_.push_back({[name, member](Record& record, const nlohmann::json& object) {
-                       const auto found = object.find(name);
-                       if (found != object.end()) record.*member = Codec<T>::read(*found);
-                     },
-                     [name, member](const Record& record, nlohmann::json& object) {
-                       if (record.*member) object[name] = Codec<T>::write(*(record.*member));
-                     }});
+  /// The reference lists the fields that follow once, as `group`; "" ends the group.
+  RecordTable&& group(const char* group) && {
+    core_.begin_group(group);
     return std::move(*this);
   }
 
-  /// Adds the rows that `part` adds to any table; the reference lists them once, as `group`.
-  template <class Part>
-  RecordTable add_group(const std::string& group, Part part) && {
-    const size_t begin = info_.fields.size();
-    RecordTable whole = part(std::move(*this));
-    for (size_t i = begin; i < whole.info_.fields.size(); ++i) {
-      if (whole.info_.fields[i].group.empty()) whole.info_.fields[i].group = group;
-    }
-    return whole;
-  }
+  const TableCore& core() const { return core_; }
+  const ObjectInfo& info() const { return core_.info(); }
 
-  const ObjectInfo& info() const { return info_; }
-
-  /// Reads an object that check_object() accepts.
+  /// Reads an object that check_object() accepts, or a part of one.
   Record read(const nlohmann::json& object) const {
     Record record;
-    for (const Row& row : rows_) row.read(record, object);
-    for (const auto& [name, value] : object.items()) {
-      const auto is_it = [&](const FieldInfo& field) { return field.name == name; };
-      if (std::ranges::none_of(info_.fields, is_it)) record.other[name] = value;
-    }
+    read_object(object, core_, &record);
+    return record;
+  }
+  nlohmann::json write(const Record& record) const { return write_object(&record, core_); }
+
+ private:
+  static const Record& probe() {
+    static const Record record{};
     return record;
   }
 
-  nlohmann::json write(const Record& record) const {
-    nlohmann::json object = record.other.is_null() ? nlohmann::json::object() : record.other;
-    for (const Row& row : rows_) row.write(record, object);
-    return object;
+  /// Where a member lies in a record, by that of a record that is there.
+  template <class T, class Owner>
+  static size_t offset(T Owner::*member) {
+    return static_cast<size_t>(reinterpret_cast<const char*>(&(probe().*member)) -
+                               reinterpret_cast<const char*>(&probe()));
   }
 
- private:
-  struct Row {
-    std::function<void(Record&, const nlohmann::json&)> read;
-    std::function<void(const Record&, nlohmann::json&)> write;
-  };
-
-  void fill(FieldInfo& info, const std::string& name, std::string unit, std::string help,
-            unsigned types, std::vector<FieldInfo> members) {
-    info.name = name;
-    info.unit = std::move(unit);
-    info.help = std::move(help);
-    unsigned& narrowed = (info.types & kList) != 0 ? info.elements.front().types : info.types;
-    if (types != 0) narrowed = types | (narrowed & kNull);
-    info.elements.insert(info.elements.begin(), std::make_move_iterator(members.begin()),
-                         std::make_move_iterator(members.end()));
-    info_.fields.push_back(std::move(info));
-  }
-
-  ObjectInfo info_;
-  std::vector<Row> rows_;
+  TableCore core_;
 };
 
 }  // namespace rtfx

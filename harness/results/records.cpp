@@ -1,6 +1,13 @@
 #include "harness/results/records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "harness/scoring/exactness.h"
+#include "models/dtypes.h"
 
 namespace rtfx::record {
 namespace {
@@ -8,34 +15,34 @@ namespace {
 using nlohmann::json;
 
 template <class Record>
-RecordTable<Record> with_head(RecordTable<Record> table) {
-  return std::move(table).add_group("every record", [](RecordTable<Record> t) {
-    return std::move(t)
-        .add("kind", &Record::kind, "", "the kind of the record")
-        .add("schema", &Record::schema, "", "version of this format: 1")
-        .add("provenance_id", &Record::provenance_id, "", "id of the provenance it belongs to")
-        .add("started", &Record::started, "", "time in UTC, ISO 8601")
-        .add("profiled", &Record::profiled, "",
-             "true in the files of `rtfx profile`, so that tables and reports refuse them");
-  });
+RecordTable<Record> with_head(RecordTable<Record>&& table) {
+  return std::move(table)
+      .group("every record")
+      .add("kind", &Record::kind, "", "the kind of the record")
+      .add("schema", &Record::schema, "", "version of this format: 1")
+      .add("provenance_id", &Record::provenance_id, "", "id of the provenance it belongs to")
+      .add("started", &Record::started, "", "time in UTC, ISO 8601")
+      .add("profiled", &Record::profiled, "",
+           "true in the files of `rtfx profile`, so that tables and reports refuse them")
+      .group("");
 }
 
 template <class Record>
-RecordTable<Record> with_case(RecordTable<Record> table) {
-  return with_head(std::move(table)).add_group("a case", [](RecordTable<Record> t) {
-    return std::move(t)
-        .add("case", &Record::case_name, "", "model/dataset/decoder/batch/dtype")
-        .add("result_key", &Record::result_key, "",
-             "hash of all that the result depends on; `--resume` continues a case with it")
-        .add("model", &Record::model, "", "the model of the case")
-        .add("dataset", &Record::dataset, "", "the dataset of the case")
-        .add("decoder", &Record::decoder, "", "the decoder of the case")
-        .add("batch", &Record::batch, "", "the batch rule of the case")
-        .add("dtype", &Record::dtype, "",
-             "number type of encoder and decoder; `bf16+fp32` has an encoder in bf16 and a decoder "
-             "in fp32, and `fp8` an encoder in fp8 and a decoder in bf16")
-        .add("device", &Record::device, "", "the device, such as `cuda:0`");
-  });
+RecordTable<Record> with_case(RecordTable<Record>&& table) {
+  return with_head(std::move(table))
+      .group("a case")
+      .add("case", &Record::case_name, "", "model/dataset/decoder/batch/dtype")
+      .add("result_key", &Record::result_key, "",
+           "hash of all that the result depends on; `--resume` continues a case with it")
+      .add("model", &Record::model, "", "the model of the case")
+      .add("dataset", &Record::dataset, "", "the dataset of the case")
+      .add("decoder", &Record::decoder, "", "the decoder of the case")
+      .add("batch", &Record::batch, "", "the batch rule of the case")
+      .add("dtype", &Record::dtype, "",
+           "number type of encoder and decoder; `bf16+fp32` has an encoder in bf16 and a decoder "
+           "in fp32, and `fp8` an encoder in fp8 and a decoder in bf16")
+      .add("device", &Record::device, "", "the device, such as `cuda:0`")
+      .group("");
 }
 
 FieldInfo named(std::string name, unsigned types, std::vector<FieldInfo> elements) {
@@ -44,6 +51,14 @@ FieldInfo named(std::string name, unsigned types, std::vector<FieldInfo> element
   return info;
 }
 using rtfx::named;
+
+/// A member that must be there and has a table.
+template <class Record>
+FieldInfo named_object(std::string name) {
+  FieldInfo info = detail::field_of(detail::kSlotType<Record>);
+  info.name = std::move(name);
+  return info;
+}
 
 std::vector<FieldInfo> run_metrics() {
   std::vector<FieldInfo> list;
@@ -71,14 +86,82 @@ std::vector<FieldInfo> config_members() {
 }
 
 template <class Record>
-Any read_as(const json& object) {
-  return Record::table().read(object);
-}
-
-template <class Record>
 Kind kind_of(std::string name, std::string file) {
   return {std::move(name), std::move(file),
-          []() -> const ObjectInfo& { return Record::table().info(); }, read_as<Record>};
+          []() -> const TableCore& { return Record::table().core(); },
+          [](Any& record) -> void* { return &record.emplace<Record>(); }};
+}
+
+/// The value of the first member "kind" in the line that is one of kinds(): most likely that of the
+/// whole record.
+const Kind* likely_kind(std::string_view line) {
+  constexpr std::string_view kMember = "\"kind\":";
+  for (size_t at = line.find(kMember); at != line.npos; at = line.find(kMember, at + 1)) {
+    std::string_view value = line.substr(at + kMember.size());
+    if (value.starts_with(' ')) value.remove_prefix(1);
+    if (!value.starts_with('"')) continue;
+    value = value.substr(1, value.find('"', 1) - 1);
+    if (const Kind* kind = find_kind(value)) return kind;
+  }
+  return nullptr;
+}
+
+/// Comparisons take the name apart: model/dataset/decoder/batch/dtype.
+template <class Record>
+void check_case(const Record& record, const std::string& where) {
+  parse_dtypes(record.dtype, where);
+  const std::string_view name = record.case_name;
+  size_t end = 0;
+  for (const SharedText* id : {&record.model.id, &record.dataset.id, &record.decoder.id}) {
+    if (name.compare(end, id->size(), *id) != 0 || end + id->size() >= name.size() ||
+        name[end + id->size()] != '/') {
+      refuse_record(where, fmt::format("'case' is '{}'", name),
+                    fmt::format("it must begin '{}/{}/{}/'", record.model.id, record.dataset.id,
+                                record.decoder.id));
+    }
+    end += id->size() + 1;
+  }
+}
+
+void check_grade(const std::string& name, const char* more, const std::string& where) {
+  if (std::ranges::find(grade_names(), name) != grade_names().end()) return;
+  if (more != nullptr && name == more) return;
+  std::vector<std::string> allowed(grade_names().begin(), grade_names().end());
+  if (more != nullptr) allowed.emplace_back(more);
+  throw unknown_name(where, "grade", name, allowed);
+}
+
+/// The rules that join several fields.
+struct JointRules {
+  const std::string& where;
+
+  void operator()(const Provenance& record) const {
+    if (!record.config) return;
+    const json required =
+        record.config->value().value("/verify/required"_json_pointer, json::object());
+    for (const json& grade : required) check_grade(grade.get<std::string>(), nullptr, where);
+  }
+  void operator()(const Run& record) const {
+    if (record.exactness) check_grade(record.exactness->grade, "baseline", where);
+    check_case(record, where);
+  }
+  void operator()(const StreamRun& record) const { check_case(record, where); }
+  void operator()(const Failure& record) const { check_case(record, where); }
+  void operator()(const auto&) const {}
+};
+
+/// Reads a line that is as most are, straight into its record. False where it may be none.
+bool read_usual(std::string_view line, Any& record, SharedTrees& trees) {
+  const Kind* kind = likely_kind(line);
+  if (kind == nullptr) return false;
+  if (!read_object(line, kind->table(), kind->make(record), trees)) return false;
+  const Head& its = head(record);
+  if (its.kind != kind->name) return false;
+  // Members of other kinds have rules in a record of any kind.
+  return its.other.is_null() ||
+         std::ranges::none_of(Unknown::table().info().fields, [&](const FieldInfo& field) {
+           return its.other.contains(field.name);
+         });
 }
 
 }  // namespace
@@ -417,11 +500,7 @@ const RecordTable<Run>& Run::table() {
           .add("regions", &Run::regions, "",
                "times of `pad`, `h2d`, `features`, `encoder`, `decode`, `d2h`, `detokenize` and "
                "`confidence`",
-               0, {[] {
-                 FieldInfo decode = Codec<RegionTimes>::info();
-                 decode.name = "decode";
-                 return decode;
-               }()})
+               0, {named_object<RegionTimes>("decode")})
           .add("total_seconds", &Run::total_seconds, "s",
                "sum of the host times of all regions; in mode `throughput` the time from the first "
                "sample to the last text")
@@ -851,13 +930,53 @@ const Kind* find_kind(std::string_view name) {
 }
 
 Any read(const json& object) {
-  const Kind* kind = find_kind(object.value("kind", ""));
-  return kind == nullptr ? read_as<Unknown>(object) : kind->read(object);
+  Any record;
+  if (const Kind* kind = find_kind(object.value("kind", ""))) {
+    read_object(object, kind->table(), kind->make(record));
+  } else {
+    read_object(object, Unknown::table().core(), &std::get<Unknown>(record));
+  }
+  return record;
 }
 
-json write(const Any& record) {
-  return std::visit([](const auto& one) { return std::decay_t<decltype(one)>::table().write(one); },
-                    record);
+Any read_line(std::string_view line, const std::string& where, SharedTrees& trees) {
+  constexpr const char* kRemedy = "the journal was edited or damaged";
+  Any record;
+  if (read_usual(line, record, trees)) {
+    std::visit(JointRules{where}, record);
+    return record;
+  }
+  const json object = parse_json(line, where, kRemedy);
+  if (!object.is_object()) throw UserError(where, "not a JSON object", kRemedy);
+  check_record(object, where);
+  return read(object);
+}
+
+void check_record(const json& object, const std::string& where) {
+  check_object(object, Unknown::table().info(), where);
+  if (const Kind* kind = find_kind(object.value("kind", "")))
+    check_object(object, kind->info(), where);
+  const Any record = read(object);
+  std::visit(JointRules{where}, record);
+}
+
+const Figures& metrics(const Round& round) {
+  return std::visit([](const auto& one) -> const Figures& { return one.metrics; }, round);
+}
+
+int64_t number_of(const Round& round) {
+  const auto* run = std::get_if<Run>(&round);
+  return run == nullptr ? 0 : run->round;
+}
+
+const std::vector<std::string>* suspect_reasons(const Round& round) {
+  const auto* run = std::get_if<Run>(&round);
+  return run != nullptr && run->suspect ? &*run->suspect : nullptr;
+}
+
+bool is_suspect(const Round& round) {
+  const std::vector<std::string>* reasons = suspect_reasons(round);
+  return reasons != nullptr && !reasons->empty();
 }
 
 }  // namespace rtfx::record

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -18,20 +18,21 @@ namespace rtfx::record {
 template <class T>
 using Always = T;
 
-using Figures = std::map<std::string, Nullable<Number>>;
+/// Metrics of a round by their keys.
+using Figures = Named<Nullable<Number>>;
 
 /// The fields of every record.
 struct Head {
-  Optional<std::string> kind, provenance_id, started;
+  Optional<SharedText> kind, provenance_id, started;
   Optional<int64_t> schema;
   Optional<bool> profiled;
   nlohmann::json other;
 };
 
 struct Model {
-  std::string id;
-  Optional<std::string> kind, weights;
-  Optional<Nullable<std::string>> stand_in;
+  SharedText id;
+  Optional<SharedText> kind, weights;
+  Optional<Nullable<SharedText>> stand_in;
   nlohmann::json other;
   static const RecordTable<Model>& table();
 };
@@ -39,26 +40,26 @@ struct Model {
 /// `Presence`: Optional in records of imported profiles, of which only the case's name is known.
 template <template <class> class Presence>
 struct Dataset {
-  std::string id;
+  SharedText id;
   Presence<int64_t> utterances = {};
   Presence<Number> audio_seconds = {};
-  Optional<Nullable<std::string>> stand_in;
+  Optional<Nullable<SharedText>> stand_in;
   nlohmann::json other;
   static const RecordTable<Dataset>& table();
 };
 
 template <template <class> class Presence>
 struct Decoder {
-  std::string id, name;
+  SharedText id, name;
   Optional<OptionTree> options;
-  Presence<std::string> head, exactness;
-  Optional<std::string> score_kind, control_of;
+  Presence<SharedText> head, exactness;
+  Optional<SharedText> score_kind, control_of;
   nlohmann::json other;
   static const RecordTable<Decoder>& table();
 };
 
 struct Batch {
-  std::string by;
+  SharedText by;
   Number size;
   Optional<bool> largest;
   nlohmann::json other;
@@ -68,13 +69,14 @@ struct Batch {
 /// The fields that name a case.
 template <template <class> class Presence>
 struct CaseFields {
-  std::string case_name, result_key;
+  SharedText case_name, result_key;
   Model model;
   Dataset<Presence> dataset;
   Decoder<Presence> decoder;
   Batch batch;
-  std::string dtype, device;
+  SharedText dtype, device;
 };
+using Case = CaseFields<Always>;
 
 struct RegionTimes {
   Number host_seconds;
@@ -84,7 +86,7 @@ struct RegionTimes {
 };
 
 struct WordErrors {
-  std::string normalizer;
+  SharedText normalizer;
   int64_t version = 0;
   Nullable<Number> wer;
   int64_t substitutions = 0, insertions = 0, deletions = 0;
@@ -147,8 +149,8 @@ struct Replay {
 };
 
 struct Exactness {
-  std::string baseline, grade;
-  std::map<std::string, int64_t> grades;
+  SharedText baseline, grade;
+  Named<int64_t> grades;
   Nullable<FirstDifference> first_difference;
   Optional<Nullable<Replay>> replay;
   Optional<std::string> replay_left_out;
@@ -240,10 +242,15 @@ struct ShardTimes {
   static const RecordTable<ShardTimes>& table();
 };
 
-struct Run : Head, CaseFields<Always> {
+/// Figures of decoding in a lap, of the profile beside a journal.
+struct DecodeProfile {
+  std::optional<double> launches, graph_launches, idle;
+};
+
+struct Run : Head, Case {
   int64_t round = 0;
   Optional<int64_t> order;
-  std::map<std::string, RegionTimes> regions;
+  Named<RegionTimes> regions;
   Number total_seconds;
   Optional<Number> wall_seconds, cpu_seconds, gap_seconds;
   Figures metrics;
@@ -253,20 +260,21 @@ struct Run : Head, CaseFields<Always> {
   Optional<bool> all_empty;
   Nullable<Exactness> exactness;
   Optional<bool> deterministic;
-  std::string hypotheses_sha256;
-  Optional<std::string> tokens_sha256;
-  Optional<std::map<std::string, Number>> counters;
+  SharedText hypotheses_sha256;
+  Optional<SharedText> tokens_sha256;
+  Optional<Named<Number>> counters;
   Optional<Batches> batches;
   Optional<Pipeline> pipeline;
   Optional<FirstPass> first_pass;
   Optional<IsolatedComparison> isolated;
   Optional<std::vector<LengthLatency>> lengths;
-  Optional<std::string> bound_by;
+  Optional<SharedText> bound_by;
   Optional<DeviceMemory> device_memory;
   Optional<Nullable<Energy>> energy;
   Optional<MachineConditions> conditions;
   Optional<std::vector<std::string>> suspect;
   Optional<ShardTimes> shards;
+  DecodeProfile profile;  // no member of the record: read_results() adds it to a case's first round
   static const RecordTable<Run>& table();
 };
 
@@ -296,7 +304,7 @@ struct Streamed {
   static const RecordTable<Streamed>& table();
 };
 
-struct StreamRun : Head, CaseFields<Always> {
+struct StreamRun : Head, Case {
   OptionTree stream;
   Optional<int64_t> requests, batches;
   bool stable = false;
@@ -306,7 +314,7 @@ struct StreamRun : Head, CaseFields<Always> {
   static const RecordTable<StreamRun>& table();
 };
 
-struct Failure : Head, CaseFields<Always> {
+struct Failure : Head, Case {
   std::string stage, message;
   static const RecordTable<Failure>& table();
 };
@@ -388,7 +396,7 @@ struct Provenance : Head {
   Optional<bool> tf32;
   Optional<std::vector<ModelFile>> models;
   Optional<std::vector<DatasetFile>> datasets;
-  Optional<std::map<std::string, std::string>> decoder_files;
+  Optional<Named<std::string>> decoder_files;
   Optional<ShardDevices> shards;
   static const RecordTable<Provenance>& table();
 };
@@ -432,7 +440,7 @@ struct Profile : Head, CaseFields<Optional> {
   Optional<Nullable<int64_t>> dropped_records, records_without_time;
   Optional<bool> valid;
   Optional<std::vector<std::string>> remarks;
-  Optional<std::map<std::string, ProfiledRegion>> regions;
+  Optional<Named<ProfiledRegion>> regions;
   Optional<std::vector<KernelRuns>> segments;
   static const RecordTable<Profile>& table();
 };
@@ -448,7 +456,7 @@ struct CountedKernel {
   std::string part, name;
   int64_t count = 0;
   Number seconds, bytes, l2_bytes, flop;
-  std::map<std::string, Number> shares;
+  Named<Number> shares;
   Number share;
   std::string bound;
   nlohmann::json other;
@@ -464,7 +472,7 @@ struct OperatorCost {
   static const RecordTable<OperatorCost>& table();
 };
 
-struct Roofline : Head, CaseFields<Always> {
+struct Roofline : Head, Case {
   std::string region;
   int64_t laps = 0;
   Number seconds;
@@ -488,11 +496,41 @@ struct Unknown : Head {
 
 using Any = std::variant<Unknown, Provenance, Run, Summary, StreamRun, Failure, Profile, Roofline>;
 
+/// Records in the order of their journal.
+using Records = std::deque<Any>;
+
+/// A round of a case of `rtfx run` or `rtfx stream`.
+using Round = std::variant<Run, StreamRun>;
+using Rounds = std::deque<Round>;
+
+/// The parts that all records of a variant have.
+template <class Variant>
+const Head& head(const Variant& record) {
+  return std::visit([](const Head& one) -> const Head& { return one; }, record);
+}
+template <class Variant>
+Head& head(Variant& record) {
+  return std::visit([](Head& one) -> Head& { return one; }, record);
+}
+template <class Variant>
+const Case& fields(const Variant& record) {
+  return std::visit([](const Case& one) -> const Case& { return one; }, record);
+}
+const Figures& metrics(const Round& round);
+/// Rounds are numbered from 0; those of streams have no number, and 0 stands for it.
+int64_t number_of(const Round& round);
+
+/// Reasons to distrust the round's times; null in journals that lack them.
+const std::vector<std::string>* suspect_reasons(const Round& round);
+bool is_suspect(const Round& round);
+
 /// A kind of record with the file that holds it.
 struct Kind {
   std::string name, file;
-  const ObjectInfo& (*info)();
-  Any (*read)(const nlohmann::json& object);
+  const TableCore& (*table)();
+  void* (*make)(Any& record);  // an empty record of the kind, which is returned
+
+  const ObjectInfo& info() const { return table().info(); }
 };
 
 /// All kinds in the order of the reference page.
@@ -501,14 +539,50 @@ const std::vector<Kind>& kinds();
 /// Null for a kind that is not in kinds().
 const Kind* find_kind(std::string_view name);
 
-/// Reads an object that check_record() accepts.
+/// Reads an object that check_record() accepts, or a part of one.
 Any read(const nlohmann::json& object);
+
+/// Reads a line of a journal. Throws UserError(where) for what is not JSON or no object, and where
+/// check_record() does.
+Any read_line(std::string_view line, const std::string& where, SharedTrees& trees);
+
+/// Throws UserError(where) naming the first field that is missing or of another type, or a name in
+/// the record that rtfx does not know. Records of other kinds, and fields that no table lists, may
+/// hold anything.
+void check_record(const nlohmann::json& record, const std::string& where);
+
+template <class Record>
+concept Tabled = requires {
+  Record::table();
+};
 
 /// Writes the members that are there, with those that no table lists. What read() has read gives
 /// the same JSON again.
-nlohmann::json write(const Any& record);
+template <Tabled Record>
+nlohmann::json write(const Record& record) {
+  return Record::table().write(record);
+}
+template <class... Kinds>
+nlohmann::json write(const std::variant<Kinds...>& record) {
+  return std::visit([](const auto& one) { return write(one); }, record);
+}
+
+/// Adds the text of write() without the end of a line.
+template <Tabled Record>
+void write(const Record& record, std::string& text) {
+  write_object(&record, Record::table().core(), text);
+}
+template <class... Kinds>
+void write(const std::variant<Kinds...>& record, std::string& text) {
+  std::visit([&](const auto& one) { write(one, text); }, record);
+}
+
+/// The record as a line of a journal.
 template <class Record>
-requires requires { Record::table(); }
-nlohmann::json write(const Record& record) { return Record::table().write(record); }
+std::string to_line(const Record& record) {
+  std::string line;
+  write(record, line);
+  return line + "\n";
+}
 
 }  // namespace rtfx::record

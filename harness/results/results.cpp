@@ -9,117 +9,111 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "harness/results/journal.h"
 
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
-const json& decoder_of(const json& record) { return record.at("decoder"); }
-
-int64_t round_of(const json& record) { return record.at("round").get<int64_t>(); }
-
-std::vector<CaseResult> cases_of(const std::vector<json>& records,
-                                 std::vector<CaseSummary> summaries) {
-  std::map<std::string, json> provenances;
-  for (const json& record : records) {
-    if (record.value("kind", "") == "provenance")
-      provenances[record.value("provenance_id", "")] = record;
-  }
-  std::vector<CaseResult> cases;
-  for (CaseSummary& summary : summaries) {
-    CaseResult& result = cases.emplace_back();
-    const auto found = provenances.find(summary.last.value("provenance_id", ""));
-    result.provenance = found == provenances.end() ? json::object() : found->second;
-    result.rounds = summary.rounds;
-    result.summary = std::move(summary);
-  }
-  return cases;
-}
-
 /// "model/dataset/decoder/streams/dtype" of a case "model/dataset/decoder/streams64/dtype".
 std::string name_of_all_streams(const CaseResult& result) {
-  const json& last = result.summary.last;
-  return fmt::format("{}/{}/{}/streams/{}", last["model"]["id"].get<std::string>(),
-                     last["dataset"]["id"].get<std::string>(), result.decoder(),
-                     last["dtype"].get<std::string>());
+  const record::Case& about = result.about();
+  return fmt::format("{}/{}/{}/streams/{}", about.model.id, about.dataset.id, result.decoder(),
+                     about.dtype);
 }
 
 /// Adds a case for each decoder with the largest number of streams up to which all were stable.
 void add_sustained(std::vector<CaseResult>& streams) {
   std::map<std::string, std::map<double, const CaseResult*>> groups;
   for (const CaseResult& result : streams)
-    groups[name_of_all_streams(result)][result.summary.last["batch"]["size"]] = &result;
+    groups[name_of_all_streams(result)][result.about().batch.size] = &result;
   std::vector<CaseResult> more;
   for (const auto& [name, by_size] : groups) {
     double most = 0;
     for (const auto& [size, result] : by_size) {
-      if (!result->summary.last.value("stable", true)) break;
+      if (!std::get<record::StreamRun>(result->summary.last).stable) break;
       most = size;
     }
     CaseResult& all = more.emplace_back(*by_size.begin()->second);
-    all.summary.last["case"] = name;
-    all.summary.last["batch"]["size"] = most;
-    all.summary.last["metrics"] = {{"streams.sustained", most}};
-    all.summary.last["stable"] = true;
-    all.summary.rounds = all.rounds = {all.summary.last};
+    all.sustained = true;
+    auto& last = std::get<record::StreamRun>(all.summary.last);
+    last.case_name = name;
+    last.batch.size = most;
+    last.metrics = {{"streams.sustained", most}};
+    last.stable = true;
+    all.summary.rounds = {last};
   }
   std::ranges::move(more, std::back_inserter(streams));
+}
+
+std::optional<double> of_a_lap(const Optional<Nullable<int64_t>>& count, double laps) {
+  const int64_t* number = known(count);
+  return number == nullptr ? std::nullopt : std::optional(static_cast<double>(*number) / laps);
 }
 
 /// Puts the profile's figures of decoding into each case's first round. An equal result key says
 /// that both are of one build, model and options.
 void add_profiles(std::vector<CaseResult>& cases, const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(plain_or_gzip(file))) return;
-  for (const json& record : read_journal(file)) {
-    if (record.value("kind", "") != "profile") continue;
-    const json decode = record.value("/regions/decode"_json_pointer, json::object());
-    const double laps = record.value("laps", 1.0);
+  for (const record::Any& record : read_journal(file)) {
+    const auto* profile = std::get_if<record::Profile>(&record);
+    if (profile == nullptr || !profile->regions) continue;
+    const auto decode = profile->regions->find("decode");
+    if (decode == profile->regions->end()) continue;
+    const double laps = static_cast<double>(profile->laps.value_or(1));
     for (CaseResult& result : cases) {
-      if (result.rounds.empty() ||
-          result.summary.last["result_key"] != record.value("result_key", json()))
-        continue;
-      json& figures = result.rounds.front()["profile"];
-      for (const char* count : {"launches", "graph_launches"}) {
-        if (decode.value(count, json()).is_number())
-          figures[count] = decode[count].get<double>() / laps;
-      }
-      const json busy = decode.value("/busy/share"_json_pointer, json());
-      if (busy.is_number()) figures["idle"] = std::max(0.0, 1 - busy.get<double>());
+      auto* run = result.rounds().empty()
+                      ? nullptr
+                      : std::get_if<record::Run>(&result.summary.rounds.front());
+      if (run == nullptr || result.about().result_key != profile->result_key) continue;
+      run->profile.launches = of_a_lap(decode->second.launches, laps);
+      run->profile.graph_launches = of_a_lap(decode->second.graph_launches, laps);
+      if (const record::BusyShare* busy = known(decode->second.busy))
+        run->profile.idle = std::max(0.0, 1 - busy->share);
     }
   }
+}
+
+/// Says how many records do not count since they repeat others.
+void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesystem::path& file) {
+  int64_t repeated = 0;
+  for (const CaseSummary& summary : summaries) repeated += summary.repeated;
+  if (repeated == 0) return;
+  fmt::print(stderr, "rtfx: notice: {}: {} {} word for word and {} once\n",
+             printable(file.string()), repeated,
+             repeated == 1 ? "record repeats another" : "records repeat others",
+             repeated == 1 ? "counts" : "count");
 }
 
 }  // namespace
 
 std::string CaseResult::group() const {
-  const json& last = summary.last;
   std::string group = name();
-  const size_t begin = last.at("model").at("id").get<std::string>().size() +
-                       last.at("dataset").at("id").get<std::string>().size() + 2;
+  const size_t begin = about().model.id.size() + about().dataset.id.size() + 2;
   return group.erase(begin, decoder().size() + 1);
 }
 
-std::string CaseResult::control_of() const {
-  return decoder_of(summary.last).value("control_of", "");
-}
+std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
 
-std::vector<json> CaseResult::clean_rounds() const {
-  std::vector<json> clean;
-  for (const json& round : rounds) {
-    if (round.value("suspect", json::array()).empty()) clean.push_back(round);
+std::vector<const record::Round*> CaseResult::clean_rounds() const {
+  std::vector<const record::Round*> clean;
+  for (const record::Round& round : rounds()) {
+    if (!record::is_suspect(round)) clean.push_back(&round);
   }
   return clean;
 }
 
 std::optional<BatchTimes> CaseResult::batch_times(const std::string& region) const {
   BatchTimes times;
-  for (const json& round : rounds) {
-    const auto batches = round.find("batches");
-    if (batches == round.end()) return std::nullopt;
-    times.audio = batches->at("audio_seconds").get<std::vector<double>>();
-    times.seconds.push_back(batches->at(region + "_seconds").get<std::vector<double>>());
+  for (const record::Round& round : rounds()) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run == nullptr || !run->batches) return std::nullopt;
+    const record::Batches& batches = *run->batches;
+    const std::vector<Number>& seconds =
+        region == "total" ? batches.total_seconds : batches.decode_seconds;
+    times.audio.assign(batches.audio_seconds.begin(), batches.audio_seconds.end());
+    times.seconds.emplace_back(seconds.begin(), seconds.end());
     if (times.seconds.back().size() != times.audio.size()) return std::nullopt;
   }
   if (times.audio.empty()) return std::nullopt;
@@ -165,61 +159,116 @@ std::filesystem::path journal_of(const std::filesystem::path& path) {
 ResultSet read_results(const std::filesystem::path& path) {
   ResultSet results;
   results.journal = journal_of(path);
-  const std::vector<json> records = read_journal(results.journal);
-  results.profiled = std::any_of(records.begin(), records.end(),
-                                 [](const json& r) { return r.value("profiled", false); });
-  for (const json& record : records) {
-    if (record.value("kind", "") == "provenance") results.provenance = record;
-  }
+  Summarizer summarizer;
+  read_journal(results.journal, [&](record::Any&& record) {
+    results.profiled = results.profiled || record::head(record).profiled == true;
+    if (const auto* provenance = std::get_if<record::Provenance>(&record))
+      results.provenances.push_back(*provenance);
+    if (!results.profiled) summarizer.add(std::move(record));
+  });
+  if (!results.provenances.empty()) results.provenance = results.provenances.back();
   if (results.profiled) return results;
-  results.cases = cases_of(records, summarize_cases(records));
-  results.streams = cases_of(records, summarize_streams(records));
+  std::map<std::string, const record::Provenance*> by_id;
+  for (const record::Provenance& one : results.provenances)
+    by_id[one.provenance_id.value_or("")] = &one;
+  std::vector<CaseSummary> summaries = summarizer.finish();
+  note_repeated(summaries, results.journal);
+  for (CaseSummary& summary : summaries) {
+    CaseResult result;
+    const auto found = by_id.find(record::head(summary.last).provenance_id.value_or(""));
+    if (found != by_id.end()) result.provenance = *found->second;
+    result.summary = std::move(summary);
+    (is_stream(result.summary) ? results.streams : results.cases).push_back(std::move(result));
+  }
   add_sustained(results.streams);
   add_profiles(results.cases, results.journal.parent_path() / "profile.jsonl");
   return results;
 }
 
 Meanings meanings_of(const ResultSet& results) {
-  std::vector<CaseSummary> summaries;
-  for (const CaseResult* result : results.all()) summaries.push_back(result->summary);
+  Summaries summaries;
+  for (const CaseResult* result : results.all()) summaries.emplace_back(result->summary);
   return meanings_of_marks(summaries);
 }
+
+namespace {
+
+/// A line of a hypotheses file, of which others read more.
+struct HypothesisLine {
+  std::string id, text;
+  Nullable<std::string> reference;
+  Optional<Number> seconds;
+  nlohmann::json other;
+  static const RecordTable<HypothesisLine>& table() {
+    static const auto table =
+        RecordTable<HypothesisLine>("hypothesis", "")
+            .add("id", &HypothesisLine::id, "", "id of the utterance")
+            .add("text", &HypothesisLine::text, "", "its text")
+            .add("reference", &HypothesisLine::reference, "", "text of the dataset")
+            .add("seconds", &HypothesisLine::seconds, "s", "its audio", kNotNegative);
+    return table;
+  }
+};
+
+}  // namespace
 
 std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& results,
                                                           const CaseResult& result) {
   const std::filesystem::path file =
-      results.journal.parent_path() / "hypotheses" /
-      (result.summary.last.value("result_key", std::string("none")) + ".jsonl");
+      results.journal.parent_path() / "hypotheses" / (result.about().result_key + ".jsonl");
   if (!std::filesystem::exists(file)) return std::nullopt;
   std::vector<UtteranceText> texts;
-  for (const json& line : read_journal(file)) {
-    check_hypothesis(line, file.string());
-    UtteranceText& text = texts.emplace_back();
-    text.id = line.at("id");
-    text.text = line.at("text");
-    if (line.at("reference").is_string()) text.reference = line["reference"];
-    if (line.contains("seconds")) text.seconds = line["seconds"];
+  TextLines lines(file);
+  for (std::string_view line; lines.next(line);) {
+    const std::string where = fmt::format("{}:{}", file.string(), lines.number());
+    nlohmann::json object;
+    try {
+      object = parse_json(line, where, "the file was edited or damaged");
+    } catch (const UserError&) {
+      if (!lines.is_terminated()) break;  // torn
+      throw;
+    }
+    if (!object.is_object())
+      throw UserError(where, "not a JSON object", "the file was edited or damaged");
+    check_object(object, HypothesisLine::table().info(), where);
+    HypothesisLine read = HypothesisLine::table().read(object);
+    texts.push_back({std::move(read.id), std::move(read.text), std::move(read.reference),
+                     read.seconds ? std::optional<double>(*read.seconds) : std::nullopt});
   }
   return texts;
 }
+
+namespace {
+
+/// The values of a metric that both have in rounds of the same number.
+void add_pairs(const CaseResult& original, const CaseResult& control, const std::string& metric,
+               std::vector<double>& a, std::vector<double>& b) {
+  const auto value = [&](const record::Round& round) -> const Number* {
+    const record::Figures& figures = record::metrics(round);
+    const auto found = figures.find(metric);
+    return found != figures.end() && found->second ? &*found->second : nullptr;
+  };
+  for (const record::Round& x : original.rounds()) {
+    for (const record::Round& y : control.rounds()) {
+      if (record::number_of(x) != record::number_of(y)) continue;
+      const Number *left = value(x), *right = value(y);
+      if (left == nullptr || right == nullptr) continue;
+      a.push_back(*left);
+      b.push_back(*right);
+    }
+  }
+}
+
+}  // namespace
 
 std::optional<double> measured_noise_floor(const ResultSet& results, const std::string& group,
                                            const std::string& metric) {
   for (const CaseResult& control : results.cases) {
     if (control.control_of().empty() || control.group() != group) continue;
     for (const CaseResult& original : results.cases) {
-      if (original.group() != group || original.decoder() != control.control_of()) continue;
+      if (original.decoder() != control.control_of() || original.group() != group) continue;
       std::vector<double> a, b;
-      for (const json& x : original.rounds) {
-        for (const json& y : control.rounds) {
-          if (round_of(x) != round_of(y)) continue;
-          const json left = x.at("metrics").value(metric, json());
-          const json right = y.at("metrics").value(metric, json());
-          if (!left.is_number() || !right.is_number()) continue;
-          a.push_back(left);
-          b.push_back(right);
-        }
-      }
+      add_pairs(original, control, metric, a, b);
       if (!a.empty()) return noise_floor(paired_ratio(a, b));
     }
   }

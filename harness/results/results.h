@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,21 +13,21 @@ namespace rtfx {
 
 struct CaseResult {
   CaseSummary summary;
-  std::vector<nlohmann::json> rounds;  // the summary's; the first one has, where there is a profile
-                                       // of the same result key, its figures as "profile"
-  nlohmann::json provenance;           // of the invocation that wrote the last record; an empty
-                                       // object without one
+  bool sustained = false;         // made of all numbers of streams of a decoder
+  record::Provenance provenance;  // of the invocation that wrote the last record; an empty
+                                  // record where there is none
 
-  const std::string& name() const { return summary.last.at("case").get_ref<const std::string&>(); }
-  const std::string& decoder() const {
-    return summary.last.at("decoder").at("id").get_ref<const std::string&>();
-  }
+  SharedText name() const { return summary.case_name(); }
+  const record::Case& about() const { return summary.about(); }
+  SharedText decoder() const { return about().decoder.id; }
+  const record::Rounds& rounds() const { return summary.rounds; }
+  bool has_provenance() const { return provenance.kind.has_value(); }
   /// The case name without its decoder: what shares encoder passes with it.
   std::string group() const;
   /// Id of the decoder that this one repeats as an A/A control; empty for all others.
   std::string control_of() const;
   /// Rounds without a tag of a disturbed machine (docs/journal.md, "suspect").
-  std::vector<nlohmann::json> clean_rounds() const;
+  std::vector<const record::Round*> clean_rounds() const;
   /// Times of each batch in seconds. `region`: "total" or "decode". None in journals that lack
   /// them.
   std::optional<BatchTimes> batch_times(const std::string& region) const;
@@ -40,8 +39,9 @@ struct ResultSet {
   std::vector<CaseResult> streams;  // of `rtfx stream`: a case for each number of streams, and one
                                     // of all, model/dataset/decoder/streams/dtype, with the most
                                     // that were sustained
-  nlohmann::json provenance = nlohmann::json::object();  // the last invocation's, if there is one
-  bool profiled = false;  // records of `rtfx profile`: cases is then empty
+  std::vector<record::Provenance> provenances;  // of all invocations
+  record::Provenance provenance;                // the last one's, if there is one
+  bool profiled = false;                        // records of `rtfx profile`: cases is then empty
 
   /// Cases, then streams.
   std::vector<const CaseResult*> all() const;

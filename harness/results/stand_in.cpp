@@ -9,8 +9,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
 /// Manifests that datasets/speak_test_other.py wrote before it wrote stand_in.txt too: the whole
 /// set, and its clips of 7.4, 23 and 77 seconds.
 constexpr std::array<std::string_view, 4> kSpokenTestOther = {
@@ -21,16 +19,17 @@ constexpr std::array<std::string_view, 4> kSpokenTestOther = {
 
 }  // namespace
 
-std::string stand_in_data(const json& record, const json& provenance) {
-  const json dataset = record.value("dataset", json::object());
-  if (dataset.contains("stand_in"))
-    return dataset["stand_in"].is_string() ? dataset["stand_in"].get<std::string>() : "";
-  for (const json& entry : provenance.value("datasets", json::array())) {
-    if (entry.at("id") != dataset.value("id", json())) continue;
-    const std::string checksum = entry.value("sha256", "");
-    const bool spoken = std::ranges::find(kSpokenTestOther, checksum) != kSpokenTestOther.end();
-    const json text = entry.value("stand_in", json());
-    std::string what = text.is_string() ? text.get<std::string>() : "";
+std::string stand_in_data(const std::string& dataset,
+                          const Optional<Nullable<SharedText>>& stand_in,
+                          const record::Provenance& provenance) {
+  if (stand_in) return std::string(stand_in->value_or(SharedText()));
+  if (!provenance.datasets) return "";
+  for (const record::DatasetFile& entry : *provenance.datasets) {
+    if (entry.id != dataset) continue;
+    const bool spoken = entry.sha256 && std::ranges::find(kSpokenTestOther, *entry.sha256) !=
+                                            kSpokenTestOther.end();
+    const std::string* text = known(entry.stand_in);
+    std::string what = text == nullptr ? "" : *text;
     if (!spoken) return what;
     return what + (what.empty() ? "" : ": ") +
            "espeak-ng speech of LibriSpeech test-other's transcripts";
@@ -38,15 +37,15 @@ std::string stand_in_data(const json& record, const json& provenance) {
   return "";
 }
 
-std::string stand_in_model(const json& record) {
-  const json text = record.value("/model/stand_in"_json_pointer, json());
-  return text.is_string() ? text.get<std::string>() : "";
+std::string stand_in_model(const record::Model& model) {
+  const SharedText* text = known(model.stand_in);
+  return text == nullptr ? "" : std::string(*text);
 }
 
-std::vector<std::string> stand_in_marks(const json& record, const std::string& data) {
+std::vector<std::string> stand_in_marks(const record::Model& model, const std::string& data) {
   std::vector<std::string> marks;
-  if (has_synthetic_weights(record)) marks.emplace_back(kSyntheticLabel);
-  if (!stand_in_model(record).empty()) marks.emplace_back(kStandInModel);
+  if (has_synthetic_weights(model)) marks.emplace_back(kSyntheticLabel);
+  if (!stand_in_model(model).empty()) marks.emplace_back(kStandInModel);
   if (!data.empty()) marks.emplace_back(kStandInData);
   return marks;
 }
@@ -55,8 +54,6 @@ std::string name_with_marks(const std::string& name, const std::vector<std::stri
   return marks.empty() ? name : fmt::format("{} ({})", name, fmt::join(marks, ", "));
 }
 
-bool has_synthetic_weights(const json& record) {
-  return record.value("/model/weights"_json_pointer, "") == "synthetic";
-}
+bool has_synthetic_weights(const record::Model& model) { return model.weights == "synthetic"; }
 
 }  // namespace rtfx

@@ -2,9 +2,10 @@
 // that shows the result names them.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "harness/results/records.h"
 
 namespace rtfx {
 
@@ -18,23 +19,25 @@ constexpr const char* kStandInModel = "stand-in model";
 /// the frames of a small trained model.
 constexpr const char* kSyntheticLabel = "random encoder + stand-in decoder";
 
-/// Says from what and how the checkpoint of a record was made where it stands in for another one;
-/// empty where it was trained.
-std::string stand_in_model(const nlohmann::json& record);
+/// Says from what and how a checkpoint was made that stands in for another one; empty where it was
+/// trained.
+std::string stand_in_model(const record::Model& model);
 
-/// Describes the audio of a record (run, stream, failure) that stands in for its set; empty where
-/// it does not. Older journals have this in `provenance` alone, and only for fallbacks. There the
-/// speech of datasets/speak_test_other.py is known by its manifests' checksums.
-std::string stand_in_data(const nlohmann::json& record, const nlohmann::json& provenance);
+/// Describes the audio that stands in for the set of a record (run, stream, failure, profile);
+/// empty where none does. Older journals have this in `provenance` alone, and only for fallbacks.
+/// There the speech of datasets/speak_test_other.py is known by its manifests' checksums.
+std::string stand_in_data(const std::string& dataset,
+                          const Optional<Nullable<SharedText>>& stand_in,
+                          const record::Provenance& provenance);
 
-/// The marks of a record's case: kSyntheticLabel, kStandInModel and kStandInData, where they apply.
-/// `data` is the result of stand_in_data().
-std::vector<std::string> stand_in_marks(const nlohmann::json& record, const std::string& data);
+/// The marks of a case: kSyntheticLabel, kStandInModel and kStandInData, where they apply. `data`
+/// is the result of stand_in_data().
+std::vector<std::string> stand_in_marks(const record::Model& model, const std::string& data);
 
 /// The case's name with its marks behind it, for where a name is all there is.
 std::string name_with_marks(const std::string& name, const std::vector<std::string>& marks);
 
-/// Whether the record's model was timed with random weights.
-bool has_synthetic_weights(const nlohmann::json& record);
+/// Whether the model was timed with random weights.
+bool has_synthetic_weights(const record::Model& model);
 
 }  // namespace rtfx

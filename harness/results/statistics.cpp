@@ -170,20 +170,26 @@ double noise_floor(const Interval& aa_ratio) {
 Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples) {
   const size_t batches = times.audio.size(), rounds = times.seconds.size();
   RTFX_CHECK(batches > 0 && rounds > 0, "no batches");
-  // rtfx(r): of round r, batch b counted weight[b] times.
-  const auto rtfx = [&](size_t round, const std::vector<int64_t>& weight) {
-    double audio = 0, seconds = 0;
-    for (size_t b = 0; b < batches; ++b) {
-      audio += static_cast<double>(weight[b]) * times.audio[b];
-      seconds += static_cast<double>(weight[b]) * times.seconds[round][b];
-    }
-    return audio / seconds;
-  };
+  std::vector<double> by_batch;  // seconds of the rounds, batch by batch
+  for (size_t b = 0; b < batches; ++b) {
+    for (size_t r = 0; r < rounds; ++r) by_batch.push_back(times.seconds[r][b]);
+  }
+  std::vector<double> seconds(rounds);
+  // The mean RTFx of the rounds, of which each counts round_weight times and each batch weight
+  // times. All rounds are summed up side by side.
   const auto mean = [&](const std::vector<int64_t>& round_weight,
                         const std::vector<int64_t>& weight) {
+    double audio = 0;
+    std::ranges::fill(seconds, 0.0);
+    for (size_t b = 0; b < batches; ++b) {
+      const auto times_b = static_cast<double>(weight[b]);
+      const double* seconds_b = by_batch.data() + b * rounds;
+      audio += times_b * times.audio[b];
+      for (size_t r = 0; r < rounds; ++r) seconds[r] += times_b * seconds_b[r];
+    }
     double sum = 0;
     for (size_t r = 0; r < rounds; ++r) {
-      if (round_weight[r] > 0) sum += static_cast<double>(round_weight[r]) * rtfx(r, weight);
+      if (round_weight[r] > 0) sum += static_cast<double>(round_weight[r]) * (audio / seconds[r]);
     }
     return sum / static_cast<double>(rounds);
   };

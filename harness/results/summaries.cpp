@@ -12,15 +12,36 @@
 #include "harness/scoring/exactness.h"
 
 namespace rtfx {
+
+/// The records of one case in the journal.
+struct CaseRecords {
+  std::optional<record::Failure> failure;        // where it is the last record
+  std::string last_key;                          // result key of the last round
+  std::map<std::string, record::Rounds> rounds;  // by result key
+
+  void add(record::Failure&& record) { failure = std::move(record); }
+  template <class Round>
+  void add(Round&& record) {
+    failure.reset();
+    last_key = record.result_key;
+    rounds[last_key].push_back(std::move(record));
+  }
+};
+
 namespace {
 
 using nlohmann::json;
 
 constexpr double kMostGaps = 0.02;  // of the wall time, without a mark
 
-std::string grade_in(const json& round) {
-  const json exactness = round.value("exactness", json());
-  return exactness.is_object() ? exactness.at("grade").get<std::string>() : "";
+const record::Exactness* exactness_of(const record::Round& round) {
+  const auto* run = std::get_if<record::Run>(&round);
+  return run != nullptr && run->exactness ? &*run->exactness : nullptr;
+}
+
+std::string grade_in(const record::Round& round) {
+  const record::Exactness* exactness = exactness_of(round);
+  return exactness == nullptr ? "" : exactness->grade;
 }
 
 /// Whether `a` is worse; a grade is worse than none, and any other than "baseline".
@@ -32,7 +53,7 @@ bool is_worse(const std::string& a, const std::string& b) {
 }
 
 /// The index of the first round with the worst grade; none where no round has one.
-std::optional<size_t> worst_round(const std::vector<json>& rounds) {
+std::optional<size_t> worst_round(const record::Rounds& rounds) {
   std::optional<size_t> worst;
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (is_worse(grade_in(rounds[i]), worst ? grade_in(rounds[*worst]) : "")) worst = i;
@@ -40,80 +61,70 @@ std::optional<size_t> worst_round(const std::vector<json>& rounds) {
   return worst;
 }
 
-bool has_failed(const json& replay) {
-  return replay.is_object() && replay.at("beyond").get<int64_t>() > 0;
-}
+bool has_failed(const Nullable<record::Replay>& replay) { return replay && replay->beyond > 0; }
 
-/// The records of one case in the journal.
-struct CaseRecords {
-  json last;
-  std::map<std::string, std::vector<json>> rounds;  // by result key
-};
+/// Takes out rounds that repeat an earlier one of the same number word for word, and returns how
+/// many there were: a line that stands in a journal twice was measured once.
+int64_t take_out_repeated(record::Rounds& rounds) {
+  std::vector<std::string> seen;  // texts of the rounds with this number
+  size_t kept = 0;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    const bool again = i > 0 && record::number_of(rounds[i]) == record::number_of(rounds[kept - 1]);
+    if (!again) seen.clear();
+    const bool more =
+        i + 1 < rounds.size() && record::number_of(rounds[i]) == record::number_of(rounds[i + 1]);
+    if (again || more) {
+      std::string text;
+      record::write(rounds[i], text);
+      if (std::ranges::find(seen, text) != seen.end()) continue;
+      seen.push_back(std::move(text));
+    }
+    if (kept != i) rounds[kept] = std::move(rounds[i]);
+    ++kept;
+  }
+  const auto repeated = static_cast<int64_t>(rounds.size() - kept);
+  rounds.resize(kept);
+  return repeated;
+}
 
 CaseSummary summarize_case(CaseRecords records) {
   CaseSummary summary;
-  summary.last = std::move(records.last);
-  if (summary.last.at("kind") == "failure") {
-    summary.failure =
-        fmt::format("{}: {}", summary.last.value("stage", ""), summary.last.value("message", ""));
+  if (records.failure) {
+    summary.failure = fmt::format("{}: {}", records.failure->stage, records.failure->message);
+    summary.last = std::move(*records.failure);
     return summary;
   }
-  summary.rounds = std::move(records.rounds[summary.last.value("result_key", "")]);
-  std::ranges::stable_sort(summary.rounds, {}, [](const json& r) { return r.value("round", 0); });
-  for (const json& round : summary.rounds)
-    summary.deterministic = summary.deterministic && round.value("deterministic", true);
+  summary.rounds = std::move(records.rounds[records.last_key]);
+  std::visit([&](const auto& last) { summary.last = last; }, summary.rounds.back());
+  std::ranges::stable_sort(summary.rounds, {}, record::number_of);
+  summary.repeated = take_out_repeated(summary.rounds);
+  summary.rounds.shrink_to_fit();
+  for (const record::Round& round : summary.rounds) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run != nullptr && run->deterministic == false) summary.deterministic = false;
+  }
   if (const auto worst = worst_round(summary.rounds)) {
     summary.grade = grade_in(summary.rounds[*worst]);
-    summary.first_difference =
-        summary.rounds[*worst]["exactness"].value("first_difference", json());
+    summary.first_difference = exactness_of(summary.rounds[*worst])->first_difference;
   }
-  for (const json& round : summary.rounds) {
-    const json replay = round.value("/exactness/replay"_json_pointer, json());
-    if (replay.is_object() && !has_failed(summary.replay)) summary.replay = replay;
+  for (const record::Round& round : summary.rounds) {
+    const record::Exactness* exactness = exactness_of(round);
+    const bool replayed = exactness != nullptr && known(exactness->replay) != nullptr;
+    if (replayed && !has_failed(summary.replay)) summary.replay = *exactness->replay;
   }
   return summary;
 }
 
-std::vector<CaseSummary> summarize_all(const std::vector<json>& records) {
-  std::vector<CaseRecords> cases;
-  std::map<std::string, size_t> index;
-  std::map<std::string, const json*> provenances;
-  double cv_max = CaseSummary().cv_max;
-  for (const json& record : records) {
-    if (record.value("profiled", false)) {
-      throw UserError("records", "come from `rtfx profile`, whose times include the profiler's",
-                      "give the journal of `rtfx run`");
-    }
-    const std::string kind = record.value("kind", "");
-    if (kind == "provenance") {
-      provenances[record.value("provenance_id", "")] = &record;
-      cv_max = record.value("/config/protocol/cv_max"_json_pointer, CaseSummary().cv_max);
-    }
-    if (kind != "run" && kind != "stream" && kind != "failure") continue;
-    const auto [found, fresh] = index.emplace(record.at("case"), cases.size());
-    if (fresh) cases.emplace_back();
-    CaseRecords& of_case = cases[found->second];
-    of_case.last = record;
-    if (kind != "failure") of_case.rounds[record.value("result_key", "")].push_back(record);
-  }
-  std::vector<CaseSummary> summaries;
-  for (CaseRecords& of_case : cases) {
-    summaries.push_back(summarize_case(std::move(of_case)));
-    CaseSummary& summary = summaries.back();
-    summary.cv_max = cv_max;
-    const auto provenance = provenances.find(summary.last.value("provenance_id", ""));
-    summary.stand_in_data = stand_in_data(
-        summary.last, provenance == provenances.end() ? json::object() : *provenance->second);
-  }
-  return summaries;
+double cv_max_of(const record::Provenance& provenance) {
+  static const json::json_pointer where("/protocol/cv_max");
+  const double usual = CaseSummary().cv_max;
+  return provenance.config ? provenance.config->value().value(where, usual) : usual;
 }
-
-bool is_stream(const CaseSummary& summary) { return summary.last.at("kind") == "stream"; }
 
 json metrics_json(const CaseSummary& summary) {
   std::set<std::string> names;
-  for (const json& round : summary.rounds)
-    for (const auto& [name, value] : round.at("metrics").items()) names.insert(name);
+  for (const record::Round& round : summary.rounds)
+    for (const auto& [name, value] : record::metrics(round)) names.insert(name);
   json metrics = json::object();
   for (const std::string& name : names) {
     if (const auto values = summary.values(name); !values.empty()) {
@@ -127,29 +138,96 @@ json metrics_json(const CaseSummary& summary) {
 /// Regions that every round has.
 json regions_json(const CaseSummary& summary) {
   json regions = json::object();
-  if (summary.rounds.empty()) return regions;
-  const json first = summary.rounds.front().value("regions", json::object());
-  for (const auto& [name, region] : first.items()) {
+  const auto* first =
+      summary.rounds.empty() ? nullptr : std::get_if<record::Run>(&summary.rounds.front());
+  if (first == nullptr) return regions;
+  for (const auto& [name, _] : first->regions) {
     std::vector<double> seconds;
-    for (const json& round : summary.rounds) {
-      const json value = round.value("regions", json::object()).value(name, json::object());
-      if (value.value("host_seconds", json()).is_number()) seconds.push_back(value["host_seconds"]);
+    for (const record::Round& round : summary.rounds) {
+      const auto* run = std::get_if<record::Run>(&round);
+      if (run == nullptr) continue;
+      const auto region = run->regions.find(name);
+      if (region != run->regions.end()) seconds.push_back(region->second.host_seconds);
     }
     if (seconds.size() == summary.rounds.size()) regions[name] = summarize(seconds).mean;
   }
   return regions;
 }
 
-json case_json(const CaseSummary& summary) {
+}  // namespace
+
+bool is_stream(const CaseSummary& summary) {
+  return std::holds_alternative<record::StreamRun>(summary.last);
+}
+
+struct Summarizer::Parts {
+  std::vector<CaseRecords> cases;
+  std::map<std::string, size_t> index;
+  std::map<std::string, record::Provenance> provenances;
+  double cv_max = CaseSummary().cv_max;
+
+  template <class Record>
+  void add(Record&& record) {
+    const auto [found, fresh] = index.emplace(record.case_name, cases.size());
+    if (fresh) cases.emplace_back();
+    cases[found->second].add(std::move(record));
+  }
+};
+
+Summarizer::Summarizer() : parts_(std::make_unique<Parts>()) {}
+Summarizer::~Summarizer() = default;
+
+void Summarizer::add(record::Any&& record) {
+  if (record::head(record).profiled == true) {
+    throw UserError("records", "come from `rtfx profile`, whose times include the profiler's",
+                    "give the journal of `rtfx run`");
+  }
+  if (auto* provenance = std::get_if<record::Provenance>(&record)) {
+    parts_->cv_max = cv_max_of(*provenance);
+    parts_->provenances[provenance->provenance_id.value_or("")] = std::move(*provenance);
+  } else if (auto* run = std::get_if<record::Run>(&record)) {
+    parts_->add(std::move(*run));
+  } else if (auto* stream = std::get_if<record::StreamRun>(&record)) {
+    parts_->add(std::move(*stream));
+  } else if (auto* failure = std::get_if<record::Failure>(&record)) {
+    parts_->add(std::move(*failure));
+  }
+}
+
+std::vector<CaseSummary> Summarizer::finish() {
+  std::vector<CaseSummary> summaries;
+  for (CaseRecords& of_case : parts_->cases) {
+    summaries.push_back(summarize_case(std::move(of_case)));
+    CaseSummary& summary = summaries.back();
+    summary.cv_max = parts_->cv_max;
+    const record::Dataset<record::Always>& dataset = summary.about().dataset;
+    const std::string id = record::head(summary.last).provenance_id.value_or("");
+    summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, parts_->provenances[id]);
+  }
+  return summaries;
+}
+
+std::vector<CaseSummary> summarize(record::Records records) {
+  Summarizer summarizer;
+  for (record::Any& record : records) summarizer.add(std::move(record));
+  return summarizer.finish();
+}
+
+std::vector<CaseSummary> summarize_cases(record::Records records) {
+  std::vector<CaseSummary> cases = summarize(std::move(records));
+  std::erase_if(cases, is_stream);
+  return cases;
+}
+
+json summary_json(const CaseSummary& summary) {
   const auto worst = worst_round(summary.rounds);
+  const auto or_null = [](const auto& part) { return part ? record::write(*part) : json(); };
   return {{"name", summary.case_name()},
-          {"last", summary.last},
-          {"rounds", summary.rounds},
-          {"failure", summary.failure ? summary.last : json()},
+          {"failure", summary.failure ? record::write(summary.last) : json()},
           {"grade", summary.grade.empty() ? json() : json(summary.grade)},
           {"worst_round", worst ? json(*worst) : json()},
-          {"first_difference", summary.first_difference},
-          {"replay", summary.replay},
+          {"first_difference", or_null(summary.first_difference)},
+          {"replay", or_null(summary.replay)},
           {"deterministic", summary.deterministic},
           {"noisy", summary.noisy()},
           {"marks", summary.marks()},
@@ -158,21 +236,24 @@ json case_json(const CaseSummary& summary) {
           {"regions", regions_json(summary)}};
 }
 
-}  // namespace
-
-bool is_shown(const json& record, std::string_view metric) {
-  static const json::json_pointer head("/decoder/head");
-  return record.value(head, json()) != "none" || metric == "rtfx.total" || metric == "rtfx.wall" ||
+bool is_shown(const record::Case& of, std::string_view metric) {
+  return of.decoder.head != "none" || metric == "rtfx.total" || metric == "rtfx.wall" ||
          metric == "rtfx.encode_decode" || metric.starts_with("batch_ms.") ||
          metric.starts_with("busy.") || metric.starts_with("energy.");
 }
 
+const record::Exactness* CaseSummary::last_exactness() const {
+  const record::Run* run = last_run();
+  return run != nullptr && run->exactness ? &*run->exactness : nullptr;
+}
+
 std::vector<double> CaseSummary::values(const std::string& metric) const {
   std::vector<double> list;
-  for (const json& round : rounds) {
-    if (!is_shown(round, metric)) continue;
-    const json value = round.at("metrics").value(metric, json());
-    if (value.is_number()) list.push_back(value);
+  for (const record::Round& round : rounds) {
+    if (!is_shown(record::fields(round), metric)) continue;
+    const record::Figures& figures = record::metrics(round);
+    const auto found = figures.find(metric);
+    if (found != figures.end() && found->second) list.push_back(*found->second);
   }
   return list;
 }
@@ -182,60 +263,62 @@ bool CaseSummary::noisy() const {
   return totals.size() > 1 && summarize(totals).cv() > cv_max;
 }
 
-json CaseSummary::word_errors() const {
-  const json errors = last.value("wer", json());
-  const bool known = !failure && is_shown(last, "wer") && errors.is_object();
-  return known && errors.value("wer", json()).is_number() ? errors : json();
+const record::WordErrors* CaseSummary::word_errors() const {
+  const record::Run* run = last_run();
+  return run != nullptr && is_shown(*run, "wer") && run->wer.wer ? &run->wer : nullptr;
 }
 
 std::optional<double> CaseSummary::gaps() const {
   double wall = 0, gap = 0;
-  for (const json& round : rounds) {
-    if (!round.contains("wall_seconds")) return std::nullopt;
-    wall += round["wall_seconds"].get<double>();
-    gap += round["wall_seconds"].get<double>() - round.at("total_seconds").get<double>();
+  for (const record::Round& round : rounds) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run == nullptr || !run->wall_seconds) return std::nullopt;
+    wall += *run->wall_seconds;
+    gap += *run->wall_seconds - run->total_seconds;
   }
   return wall > 0 ? std::optional(gap / wall) : std::nullopt;
 }
 
 std::map<std::string, int64_t> CaseSummary::suspect_reasons() const {
-  std::map<std::string, int64_t> reasons;
-  for (const json& round : rounds) {
-    for (const json& reason : round.value("suspect", json::array()))
-      ++reasons[reason.is_string() ? reason.get<std::string>() : reason.dump()];
+  std::map<std::string, int64_t> counts;
+  for (const record::Round& round : rounds) {
+    if (const auto* reasons = record::suspect_reasons(round)) {
+      for (const std::string& reason : *reasons) ++counts[reason];
+    }
   }
-  return reasons;
+  return counts;
 }
 
 std::optional<double> CaseSummary::suspect_share() const {
-  const auto known = [](const json& round) { return round.contains("suspect"); };
-  if (rounds.empty() || !std::ranges::all_of(rounds, known)) return std::nullopt;
-  const auto suspect = std::ranges::count_if(rounds, [](auto& r) { return !r["suspect"].empty(); });
+  const auto is_known = [](const auto& round) { return record::suspect_reasons(round) != nullptr; };
+  if (rounds.empty() || !std::ranges::all_of(rounds, is_known)) return std::nullopt;
+  const auto suspect = std::ranges::count_if(rounds, record::is_suspect);
   return static_cast<double>(suspect) / static_cast<double>(rounds.size());
 }
 
 std::vector<std::string> CaseSummary::marks() const {
   std::vector<std::string> list;
-  if (has_failed(replay)) {
-    list.push_back(fmt::format("BEYOND ROUNDING {}/{}", replay["beyond"].get<int64_t>(),
-                               replay["decisions"].get<int64_t>()));
-  }
+  if (has_failed(replay))
+    list.push_back(fmt::format("BEYOND ROUNDING {}/{}", replay->beyond, replay->decisions));
   if (!deterministic) list.emplace_back("NONDETERMINISTIC");
   if (noisy()) list.emplace_back("NOISY");
-  if (std::ranges::any_of(rounds, [](const json& r) { return r.value("all_empty", false); }))
-    list.emplace_back("EMPTY");
   size_t overloaded = 0, suspect = 0;
-  for (const json& round : rounds) {
-    overloaded += round.value("stable", true) ? 0 : 1;
-    suspect += round.value("suspect", json::array()).empty() ? 0 : 1;
+  bool empty = false;
+  for (const record::Round& round : rounds) {
+    const auto* run = std::get_if<record::Run>(&round);
+    const auto* stream = std::get_if<record::StreamRun>(&round);
+    empty = empty || (run != nullptr && run->all_empty == true);
+    overloaded += stream != nullptr && !stream->stable ? 1 : 0;
+    suspect += record::is_suspect(round) ? 1 : 0;
   }
+  if (empty) list.emplace_back("EMPTY");
   if (overloaded > 0) list.emplace_back("OVERLOADED");
   if (suspect > 0) list.push_back(fmt::format("suspect {}/{}", suspect, rounds.size()));
-  if (!failure && last.contains("pipeline")) {
+  if (const record::Run* run = last_run(); run != nullptr && run->pipeline) {
     // All rounds together name the stage, since it may be chance in a single one.
     std::string stage;
     double most = 0;
-    for (const auto& [metric, _] : last.at("metrics").items()) {
+    for (const auto& [metric, _] : run->metrics) {
       if (!metric.starts_with("busy.")) continue;
       const std::vector<double> busy = values(metric);
       const double mean = busy.empty() ? 0 : summarize(busy).mean;
@@ -249,7 +332,9 @@ std::vector<std::string> CaseSummary::marks() const {
   return list;
 }
 
-Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
+Summaries all_of(const std::vector<CaseSummary>& cases) { return {cases.begin(), cases.end()}; }
+
+Meanings meanings_of_marks(const Summaries& cases) {
   static const Meanings all = {
       {"BEYOND ROUNDING", "so many of all replayed decisions are not the best one up to rounding"},
       {"NONDETERMINISTIC", "the decoder did not repeat its own hypotheses"},
@@ -271,11 +356,14 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
       {"sw_thermal", "heat held its clocks down"},
       {"hw_thermal", "heat halved its clocks"},
       {"hw_power_brake", "the power supply halved its clocks"}};
+  std::set<std::string> marks;
+  for (const CaseSummary& c : cases) {
+    for (std::string& mark : c.marks()) marks.insert(std::move(mark));
+  }
   Meanings meanings;
   for (const auto& [mark, meaning] : all) {
-    const bool used = std::ranges::any_of(cases, [&](const CaseSummary& c) {
-      return std::ranges::any_of(c.marks(), [&](const auto& m) { return m.starts_with(mark); });
-    });
+    const auto is_one = [&](const std::string& one) { return one.starts_with(mark); };
+    const bool used = std::ranges::any_of(marks, is_one);
     if (used) meanings.emplace_back(mark, meaning);
     if (!used || mark != "suspect") continue;
     std::set<std::string> reasons;
@@ -294,42 +382,26 @@ Meanings meanings_of_marks(const std::vector<CaseSummary>& cases) {
 }
 
 std::vector<std::string> CaseSummary::stand_ins() const {
-  return stand_in_marks(last, stand_in_data);
+  return stand_in_marks(about().model, stand_in_data);
 }
 
 std::string beyond_rounding(const CaseSummary& summary) {
-  if (!has_failed(summary.replay)) return "";
-  const json& d = summary.replay.at("first");
-  if (!d.is_object()) return "";
-  const auto figure = [&](const char* name) {
-    return d.at(name).is_number() ? fmt::format("{:.3g}", d[name].get<double>()) : "infinite";
+  if (!has_failed(summary.replay) || !summary.replay->first) return "";
+  const record::BeyondDecision& d = *summary.replay->first;
+  const auto figure = [&](const Nullable<Number>& value) {
+    return value ? fmt::format("{:.3g}", static_cast<double>(*value)) : "infinite";
   };
-  const std::string kind = d.at("kind");
-  const std::string what = kind == "label" || kind == "duration"
-                               ? fmt::format("{} {} instead of {}", kind,
-                                             d["chosen"].get<int64_t>(), d["best"].get<int64_t>())
-                               : kind;
-  return fmt::format("{} at frame {} ({:.2f} s) of '{}', gap {}, bound {}", what,
-                     d["frame"].get<int64_t>(), d["seconds"].get<double>(),
-                     d["utterance"].get<std::string>(), figure("gap"), figure("bound"));
+  const std::string what = d.kind == "label" || d.kind == "duration"
+                               ? fmt::format("{} {} instead of {}", d.kind, d.chosen, d.best)
+                               : d.kind;
+  return fmt::format("{} at frame {} ({:.2f} s) of '{}', gap {}, bound {}", what, d.frame,
+                     static_cast<double>(d.seconds), d.utterance, figure(d.gap), figure(d.bound));
 }
 
 std::string CaseSummary::grade_text() const {
   if (failure) return "FAILED";
-  const bool approximate = last.value("/decoder/exactness"_json_pointer, json()) == "approximate";
+  const bool approximate = about().decoder.exactness == "approximate";
   return grade.empty() || !approximate ? grade : grade + " ~";
-}
-
-std::vector<CaseSummary> summarize_cases(const std::vector<json>& records) {
-  std::vector<CaseSummary> cases = summarize_all(records);
-  std::erase_if(cases, is_stream);
-  return cases;
-}
-
-std::vector<CaseSummary> summarize_streams(const std::vector<json>& records) {
-  std::vector<CaseSummary> cases = summarize_all(records);
-  std::erase_if(cases, std::not_fn(is_stream));
-  return cases;
 }
 
 record::Summary summary_record(const CaseSummary& summary) {
@@ -349,7 +421,7 @@ record::Summary summary_record(const CaseSummary& summary) {
   record.kind = "summary";
   record.schema = 1;
   record.case_name = summary.case_name();
-  record.result_key = summary.last.at("result_key");
+  record.result_key = summary.about().result_key;
   record.rounds = static_cast<int64_t>(totals.size());
   record.rtfx_total = spread("rtfx.total");
   record.rtfx_decode = spread("rtfx.decode");
@@ -358,20 +430,6 @@ record::Summary summary_record(const CaseSummary& summary) {
   record.cv = Number(summarize(totals).cv());
   record.noisy = summary.noisy();
   return record;
-}
-
-json summaries_json(const std::vector<json>& records) {
-  json all = {{"provenances", json::array()}, {"cases", json::array()}, {"streams", json::array()}};
-  for (const json& record : records) {
-    if (record.value("kind", "") == "provenance") all["provenances"].push_back(record);
-  }
-  const std::vector<CaseSummary> summaries = summarize_all(records);
-  for (const CaseSummary& summary : summaries)
-    all[is_stream(summary) ? "streams" : "cases"].push_back(case_json(summary));
-  all["mark_meanings"] = json::object();
-  for (const auto& [mark, meaning] : meanings_of_marks(summaries))
-    all["mark_meanings"][mark] = meaning;
-  return all;
 }
 
 }  // namespace rtfx

@@ -7,12 +7,15 @@
 // word, the case has no rounds and no grade.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "harness/results/records.h"
@@ -20,29 +23,39 @@
 
 namespace rtfx {
 
-/// Whether a figure of this record may be shown. Of a decoder that gives no words (`null`), neither
+/// The last record of a case.
+using CaseRecord = std::variant<record::Run, record::StreamRun, record::Failure>;
+
+/// Whether a figure of this case may be shown. Of a decoder that gives no words (`null`), neither
 /// the speed of decoding nor anything of its words or results is one. `metric`: a key of metrics().
-bool is_shown(const nlohmann::json& record, std::string_view metric);
+bool is_shown(const record::Case& of, std::string_view metric);
 
 struct CaseSummary {
-  nlohmann::json last;                 // the case's last record of kind run, stream or failure
-  std::vector<nlohmann::json> rounds;  // by number
-  std::string grade;                   // worst of all rounds; empty without anything to compare to
-  nlohmann::json first_difference;     // of the first round with that grade
-  nlohmann::json replay;               // of the first round with a failed one, or of the last; null
+  CaseRecord last;
+  record::Rounds rounds;  // by number
+  std::string grade;      // worst of all rounds; empty without anything to compare to
+  Nullable<record::FirstDifference> first_difference;  // of the first round with that grade
+  Nullable<record::Replay> replay;     // of the first round with a failed one, or of the last
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
   double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
   std::string stand_in_data;           // what was decoded in place of the set that the case names
+  int64_t repeated = 0;                // records that repeated a round word for word
 
-  std::string case_name() const { return last.at("case"); }
+  /// Model, dataset, decoder and batches of the last record.
+  const record::Case& about() const { return record::fields(last); }
+  SharedText case_name() const { return about().case_name; }
+  /// The last record of a case of `rtfx run` that has not failed; null for others.
+  const record::Run* last_run() const { return std::get_if<record::Run>(&last); }
+  /// The exactness of that record; null where it has none.
+  const record::Exactness* last_exactness() const;
   /// A metric of each round that has it and may show it, such as "rtfx.total".
   std::vector<double> values(const std::string& metric) const;
   /// Whether rtfx.total varies by more than the share `cv_max` (sd / mean).
   bool noisy() const;
   /// Substitutions, deletions, insertions and the rate of the last round; null where there is no
   /// reference, or nothing that may be shown.
-  nlohmann::json word_errors() const;
+  const record::WordErrors* word_errors() const;
   /// The share of the batches' wall time that lies in no region, and so in no figure; none in
   /// journals that lack it.
   std::optional<double> gaps() const;
@@ -66,33 +79,49 @@ struct CaseSummary {
   std::string grade_text() const;
 };
 
+/// Some of the cases of a run, or all.
+using Summaries = std::vector<std::reference_wrapper<const CaseSummary>>;
+Summaries all_of(const std::vector<CaseSummary>& cases);
+
 /// "label 5 instead of 7 at frame 12 (0.96 s) of 'utt', gap 0.5, bound 0.1": the first decision
 /// that is beyond rounding; empty where none is.
 std::string beyond_rounding(const CaseSummary& summary);
 
-/// One summary per case in the order of first appearance, without the cases of `rtfx stream`.
-/// Throws UserError for records of a profile.
-std::vector<CaseSummary> summarize_cases(const std::vector<nlohmann::json>& records);
+/// One summary per case in the order of first appearance: of `rtfx run`, and of `rtfx stream` one
+/// for each number of streams. Throws UserError for records of a profile.
+std::vector<CaseSummary> summarize(record::Records records);
 
-/// Summaries of `rtfx stream` alone: a case for each number of streams.
-std::vector<CaseSummary> summarize_streams(const std::vector<nlohmann::json>& records);
+/// Summarizes records that come one by one, so that a long journal is held once.
+class Summarizer {
+ public:
+  Summarizer();
+  ~Summarizer();
+  void add(record::Any&& record);
+  std::vector<CaseSummary> finish();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Those of `rtfx run` alone.
+std::vector<CaseSummary> summarize_cases(record::Records records);
+
+/// Whether it is a case of `rtfx stream`.
+bool is_stream(const CaseSummary& summary);
 
 /// A sentence for each kind of mark that these cases have: {"suspect", "rounds, of all, that ..."}.
 using Meanings = std::vector<std::pair<std::string, std::string>>;
-Meanings meanings_of_marks(const std::vector<CaseSummary>& cases);
+Meanings meanings_of_marks(const Summaries& cases);
 
 /// The record of kind "summary", without what ended the case.
 record::Summary summary_record(const CaseSummary& summary);
 
-/// The object that `rtfx summary` prints and the scripts in plots/ read:
-///   {"provenances": [...], "cases": [...], "streams": [...], "mark_meanings": {"NOISY": "..."}}
-/// A case is an object:
-///   {"name", "last", "rounds", "failure" (its record), "grade", "first_difference",
+/// A case as `rtfx summary` prints it, without "last" and "rounds", which are records:
+///   {"name", "failure" (its record), "grade", "first_difference", "replay",
 ///    "worst_round" (the index of the first round with the grade), "deterministic", "noisy",
 ///    "marks", "stand_in_data" (text or null), "metrics": {name: {"mean", "sd"}} of those that may
 ///    be shown, "regions": {name: mean seconds on the host}}
-/// The command adds "figures" (figures_json()) to each case, and "metrics" (metrics_json()) to the
-/// whole. Throws UserError for records of a profile.
-nlohmann::json summaries_json(const std::vector<nlohmann::json>& records);
+nlohmann::json summary_json(const CaseSummary& summary);
 
 }  // namespace rtfx

@@ -17,8 +17,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
 bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 std::string figure(const std::vector<double>& values) {
@@ -50,45 +48,40 @@ std::string judgement(const CaseSummary& c) {
 }
 
 std::string group_of(const CaseSummary& c) {
-  const json& dataset = c.last.at("dataset");
+  const record::Case& about = c.about();
   std::vector<std::string> stand_ins;
-  if (has_synthetic_weights(c.last)) stand_ins.emplace_back(kSyntheticLabel);
-  if (const std::string model = stand_in_model(c.last); !model.empty())
+  if (has_synthetic_weights(about.model)) stand_ins.emplace_back(kSyntheticLabel);
+  if (const std::string model = stand_in_model(about.model); !model.empty())
     stand_ins.push_back(fmt::format("{}: {}", kStandInModel, model));
   if (!c.stand_in_data.empty())
     stand_ins.push_back(fmt::format("{}: {}", kStandInData, c.stand_in_data));
-  return printable(
-      fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}{}",
-                  c.last["model"]["id"].get<std::string>(), dataset["id"].get<std::string>(),
-                  dataset["utterances"].get<int64_t>(), dataset["audio_seconds"].get<double>(),
-                  c.last["device"].get<std::string>(), stand_ins.empty() ? "" : ": ",
-                  fmt::join(stand_ins, ", ")));
+  return printable(fmt::format("{} on {} ({} utterances, {:.0f} s of audio, {}){}{}",
+                               about.model.id, about.dataset.id, about.dataset.utterances,
+                               static_cast<double>(about.dataset.audio_seconds), about.device,
+                               stand_ins.empty() ? "" : ": ", fmt::join(stand_ins, ", ")));
 }
 
-std::string id_of(const CaseSummary& c) {
-  return printable(c.last["decoder"]["id"].get<std::string>());
-}
+std::string id_of(const CaseSummary& c) { return printable(c.about().decoder.id); }
 
 /// Whether the references are in a script without spaces between words, for which WER says little.
-bool has_few_spaces(const json& run) {
+bool has_few_spaces(const record::Run& run) {
   constexpr int64_t kLongWord = 15;  // characters; the longest mean of a language with spaces is 8
-  const json errors = run.value("wer", json::object());
-  if (!errors.is_object() || !errors.contains("reference_characters")) return false;
-  return errors["reference_characters"].get<int64_t>() >
-         kLongWord * errors.value("reference_words", int64_t{0});
+  return run.wer.reference_characters.value_or(0) > kLongWord * run.wer.reference_words.value_or(0);
 }
 
 /// Figures that only some decoders have, for the end of the row.
-std::string further_figures(const json& run) {
+std::string further_figures(const record::Run& run) {
   std::string text;
-  const auto add = [&](const char* name, const json::json_pointer& where) {
-    const json value = run.value(where, json());
-    if (value.is_number()) text += fmt::format("  {} {:.2f}", name, 100 * value.get<double>());
+  const auto add = [&](const char* name, const Optional<Nullable<Number>>& value) {
+    if (const Number* number = known(value))
+      text += fmt::format("  {} {:.2f}", name, 100 * *number);
   };
-  if (has_few_spaces(run)) add("CER", "/wer/cer"_json_pointer);
-  add("oracle", "/oracle_wer/wer"_json_pointer);
-  add("recall", "/boosted/recall"_json_pointer);
-  add("precision", "/boosted/precision"_json_pointer);
+  if (has_few_spaces(run) && run.wer.cer) add("CER", *run.wer.cer);
+  if (const record::OracleErrors* oracle = known(run.oracle_wer)) add("oracle", oracle->wer);
+  if (const record::Boosted* boosted = known(run.boosted)) {
+    add("recall", boosted->recall);
+    add("precision", boosted->precision);
+  }
   return text;
 }
 
@@ -102,9 +95,9 @@ std::string passes_of(const CaseSummary& c) {
   if (!tokens.empty() && !wanted.empty()) text += fmt::format(" of {:.2f}", wanted.back());
   if (const auto first = c.values("rtfx.first_pass"); !first.empty())
     text += fmt::format("  first pass {:.1f}", first.front());
-  const json grade = c.last.value("/isolated/grade"_json_pointer, json());
-  if (grade.is_string() && grade != "bitwise")
-    text += "  " + grade.get<std::string>() + " against isolated";
+  const record::Run* run = c.last_run();
+  if (run != nullptr && run->isolated && run->isolated->grade != "bitwise")
+    text += fmt::format("  {} against isolated", run->isolated->grade);
   return text;
 }
 
@@ -117,23 +110,21 @@ const Row& head() {
 }
 
 Row row_of(const CaseSummary& c) {
-  const json& batch = c.last.at("batch");
-  const json errors = c.word_errors();
+  const record::Batch& batch = c.about().batch;
   Row row = {id_of(c),
-             fmt::format("{:g}{}", batch["size"].get<double>(),
-                         batch["by"] == "seconds"        ? " s"
-                         : batch.value("largest", false) ? " max"
-                                                         : ""),
-             c.last["dtype"].get<std::string>(),
+             fmt::format("{:g}{}", static_cast<double>(batch.size),
+                         batch.by == "seconds"   ? " s"
+                         : batch.largest == true ? " max"
+                                                 : ""),
+             c.about().dtype,
              figure(c.values("rtfx.total")),
              figure(c.values("rtfx.decode")),
              "-",
              "-",
              judgement(c)};
-  if (errors.is_object()) {
-    row[5] = fmt::format("{:.2f}", 100 * errors["wer"].get<double>());
-    row[6] = fmt::format("{}/{}/{}", errors["substitutions"].get<int64_t>(),
-                         errors["deletions"].get<int64_t>(), errors["insertions"].get<int64_t>());
+  if (const record::WordErrors* errors = c.word_errors()) {
+    row[5] = fmt::format("{:.2f}", 100 * *errors->wer);
+    row[6] = fmt::format("{}/{}/{}", errors->substitutions, errors->deletions, errors->insertions);
   }
   return row;
 }
@@ -159,10 +150,10 @@ void print_row(const CaseSummary& c, const Widths& widths, bool colours) {
   const fmt::text_style style =
       colours ? grade_style(c.failure ? "failed" : c.grade) : fmt::text_style();
   fmt::print("{}{}\n", line_of(row, widths, fmt::format(style, "{}", row.back())),
-             c.failure ? "" : passes_of(c) + further_figures(c.last));
+             c.last_run() == nullptr ? "" : passes_of(c) + further_figures(*c.last_run()));
 }
 
-std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
+std::string meaning_of_marks(const Summaries& cases) {
   std::string text;
   for (const auto& [mark, meaning] : meanings_of_marks(cases))
     text += fmt::format("{}: {}.\n", mark, printable(meaning));
@@ -171,7 +162,7 @@ std::string meaning_of_marks(const std::vector<CaseSummary>& cases) {
 
 using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
 
-Costs costs_of(const std::vector<CaseSummary>& cases) {
+Costs costs_of(const Summaries& cases) {
   Costs columns = {{"p50 ms", "batch_ms.p50"},      {"p95 ms", "batch_ms.p95"},
                    {"p99 ms", "batch_ms.p99"},      {"kept MiB", "memory.kept_mib"},
                    {"peak MiB", "memory.peak_mib"}, {"J/h", "energy.joules_per_hour"}};
@@ -197,18 +188,16 @@ Row cost_row(const CaseSummary& c, const Costs& costs) {
   return row;
 }
 
-void print_details(const std::vector<CaseSummary>& cases) {
+void print_details(const Summaries& cases) {
   for (const CaseSummary& c : cases) {
     if (c.failure) {
       fmt::print("\n{} failed: {}\n", printable(c.case_name()), printable(*c.failure));
-    } else if (c.first_difference.is_object()) {
-      const json& d = c.first_difference;
+    } else if (c.first_difference) {
+      const record::FirstDifference& d = *c.first_difference;
       fmt::print(
           "\n{}: first difference in {} at frame {} ({:.2f} s)\n    {:<12} {}\n    {:<12} {}\n",
-          printable(c.case_name()), printable(d["utterance"].get<std::string>()),
-          d["frame"].get<int64_t>(), d["seconds"].get<double>(),
-          "baseline:", printable(d["baseline_words"].get<std::string>()),
-          "here:", printable(d["words"].get<std::string>()));
+          printable(c.case_name()), printable(d.utterance), d.frame, static_cast<double>(d.seconds),
+          "baseline:", printable(d.baseline_words), "here:", printable(d.words));
     }
     if (const std::string beyond = beyond_rounding(c); !beyond.empty())
       fmt::print("\n{}: beyond rounding: {}\n", printable(c.case_name()), printable(beyond));
@@ -217,8 +206,7 @@ void print_details(const std::vector<CaseSummary>& cases) {
 
 }  // namespace
 
-void print_table(const std::vector<json>& records) {
-  const std::vector<CaseSummary> cases = summarize_cases(records);
+void print_table(const Summaries& cases) {
   if (cases.empty()) return;
   const bool colours = use_colours();
   Widths widths(head().size());
@@ -248,23 +236,26 @@ void print_table(const std::vector<json>& records) {
       "up to rounding) > text (same words) > wer (same WER) > different. ~: declared approximate.\n"
       "{}",
       names.empty() ? "none" : names, meaning_of_marks(cases));
-  const auto any_has = [&](const char* field) {
-    return std::any_of(cases.begin(), cases.end(),
-                       [&](const CaseSummary& c) { return c.last.contains(field); });
+  const auto any_has = [&](const auto& member) {
+    return std::ranges::any_of(cases, [&](const CaseSummary& c) {
+      return c.last_run() != nullptr && (c.last_run()->*member).has_value();
+    });
   };
-  if (std::ranges::any_of(cases,
-                          [](const auto& c) { return !c.values("tokens.per_second").empty(); }))
+  if (std::ranges::any_of(
+          cases, [](const CaseSummary& c) { return !c.values("tokens.per_second").empty(); }))
     fmt::print(
         "tokens/s: tokens of the results per second of audio, of those of the references.\n");
-  if (any_has("pipeline"))
+  if (any_has(&record::Run::pipeline))
     fmt::print(
         "first pass: RTFx of the first pass of a process, which no other one has prepared.\n");
-  if (std::ranges::any_of(cases, [](const CaseSummary& c) { return has_few_spaces(c.last); }))
+  if (std::ranges::any_of(cases, [](const CaseSummary& c) {
+        return c.last_run() != nullptr && has_few_spaces(*c.last_run());
+      }))
     fmt::print(
         "CER: characters wrong, too many or missing / characters of the references, in %.\n");
-  if (any_has("oracle_wer"))
+  if (any_has(&record::Run::oracle_wer))
     fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
-  if (any_has("boosted")) {
+  if (any_has(&record::Run::boosted)) {
     fmt::print(
         "recall: % of the boosted words' occurrences that were recognised; precision: % of the\n"
         "boosted words in the results that were said there.\n");
@@ -272,8 +263,7 @@ void print_table(const std::vector<json>& records) {
   print_details(cases);
 }
 
-void print_costs(const std::vector<json>& records) {
-  const std::vector<CaseSummary> cases = summarize_cases(records);
+void print_costs(const Summaries& cases) {
   if (cases.empty()) return;
   Row heads = {head().begin(), head().begin() + 3};
   const Costs costs = costs_of(cases);

@@ -20,8 +20,6 @@ namespace rtfx {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr double kFrames = 12.5;        // of the encoder, for a second of audio
 constexpr double kOperations = 2;       // of a parameter, for a frame: multiply and add
 constexpr double kBatchSeconds = 0.03;  // at most, for launches and copies of a batch
@@ -43,18 +41,28 @@ bool on_gpu(const Config& config) {
          (config.device == "auto" && c10::cuda::device_count() > 0);
 }
 
-double mean_of(const CaseSummary& summary, const char* pointer) {
+/// The mean over the rounds of a figure that each of them has.
+double mean_of(const CaseSummary& summary, const auto& figure) {
   double sum = 0;
-  for (const json& round : summary.rounds)
-    sum += round.at(json::json_pointer(pointer)).get<double>();
+  for (const record::Round& round : summary.rounds) {
+    if (const auto* run = std::get_if<record::Run>(&round)) sum += figure(*run);
+  }
   return sum / static_cast<double>(summary.rounds.size());
+}
+
+double mean_total(const CaseSummary& summary) {
+  return mean_of(summary, [](const record::Run& run) -> double { return run.total_seconds; });
 }
 
 /// Seconds of a case in a round beyond the encoder's pass, which it shares.
 double own_seconds(const CaseSummary& summary) {
   double seconds = 0;
-  for (const char* region : {"decode", "d2h", "detokenize"})
-    seconds += mean_of(summary, fmt::format("/regions/{}/host_seconds", region).c_str());
+  for (const char* region : {"decode", "d2h", "detokenize"}) {
+    seconds += mean_of(summary, [&](const record::Run& run) -> double {
+      const auto found = run.regions.find(region);
+      return found == run.regions.end() ? 0 : static_cast<double>(found->second.host_seconds);
+    });
+  }
   return seconds;
 }
 
@@ -67,17 +75,17 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
     const auto found = known.find(decoder.case_name);
     if (found == known.end() || found->second.rounds.empty()) return std::nullopt;
     const CaseSummary& summary = found->second;
-    if (summary.last.at("dataset").at("utterances") != utterances) return std::nullopt;
-    const bool gpu = summary.last.at("device").get<std::string>().starts_with("cuda");
+    const record::Case& about = summary.about();
+    if (about.dataset.utterances != static_cast<int64_t>(utterances)) return std::nullopt;
+    const bool gpu = about.device.starts_with("cuda");
     if (gpu != on_gpu(workspace.config())) return std::nullopt;
-    const bool overlapped = summary.last.contains("pipeline");
+    const bool overlapped = summary.last_run() != nullptr && summary.last_run()->pipeline;
     if (overlapped != workspace.config().protocol.overlapped()) return std::nullopt;
     if (overlapped) {
-      const double pass = mean_of(summary, "/total_seconds");
-      seconds += std::max(pass, workspace.config().protocol.steady_seconds);
+      seconds += std::max(mean_total(summary), workspace.config().protocol.steady_seconds);
       continue;
     }
-    if (seconds == 0) seconds = mean_of(summary, "/total_seconds") - own_seconds(summary);
+    if (seconds == 0) seconds = mean_total(summary) - own_seconds(summary);
     seconds += own_seconds(summary);
   }
   return seconds;

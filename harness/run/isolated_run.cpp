@@ -201,9 +201,9 @@ int run_isolated(const Config& config, Journal::Mode mode) {
   bool whole = true;
   for (size_t i = 0; i < plan.size() && whole; ++i)
     whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
-  const std::vector<json> records = read_journal(journal.path());
-  print_table(records);
-  return whole ? outcome(records, config) : kInterrupted;
+  const std::vector<CaseSummary> cases = summarize_cases(read_journal(journal.path()));
+  print_table(all_of(cases));
+  return whole ? outcome(cases, config) : kInterrupted;
 }
 
 void report_stage(const Arm* arm, const char* stage) {

@@ -177,7 +177,7 @@ record::Provenance provenance_record(const Workspace& workspace, at::Device devi
   record.tf32 = at::globalContext().allowTF32CuBLAS();
   record.models = model_fields(workspace);
   record.datasets = dataset_fields(workspace);
-  record.decoder_files = workspace.decoder_files();
+  record.decoder_files.emplace(workspace.decoder_files().begin(), workspace.decoder_files().end());
   record.provenance_id = sha256(record::write(record).dump()).substr(0, 16);
   return record;
 }

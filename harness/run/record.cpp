@@ -25,26 +25,26 @@ namespace {
 /// The worst grade of overlapped passes against the isolated one; empty where there is none.
 std::string grade_against_isolated(const CaseSummary& summary) {
   std::string worst;
-  for (const json& round : summary.rounds) {
-    const json grade = round.value("/isolated/grade"_json_pointer, json());
-    if (!grade.is_string()) continue;
-    if (worst.empty() || grade_of(grade.get<std::string>()) > grade_of(worst)) worst = grade;
+  for (const record::Round& round : summary.rounds()) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run == nullptr || !run->isolated) continue;
+    const std::string grade(run->isolated->grade);
+    if (worst.empty() || grade_of(grade) > grade_of(worst)) worst = grade;
   }
   return worst;
 }
 
 }  // namespace
 
-std::vector<std::string> below_required(const std::vector<json>& records,
+std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
                                         const std::map<std::string, std::string>& required) {
   std::vector<std::string> below;
-  for (const CaseSummary& summary : summarize_cases(records)) {
-    const Grade least =
-        grade_of(required.at(decoder_dtype(summary.last["dtype"].get<std::string>())));
+  for (const CaseSummary& summary : cases) {
+    const Grade least = grade_of(required.at(decoder_dtype(summary.about().dtype)));
     if (summary.failure || least == Grade::different) continue;
     // A failed replay is an error of any decoder, the baseline and approximate ones included.
     const std::string beyond = beyond_rounding(summary);
-    const bool exact = summary.last["decoder"]["exactness"] == "exact";
+    const bool exact = summary.about().decoder.exactness == "exact";
     const std::string apart = grade_against_isolated(summary);
     if (exact && !apart.empty() && grade_of(apart) > least)
       below.push_back(fmt::format("{}: {} against the isolated pass", summary.case_name(), apart));
@@ -58,19 +58,19 @@ std::vector<std::string> below_required(const std::vector<json>& records,
   return below;
 }
 
-static std::vector<std::string> failed_cases(const std::vector<json>& records) {
+static std::vector<std::string> failed_cases(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> failed;
-  for (const CaseSummary& summary : summarize_cases(records)) {
+  for (const CaseSummary& summary : cases) {
     if (summary.failure) failed.push_back(summary.case_name());
   }
   return failed;
 }
 
-int outcome(const std::vector<json>& records, const Config& config) {
-  const auto below = below_required(records, config.required);
+int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
+  const auto below = below_required(cases, config.required);
   for (const std::string& name : below)
     fmt::print(stderr, "rtfx: below the required exactness: {}\n", printable(name));
-  return !below.empty() ? kCorrectness : !failed_cases(records).empty() ? kFailed : kOk;
+  return !below.empty() ? kCorrectness : !failed_cases(cases).empty() ? kFailed : kOk;
 }
 
 namespace {
@@ -123,9 +123,8 @@ record::Figures metrics(const RoundResult& result, double audio_seconds, bool ov
 }
 
 /// Seconds of each region. The region "confidence" is left out where it took no time.
-std::map<std::string, record::RegionTimes> regions_field(const RegionTimes& times,
-                                                         bool with_device) {
-  std::map<std::string, record::RegionTimes> field;
+Named<record::RegionTimes> regions_field(const RegionTimes& times, bool with_device) {
+  Named<record::RegionTimes> field;
   for (size_t i = 0; i < kRegions; ++i) {
     if (static_cast<Region>(i) == Region::confidence && times.host[i] == 0) continue;
     record::RegionTimes& region = field[kRegionNames[i]];

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,20 +9,21 @@
 #include "harness/config/config.h"
 #include "harness/machine/conditions.h"
 #include "harness/results/records.h"
+#include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
 #include "harness/scoring/normalize.h"
 
 namespace rtfx {
 
-// The outcome of a whole run, from its records.
+// The outcome of a whole run, from its cases.
 
-/// The ExitCode that the records of a whole run ask for; says on stderr what is below the required
+/// The ExitCode that the cases of a whole run ask for; says on stderr what is below the required
 /// grade.
-int outcome(const std::vector<nlohmann::json>& records, const Config& config);
+int outcome(const std::vector<CaseSummary>& cases, const Config& config);
 
 /// Cases of exact decoders whose grade is below `required` for their dtype, and of all decoders
 /// whose replay failed, with the place, unless `different` is allowed.
-std::vector<std::string> below_required(const std::vector<nlohmann::json>& records,
+std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
                                         const std::map<std::string, std::string>& required);
 
 /// A record of a case with the fields that all of them have. `Record` is StreamRun, Profile or

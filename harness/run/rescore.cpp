@@ -14,8 +14,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
-
 EditCounts edits_of(const std::vector<UtteranceText>& texts, const Normalizer& normalizer) {
   EditCounts total;
   for (const UtteranceText& text : texts) {
@@ -26,8 +24,8 @@ EditCounts edits_of(const std::vector<UtteranceText>& texts, const Normalizer& n
   return total;
 }
 
-std::string percent(const json& wer) {
-  return wer.is_number() ? fmt::format("{:.2f} %", 100 * wer.get<double>()) : "-";
+std::string percent(const Nullable<Number>& wer) {
+  return wer ? fmt::format("{:.2f} %", 100 * *wer) : "-";
 }
 
 }  // namespace
@@ -36,17 +34,18 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
              const std::filesystem::path& output) {
   const Normalizer& normalizer = find_normalizer(scorer, "--scorer");
   const ResultSet results = read_results(run);
-  std::map<std::string, json> rescored;  // by result key
+  std::map<std::string, record::WordErrors> rescored;  // by result key
   for (const CaseResult& c : results.require_cases().cases) {
     const auto texts = read_hypotheses(results, c);
-    if (!texts || c.rounds.empty()) continue;
-    const json field = record::write(wer_field(edits_of(*texts, normalizer), normalizer));
-    const json& before = c.rounds.front().at("wer");
+    const auto* first =
+        c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
+    if (!texts || first == nullptr) continue;
+    const record::WordErrors field = wer_field(edits_of(*texts, normalizer), normalizer);
+    const record::WordErrors& before = first->wer;
     fmt::print("{}\n  {} {}: {}   {} {}: {}, characters {}\n", printable(c.name()),
-               before.at("normalizer").get<std::string>(), before.at("version").dump(),
-               percent(before.at("wer")), normalizer.name, normalizer.version,
-               percent(field.at("wer")), percent(field.value("cer", json())));
-    rescored[c.summary.last.at("result_key")] = field;
+               before.normalizer, before.version, percent(before.wer), normalizer.name,
+               normalizer.version, percent(field.wer), field.cer ? percent(*field.cer) : "-");
+    rescored[c.about().result_key] = field;
   }
   if (rescored.empty()) {
     throw UserError(results.journal.string(), "has no hypotheses beside it",
@@ -54,11 +53,13 @@ void rescore(const std::filesystem::path& run, const std::string& scorer,
   }
   if (output.empty()) return;
   Journal journal(output, Journal::Mode::fresh);
-  for (json record : read_journal(results.journal)) {
-    const auto found = rescored.find(record.value("result_key", ""));
-    if (record.value("kind", "") == "run" && found != rescored.end()) {
-      record["wer"] = found->second;
-      for (const char* key : {"oracle_wer", "boosted"}) record.erase(key);  // of the other scorer
+  for (record::Any& record : read_journal(results.journal)) {
+    auto* run = std::get_if<record::Run>(&record);
+    const auto found = run == nullptr ? rescored.end() : rescored.find(run->result_key);
+    if (found != rescored.end()) {
+      run->wer = found->second;
+      run->oracle_wer.reset();  // these are of the other scorer
+      run->boosted.reset();
     }
     journal.append(record);
   }

@@ -27,7 +27,6 @@
 namespace rtfx {
 namespace {
 
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// Measures the cases of a session, round after round, but those that its journal holds already.
@@ -256,12 +255,20 @@ class Runner {
   }
 
   void append_summary(const std::string& case_name, Stop stop) {
-    for (const CaseSummary& summary : summarize_cases(session_.records())) {
-      if (summary.case_name() == case_name && !summary.rounds.empty()) {
-        record::Summary record = summary_record(summary);
-        record.stopped_by = to_string(stop);
-        session_.append(record);
-      }
+    record::Records of_case;  // with the provenances, which say what is NOISY
+    for (const record::Any& record : session_.records()) {
+      const auto* run = std::get_if<record::Run>(&record);
+      const auto* failure = std::get_if<record::Failure>(&record);
+      if (std::holds_alternative<record::Provenance>(record) ||
+          (run != nullptr && run->case_name == case_name) ||
+          (failure != nullptr && failure->case_name == case_name))
+        of_case.push_back(record);
+    }
+    for (const CaseSummary& summary : summarize_cases(std::move(of_case))) {
+      if (summary.rounds.empty()) continue;
+      record::Summary record = summary_record(summary);
+      record.stopped_by = to_string(stop);
+      session_.append(record);
     }
   }
 
@@ -306,8 +313,9 @@ void check_shards(const Config& config, Journal::Mode mode, const Shard& shard) 
   }
   const std::filesystem::path merged = config.output / "journal.jsonl";
   if (!std::filesystem::exists(merged)) return;
-  const auto records = read_journal(merged);
-  const bool derived = !records.empty() && records.front().contains("shards");
+  const record::Records records = read_journal(merged);
+  const auto* first = records.empty() ? nullptr : std::get_if<record::Provenance>(&records.front());
+  const bool derived = first != nullptr && first->shards;
   if (derived && mode != Journal::Mode::fresh) return;
   throw UserError(
       merged.string(), "holds an earlier run",
@@ -322,7 +330,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   const InterruptWatch watch;
   std::optional<Rendezvous> rendezvous;
   if (!shard.whole()) rendezvous.emplace(shard, config.hash());
-  std::vector<json> records;
+  record::Records records;
   bool whole = true;
   try {
     SessionOptions options;
@@ -341,8 +349,9 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
   if (task.is_child()) return whole ? kOk : kInterrupted;
   if (!shard.whole() && whole && shard.index == 0)
     records = write_merged(config.output, shard.count);
-  if (shard.index == 0) print_table(records);
-  return whole ? outcome(records, config) : kInterrupted;
+  const std::vector<CaseSummary> cases = summarize_cases(std::move(records));
+  if (shard.index == 0) print_table(all_of(cases));
+  return whole ? outcome(cases, config) : kInterrupted;
 }
 
 bool measure(const Config& config, Journal::Mode mode) {

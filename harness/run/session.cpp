@@ -214,9 +214,10 @@ void Session::print_notices() const {
   }
 }
 
-void Session::append(nlohmann::json record) {
-  record.update(options_.marks);
-  record["provenance_id"] = provenance_id_;
+void Session::append(record::Any record) {
+  record::Head& head = record::head(record);
+  if (options_.profiled) head.profiled = true;
+  head.provenance_id = provenance_id_;
   journal_.append(record);
   records_.push_back(std::move(record));
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -73,7 +72,7 @@ struct SessionOptions {
   Journal::Mode mode = Journal::Mode::fresh;
   std::string journal = "journal.jsonl";
   Shard shard = {};
-  nlohmann::json marks = nlohmann::json::object();  // fields that every record gets
+  bool profiled = false;  // marks every record as one of `rtfx profile`
 };
 
 class Session {
@@ -89,7 +88,7 @@ class Session {
   at::Device device() const { return scope_.device(); }
   Journal& journal() { return journal_; }
   /// The journal's records, also those of earlier invocations.
-  const std::vector<nlohmann::json>& records() const { return records_; }
+  const record::Records& records() const { return records_; }
 
   /// Calls `work` with audio in memory and provenance in the journal. False where an interrupt
   /// ended it, which is said on standard error with `remark`.
@@ -100,19 +99,14 @@ class Session {
   template <class Record>
   std::vector<Record> records_of() const {
     std::vector<Record> list;
-    for (const nlohmann::json& object : records_) {
-      record::Any record = record::read(object);
-      if (auto* found = std::get_if<Record>(&record)) list.push_back(std::move(*found));
+    for (const record::Any& record : records_) {
+      if (const auto* found = std::get_if<Record>(&record)) list.push_back(*found);
     }
     return list;
   }
 
   /// The record goes into the journal with the id of the provenance.
-  template <class Record>
-  void append(const Record& record) {
-    append(record::write(record));
-  }
-  void append(nlohmann::json record);
+  void append(record::Any record);
   void append_failure(const CaseGroup& group, const Arm& arm, const std::string& stage,
                       const std::string& message);
 
@@ -125,7 +119,7 @@ class Session {
   std::vector<CaseGroup> plan_;
   SessionOptions options_;
   Journal journal_;
-  std::vector<nlohmann::json> records_;
+  record::Records records_;
   std::string provenance_id_;
 };
 

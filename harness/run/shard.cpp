@@ -8,10 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "base/sha256.h"
 #include "harness/results/journal.h"
 #include "harness/scoring/boosted_words.h"
@@ -127,254 +127,301 @@ std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int6
 
 namespace {
 
-using nlohmann::json;
-using Parts = std::vector<const json*>;  // what each shard has of one thing
+using record::Run;
+using Parts = std::vector<const Run*>;  // the rounds of one number of all shards
 
-double sum(const Parts& parts, const json::json_pointer& where) {
+double sum(const Parts& parts, const auto& value_of) {
   double total = 0;
-  for (const json* part : parts) total += part->at(where).get<double>();
+  for (const Run* part : parts) total += value_of(*part);
   return total;
 }
 
-json values(const Parts& parts, const json::json_pointer& where) {
-  json list = json::array();
-  for (const json* part : parts) list.push_back(part->at(where));
-  return list;
-}
-
-/// Joins the shards' hashes; null where one lacks it.
-json joined_hash(const Parts& parts, const char* key) {
+/// Joins the shards' hashes.
+std::string joined_hash(const Parts& parts, const auto& hash_of) {
   std::string text;
-  for (const json* part : parts) {
-    if (!part->contains(key)) return nullptr;
-    text += part->at(key).get<std::string>() + "\n";
-  }
+  for (const Run* part : parts) text += hash_of(*part) + "\n";
   return sha256(text);
 }
 
+/// A metric of a shard; none where it is not known.
+Nullable<Number> metric_of(const Run& part, const std::string& metric) {
+  const auto found = part.metrics.find(metric);
+  return found == part.metrics.end() ? std::nullopt : found->second;
+}
+
 /// All audio / the longest time; null where a shard has no such figure.
-json merged_rate(const Parts& parts, const std::string& metric) {
+Nullable<Number> merged_rate(const Parts& parts, const std::string& metric) {
   double audio = 0, longest = 0;
-  for (const json* part : parts) {
-    const json& rate = part->at("metrics").at(metric);
-    if (!rate.is_number()) return nullptr;
-    const double seconds = part->at("dataset").at("audio_seconds");
-    audio += seconds;
-    longest = std::max(longest, seconds / rate.get<double>());
+  for (const Run* part : parts) {
+    const Nullable<Number> rate = metric_of(*part, metric);
+    if (!rate) return std::nullopt;
+    audio += part->dataset.audio_seconds;
+    longest = std::max(longest, part->dataset.audio_seconds / *rate);
   }
   return audio / longest;
 }
 
 /// The most that any shard has; null where one has none.
-json greatest(const Parts& parts, const std::string& metric) {
-  json most;
-  for (const json* part : parts) {
-    const json value = part->at("metrics").value(metric, json());
-    if (!value.is_number()) return nullptr;
-    if (most.is_null() || value > most) most = value;
+Nullable<Number> greatest(const Parts& parts, const std::string& metric) {
+  Nullable<Number> most;
+  for (const Run* part : parts) {
+    const Nullable<Number> value = metric_of(*part, metric);
+    if (!value) return std::nullopt;
+    if (!most || static_cast<double>(*value) > static_cast<double>(*most)) most = value;
   }
   return most;
 }
 
 /// The energy for all audio, where every shard has its own; else null.
-json merged_energy(const Parts& parts) {
+Nullable<Number> merged_energy(const Parts& parts) {
   double joules = 0, audio = 0;
-  for (const json* part : parts) {
-    const json rate = part->at("metrics").value("energy.joules_per_hour", json());
-    if (!rate.is_number()) return nullptr;
-    const double seconds = part->at("dataset").at("audio_seconds");
-    joules += rate.get<double>() * seconds;
-    audio += seconds;
+  for (const Run* part : parts) {
+    const Nullable<Number> rate = metric_of(*part, "energy.joules_per_hour");
+    if (!rate) return std::nullopt;
+    joules += *rate * part->dataset.audio_seconds;
+    audio += part->dataset.audio_seconds;
   }
   return joules / audio;
 }
 
-/// `key`: "wer" or "oracle_wer"; null where a shard lacks it.
-json merged_wer(const Parts& parts, const char* key) {
+Nullable<Number> number(const std::optional<double>& value) {
+  return value ? Nullable<Number>(*value) : std::nullopt;
+}
+
+record::WordErrors merged_wer(const Parts& parts) {
   EditCounts edits;
-  for (const json* part : parts) {
-    if (!part->contains(key)) return nullptr;
-    const json& wer = part->at(key);
-    edits += EditCounts{.substitutions = wer.at("substitutions"),
-                        .insertions = wer.at("insertions"),
-                        .deletions = wer.at("deletions"),
-                        .reference_words = wer.at("reference_words"),
-                        .character_errors = wer.value("character_errors", int64_t{0}),
-                        .reference_characters = wer.value("reference_characters", int64_t{0})};
+  for (const Run* part : parts) {
+    edits += EditCounts{.substitutions = part->wer.substitutions,
+                        .insertions = part->wer.insertions,
+                        .deletions = part->wer.deletions,
+                        .reference_words = part->wer.reference_words.value_or(0),
+                        .character_errors = part->wer.character_errors.value_or(0),
+                        .reference_characters = part->wer.reference_characters.value_or(0)};
   }
-  json field = parts.front()->at(key);
-  const auto wer = edits.wer();
-  field.update({{"wer", wer ? json(*wer) : json()},
-                {"substitutions", edits.substitutions},
-                {"insertions", edits.insertions},
-                {"deletions", edits.deletions},
-                {"reference_words", edits.reference_words}});
+  record::WordErrors field = parts.front()->wer;
+  field.wer = number(edits.wer());
+  field.substitutions = edits.substitutions;
+  field.insertions = edits.insertions;
+  field.deletions = edits.deletions;
+  field.reference_words = edits.reference_words;
   if (const auto cer = edits.cer()) {
-    field.update({{"cer", *cer},
-                  {"character_errors", edits.character_errors},
-                  {"reference_characters", edits.reference_characters}});
+    field.cer = number(cer);
+    field.character_errors = edits.character_errors;
+    field.reference_characters = edits.reference_characters;
   }
   return field;
 }
 
 /// Null where a shard lacks it.
-json merged_boosted(const Parts& parts) {
-  const auto counts_of = [](const json& field) {
-    return BoostedCounts{.occurrences = field.at("occurrences"),
-                         .recalled = field.at("recalled"),
-                         .false_alarms = field.at("false_alarms")};
-  };
+Nullable<record::OracleErrors> merged_oracle(const Parts& parts) {
+  EditCounts edits;
+  for (const Run* part : parts) {
+    const record::OracleErrors* oracle = known(part->oracle_wer);
+    if (oracle == nullptr) return std::nullopt;
+    edits += EditCounts{.substitutions = oracle->substitutions.value_or(0),
+                        .insertions = oracle->insertions.value_or(0),
+                        .deletions = oracle->deletions.value_or(0),
+                        .reference_words = oracle->reference_words.value_or(0)};
+  }
+  record::OracleErrors field = *known(parts.front()->oracle_wer);
+  field.wer = number(edits.wer());
+  field.substitutions = edits.substitutions;
+  field.insertions = edits.insertions;
+  field.deletions = edits.deletions;
+  field.reference_words = edits.reference_words;
+  return field;
+}
+
+BoostedCounts counts_of(const auto& field) {
+  return {.occurrences = field.occurrences.value_or(0),
+          .recalled = field.recalled.value_or(0),
+          .false_alarms = field.false_alarms.value_or(0)};
+}
+
+void set_counts(auto& field, const BoostedCounts& counts) {
+  field.occurrences = counts.occurrences;
+  field.recalled = counts.recalled;
+  field.false_alarms = counts.false_alarms;
+  field.recall = number(counts.recall());
+  field.precision = number(counts.precision());
+}
+
+/// Null where a shard lacks it.
+Nullable<record::Boosted> merged_boosted(const Parts& parts) {
   BoostedCounts counts, phrases;
   bool has_phrases = true;  // but in journals of earlier releases
-  for (const json* part : parts) {
-    if (!part->contains("boosted")) return nullptr;
-    const json& boosted = part->at("boosted");
-    counts += counts_of(boosted);
-    has_phrases = has_phrases && boosted.contains("phrases");
-    if (has_phrases) phrases += counts_of(boosted.at("phrases"));
+  for (const Run* part : parts) {
+    const record::Boosted* boosted = known(part->boosted);
+    if (boosted == nullptr) return std::nullopt;
+    counts += counts_of(*boosted);
+    has_phrases = has_phrases && boosted->phrases;
+    if (has_phrases) phrases += counts_of(*boosted->phrases);
   }
-  json field = parts.front()->at("boosted");
-  field.update(to_json(counts));
+  record::Boosted field = *known(parts.front()->boosted);
+  set_counts(field, counts);
   if (has_phrases) {
-    field["phrases"].update(to_json(phrases));
-    const auto score = f_score(phrases);
-    field["f_score"] = score ? json(*score) : json();
+    set_counts(*field.phrases, phrases);
+    field.f_score = number(f_score(phrases));
   }
   return field;
 }
 
-/// Adds another shard's replay.
-void add_replay(json& merged, const json& other) {
-  if (!merged.is_object() || !merged.value("replay", json()).is_object()) return;
-  if (!other.is_object() || !other.value("replay", json()).is_object()) return;
-  json& sum = merged["replay"];
-  const json& more = other["replay"];
-  for (const char* count : {"decisions", "beyond"})
-    sum[count] = sum[count].get<int64_t>() + more[count].get<int64_t>();
-  json& worst = sum["worst_gap_over_bound"];  // null: infinite
-  const json& its = more["worst_gap_over_bound"];
-  if (its.is_null() || (worst.is_number() && its.get<double>() > worst.get<double>())) worst = its;
-  if (sum["first"].is_null()) sum["first"] = more["first"];
+/// Adds another shard's replay, where both have one.
+void add_replay(record::Exactness& merged, const record::Exactness& other) {
+  const record::Replay* more = known(other.replay);
+  if (known(merged.replay) == nullptr || more == nullptr) return;
+  record::Replay& sum = **merged.replay;
+  sum.decisions += more->decisions;
+  sum.beyond += more->beyond;
+  Nullable<Number>& worst = sum.worst_gap_over_bound;  // null: infinite
+  const Nullable<Number>& its = more->worst_gap_over_bound;
+  if (!its || (worst && static_cast<double>(*its) > static_cast<double>(*worst))) worst = its;
+  if (!sum.first) sum.first = more->first;
 }
 
-/// The worst grade of any shard, with its first difference.
-json merged_exactness(const Parts& parts) {
-  json merged = parts.front()->at("exactness");
-  for (const json* part : parts) {
-    const json& other = part->at("exactness");
-    if (part != parts.front()) add_replay(merged, other);
-    if (!other.is_object()) return nullptr;
-    if (part == parts.front() || other.at("grade") == "baseline") continue;
-    for (const auto& [grade, count] : other.at("grades").items())
-      merged["grades"][grade] = merged["grades"].value(grade, int64_t{0}) + count.get<int64_t>();
-    if (grade_of(other.at("grade")) <= grade_of(merged.at("grade"))) continue;
-    merged["grade"] = other.at("grade");
-    merged["first_difference"] = other.at("first_difference");
+/// The worst grade of any shard, with its first difference; null where one has none.
+Nullable<record::Exactness> merged_exactness(const Parts& parts) {
+  Nullable<record::Exactness> merged = parts.front()->exactness;
+  for (const Run* part : parts) {
+    const Nullable<record::Exactness>& other = part->exactness;
+    if (!other || !merged) return std::nullopt;
+    if (part == parts.front()) continue;
+    add_replay(*merged, *other);
+    if (other->grade == "baseline") continue;
+    for (const auto& [grade, count] : other->grades) merged->grades[grade] += count;
+    if (grade_of(other->grade) <= grade_of(merged->grade)) continue;
+    merged->grade = other->grade;
+    merged->first_difference = other->first_difference;
   }
   return merged;
 }
 
 /// The worst grade of any shard against its isolated pass, with its first difference.
-json merged_isolated(const Parts& parts) {
-  json merged = parts.front()->at("isolated");
-  for (const json* part : parts) {
+record::IsolatedComparison merged_isolated(const Parts& parts) {
+  record::IsolatedComparison merged = *parts.front()->isolated;
+  for (const Run* part : parts) {
     if (part == parts.front()) continue;
-    const json& other = part->at("isolated");
-    for (const auto& [grade, count] : other.at("grades").items())
-      merged["grades"][grade] = merged["grades"].value(grade, int64_t{0}) + count.get<int64_t>();
-    if (grade_of(other.at("grade")) <= grade_of(merged.at("grade"))) continue;
-    merged["grade"] = other.at("grade");
-    merged["first_difference"] = other.at("first_difference");
+    const record::IsolatedComparison& other = *part->isolated;
+    for (const auto& [grade, count] : other.grades) merged.grades[grade] += count;
+    if (grade_of(other.grade) <= grade_of(merged.grade)) continue;
+    merged.grade = other.grade;
+    merged.first_difference = other.first_difference;
   }
   return merged;
 }
 
 /// The mean of a metric per second of audio; null where a shard has none.
-json merged_per_second(const Parts& parts, const std::string& key) {
+Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
   double sum = 0, audio = 0;
-  for (const json* part : parts) {
-    const json value = part->at("metrics").value(key, json());
-    if (!value.is_number()) return nullptr;
-    const double seconds = part->at("dataset").at("audio_seconds");
-    sum += value.get<double>() * seconds;
+  for (const Run* part : parts) {
+    const auto found = part->metrics.find(key);
+    if (found == part->metrics.end() || !found->second) return std::nullopt;
+    const double seconds = part->dataset.audio_seconds;
+    sum += *found->second * seconds;
     audio += seconds;
   }
-  return audio > 0 ? json(sum / audio) : json();
+  return audio > 0 ? Nullable<Number>(sum / audio) : std::nullopt;
 }
 
-json merged_suspect(const Parts& parts) {
-  json reasons = json::array();
-  for (const json* part : parts) {
-    for (const json& reason : part->value("suspect", json::array())) {
-      if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
-        reasons.push_back(reason);
+std::vector<std::string> merged_suspect(const Parts& parts) {
+  std::vector<std::string> reasons;
+  for (const Run* part : parts) {
+    if (!part->suspect) continue;
+    for (const std::string& reason : *part->suspect) {
+      if (std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
     }
   }
   return reasons;
 }
 
-json merged_round(const Parts& parts) {
-  const auto seconds = [](const json* part) { return part->at("total_seconds").get<double>(); };
-  const json* slowest =
-      *std::max_element(parts.begin(), parts.end(),
-                        [&](const json* a, const json* b) { return seconds(a) < seconds(b); });
-  json merged = *slowest;
-  for (const char* key :
-       {"batches", "device_memory", "energy", "profile", "first_pass", "lengths", "isolated"})
-    merged.erase(key);
-  for (const char* key : {"rtfx.first_pass", "batch_ms.first"}) merged["metrics"].erase(key);
-  if (std::ranges::all_of(parts, [](const json* part) { return part->contains("isolated"); }))
-    merged["isolated"] = merged_isolated(parts);
-  merged["result_key"] = joined_hash(parts, "result_key").get<std::string>().substr(0, 16);
-  for (const char* key : {"hypotheses_sha256", "tokens_sha256"})
-    merged[key] = joined_hash(parts, key);
-  merged["dataset"]["audio_seconds"] = sum(parts, "/dataset/audio_seconds"_json_pointer);
-  merged["dataset"]["utterances"] =
-      static_cast<int64_t>(sum(parts, "/dataset/utterances"_json_pointer));
-  for (auto& [key, value] : merged["metrics"].items()) {
+Number plus(const Number& a, const Number& b) {
+  if (a.is_integer() && b.is_integer()) return a.integer() + b.integer();
+  return static_cast<double>(a) + static_cast<double>(b);
+}
+
+record::ShardTimes times_of(const Parts& parts, double longest) {
+  record::ShardTimes times;
+  for (const Run* part : parts) {
+    times.total_seconds.push_back(part->total_seconds);
+    times.decode_seconds.push_back(part->regions.at("decode").host_seconds);
+  }
+  const double mean = sum(parts, [](const Run& part) -> double { return part.total_seconds; }) /
+                      static_cast<double>(parts.size());
+  times.skew = mean > 0 ? longest / mean : 1;
+  return times;
+}
+
+Run merged_round(const Parts& parts) {
+  const Run* slowest = *std::ranges::max_element(
+      parts, {}, [](const Run* part) -> double { return part->total_seconds; });
+  Run merged = *slowest;
+  merged.batches.reset();
+  merged.device_memory.reset();
+  merged.energy.reset();
+  merged.first_pass.reset();
+  merged.lengths.reset();
+  merged.isolated.reset();
+  if (std::ranges::all_of(parts, [](const Run* part) { return part->isolated.has_value(); }))
+    merged.isolated = merged_isolated(parts);
+  for (const char* key : {"rtfx.first_pass", "batch_ms.first"}) merged.metrics.erase(key);
+  merged.profile = {};
+  merged.result_key =
+      joined_hash(parts, [](const Run& part) { return part.result_key; }).substr(0, 16);
+  merged.hypotheses_sha256 =
+      joined_hash(parts, [](const Run& part) { return part.hypotheses_sha256; });
+  merged.tokens_sha256.reset();
+  if (std::ranges::all_of(parts, [](const Run* part) { return part->tokens_sha256.has_value(); }))
+    merged.tokens_sha256 = joined_hash(parts, [](const Run& part) { return *part.tokens_sha256; });
+  merged.dataset.audio_seconds =
+      sum(parts, [](const Run& part) -> double { return part.dataset.audio_seconds; });
+  merged.dataset.utterances = 0;
+  for (const Run* part : parts) merged.dataset.utterances += part->dataset.utterances;
+  for (auto& [key, value] : merged.metrics) {
     if (key.starts_with("rtfx.")) value = merged_rate(parts, key);
     if (key.starts_with("memory.") || key.starts_with("batch_ms.")) value = greatest(parts, key);
     if (key.starts_with("energy.")) value = merged_energy(parts);
     if (key.starts_with("tokens.")) value = merged_per_second(parts, key);
   }
-  if (merged.contains("cpu_seconds"))
-    merged["cpu_seconds"] = sum(parts, "/cpu_seconds"_json_pointer);
-  merged["wer"] = merged_wer(parts, "wer");
-  if (merged.contains("oracle_wer")) merged["oracle_wer"] = merged_wer(parts, "oracle_wer");
-  if (merged.contains("boosted")) merged["boosted"] = merged_boosted(parts);
-  merged["exactness"] = merged_exactness(parts);
-  merged["suspect"] = merged_suspect(parts);
-  merged["deterministic"] = std::all_of(parts.begin(), parts.end(), [](const json* part) {
-    return part->value("deterministic", true);
-  });
-  merged["counters"] = json::object();
-  for (const json* part : parts) {
-    for (const auto& [name, count] : part->at("counters").items())
-      merged["counters"][name] = merged["counters"].value(name, int64_t{0}) + count.get<int64_t>();
+  if (merged.cpu_seconds) {
+    merged.cpu_seconds =
+        Number(sum(parts, [](const Run& part) -> double { return part.cpu_seconds.value_or(0); }));
   }
-  const double mean = sum(parts, "/total_seconds"_json_pointer) / static_cast<double>(parts.size());
-  merged["shards"] = {
-      {"total_seconds", values(parts, "/total_seconds"_json_pointer)},
-      {"decode_seconds", values(parts, "/regions/decode/host_seconds"_json_pointer)},
-      {"skew", mean > 0 ? json(seconds(slowest) / mean) : json()}};
+  merged.wer = merged_wer(parts);
+  if (merged.oracle_wer) merged.oracle_wer = merged_oracle(parts);
+  if (merged.boosted) merged.boosted = merged_boosted(parts);
+  merged.exactness = merged_exactness(parts);
+  merged.suspect = merged_suspect(parts);
+  merged.deterministic = std::ranges::all_of(
+      parts, [](const Run* part) { return part->deterministic.value_or(true); });
+  merged.counters.emplace();
+  for (const Run* part : parts) {
+    if (!part->counters) continue;
+    for (const auto& [name, count] : *part->counters) {
+      Number& total = merged.counters->try_emplace(name, 0).first->second;
+      total = plus(total, count);
+    }
+  }
+  merged.shards = times_of(parts, slowest->total_seconds);
   return merged;
 }
 
-json merged_provenance(const std::vector<ResultSet>& shards) {
-  json merged = shards.front().provenance;
-  json devices = json::array();
-  for (const ResultSet& shard : shards) devices.push_back(shard.provenance.at("device"));
-  merged["shards"] = {{"count", shards.size()}, {"devices", devices}};
-  for (size_t d = 0; d < merged.at("datasets").size(); ++d) {
-    json& dataset = merged["datasets"][d];
-    for (const char* key : {"utterances", "audio_seconds"}) {
-      json total = 0;
-      for (const ResultSet& shard : shards) {
-        const json& part = shard.provenance.at("datasets").at(d).at(key);
-        total = part.is_number_integer() ? json(total.get<int64_t>() + part.get<int64_t>())
-                                         : json(total.get<double>() + part.get<double>());
-      }
-      dataset[key] = total;
+record::Provenance merged_provenance(const std::vector<ResultSet>& shards) {
+  record::Provenance merged = shards.front().provenance;
+  record::ShardDevices devices;
+  devices.count = static_cast<int64_t>(shards.size());
+  devices.devices.emplace();
+  for (const ResultSet& shard : shards)
+    devices.devices->push_back(shard.provenance.device.value_or(record::Device()));
+  merged.shards = std::move(devices);
+  if (!merged.datasets) return merged;
+  for (size_t d = 0; d < merged.datasets->size(); ++d) {
+    record::DatasetFile& whole = (*merged.datasets)[d];
+    for (const ResultSet& shard : std::span(shards).subspan(1)) {
+      if (!shard.provenance.datasets || shard.provenance.datasets->size() <= d) continue;
+      const record::DatasetFile& part = (*shard.provenance.datasets)[d];
+      if (whole.utterances) *whole.utterances += part.utterances.value_or(0);
+      if (whole.audio_seconds)
+        *whole.audio_seconds = plus(*whole.audio_seconds, part.audio_seconds.value_or(0));
     }
   }
   return merged;
@@ -392,25 +439,25 @@ std::vector<const CaseResult*> parts_of(const std::vector<ResultSet>& shards,
   return parts;
 }
 
-/// The record of its failure; null when it has not failed in any shard.
-json merged_failure(const std::vector<const CaseResult*>& parts) {
+/// The record of its failure; none when it has not failed in any shard.
+std::optional<record::Failure> merged_failure(const std::vector<const CaseResult*>& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i]->summary.failure) continue;
-    json failure = parts[i]->summary.last;
-    failure["message"] = fmt::format("shard {}: {}", i, failure.value("message", ""));
+    record::Failure failure = std::get<record::Failure>(parts[i]->summary.last);
+    failure.message = fmt::format("shard {}: {}", i, failure.message);
     return failure;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-void add_case(std::vector<json>& records, const std::vector<const CaseResult*>& parts) {
-  if (json failure = merged_failure(parts); !failure.is_null())
-    return records.push_back(std::move(failure));
-  for (const json& first : parts.front()->rounds) {
+void add_case(record::Records& records, const std::vector<const CaseResult*>& parts) {
+  if (auto failure = merged_failure(parts)) return records.push_back(std::move(*failure));
+  for (const record::Round& first : parts.front()->rounds()) {
     Parts round;
     for (const CaseResult* part : parts) {
-      for (const json& record : part->rounds) {
-        if (record.at("round") == first.at("round")) round.push_back(&record);
+      for (const record::Round& its : part->rounds()) {
+        const auto* run = std::get_if<Run>(&its);
+        if (run != nullptr && run->round == record::number_of(first)) round.push_back(run);
       }
     }
     if (round.size() == parts.size()) records.push_back(merged_round(round));
@@ -424,33 +471,33 @@ std::string contents(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<json> merge_shards(const std::vector<ResultSet>& shards) {
-  std::vector<json> records = {merged_provenance(shards)};
+record::Records merge_shards(const std::vector<ResultSet>& shards) {
+  record::Records records = {merged_provenance(shards)};
   for (const CaseResult& result : shards.front().cases) {
     const auto parts = parts_of(shards, result.name());
     if (!parts.empty()) add_case(records, parts);
   }
-  for (json& record : records) record["provenance_id"] = records.front().at("provenance_id");
+  for (record::Any& record : records)
+    record::head(record).provenance_id = record::head(records.front()).provenance_id;
   return records;
 }
 
-std::vector<json> write_merged(const std::filesystem::path& output, int64_t count) {
+record::Records write_merged(const std::filesystem::path& output, int64_t count) {
   std::vector<ResultSet> shards;
   for (int64_t i = 0; i < count; ++i)
     shards.push_back(read_results(Shard{.index = i, .count = count}.folder(output)));
-  const std::vector<json> records = merge_shards(shards);
+  record::Records records = merge_shards(shards);
   std::string text;
-  for (const json& record : records) {
-    text += to_line(record);
-    if (record.value("kind", "") != "run" || record.at("round") != 0) continue;
+  for (const record::Any& record : records) {
+    text += record::to_line(record);
+    const auto* run = std::get_if<Run>(&record);
+    if (run == nullptr || run->round != 0) continue;
     std::string hypotheses;
     for (const ResultSet& shard : shards) {
-      const json& last = shard.find(record.at("case"))->summary.last;
-      hypotheses += contents(shard.journal.parent_path() / "hypotheses" /
-                             (last.at("result_key").get<std::string>() + ".jsonl"));
+      const std::string& key = shard.find(run->case_name)->about().result_key;
+      hypotheses += contents(shard.journal.parent_path() / "hypotheses" / (key + ".jsonl"));
     }
-    write_file(output / "hypotheses" / (record.at("result_key").get<std::string>() + ".jsonl"),
-               hypotheses);
+    write_file(output / "hypotheses" / (run->result_key + ".jsonl"), hypotheses);
   }
   write_file(output / "journal.jsonl", text);
   return records;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,10 +52,10 @@ std::vector<size_t> deal(const std::vector<double>& seconds, int64_t index, int6
 /// are sums. RTFx is all audio / the longest time of any shard. Regions and conditions are those of
 /// the slowest shard. `shards` has the times of each and their skew, longest / mean. A case that
 /// failed in one shard has failed.
-std::vector<nlohmann::json> merge_shards(const std::vector<ResultSet>& shards);
+record::Records merge_shards(const std::vector<ResultSet>& shards);
 
 /// Writes the journal and hypotheses of the whole run to `output`, whose shards/ holds those of
 /// `count` shards, and returns its records. Throws UserError where it cannot be written.
-std::vector<nlohmann::json> write_merged(const std::filesystem::path& output, int64_t count);
+record::Records write_merged(const std::filesystem::path& output, int64_t count);
 
 }  // namespace rtfx

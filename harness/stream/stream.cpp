@@ -351,8 +351,6 @@ int stream(const Config& config, Journal::Mode mode) {
 
 namespace {
 
-using nlohmann::json;
-
 /// A queue that grows by so many seconds in a second has no steady state.
 constexpr double kSlopeMax = 0.01;
 
@@ -364,9 +362,17 @@ void add_times(record::Figures& metrics, const std::string& name, const Percenti
   metrics[name + ".max"] = Number(1000 * seconds.max);
 }
 
-std::string cell(const json& metrics, const char* name, int digits) {
-  const json& value = metrics.at(name);
-  return value.is_null() ? "-" : fmt::format("{:.{}f}", value.get<double>(), digits);
+std::string cell(const record::Figures& metrics, const char* name, int digits) {
+  const Nullable<Number>& value = metrics.at(name);
+  return value ? fmt::format("{:.{}f}", static_cast<double>(*value), digits) : "-";
+}
+
+std::vector<const record::StreamRun*> stream_runs(const record::Records& records) {
+  std::vector<const record::StreamRun*> runs;
+  for (const record::Any& record : records) {
+    if (const auto* run = std::get_if<record::StreamRun>(&record)) runs.push_back(run);
+  }
+  return runs;
 }
 
 }  // namespace
@@ -398,7 +404,7 @@ void add_stream_figures(record::StreamRun& run, const StreamSettings& options,
   const auto expected =
       options.scope == "search" ? md1_total(f.batch_seconds, f.batch_rate) : std::nullopt;
   metrics["stream.md1_total_ms"] = where(expected.has_value(), 1000 * expected.value_or(0));
-  run.stream.value = stream_keys().resolved(options);
+  run.stream = OptionTree(stream_keys().resolved(options));
   run.requests = f.requests;
   run.batches = f.batches;
   run.stable = f.queue_slope <= kSlopeMax;
@@ -413,40 +419,37 @@ bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits)
          streamed.durations == whole.durations;
 }
 
-void print_stream_table(const std::vector<json>& records) {
+void print_stream_table(const record::Records& records) {
   size_t width = 24;  // of the decoders' ids
   bool speech = false;
   double slo = 0;
   std::map<std::string, int64_t> within;
-  for (const json& record : records) {
-    if (record.value("kind", "") == "stream")
-      width = std::max(width, printable(record["decoder"]["id"].get<std::string>()).size());
-  }
+  for (const record::StreamRun* run : stream_runs(records))
+    width = std::max(width, printable(run->decoder.id).size());
   fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "decoder", width,
              "streams", "batch", "compute", "queue", "total", "p50", "p99", "M/D/1", "RTFx");
-  for (const json& record : records) {
-    const std::string kind = record.value("kind", "");
-    if (kind == "failure")
-      fmt::print("{}: {} failed: {}\n", printable(record["case"].get<std::string>()),
-                 record["stage"].get<std::string>(),
-                 printable(record["message"].get<std::string>()));
-    if (kind != "stream") continue;
-    const json& m = record["metrics"];
-    speech |= record["stream"].value("scope", "") == "speech";
-    if (record.contains("slo") && record["slo"].is_boolean()) {
-      slo = record["stream"].value("slo_ms", 0.0);
-      int64_t& most = within[record["decoder"]["id"]];
-      if (record["slo"]) most = std::max(most, record["batch"]["size"].get<int64_t>());
+  for (const record::Any& record : records) {
+    if (const auto* failure = std::get_if<record::Failure>(&record))
+      fmt::print("{}: {} failed: {}\n", printable(failure->case_name), failure->stage,
+                 printable(failure->message));
+    const auto* run = std::get_if<record::StreamRun>(&record);
+    if (run == nullptr) continue;
+    const record::Figures& m = run->metrics;
+    const auto streams = static_cast<int64_t>(run->batch.size);
+    speech |= run->stream.value().value("scope", "") == "speech";
+    if (const bool* is_within = known(run->slo)) {
+      slo = run->stream.value().value("slo_ms", 0.0);
+      int64_t& most = within[run->decoder.id];
+      if (*is_within) most = std::max(most, streams);
     }
-    const auto different = record["streamed"]["different"].get<int64_t>();
-    const bool silent = record["streamed"].value("tokens", -1) == 0;  // equal, but of nothing
+    const int64_t different = run->streamed.different;
+    const bool silent = run->streamed.tokens == 0;  // equal, but of nothing
     fmt::print("{:<{}} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}{}{}\n",
-               printable(record["decoder"]["id"].get<std::string>()), width,
-               record["batch"]["size"].get<int64_t>(), cell(m, "stream.mean_batch", 1),
+               printable(run->decoder.id), width, streams, cell(m, "stream.mean_batch", 1),
                cell(m, "stream.compute_ms", 2), cell(m, "stream.queue_ms", 2),
                cell(m, "stream.total_ms", 2), cell(m, "stream.total_ms.p50", 2),
                cell(m, "stream.total_ms.p99", 2), cell(m, "stream.md1_total_ms", 2),
-               cell(m, "stream.rtfx", 1), record["stable"].get<bool>() ? "" : "  OVERLOADED",
+               cell(m, "stream.rtfx", 1), run->stable ? "" : "  OVERLOADED",
                different == 0 ? "" : fmt::format("  {} DIFFERENT", different),
                silent ? "  NO TOKENS" : "");
   }
@@ -458,17 +461,17 @@ void print_stream_table(const std::vector<json>& records) {
   }
 }
 
-int stream_outcome(const std::vector<json>& records) {
+int stream_outcome(const record::Records& records) {
   int code = kOk;
-  for (const json& record : records) {
-    const std::string kind = record.value("kind", "");
-    if (kind == "failure" && code == kOk) code = kFailed;
-    if (kind == "stream" && record["streamed"]["different"].get<int64_t>() > 0) {
-      fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
-                 printable(record["case"].get<std::string>()),
-                 record["streamed"]["first_difference"].dump());
-      code = kCorrectness;
-    }
+  for (const record::Any& record : records) {
+    if (std::holds_alternative<record::Failure>(record) && code == kOk) code = kFailed;
+  }
+  for (const record::StreamRun* run : stream_runs(records)) {
+    if (run->streamed.different == 0) continue;
+    const Nullable<std::string>& first = run->streamed.first_difference;
+    fmt::print(stderr, "rtfx: {}: streamed utterances differ from whole ones, first {}\n",
+               printable(run->case_name), first ? nlohmann::json(*first).dump() : "null");
+    code = kCorrectness;
   }
   return code;
 }

@@ -6,7 +6,6 @@
 // waits for others to share a batch with, and its batch's work.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "algorithms/hypotheses.h"
@@ -37,9 +36,9 @@ bool within_slo(const StreamSettings& options, const LoadFigures& figures);
 /// too.
 bool same_result(const Hypothesis& streamed, const Hypothesis& whole, bool bits);
 
-void print_stream_table(const std::vector<nlohmann::json>& records);
+void print_stream_table(const record::Records& records);
 
 /// The ExitCode that the records ask for.
-int stream_outcome(const std::vector<nlohmann::json>& records);
+int stream_outcome(const record::Records& records);
 
 }  // namespace rtfx

@@ -153,7 +153,6 @@ INVALID_CURRENT = {
     "failed: decode: out of memory": with_failure(journal(2)),
     "7 of 8 rounds": [r for r in journal(2) if r.get("round") != 7],
     "no provenance": journal(2)[1:],
-    "holds no case": journal(2)[:1],
     "other device/name": journal(2, device={"type": "cpu", "name": "Another CPU"}),
     "no GPU clocks": journal(2, device={"type": "cuda", "name": "NVIDIA H200"}),
     "Debug": journal(2, rtfx={"build_type": "Debug", "sanitizer": False}),

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "harness/run/run.h"
+#include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -41,7 +42,7 @@ class OverlappedGpu : public test::TempFolder {
     config.update(more);
     EXPECT_EQ(rtfx::run(parse_config({config, path("c.json")}), Journal::Mode::fresh), kOk);
     std::vector<json> found;
-    for (const json& record : read_journal(path(folder) / "journal.jsonl"))
+    for (const json& record : test::read_objects(path(folder) / "journal.jsonl"))
       if (record["kind"] == "run") found.push_back(record);
     return found;
   }

@@ -181,9 +181,8 @@ void show(const ResultSet& whole, const std::string& bytes) {
   const MemoryFile file(bytes);
   const Silence silence;
   const ResultSet damaged = read_results(file.path());
-  const auto records = read_journal(file.path());
-  summaries_json(records);
-  print_table(records);
+  write_summary(damaged, [](std::string_view) {});
+  print_table(all_of(summarize_cases(read_journal(file.path()))));
   damaged.require_cases();
   for (const char* format : {"csv", "markdown", "latex", "gbench", "bmf", "github-action"})
     export_results(damaged, format, {});

@@ -137,10 +137,12 @@ ResultSet shard_with(const json& boosted) {
                  {"counters", json::object()}};
   if (!boosted.is_null()) record["boosted"] = boosted;
   ResultSet shard;
-  shard.provenance = {{"provenance_id", "p"}, {"device", "cpu"}, {"datasets", json::array()}};
+  shard.provenance.kind = "provenance";
+  shard.provenance.provenance_id = "p";
   shard.cases.resize(1);
-  shard.cases[0].summary.last = record;
-  shard.cases[0].rounds = {record};
+  const record::Run run = record::Run::table().read(record);
+  shard.cases[0].summary.last = run;
+  shard.cases[0].summary.rounds = {run};
   return shard;
 }
 
@@ -153,11 +155,15 @@ TEST(BoostedWordsTest, ShardsAddUp) {
   };
   const json first = field({.occurrences = 3, .recalled = 1, .false_alarms = 0});
   const json second = field({.occurrences = 1, .recalled = 1, .false_alarms = 2});
-  const auto merged = merge_shards({shard_with(first), shard_with(second)});
-  ASSERT_EQ(merged.size(), 2U);
-  EXPECT_EQ(merged[1]["boosted"], field({.occurrences = 4, .recalled = 2, .false_alarms = 2}));
-  EXPECT_EQ(merge_shards({shard_with(first), shard_with(nullptr)})[1]["boosted"], nullptr);
-  EXPECT_FALSE(merge_shards({shard_with(nullptr), shard_with(nullptr)})[1].contains("boosted"));
+  const auto merged = [](const json& a, const json& b) {
+    const record::Records records = merge_shards({shard_with(a), shard_with(b)});
+    EXPECT_EQ(records.size(), 2U);
+    return record::write(records.back());
+  };
+  EXPECT_EQ(merged(first, second)["boosted"],
+            field({.occurrences = 4, .recalled = 2, .false_alarms = 2}));
+  EXPECT_EQ(merged(first, nullptr)["boosted"], nullptr);
+  EXPECT_FALSE(merged(nullptr, nullptr).contains("boosted"));
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ TEST_F(GateTest, SameCodeIsNeverRegressed) {
 TEST_F(GateTest, OtherSharesOfTheCpusAreNotCompared) {
   const auto with_cpu = [&](uint64_t seed, const json& cpu) {
     ResultSet set = results(seed);
-    for (CaseResult& c : set.cases) c.provenance["cpu"] = cpu;
+    for (CaseResult& c : set.cases) c.provenance.cpu = record::Cpu::table().read(cpu);
     return set;
   };
   const json cpu = {{"threads", 4},
@@ -179,7 +179,8 @@ TEST_F(GateTest, RunsThatCountPaddingAreNotComparedWithThoseThatDoNot) {
   const ResultSet baseline = results(1);
   ResultSet current = results(2);
   for (CaseResult& c : current.cases) {
-    for (json& round : c.rounds) round["regions"]["pad"] = {{"host_seconds", 0.1}};
+    for (record::Round& round : c.summary.rounds)
+      std::get<record::Run>(round).regions["pad"].host_seconds = 0.1;
   }
   const auto rows = gate(baseline, current);
   EXPECT_EQ(of(rows, "case"), Verdict::invalid);
@@ -205,13 +206,17 @@ TEST_F(GateTest, ClearlySlowerIsRegressedThoughTheGateIsTight) {
             Verdict::inconclusive);
 }
 
+void disturb(CaseResult& result, size_t round) {
+  std::get<record::Run>(result.summary.rounds[round]).suspect = std::vector<std::string>{"clock"};
+}
+
 TEST_F(GateTest, SuspectRoundsAreLeftOutWhereThreeAreClean) {
   ResultSet current = results(2, 1.1);
   for (CaseResult& c : current.cases) {
-    for (size_t r = 0; r < 7; ++r) c.rounds[r]["suspect"] = {"clock"};
+    for (size_t r = 0; r < 7; ++r) disturb(c, r);
   }
   EXPECT_EQ(of(gate(results(1), current), "rtfx.decode"), Verdict::regressed);
-  for (CaseResult& c : current.cases) c.rounds[7]["suspect"] = {"clock"};
+  for (CaseResult& c : current.cases) disturb(c, 7);
   const auto rows = gate(results(1), current);
   EXPECT_EQ(of(rows, "rtfx.decode"), Verdict::inconclusive);
 }
@@ -221,8 +226,16 @@ TEST_F(GateTest, SuspectRoundsAreLeftOutWhereThreeAreClean) {
 /// `key`: a pointer into the provenance, or into the last record where it begins "/decoder/".
 void set(ResultSet& results, const std::string& key, const json& value) {
   const json::json_pointer where(key);
-  for (CaseResult& c : results.cases)
-    (key.starts_with("/decoder/") ? c.summary.last : c.provenance)[where] = value;
+  for (CaseResult& c : results.cases) {
+    auto& last = std::get<record::Run>(c.summary.last);
+    json object = key.starts_with("/decoder/") ? record::write(last) : record::write(c.provenance);
+    object[where] = value;
+    if (key.starts_with("/decoder/")) {
+      last = record::Run::table().read(object);
+    } else {
+      c.provenance = record::Provenance::table().read(object);
+    }
+  }
 }
 
 std::string reason_of(const std::vector<GateRow>& rows, const std::string& what) {
@@ -288,7 +301,7 @@ TEST_F(GateTest, WhatMayDifferIsAllowedByName) {
   set(old, "/libtorch", "2.11.0");
   set(current, "/libtorch", "2.12.0");
   for (CaseResult& c : current.cases) {
-    for (json& round : c.rounds) round["wer"]["version"] = 2;
+    for (record::Round& round : c.summary.rounds) std::get<record::Run>(round).wer.version = 2;
   }
   EXPECT_HAS(reason_of(gate(old, current), "case"), "libtorch");
   const GateOptions some = {.allowed = {"libtorch"}, .drift = 0};
@@ -303,7 +316,8 @@ TEST_F(GateTest, WhatMayDifferIsAllowedByName) {
 
 TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
   ResultSet old = results(1), current = results(2);
-  for (CaseResult& c : current.cases) c.summary.last["dataset"]["stand_in"] = nullptr;
+  for (CaseResult& c : current.cases)
+    std::get<record::Run>(c.summary.last).dataset.stand_in = Nullable<std::string>();
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
 }
 

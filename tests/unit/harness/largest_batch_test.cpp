@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "harness/run/estimate.h"
 #include "harness/run/run.h"
+#include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -51,7 +52,7 @@ TEST_F(LargestBatchRun, OnACpuTheWholeSetFitsAndTheJournalHasTheNumber) {
   config["protocol"]["measured_rounds"] = 2;
   ASSERT_EQ(run(Journal::Mode::resume), kOk);
   int rounds = 0;
-  for (const json& r : read_journal(path("run") / "journal.jsonl")) {
+  for (const json& r : test::read_objects(path("run") / "journal.jsonl")) {
     if (r["kind"] != "run") continue;
     const bool largest = r["case"] == "quickstart-rnnt/d/label_looping/bmax/fp32";
     EXPECT_EQ(r["batch"]["size"], largest ? 3 : 1);

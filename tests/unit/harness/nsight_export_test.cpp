@@ -16,6 +16,12 @@ namespace rtfx {
 namespace {
 
 using nlohmann::json;
+
+json json_of(const Named<record::ProfiledRegion>& regions) {
+  record::Profile profile;
+  profile.regions = regions;
+  return record::write(profile).at("regions");
+}
 using std::filesystem::path;
 
 constexpr int64_t kMainThread = (int64_t{1} << 48) + (int64_t{4711} << 24) + 4711;
@@ -174,12 +180,14 @@ TEST(NsightExport, GivesTheFiguresOfTheSameActivity) {
   ASSERT_EQ(one.laps.size(), 2U);
 
   const FigureOptions options{true, false, 5};
-  json remarks = json::array(), wanted_remarks = json::array();
-  const json figures = regions_json(one.ranges, one.laps, one.activity, options, remarks);
+  std::vector<std::string> remarks, wanted_remarks;
+  const json figures =
+      json_of(profiled_regions(one.ranges, one.laps, one.activity, options, remarks));
   Activity shown = laps.activity;  // names as the collector shortens them
   shown.names[0] = "gemm";
   shown.names[1] = "step";
-  const json wanted = regions_json(laps.ranges, laps.laps, shown, options, wanted_remarks);
+  const json wanted =
+      json_of(profiled_regions(laps.ranges, laps.laps, shown, options, wanted_remarks));
   EXPECT_EQ(figures, wanted) << figures.dump(1) << wanted.dump(1);
   EXPECT_EQ(figures["decode.project"]["kernels"], 2);
   EXPECT_EQ(figures["decode.loop"]["graph_kernels"], 4);
@@ -235,8 +243,9 @@ TEST(NsightExport, GraphsOnRecordAsAWhole) {
   const NsightSession session = read_nsight_session(database.file());
   EXPECT_TRUE(session.whole_graphs);
   const NsightCase& one = session.cases.front();
-  json remarks = json::array();
-  const json figures = regions_json(one.ranges, one.laps, one.activity, {true, true, 5}, remarks);
+  std::vector<std::string> remarks;
+  const json figures =
+      json_of(profiled_regions(one.ranges, one.laps, one.activity, {true, true, 5}, remarks));
   EXPECT_EQ(figures["decode.loop"]["kernels"], 2);
   EXPECT_EQ(figures["decode.loop"]["top_kernels"][0]["name"], kWholeGraph);
   EXPECT_TRUE(figures["decode.loop"]["gpu.busy"].is_null());

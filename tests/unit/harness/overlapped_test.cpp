@@ -12,6 +12,7 @@
 #include "harness/run/run.h"
 #include "harness/run/session.h"
 #include "speech/pipeline/overlapped_pipeline.h"
+#include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -79,7 +80,7 @@ class OverlappedTest : public test::TempFolder {
   }
   std::vector<json> records(const std::string& folder, const std::string& kind) const {
     std::vector<json> found;
-    for (const json& record : read_journal(path(folder) / "journal.jsonl"))
+    for (const json& record : test::read_objects(path(folder) / "journal.jsonl"))
       if (record["kind"] == kind) found.push_back(record);
     return found;
   }

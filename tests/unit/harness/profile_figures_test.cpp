@@ -232,32 +232,45 @@ TEST(ProfileFigures, OverlappingKernelsCountOnceInALap) {
             (std::vector<int64_t>{15}));
 }
 
+/// A profile of the case "c" with these regions.
+record::Profile profile_of(const json& regions) {
+  record::Profile profile;
+  profile.case_name = "c";
+  profile.regions.emplace();
+  for (const auto& [name, region] : regions.items())
+    (*profile.regions)[name] = record::ProfiledRegion::table().read(region);
+  return profile;
+}
+
 /// A record with kernels of 90 ms a lap that took 200 ms with the collector, 100 ms without it.
 TEST(BusyShare, IsKernelTimeByTheTimeWithoutTheCollector) {
-  const json alone = {{"case", "c"},
-                      {"regions", {{"decode", {{"lap_seconds", {0.099, 0.1, 0.101}}}}}}};
-  json record = {{"case", "c"},
-                 {"regions",
-                  {{"decode",
-                    {{"wall_seconds", 0.6},
-                     {"lap_seconds", {0.2, 0.2, 0.2}},
-                     {"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
-                   {"decode.loop", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
-                   {"encoder", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}}}}};
-  add_busy(record, {alone});
-  const json& decode = record["regions"]["decode"];
-  EXPECT_NEAR(decode["busy"]["share"], 0.9, 1e-3);
-  EXPECT_LT(decode["busy"]["low"], 0.9);
-  EXPECT_GT(decode["busy"]["low"], 0.85);
-  EXPECT_GT(decode["busy"]["high"], 0.9);
-  EXPECT_EQ(decode["undisturbed_seconds"].size(), 3U);
-  EXPECT_TRUE(record["regions"]["decode.loop"]["busy"].is_null());
-  EXPECT_TRUE(record["regions"]["encoder"]["busy"].is_null());
+  const record::Profile alone = profile_of({{"decode", {{"lap_seconds", {0.099, 0.1, 0.101}}}}});
+  record::Profile profile =
+      profile_of({{"decode",
+                   {{"wall_seconds", 0.6},
+                    {"lap_seconds", {0.2, 0.2, 0.2}},
+                    {"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
+                  {"decode.loop", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}},
+                  {"encoder", {{"lap_kernel_seconds", {0.09, 0.09, 0.09}}}}});
+  add_busy(profile, {alone});
+  record::ProfiledRegion& decode = profile.regions->at("decode");
+  const record::BusyShare* busy = known(decode.busy);
+  ASSERT_NE(busy, nullptr);
+  EXPECT_NEAR(busy->share, 0.9, 1e-3);
+  EXPECT_LT(*busy->low, 0.9);
+  EXPECT_GT(*busy->low, 0.85);
+  EXPECT_GT(*busy->high, 0.9);
+  EXPECT_EQ(known(decode.undisturbed_seconds)->size(), 3U);
+  for (const char* name : {"decode.loop", "encoder"}) {
+    const record::ProfiledRegion& region = profile.regions->at(name);
+    EXPECT_TRUE(region.busy) << name;  // null
+    EXPECT_EQ(known(region.busy), nullptr) << name;
+  }
 
   // The kernels of a graph that was recorded as a whole are not known.
-  record["regions"]["decode"]["lap_kernel_seconds"] = nullptr;
-  add_busy(record, {alone});
-  EXPECT_TRUE(record["regions"]["decode"]["busy"].is_null());
+  decode.lap_kernel_seconds = Nullable<std::vector<Number>>();
+  add_busy(profile, {alone});
+  EXPECT_EQ(known(decode.busy), nullptr);
 }
 
 /// 1000 kernels a lap that would fill 100.3 of 100 ms are 0.3 us too long, each.
@@ -268,17 +281,20 @@ TEST(BusyShare, WhatTheCollectorAddsToKernelsIsInTheError) {
                 {"undisturbed_seconds", {0.1, 0.1}},
                 {"busy", {{"share", 10 * kernel_seconds}, {"low", low}, {"high", 1.2}}}};
   };
-  const json full = {{"regions", {{"decode", region(0.1003, 1.001)}}}};
-  const json half = {{"regions", {{"decode", region(0.05, 0.49)}}}};
+  const record::Profile full = profile_of({{"decode", region(0.1003, 1.001)}});
+  const record::Profile half = profile_of({{"decode", region(0.05, 0.49)}});
   const double excess = kernel_excess({half, full});
   EXPECT_NEAR(excess, 3e-7, 1e-10);
   EXPECT_EQ(kernel_excess({half}), 0);
-  EXPECT_NEAR(busy_within(half["regions"]["decode"], 2, excess)["low"], 0.487, 1e-9);
-  const json busy = busy_within(full["regions"]["decode"], 2, excess);
-  EXPECT_EQ(busy["share"], 1);
-  EXPECT_NEAR(busy["low"], 0.998, 1e-9);
-  EXPECT_EQ(busy["high"], 1);
-  EXPECT_TRUE(busy_within({{"busy", nullptr}}, 2, excess).is_null());
+  EXPECT_NEAR(*busy_within(half.regions->at("decode"), 2, excess)->low, 0.487, 1e-9);
+  const auto busy = busy_within(full.regions->at("decode"), 2, excess);
+  ASSERT_TRUE(busy);
+  EXPECT_EQ(busy->share, 1.0);
+  EXPECT_NEAR(*busy->low, 0.998, 1e-9);
+  EXPECT_EQ(*busy->high, 1.0);
+  record::ProfiledRegion unknown;
+  unknown.busy = Nullable<record::BusyShare>();
+  EXPECT_FALSE(busy_within(unknown, 2, excess));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, json>> committed_records() {
 TEST(RecordsTest, EveryCommittedRecordIsWrittenAsItWasRead) {
   std::map<std::string, int> records;
   for (const auto& [file, object] : committed_records()) {
-    check_record(object, file);
+    record::check_record(object, file);
     const record::Any read = record::read(object);
     ++records[object.value("kind", "")];
     ASSERT_EQ(record::write(read).dump(), object.dump()) << file;
@@ -80,6 +80,65 @@ TEST(RecordsTest, IntegersStayIntegersAndUnlistedMembersAreKept) {
   EXPECT_EQ(record::write(read).dump(), object.dump());
 }
 
+TEST(RecordsTest, TextIsReadAndWrittenAsJsonIs) {
+  SharedTrees trees;
+  for (const auto& [file, object] : committed_records()) {
+    const std::string line = to_line(object);
+    const record::Any read = record::read_line({line.data(), line.size() - 1}, file, trees);
+    ASSERT_EQ(record::to_line(read), line) << file;
+    ASSERT_EQ(record::write(read), object) << file;
+  }
+}
+
+TEST(RecordsTest, UsualLinesNeedNoSecondLook) {
+  SharedTrees trees;
+  int records = 0, slow = 0;
+  for (const auto& [file, object] : committed_records()) {
+    const record::Kind* kind = record::find_kind(object.value("kind", ""));
+    ASSERT_NE(kind, nullptr);
+    record::Any record;
+    slow += read_object(object.dump(), kind->table(), kind->make(record), trees) ? 0 : 1;
+    ++records;
+  }
+  EXPECT_EQ(slow, 0) << records;
+}
+
+TEST(RecordsTest, LinesThatTablesRefuseAreNamedAsJsonIs) {
+  SharedTrees trees;
+  const auto problem = [&](const std::string& line) {
+    return user_error([&] { record::read_line(line, "j:1", trees); });
+  };
+  EXPECT_HAS(problem(R"({"kind":"summary","case":1})"), "j:1: 'case' is 1; it must be text");
+  EXPECT_HAS(problem(R"({"kind":"summary","kind":"summary"})"), "holds the key 'kind' twice");
+  EXPECT_HAS(problem(R"({"kind":"summary","x":1,"x":2})"), "holds the key 'x' twice");
+  EXPECT_HAS(problem(R"({"kind":"summary","rounds":1e999})"), "1e999', which is too large");
+  EXPECT_HAS(problem(R"([{"kind":"summary"}])"), "not a JSON object");
+  EXPECT_HAS(problem(R"({"kind":"summary"} x)"), "not JSON");
+  EXPECT_HAS(problem(R"("a" "kind":"run")"), "not JSON");
+  EXPECT_HAS(problem(R"("kind")"), "not a JSON object");
+  EXPECT_HAS(problem(R"({"kind":"provenance","round":"1"})"), "'round' is \"1\"");
+  EXPECT_HAS(problem(std::string(200, '[')), "nested more than 100 levels");
+  const auto deep = [](size_t lists) {
+    return R"({"kind":"profile","a":)" + std::string(lists, '[') + std::string(lists, ']') + "}";
+  };
+  EXPECT_HAS(problem(deep(101)), "nested more than 100 levels");
+  EXPECT_HAS(problem(deep(100)), "'case' is missing");
+  EXPECT_HAS(problem(deep(1)), "'case' is missing");
+}
+
+TEST(RecordsTest, OptionsOfManyRecordsAreHeldOnce) {
+  SharedTrees trees;
+  const auto read = [&](const char* line) {
+    return std::get<record::Provenance>(record::read_line(line, "j:1", trees));
+  };
+  const auto a = read(R"({"kind":"provenance","config":{"a":[1,{"b":2}]}})");
+  const auto b = read(R"({"kind":"provenance","config":{"a":[1,{"b":2}]}})");
+  const auto c = read(R"({"kind":"provenance","config":{"a":[1,{"b":3}]}})");
+  EXPECT_EQ(&a.config->value(), &b.config->value());
+  EXPECT_NE(&a.config->value(), &c.config->value());
+  EXPECT_EQ(c.config->value(), json({{"a", {1, {{"b", 3}}}}}));
+}
+
 TEST(RecordsTest, TheFirstWrongFieldIsNamedWithItsPlace) {
   const auto problem = [](const char* pointer, const json& value) {
     json object = {{"kind", "roofline"}, {"limits", {{"bytes_per_second", 1}}}};
@@ -98,7 +157,7 @@ TEST(RecordsTest, RulesOfElementsAndOfNamedMembers) {
   EXPECT_HAS(user_error([&] { check_object(object, record::Batches::table().info(), "j:1"); }),
              "'audio_seconds/*' is 0; it must be a number above 0");
   object = {{"kind", "provenance"}, {"config", {{"protocol", {{"cv_max", "x"}}}}}};
-  EXPECT_HAS(user_error([&] { check_record(object, "j:1"); }),
+  EXPECT_HAS(user_error([&] { record::check_record(object, "j:1"); }),
              "'config/protocol/cv_max' is \"x\"; it must be a number");
 }
 

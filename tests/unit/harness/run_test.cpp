@@ -9,6 +9,7 @@
 
 #include "algorithms/decoder.h"
 #include "harness/run/case_group.h"
+#include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -67,7 +68,7 @@ class RunTest : public test::TempFolder {
   /// Records of a kind and, unless empty, a decoder.
   std::vector<json> records(const std::string& kind, const std::string& decoder = "") const {
     std::vector<json> found;
-    for (const json& record : read_journal(path("run/journal.jsonl"))) {
+    for (const json& record : test::read_objects(path("run/journal.jsonl"))) {
       if (record["kind"] == kind && (decoder.empty() || record["decoder"]["id"] == decoder))
         found.push_back(record);
     }

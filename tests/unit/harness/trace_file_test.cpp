@@ -83,25 +83,28 @@ TEST(TraceFile, WithoutEventsItIsStillJson) {
 
 TEST(ProfileReport, UnknownFiguresAreNull) {
   const RegionFigures figures = region_figures(some_activity(), {{0, 10000}}, {}, 5);
-  const json with = region_json(figures, true);
+  const json with = record::write(profiled_region(figures, true));
   EXPECT_DOUBLE_EQ(with["gpu.busy"], 0.2);
   EXPECT_DOUBLE_EQ(with["gpu.idle_with_copies"], 0.7);
   EXPECT_TRUE(with["gpu.idle_launch"].is_null());
   EXPECT_EQ(with["top_kernels"].size(), 1U);
-  const json without = region_json(figures, false);
+  const json without = record::write(profiled_region(figures, false));
   for (const auto& [name, value] : without.items())
     EXPECT_EQ(value.is_null(), name != "wall_seconds") << name;
   RegionFigures unseen = figures;
   unseen.graph_launches = 1;
-  EXPECT_TRUE(region_json(unseen, true)["gpu.busy"].is_null());
+  EXPECT_TRUE(record::write(profiled_region(unseen, true))["gpu.busy"].is_null());
   unseen.graph_kernels = 1;
-  EXPECT_FALSE(region_json(unseen, true)["gpu.busy"].is_null());
-  EXPECT_TRUE(region_json(unseen, true, /*whole_graphs=*/true)["gpu.busy"].is_null());
+  EXPECT_FALSE(record::write(profiled_region(unseen, true))["gpu.busy"].is_null());
+  EXPECT_TRUE(
+      record::write(profiled_region(unseen, true, /*whole_graphs=*/true))["gpu.busy"].is_null());
 }
 
 TEST(ProfileReport, PhasesStandBehindTheirRegion) {
-  const json regions = {{"d2h", 1},  {"decode.loop", 1}, {"decode.lm", 1}, {"decode.project", 1},
-                        {"mine", 1}, {"decode", 1},      {"encoder", 1}};
+  Named<record::ProfiledRegion> regions;
+  for (const char* name :
+       {"d2h", "decode.loop", "decode.lm", "decode.project", "mine", "decode", "encoder"})
+    regions[name] = {};
   const std::vector<std::string> wanted = {
       "encoder", "decode", "decode.project", "decode.loop", "decode.lm", "d2h", "mine"};
   EXPECT_EQ(ordered_regions(regions), wanted);
