@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -95,7 +96,6 @@ class Listener {
     for (const std::string& notice : reader.notices())
       fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
     const auto rate = static_cast<size_t>(reader.sample_rate());
-    size_t samples = 0;
     for (bool more = true; more;) {
       std::vector<float> block;
       try {
@@ -106,19 +106,20 @@ class Listener {
       }
       more = !block.empty();
       more ? speech_->push(stream_, block) : speech_->finish(stream_);
-      samples += block.size();
+      heard_ += static_cast<double>(block.size()) / static_cast<double>(rate);
       for (auto updates = speech_->step(); !updates.empty(); updates = speech_->step())
-        show(updates.front());
+        for (const SpeechUpdate& update : updates) show(update);
     }
-    const double seconds = static_cast<double>(samples) / static_cast<double>(rate);
+    const double seconds = heard_;
     const double work = speech_->encoder_seconds() + speech_->search_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
                work, seconds / work);
   }
 
  private:
+  /// The last frames of a stream may lie behind its audio.
   double time(const SpeechUpdate& update, int64_t frame) const {
-    return static_cast<double>(update.first + frame) * frame_seconds_;
+    return std::min(static_cast<double>(update.first + frame) * frame_seconds_, heard_);
   }
 
   void show(const SpeechUpdate& update) {
@@ -130,8 +131,8 @@ class Listener {
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
       fmt::print("{}", to_line({{"final", update.ended},
-                                {"start", time(update, best.frames.front())},
-                                {"end", time(update, update.frames)},
+                                {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
+                                {"end", time(update, std::max<int64_t>(0, end_of(best)))},
                                 {"text", text}}));
     } else if (update.ended) {
       if (terminal_) fmt::print("\r\033[K");
@@ -151,6 +152,7 @@ class Listener {
   std::optional<SpeechStreams> speech_;
   int64_t stream_ = 0;
   double frame_seconds_ = 0;
+  double heard_ = 0;  // seconds of audio so far
   std::vector<int32_t> shown_;
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };

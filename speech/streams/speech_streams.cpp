@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error.h"
 #include "models/streaming/encoder_streams.h"
@@ -67,13 +69,20 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   const auto encoded = Clock::now();
   std::vector<int64_t> numbers;
   for (const int64_t stream : pieces.streams) numbers.push_back(streams_.at(stream).search);
-  search_->push(numbers, {search_->project(pieces.frames.to(model_->dtype)), {}, pieces.lengths});
+  const at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
+  if (silence_ == 0) search_->push(numbers, {projected, {}, pieces.lengths});
   std::vector<SpeechUpdate> updates;
   for (size_t row = 0; row < pieces.streams.size(); ++row) {
     const int64_t number = pieces.streams[row];
-    Stream& stream = streams_.at(number);
-    stream.frames += pieces.lengths[row];
-    updates.push_back(update(number, stream, pieces.last[row], partial));
+    if (silence_ > 0) {
+      search_with_pauses(
+          number, projected.narrow(0, static_cast<int64_t>(row), 1).narrow(1, 0, pieces.lengths[row]),
+          pieces.last[row], updates);
+    } else {
+      Stream& stream = streams_.at(number);
+      stream.frames += pieces.lengths[row];
+      updates.push_back(update(number, stream, pieces.last[row], partial));
+    }
     if (!pieces.last[row]) continue;
     encoder_->close(number);
     streams_.erase(number);
@@ -83,15 +92,39 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   return updates;
 }
 
+void SpeechStreams::search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
+                                       std::vector<SpeechUpdate>& updates) {
+  Stream& stream = streams_.at(number);
+  int64_t done = 0, left = frames.size(1);
+  do {
+    // No pause is complete before this many frames, since a token may still come in each of them.
+    const int64_t from = stream.last_end < 0 ? stream.frames + 1 : stream.last_end;
+    const int64_t count = std::min(left, std::max<int64_t>(1, from + silence_ - stream.frames));
+    if (count > 0) {  // A stream's end may come without a frame.
+      const at::Tensor piece = frames.narrow(1, done, count).contiguous();
+      search_->push({&stream.search, 1}, {piece, {}, {count}});
+    }
+    stream.frames += count;
+    done += count;
+    left -= count;
+    SpeechUpdate found = update(number, stream, last && left == 0, true);
+    if (found.ended || left == 0) updates.push_back(std::move(found));
+  } while (left > 0);
+}
+
+int64_t end_of(const Hypothesis& h) {
+  if (h.tokens.empty()) return -1;
+  const int64_t last = h.frames.back();
+  return last + (h.durations.empty() ? 1 : std::max(1, h.durations.back()));
+}
+
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
   SpeechUpdate update{number, last, last, stream.first, stream.frames, {}};
   if (!last && (partial || silence_ > 0)) {
     update.result = search_->partial(stream.search);
-    const Hypothesis& best = update.result.best;
-    stream.tokens = static_cast<int64_t>(best.tokens.size());
-    if (stream.tokens > 0) stream.last_token = best.frames.back();
+    stream.last_end = end_of(update.result.best);
     update.ended =
-        silence_ > 0 && stream.tokens > 0 && stream.frames - stream.last_token > silence_;
+        silence_ > 0 && stream.last_end >= 0 && stream.frames - stream.last_end >= silence_;
   }
   if (!update.ended) return update;
   update.result.best = search_->finish(stream.search);

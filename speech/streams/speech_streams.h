@@ -25,14 +25,19 @@ struct SpeechUpdate {
   PartialResult result;  // all of it stable where `ended`
 };
 
+/// The frame behind the last token: its own and its duration, at least one; -1 without tokens.
+int64_t end_of(const Hypothesis& hypothesis);
+
 /// Decoder::streams(); throws UserError where there are none.
 std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limits);
 
 /// Works on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
-  /// `silence`: so many encoder frames without a token, after one, end an utterance; the stream
-  /// goes on with a new one. 0: an utterance ends with its stream. `decoder` is prepared for
+  /// `silence`: so many encoder frames without a token, counted from the end of the last one, end an
+  /// utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a token
+  /// is that of a word in speech/transcript, so that utterances end where segments do. 0: an
+  /// utterance ends with its stream. `decoder` is prepared for
   /// `model` and outlives this. Throws UserError where it takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, int64_t silence = 0);
@@ -50,8 +55,9 @@ class SpeechStreams {
   void close(int64_t stream);
 
   /// Encodes and searches the next chunk of every stream that has one, as far as there are rows;
-  /// waits for the device. Nothing where no stream has one. `partial`: with the result so far of
-  /// utterances that go on.
+  /// waits for the device. Nothing where no stream has one. Each stream has an update for each
+  /// utterance that the chunk ends, and one for the utterance that goes on. `partial`: with the
+  /// result so far of utterances that go on.
   std::vector<SpeechUpdate> step(bool partial = true);
 
   /// The result of an open stream's utterance, as far as it has been decoded.
@@ -66,10 +72,12 @@ class SpeechStreams {
   struct Stream {
     int64_t search;                 // number in search_
     int64_t first = 0, frames = 0;  // as in SpeechUpdate
-    int64_t tokens = 0;             // in the last result
-    int64_t last_token = 0;         // frame of the utterance
+    int64_t last_end = -1;          // frame behind the last token of the utterance; -1: no token
   };
   SpeechUpdate update(int64_t number, Stream& stream, bool last, bool partial);
+  /// Searches a row's frames, projected [1, T', X], up to each place where an utterance may end.
+  void search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
+                          std::vector<SpeechUpdate>& updates);
 
   std::shared_ptr<const AcousticModel> model_;
   std::unique_ptr<EncoderStreams> encoder_;

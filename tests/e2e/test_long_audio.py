@@ -122,6 +122,24 @@ def test_live_text_as_json(rtfx_bin, joined):
     assert all(u["text"] for u in updates)
 
 
+@pytest.mark.parametrize("buffer", ["2,10,2", "3,10,1"])
+@pytest.mark.parametrize("silence", [1.5, 2.0])
+def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_path, silence, buffer):
+    """The pause is shorter than the chunk, and no chunk goes by without a word."""
+    clips = [soundfile.read(QUICKSTART / f"1737-146161-000{n}.flac", dtype="int16")[0] for n in (7, 9)]
+    gap = np.zeros(int(silence * 16000), "int16")
+    path = tmp_path / "gap.wav"
+    soundfile.write(path, np.concatenate([clips[0], gap, clips[1]]), 16000)
+    result = stream_text(rtfx_bin, "--model", MODEL, "--json", "--pause", 1, "--buffer", buffer, path, data=b"")
+    assert result.returncode == 0, result.stderr
+    updates = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    first, second = (u for u in updates if u["final"])
+    spoken, seconds = len(clips[0]) / 16000, sum(map(len, [*clips, gap])) / 16000
+    assert first["end"] < spoken + 0.3 and second["start"] > spoken + silence - 0.1
+    assert first["text"].startswith("knit") and second["text"].startswith("knit")
+    assert all(u["start"] < u["end"] <= seconds for u in updates)
+
+
 @pytest.mark.parametrize(
     "arguments, data, complaint",
     [
