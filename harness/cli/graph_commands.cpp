@@ -164,6 +164,7 @@ class LatticeWriter {
   std::string key_of(std::string id) {
     for (char& c : id)
       if (static_cast<unsigned char>(c) <= ' ') c = '_';
+    if (id.starts_with(";;")) id.replace(0, 2, "__");  // begins a comment in CTM
     if (!keys_.insert(id).second)
       throw UserError(id, "is the key of two utterances", "give them ids that differ in letters");
     return id;

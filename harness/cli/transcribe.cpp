@@ -173,6 +173,7 @@ class Printer : public TranscriptionObserver {
     }
     try {
       writer_.put(input, {.file = input.name,
+                          .recording = input.recording,
                           .seconds = result.seconds,
                           .transcript = result.transcript,
                           .reference = input.reference.value_or(""),

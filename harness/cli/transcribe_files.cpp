@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -100,6 +102,47 @@ std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& 
   return inputs;
 }
 
+/// Names from which the recordings' are chosen: the file's, that with its folder, and so on; the
+/// last one has the file's ending.
+std::vector<std::string> names_of(const TranscribeInput& input) {
+  if (input.name == "-") return {"-"};
+  const std::string offset =
+      input.segment.offset > 0 ? fmt::format("@{:g}", input.segment.offset) : "";
+  const fs::path path = input.audio.lexically_normal();
+  std::vector<std::string> names = {path.stem().string() + offset};
+  for (fs::path folder = path.parent_path(); folder.has_filename(); folder = folder.parent_path())
+    names.push_back((folder.filename() / names.back()).string());
+  names.push_back(path.string() + offset);
+  for (std::string& name : names) name = recording_field(name);
+  return names;
+}
+
+void name_recordings(std::vector<TranscribeInput>& inputs) {
+  std::vector<std::vector<std::string>> names;
+  for (const TranscribeInput& input : inputs) names.push_back(names_of(input));
+  std::vector<size_t> length(inputs.size(), 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<std::string, std::vector<size_t>> owners;
+    for (size_t i = 0; i < inputs.size(); ++i) owners[names[i][length[i]]].push_back(i);
+    for (const auto& [name, of] : owners) {
+      if (of.size() == 1) continue;
+      for (const size_t i : of) {
+        if (length[i] + 1 == names[i].size()) continue;
+        ++length[i];
+        changed = true;
+      }
+    }
+  }
+  std::set<std::string> taken;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = names[i][length[i]];
+    inputs[i].recording = name;
+    for (int n = 2; !taken.insert(inputs[i].recording).second; ++n)
+      inputs[i].recording = fmt::format("{}-{}", name, n);
+  }
+}
+
 }  // namespace
 
 ScratchFolder::~ScratchFolder() {
@@ -127,6 +170,7 @@ std::vector<TranscribeInput> transcribe_inputs(
       complain(UserError(e.path1().string(), e.code().message(), "check its permissions"));
     }
   }
+  name_recordings(all);
   return all;
 }
 

@@ -21,6 +21,7 @@ struct TranscribeInput {
   std::filesystem::path audio;  // as it can be opened
   /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
+  std::string recording = {};            // TranscribedFile::recording, another one for each input
   std::optional<std::string> reference;  // of a manifest
   AudioSegment segment = {};             // likewise
 };
@@ -47,6 +48,9 @@ class ScratchFolder {
 ///   "-"                           standard input, whose bytes are copied to a file in `scratch`
 ///   a manifest (.json, .jsonl)    its utterances
 ///   anything else                 an audio file, which is opened only when it is read
+///
+/// Where the files of two inputs have one name, `recording` has as many of their folders as tell
+/// them apart, then the file's ending, and at last a number.
 ///
 /// Calls `complain` for each argument that stands for nothing or cannot be read.
 std::vector<TranscribeInput> transcribe_inputs(

@@ -38,7 +38,8 @@ std::string one_field(const std::string& text) {
 
 /// The recording's name in CTM and STM, which must be equal in both.
 std::string recording_name(const TranscribedFile& file) {
-  return one_field(std::filesystem::path(file.file).stem().string());
+  if (!file.recording.empty()) return file.recording;
+  return recording_field(std::filesystem::path(file.file).stem().string());
 }
 
 std::string escaped_cue(const std::string& text) {
@@ -112,6 +113,12 @@ std::string tsv(const TranscribedFile& file) {
 }
 
 }  // namespace
+
+std::string recording_field(const std::string& name) {
+  std::string field = one_field(name);
+  if (field.starts_with(";;")) field.replace(0, 2, "__");
+  return field;
+}
 
 const std::vector<std::string>& transcript_formats() {
   static const std::vector<std::string> names = {"txt", "json", "srt", "vtt", "ctm", "stm", "tsv"};

@@ -21,9 +21,13 @@ TranscriptFormat transcript_format(const std::string& name, const std::string& w
 /// Whether several transcripts one after the other are a file of the format.
 bool is_concatenable(TranscriptFormat format);
 
+/// A recording's name as CTM and STM can hold it: without blanks, and no comment (";;").
+std::string recording_field(const std::string& name);
+
 struct TranscribedFile {
-  std::string file;    // as it was named
-  double seconds = 0;  // of audio
+  std::string file;       // as it was named
+  std::string recording;  // its recording_field() in CTM and STM; empty: the file's name alone
+  double seconds = 0;     // of audio
   Transcript transcript;
   std::string reference;  // of a manifest; empty where there is none
   bool has_reference = false;

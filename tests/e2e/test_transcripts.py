@@ -68,6 +68,24 @@ def written(transcribe, tmp_path_factory):
     return found
 
 
+def test_every_recording_has_a_name_of_its_own(transcribe, tmp_path):
+    """Names that differ in the folder, the ending, or by a blank and an underscore; and one that begins a comment."""
+    names = ["x/a.flac", "y/a.flac", "y/a.FLAC", "y/b c.flac", "y/b_c.flac", ";;d.flac", "e.flac"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CLIPS[2], tmp_path / name)
+    expected = ["x/a", None, None, None, None, "__d", "e.flac"]
+    found = {}
+    for form in ("ctm", "stm"):
+        result = transcribe("--format", form, *names, "e.flac", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        found[form] = [*dict.fromkeys(line.split(" ")[0] for line in result.stdout.splitlines())]
+        assert not any(line.startswith(";;") for line in result.stdout.splitlines())
+    assert found["ctm"] == found["stm"] and len(found["ctm"]) == len(names) + 1
+    assert [name for name, wanted in zip(found["ctm"], expected) if wanted] == [n for n in expected if n]
+    assert found["ctm"][1:3] == ["y/a.flac", "y/a.FLAC"]
+
+
 @pytest.mark.parametrize("clip", [clip.stem for clip in CLIPS[:2]])
 def test_formats_say_the_same(written, clip):
     text = written["txt"][clip].strip()

@@ -29,6 +29,7 @@ Transcript transcript(const std::vector<Said>& words, double pause = 1) {
 std::string text_of(const std::vector<Said>& words, TranscriptFormat format,
                     double audio_seconds = 0) {
   return format_head(format) + formatted({.file = "a b/c d.wav",
+                                          .recording = "",
                                           .seconds = audio_seconds,
                                           .transcript = transcript(words),
                                           .reference = "",
@@ -78,6 +79,7 @@ TEST(TranscriptFormats, ConfidencesAreLeftOutWithoutAny) {
 
 TEST(TranscriptFormats, Json) {
   TranscribedFile file{.file = "a.wav",
+                       .recording = "",
                        .seconds = 2.00049,
                        .transcript = transcript(kTwo),
                        .reference = "go",
