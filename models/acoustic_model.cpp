@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
 #include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
@@ -12,11 +13,8 @@ at::ScalarType sixteen_bits(at::ScalarType decoder) {
   return decoder == at::kFloat ? at::kBFloat16 : decoder;
 }
 
-}  // namespace
-
-std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
-                                                          at::Device device, const Dtypes& dtypes,
-                                                          EncoderForm form) {
+std::shared_ptr<const AcousticModel> built(const Checkpoint& checkpoint, at::Device device,
+                                           const Dtypes& dtypes, EncoderForm form) {
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
   const ModelConfig& config = checkpoint.config;
@@ -46,6 +44,19 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
                          static_cast<int64_t>(config.durations.size()), device, dtype);
   }
   return model;
+}
+
+}  // namespace
+
+std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& checkpoint,
+                                                          at::Device device, const Dtypes& dtypes,
+                                                          EncoderForm form) {
+  try {
+    return built(checkpoint, device, dtypes, form);
+  } catch (const NotFinite& error) {
+    throw UserError(checkpoint.files.empty() ? "the model" : checkpoint.files.front().string(),
+                    error.what(), "the checkpoint is damaged, or its training diverged");
+  }
 }
 
 }  // namespace rtfx

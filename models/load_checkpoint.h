@@ -9,7 +9,7 @@
 
 namespace rtfx {
 
-/// Reads a `.nemo` archive (models/formats/nemo.h) or a Hugging Face folder
+/// Reads a `.nemo` archive, also unpacked (models/formats/nemo.h), or a Hugging Face folder
 /// (models/formats/hugging_face.h). `given` is its path, or the name of a model of huggingface.co
 /// that has been downloaded (models/formats/hub.h). Tensors decide; where the settings beside them
 /// disagree, a notice says so. `att_context_size` selects one of the attention contexts of a

@@ -177,6 +177,17 @@ int64_t count_parameters(const ModelConfig& config) {
   return total;
 }
 
+namespace {
+
+std::string without_wrappers(std::string name) {
+  constexpr std::string_view kCompiled = "_orig_mod.", kDistributed = "module.";
+  for (size_t at = 0; (at = name.find(kCompiled)) != name.npos;) name.erase(at, kCompiled.size());
+  while (name.starts_with(kDistributed)) name.erase(0, kDistributed.size());
+  return name;
+}
+
+}  // namespace
+
 StateDict rename_tensors(StateDict file) {
   static const std::vector<std::pair<std::string, std::string>> kRenames = {
       {"joint.joint_net.1.", "joint.joint_net."},
@@ -184,7 +195,8 @@ StateDict rename_tensors(StateDict file) {
       {"ctc_decoder.decoder_layers.0.", "ctc."},
       {"decoder.decoder_layers.0.", "ctc."}};
   StateDict renamed;
-  for (auto& [name, tensor] : file) {
+  for (const auto& [given, tensor] : file) {
+    const std::string name = without_wrappers(given);
     std::string canonical = name;
     for (const auto& [from, to] : kRenames) {
       if (name.starts_with(from)) canonical = to + name.substr(from.size());
@@ -254,9 +266,22 @@ const std::string& Checkpoint::sha256() const {
   return checksum = rtfx::sha256(all);
 }
 
+namespace {
+
+void require_finite(const std::string& name, const at::Tensor& tensor) {
+  const auto place = first_not_finite(tensor);
+  if (!place) return;
+  const double value = tensor.contiguous().view(-1)[*place].item<double>();
+  throw NotFinite(fmt::format("tensor '{}' holds {} at element {}", name, value, *place));
+}
+
+}  // namespace
+
 at::Tensor WeightReader::raw(const std::string& name) const {
   const auto found = weights_.find(prefix_ + name);
-  return found == weights_.end() ? at::Tensor() : found->second.to(at::kFloat);
+  if (found == weights_.end()) return {};
+  require_finite(found->first, found->second);
+  return found->second.to(at::kFloat);
 }
 
 at::Tensor WeightReader::get(const std::string& name) const {
@@ -270,6 +295,7 @@ at::Tensor WeightReader::optional(const std::string& name) const {
   if (found == weights_.end()) return {};
   const bool copied = device_ != found->second.device() || dtype_ != found->second.scalar_type();
   if (copied) fetch_pages(found->second);
+  require_finite(found->first, found->second);
   at::Tensor placed = place(found->second);
   if (!placed.is_alias_of(found->second)) release_pages(found->second);
   return placed;

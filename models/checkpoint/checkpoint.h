@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ int64_t count_parameters(const ModelConfig& config);
 StateDict canonical_state_dict(StateDict file, const ModelConfig& config, const std::string& where,
                                std::vector<std::string>* ignored = nullptr);
 
-/// NeMo's varying names made canonical; nothing is checked.
+/// NeMo's varying names made canonical, without what distributed training ("module.") and
+/// torch.compile() ("_orig_mod.") put before them; nothing is checked.
 StateDict rename_tensors(StateDict file);
 
 /// A model of these settings with random weights: normal with deviation 1/sqrt(fan-in), unit norms,
@@ -67,11 +69,17 @@ struct Checkpoint {
   mutable std::string checksum;  // what sha256() found; set beforehand for what has no file
 };
 
+/// A weight is NaN or infinite. what() names its tensor and its place there.
+class NotFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Gives weights under a common prefix, cast and moved to where they are needed.
 /// A view of `weights`; valid as long as they are. `device` and `dtype` are what get() returns.
 /// Weights of a file that are wanted on the CPU in the type that they are stored in stay views of
 /// it: they take no memory of their own, and processes share them. All others are copied, and the
-/// memory that reading them took is given back one tensor at a time.
+/// memory that reading them took is given back one tensor at a time. All throw NotFinite.
 class WeightReader {
  public:
   WeightReader(const StateDict& weights, std::string prefix, at::Device device,

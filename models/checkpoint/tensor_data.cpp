@@ -1,7 +1,11 @@
 #include "models/checkpoint/tensor_data.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 
@@ -85,6 +89,51 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
   c10::Storage memory(c10::Storage::use_byte_size_t(), static_cast<size_t>(reach * item),
                       std::move(data), /*allocator=*/nullptr, /*resizable=*/false);
   return at::empty({0}, options).set_(memory, 0, sizes, strides);
+}
+
+namespace {
+
+/// `exponent`: the bits that are all set in a NaN and in infinity. Without a branch for each element,
+/// this is as fast as memory.
+template <class Word>
+std::optional<int64_t> first_with_all(const at::Tensor& tensor, Word exponent) {
+  const auto* const words = static_cast<const Word*>(tensor.const_data_ptr());
+  constexpr int64_t kBlock = int64_t{1} << 16;
+  std::atomic<int64_t> first = tensor.numel();
+  at::parallel_for(0, tensor.numel(), kBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t stop = std::min(end, at + kBlock);
+      Word found = 0;
+      for (int64_t i = at; i < stop; ++i)
+        found |= static_cast<Word>((words[i] & exponent) == exponent);
+      if (found == 0) continue;
+      int64_t i = at;
+      while ((words[i] & exponent) != exponent) ++i;
+      int64_t before = first;
+      while (i < before && !first.compare_exchange_weak(before, i)) {
+      }
+      return;
+    }
+  });
+  return first == tensor.numel() ? std::nullopt : std::optional<int64_t>(first);
+}
+
+}  // namespace
+
+std::optional<int64_t> first_not_finite(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return first_with_all<uint32_t>(dense, 0x7f800000);
+    case at::kBFloat16:
+      return first_with_all<uint16_t>(dense, 0x7f80);
+    case at::kHalf:
+      return first_with_all<uint16_t>(dense, 0x7c00);
+    case at::kDouble:
+      return first_with_all<uint64_t>(dense, 0x7ff0000000000000);
+    default:
+      return std::nullopt;
+  }
 }
 
 void fetch_pages(const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,10 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
 
 /// Strides of a dense tensor of `sizes`.
 std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes);
+
+/// The index of the first element, in the order of the tensor's axes, that is NaN or infinite; none
+/// for a tensor of integers. Reads the tensor once, on all threads.
+std::optional<int64_t> first_not_finite(const at::Tensor& tensor);
 
 /// Brings a tensor's pages into memory at once; nothing for a tensor that is not mapped.
 void fetch_pages(const at::Tensor& tensor);

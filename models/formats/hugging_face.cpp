@@ -137,7 +137,10 @@ FeatureConfig read_processor(const fs::path& folder, const Kind& kind, int64_t m
     f.n_fft = integer(view, "n_fft", f.n_fft, 2);
     f.window = integer(view, "win_length", f.window);
     f.hop = integer(view, "hop_length", f.hop);
-    if (const auto v = view.find("preemphasis")) f.preemphasis = v->number(0, 1);
+    if (const auto v = view.find("preemphasis"))
+      f.preemphasis = v->number(0, 1);
+    else if (view.value().contains("preemphasis"))
+      f.preemphasis = 0;  // null: transformers leaves it out
     if (text(view, "mel_filters_dtype", "float32") != "float32" || f.window > f.n_fft) {
       throw UserError(view.where(), "unsupported settings",
                       "rtfx supports mel_filters_dtype float32 and win_length up to n_fft");

@@ -19,13 +19,16 @@ using TokenizerPointer = std::shared_ptr<const Tokenizer>;
 constexpr const char* kConfig = "model_config.yaml";
 constexpr const char* kWeights = "model_weights.ckpt";
 
-/// The archive's members under the folder that holds the configuration.
+/// The archive's members under the folder that holds the configuration; or the files of a folder into
+/// which an archive was unpacked.
 class Archive {
  public:
-  Archive(std::shared_ptr<const MappedFile> file)
-      : file_(std::move(file)),
-        members_(read_archive(file_->bytes(), ArchiveFormat::tar, where(),
-                              [](const std::string&) { return true; })) {
+  explicit Archive(const std::filesystem::path& path) : path_(path) {
+    if (std::filesystem::is_directory(path)) return;
+    file_ = MappedFile::open(path);
+    require_no_bare_weights();
+    members_ = read_archive(file_->bytes(), ArchiveFormat::tar, where(),
+                            [](const std::string&) { return true; });
     for (const auto& [name, member] : members_) {
       const std::string_view folder = std::string_view(name).substr(0, name.rfind('/') + 1);
       if (name.substr(folder.size()) == kConfig) {
@@ -37,11 +40,13 @@ class Archive {
                     "not a NeMo checkpoint");
   }
 
-  std::string where() const { return file_->path().string(); }
-
-  bool has(const std::string& name) const { return members_.contains(root_ + name); }
+  std::string where() const { return path_.string(); }
 
   StoredBytes bytes(const std::string& name) const {
+    if (!file_) {
+      const auto file = MappedFile::open(path_ / name);
+      return {file->bytes(), file, nullptr};
+    }
     const auto found = members_.find(root_ + name);
     if (found == members_.end()) {
       throw UserError(where(), fmt::format("no '{}' in the archive", name),
@@ -63,7 +68,21 @@ class Archive {
   }
 
  private:
-  std::shared_ptr<const MappedFile> file_;
+  /// torch.save() writes a zip archive, or a pickle before PyTorch 1.6, without the tokenizer and
+  /// NeMo's configuration.
+  void require_no_bare_weights() const {
+    const std::string_view bytes = file_->bytes();
+    if (path_.extension() == ".safetensors") {
+      throw UserError(where(), "holds weights alone",
+                      "give the folder with it, config.json and tokenizer.json");
+    }
+    if (!bytes.starts_with("PK\3\4") && !bytes.starts_with("\x80\x02\x8a\n")) return;
+    throw UserError(where(), "holds weights alone, as PyTorch and Lightning write them",
+                    "load it in NeMo and write it with model.save_to(\"model.nemo\")");
+  }
+
+  std::filesystem::path path_;
+  std::shared_ptr<const MappedFile> file_;  // null for a folder
   std::map<std::string, ArchiveMember> members_;
   std::string root_;
 };
@@ -117,7 +136,7 @@ TokenizerPointer read_tokenizer(const Archive& archive, const YamlView& yaml, in
 }  // namespace
 
 Checkpoint read_nemo(const std::filesystem::path& path) {
-  const Archive archive(MappedFile::open(path));
+  const Archive archive(path);
   const std::string where = archive.where();
   const YamlView yaml(std::string(archive.bytes(kConfig).bytes), where);
   StateDict weights = rename_tensors(read_torch_weights(archive.bytes(kWeights), where));
@@ -125,6 +144,7 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
   Checkpoint checkpoint;
   checkpoint.format = "NeMo " + yaml.text("nemo_version").value_or("of an unstated version");
   checkpoint.files = {path};
+  if (std::filesystem::is_directory(path)) checkpoint.files = {path / kConfig, path / kWeights};
   checkpoint.config = read_config(yaml, weights, checkpoint.notices);
   checkpoint.weights =
       canonical_state_dict(std::move(weights), checkpoint.config, where, &checkpoint.ignored);

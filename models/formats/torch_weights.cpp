@@ -4,6 +4,7 @@
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -33,6 +34,7 @@ struct Value {
     global,      // `text`: module and name
     storage,     // `items`: that of the reference ('storage', type, key, place, elements)
     tensor,      // `items`: the arguments of _rebuild_tensor_v2
+    foreign,     // made by a global that is not allowed, which `text` names; nothing was called
   };
   Kind kind = Kind::none;
   int64_t integer = 0;  // also a boolean's
@@ -157,6 +159,8 @@ class Machine {
   }
 
   Value& top(Kind kind, const char* what) {
+    if (!stack_.empty() && values_[stack_.back()].kind == Kind::foreign)
+      return values_[stack_.back()];
     if (stack_.empty() || values_[stack_.back()].kind != kind)
       throw fail(fmt::format("puts items into something that is no {}", what));
     return values_[stack_.back()];
@@ -165,6 +169,7 @@ class Machine {
   void extend(Kind kind, const char* what, const std::vector<uint32_t>& items) {
     Value& container = top(kind, what);
     if (kind == Kind::dictionary && items.size() % 2 != 0) throw fail("has a key without a value");
+    if (container.kind == Kind::foreign) return;
     container.items.insert(container.items.end(), items.begin(), items.end());
   }
 
@@ -184,14 +189,16 @@ class Machine {
     const std::string& global = names_.back();
     if (global.find("_rebuild_qtensor") != std::string::npos)
       throw UserError(where_, "holds quantised tensors", "rtfx reads fp32, fp16 and bf16 weights");
-    if (!allowed(global))
-      throw fail(fmt::format("names '{}.{}', which is not allowed", module, name));
-    push({Kind::global, 0, global, {}});
+    push({allowed(global) ? Kind::global : Kind::foreign, 0, global, {}});
   }
 
   void reduce() {
     const Value& arguments = values_[pop()];
     const Value& function = values_[pop()];
+    if (function.kind == Kind::foreign && arguments.kind == Kind::sequence) {
+      push({Kind::foreign, 0, function.text, {}});
+      return;
+    }
     if (function.kind != Kind::global || arguments.kind != Kind::sequence)
       throw fail("calls something that is no function");
     if (function.text == kOrderedDict && arguments.items.empty()) {
@@ -207,6 +214,14 @@ class Machine {
       throw fail(
           fmt::format("calls '{}' with other arguments than torch.save() does", function.text));
     }
+  }
+
+  /// Objects of classes are foreign; only settings beside the weights have them.
+  void new_object() {
+    pop();
+    const Value& type = values_[pop()];
+    if (type.kind != Kind::foreign) throw fail("makes an object of something that is no class");
+    push({Kind::foreign, 0, type.text, {}});
   }
 
   void push_storage() {
@@ -332,6 +347,9 @@ class Machine {
       case 'R':
         reduce();
         break;  // REDUCE
+      case 0x81:
+        new_object();
+        break;  // NEWOBJ
       case 'Q':
         push_storage();
         break;   // BINPERSID
@@ -401,22 +419,42 @@ class PickleReader {
       : where_(where), program_(pickle::run(bytes, where)) {}
 
   std::vector<PickledTensor> tensors() const {
-    const pickle::Value& dictionary = program_.values[program_.result];
-    if (dictionary.kind != pickle::Kind::dictionary) throw fail("holds no dictionary of tensors");
+    const pickle::Value& dictionary = weights();
     std::vector<PickledTensor> all;
     for (size_t i = 0; i < dictionary.items.size(); i += 2) {
       const pickle::Value& key = program_.values[dictionary.items[i]];
       const pickle::Value& value = program_.values[dictionary.items[i + 1]];
       if (key.kind != pickle::Kind::text) throw fail("has an entry whose name is no text");
-      if (value.kind == pickle::Kind::none) continue;
-      if (value.kind != pickle::Kind::tensor)
-        throw fail(fmt::format("has an entry '{}' that is no tensor", key.text));
-      all.push_back(tensor(key.text, value));
+      require_known(value);
+      if (value.kind == pickle::Kind::tensor) all.push_back(tensor(key.text, value));
     }
+    if (all.empty()) throw fail("holds no tensor");
     return all;
   }
 
  private:
+  /// The dictionary of tensors: the result, or its entry of that name.
+  const pickle::Value& weights() const {
+    const pickle::Value& all = program_.values[program_.result];
+    require_known(all);
+    if (all.kind != pickle::Kind::dictionary) throw fail("holds no dictionary of tensors");
+    for (const std::string_view name : {"state_dict", "model_state_dict"}) {
+      for (size_t i = 0; i < all.items.size(); i += 2) {
+        const pickle::Value& value = program_.values[all.items[i + 1]];
+        if (program_.values[all.items[i]].text == name && value.kind == pickle::Kind::dictionary)
+          return value;
+      }
+    }
+    return all;
+  }
+
+  void require_known(const pickle::Value& value) const {
+    if (value.kind != pickle::Kind::foreign) return;
+    std::string name(value.text);
+    std::ranges::replace(name, ' ', '.');
+    throw fail(fmt::format("names '{}', which is not allowed", name));
+  }
+
   UserError fail(const std::string& problem) const { return pickle::failure(where_, problem); }
 
   PickledTensor tensor(std::string_view name, const pickle::Value& value) const {

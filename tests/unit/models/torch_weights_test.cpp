@@ -64,6 +64,24 @@ TEST(Pickle, ReadsPlainDictionariesParametersAndNone) {
   EXPECT_EQ(all[0].storage, "7");
 }
 
+TEST(Pickle, ReadsTheStateDictOfACheckpointOfTraining) {
+  // {"epoch": 3, "state_dict": {"a": tensor}, "optimizer_states": [..], "hyper_parameters": Foreign()}
+  const std::string object = "comegaconf.dictconfig\nDictConfig\n)\x81}" + text("x") + number(1) + "sb";
+  const std::string called = "cpathlib\nPosixPath\n(" + text("a") + "tR";
+  const std::string settings = text("hyper_parameters") + object + "s" + text("paths") + called + "s";
+  const auto all = read(kStart + "}" + text("epoch") + number(3) + "s" + text("state_dict") + "}" +
+                        text("a") + tensor("4") + "s" + "s" + text("optimizer_states") + "](" +
+                        tensor("9") + "e" + "s" + settings + ".");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].name, "a");
+  EXPECT_EQ(all[0].storage, "4");
+  // Beside the tensors themselves, nothing foreign is passed over.
+  EXPECT_NE(complaint(kStart + "}" + text("a") + tensor("4") + "s" + settings + ".")
+                .find("omegaconf.dictconfig.DictConfig"),
+            std::string::npos);
+  EXPECT_EQ(read(kStart + "}" + text("a") + tensor("4") + "s" + text("step") + number(7) + "s.").size(), 1u);
+}
+
 TEST(Pickle, ReadsProtocolFour) {
   // FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL.
   const auto word = [](const std::string& value) {

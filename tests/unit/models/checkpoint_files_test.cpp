@@ -1,0 +1,103 @@
+// Checkpoints in the forms that people have beside a whole `.nemo` file, and weights that are damaged.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "models/acoustic_model.h"
+#include "models/formats/archive.h"
+#include "models/formats/torch_weights.h"
+#include "models/load_checkpoint.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+namespace fs = std::filesystem;
+using test::user_error;
+
+const fs::path kCheckpoints = "tests/data/checkpoints";
+
+class CheckpointFiles : public test::TempFolder {
+ protected:
+  fs::path unpacked(const std::string& name) const {
+    const auto file = MappedFile::open(kCheckpoints / name);
+    const auto members = read_archive(file->bytes(), ArchiveFormat::tar, name,
+                                      [](const std::string&) { return true; });
+    for (const auto& [member, contents] : members)
+      write("model/" + member, std::string(contents.bytes));
+    return path("model");
+  }
+};
+
+TEST_F(CheckpointFiles, AnUnpackedArchiveIsTheSameModel) {
+  const Checkpoint folder = load_checkpoint(unpacked("tiny_tdt.nemo"));
+  const Checkpoint archive = load_checkpoint(kCheckpoints / "tiny_tdt.nemo");
+  EXPECT_EQ(folder.parameters, archive.parameters);
+  EXPECT_EQ(folder.tokenizer->size(), archive.tokenizer->size());
+  ASSERT_EQ(folder.weights.size(), archive.weights.size());
+  for (const auto& [name, tensor] : archive.weights)
+    EXPECT_TRUE(at::equal(folder.weights.at(name), tensor)) << name;
+}
+
+TEST_F(CheckpointFiles, WeightsAloneSayHowToConvertThem) {
+  const fs::path folder = unpacked("tiny_tdt.nemo");
+  fs::copy(folder / "model_weights.ckpt", path("light.ckpt"));
+  EXPECT_HAS(user_error([&] { load_checkpoint(path("light.ckpt")); }), "light.ckpt: holds weights alone");
+  EXPECT_HAS(user_error([&] { load_checkpoint(path("light.ckpt")); }), "save_to(\"model.nemo\")");
+  EXPECT_HAS(user_error([&] { load_checkpoint(write("model.safetensors", "{}")); }), "give the folder");
+}
+
+TEST_F(CheckpointFiles, WrappersOfTrainingAreNoPartOfAName) {
+  const at::Tensor one = at::ones({1});
+  const StateDict renamed = rename_tensors({{"module.encoder.a", one},
+                                            {"_orig_mod.module.joint.b", one},
+                                            {"encoder._orig_mod.layers.0.c", one},
+                                            {"decoder.module.d", one}});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : renamed) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"decoder.module.d", "encoder.a", "encoder.layers.0.c",
+                                             "joint.b"}));
+}
+
+TEST_F(CheckpointFiles, APreemphasisOfNullIsOff) {
+  const auto preemphasis = [&](const std::string& value) {
+    fs::remove_all(path("hf"));
+    fs::copy(kCheckpoints / "tiny_hf_ctc", path("hf"));
+    for (const char* name : {"processor_config.json", "preprocessor_config.json"}) {
+      if (!fs::exists(path("hf") / name)) continue;
+      auto settings = nlohmann::json::parse(read_text(path("hf") / name));
+      auto& features = settings.contains("feature_extractor") ? settings["feature_extractor"] : settings;
+      features.erase("preemphasis");
+      if (!value.empty()) features["preemphasis"] = nlohmann::json::parse(value);
+      std::ofstream(path("hf") / name) << settings;
+    }
+    return load_checkpoint(path("hf")).config.features.preemphasis;
+  };
+  EXPECT_EQ(preemphasis("null"), 0);
+  EXPECT_EQ(preemphasis("0.5"), 0.5);
+  EXPECT_EQ(preemphasis(""), 0.97);
+}
+
+TEST_F(CheckpointFiles, AWeightThatIsNoNumberNamesItsTensor) {
+  const auto error_with = [&](const std::string& name, at::ScalarType type, double value) {
+    Checkpoint checkpoint = load_checkpoint(kCheckpoints / "tiny_tdt.nemo");
+    at::Tensor& weight = checkpoint.weights.at(name);
+    weight = weight.to(type).clone();
+    weight.view(-1)[weight.numel() - 1] = value;
+    return user_error([&] { AcousticModel::build(checkpoint, at::kCPU, at::kFloat); });
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::string place = "tiny_tdt.nemo: tensor 'encoder.layers.0.norm_out.weight' holds ";
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+    EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, NAN), place + "nan at element");
+    EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, -infinity), place + "-inf at element");
+    EXPECT_EQ(error_with("encoder.layers.0.norm_out.weight", type, 6e4), "(no UserError)");
+  }
+  EXPECT_HAS(error_with("joint.joint_net.weight", at::kFloat, infinity), "'joint.joint_net.weight'");
+}
+
+}  // namespace
+}  // namespace rtfx
