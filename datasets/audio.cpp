@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <system_error>
 #include <type_traits>
@@ -216,17 +215,16 @@ struct AudioReader::File {
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
+  int channel = 0;  // that is read; 0: the average of all
+  MixPower power;
 
-  /// Samples of the file, the channels of each averaged; none at its end.
+  /// Samples of the file, one for each of its frames; none at its end.
   std::vector<float> mono() {
     if (audio.mp3) return mp3_frames();
     const auto channels = static_cast<size_t>(audio.info.channels);
     std::vector<float> all(static_cast<size_t>(block) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
-    for (size_t i = 0; i < frames && channels > 1; ++i) {
-      const float* const frame = all.data() + i * channels;
-      all[i] = std::accumulate(frame, frame + channels, 0.0F) / static_cast<float>(channels);
-    }
+    if (channels > 1) power += mix(all.data(), frames, channels, channel);
     all.resize(frames);
     return all;
   }
@@ -239,6 +237,7 @@ struct AudioReader::File {
       if (frame.empty()) break;
       all.insert(all.end(), frame.begin(), frame.end());
     }
+    power += audio.mp3->take_power();
     return all;
   }
 
@@ -277,10 +276,18 @@ struct AudioReader::File {
   }
 };
 
-AudioReader::AudioReader(const std::filesystem::path& path, int sample_rate)
+AudioReader::AudioReader(const std::filesystem::path& path, int sample_rate, int channel)
     : file_(std::make_unique<File>()), sample_rate_(sample_rate) {
   file_->path = path;
   file_->audio = open_audio(path);
+  file_->channel = channel;
+  if (file_->audio.mp3) file_->audio.mp3->choose(channel);
+  if (const int channels = file_->audio.info.channels; channel > channels) {
+    throw UserError(path.string(),
+                    fmt::format("has {} channel{}, and not channel {}", channels,
+                                channels == 1 ? "" : "s", channel),
+                    "choose another one, or leave the choice out");
+  }
   start();
 }
 
@@ -301,7 +308,7 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
 
 void AudioReader::start() {
   const SF_INFO& info = file_->audio.info;
-  if (info.channels > 1)
+  if (info.channels > 1 && file_->channel == 0)
     notices_.push_back(fmt::format("mixed {} channels to mono", info.channels));
   if (info.samplerate != sample_rate_) {
     file_->resampler.emplace(info.samplerate, sample_rate_);
@@ -319,6 +326,7 @@ std::vector<float> AudioReader::read(size_t count) {
       f.given = 0;
     }
     f.read_block();
+    if (f.ended && f.power.cancels()) notices_.push_back(MixPower::notice());
   }
   const size_t end = std::min(f.ready.size(), f.given + count);
   std::vector<float> samples(f.ready.begin() + static_cast<ptrdiff_t>(f.given),
@@ -362,14 +370,19 @@ void AudioReader::go_to(size_t sample) {
   }
 }
 
-Audio read_audio(const std::filesystem::path& path, int sample_rate) {
+MixPower AudioReader::take_power() { return std::exchange(file_->power, {}); }
+
+Audio read_audio(const std::filesystem::path& path, int sample_rate, int channel) {
   constexpr size_t kBlock = size_t{1} << 20;
-  AudioReader reader(path, sample_rate);
-  Audio audio{{}, sample_rate, reader.notices()};
+  AudioReader reader(path, sample_rate, channel);
+  Audio audio{{}, sample_rate, {}};
   for (auto block = reader.read(kBlock); !block.empty(); block = reader.read(kBlock))
     audio.samples.insert(audio.samples.end(), block.begin(), block.end());
+  audio.notices = reader.notices();
   return audio;
 }
+
+int audio_channels(const std::filesystem::path& path) { return open_audio(path).info.channels; }
 
 bool is_whole(const AudioSegment& segment, double seconds) {
   constexpr double kRounding = 0.05;
@@ -408,9 +421,10 @@ double audio_seconds(const std::filesystem::path& path) {
   return static_cast<double>(file.info.frames) / file.info.samplerate;
 }
 
-ParallelAudio::ParallelAudio(std::filesystem::path path, int sample_rate, size_t most_threads)
-    : path_(std::move(path)), sample_rate_(sample_rate) {
-  free_.push_back(std::make_unique<AudioReader>(path_, sample_rate_));
+ParallelAudio::ParallelAudio(std::filesystem::path path, int sample_rate, size_t most_threads,
+                             int channel)
+    : path_(std::move(path)), sample_rate_(sample_rate), channel_(channel) {
+  free_.push_back(std::make_unique<AudioReader>(path_, sample_rate_, channel_));
   notices_ = free_.front()->notices();
   threads_ = free_.front()->any_order() ? most_threads : 1;
 }
@@ -427,7 +441,13 @@ std::unique_ptr<AudioReader> ParallelAudio::reader_at(size_t first) {
       return reader;
     }
   }
-  return std::make_unique<AudioReader>(path_, sample_rate_);
+  return std::make_unique<AudioReader>(path_, sample_rate_, channel_);
+}
+
+std::vector<std::string> ParallelAudio::notices() const {
+  std::vector<std::string> all = notices_;
+  if (power_.cancels()) all.push_back(MixPower::notice());
+  return all;
 }
 
 std::vector<float> ParallelAudio::read(size_t first, size_t count) {
@@ -435,6 +455,7 @@ std::vector<float> ParallelAudio::read(size_t first, size_t count) {
   if (reader->position() != first) reader->go_to(first);
   std::vector<float> samples = reader->read(count);
   const std::lock_guard lock(mutex_);
+  power_ += reader->take_power();
   free_.push_back(std::move(reader));
   return samples;
 }

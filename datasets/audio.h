@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "datasets/channels.h"
+
 namespace rtfx {
 
 struct Audio {
@@ -19,17 +21,24 @@ struct Audio {
   double seconds() const { return static_cast<double>(samples.size()) / sample_rate; }
 };
 
-/// The whole file, its channels averaged and resampled to `sample_rate`.
+/// The whole file, resampled to `sample_rate`: the channel with that number, or with 0 the average of
+/// all. Channels that cancel each other in that average give a notice.
 /// Throws UserError naming the file, if it is missing, a directory or no audio. Throws it for a
 /// file that is truncated or corrupt, or goes on behind the end that its header declares. Throws it
 /// for one without samples ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws
-/// it for a sample that is NaN, infinite or beyond 1e12, and names its index in the file.
-Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000);
+/// it for a sample that is NaN, infinite or beyond 1e12, and names its index in the file. Throws it
+/// for a channel that the file lacks.
+Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
+
+/// The number of channels, by the header. Throws as audio_seconds() does.
+int audio_channels(const std::filesystem::path& path);
 
 /// A part of a recording, in seconds.
 struct AudioSegment {
   double offset = 0;   // of its begin
   double seconds = 0;  // its length; 0: up to the end
+  int channel = 0;     // from 1 on; 0: the average of all
+  int track = 0;       // of a container with several audio tracks, from 1 on; 0: the first
 
   bool operator==(const AudioSegment&) const = default;
 };
@@ -48,7 +57,7 @@ void cut(Audio& audio, const AudioSegment& segment, const std::string& where);
 class AudioReader {
  public:
   /// Throws as read_audio() does for a file that cannot be opened.
-  explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000);
+  explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
   /// Reads a pipe as it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of 16
   /// bit mono samples without a header. With 0 the pipe holds a WAV file, whose header may promise
   /// any length. `name` stands for the path in messages. The descriptor stays open.
@@ -67,9 +76,11 @@ class AudioReader {
   /// Moves to a sample of the file or behind its end. Needs any_order().
   void go_to(size_t sample);
 
-  /// Notices in the form of Audio::notices.
+  /// Notices in the form of Audio::notices. At the end of the file, one may be added.
   const std::vector<std::string>& notices() const { return notices_; }
   int sample_rate() const { return sample_rate_; }
+  /// The power of what was read since the last call.
+  MixPower take_power();
 
  private:
   struct File;
@@ -89,7 +100,7 @@ double audio_seconds(const std::filesystem::path& path);
 class ParallelAudio {
  public:
   /// Throws as AudioReader does.
-  ParallelAudio(std::filesystem::path path, int sample_rate, size_t most_threads);
+  ParallelAudio(std::filesystem::path path, int sample_rate, size_t most_threads, int channel = 0);
 
   /// That may call read() at a time: `most_threads`, or one, in order, where the file has to be
   /// read so (AudioReader::any_order()).
@@ -99,17 +110,18 @@ class ParallelAudio {
   /// what concerns the end of the file where that is read.
   std::vector<float> read(size_t first, size_t count);
 
-  /// Notices in the form of Audio::notices.
-  const std::vector<std::string>& notices() const { return notices_; }
+  /// Notices in the form of Audio::notices, with what concerns the parts that were read.
+  std::vector<std::string> notices() const;
 
  private:
   std::unique_ptr<AudioReader> reader_at(size_t first);
 
   std::filesystem::path path_;
-  int sample_rate_;
+  int sample_rate_, channel_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<AudioReader>> free_;
   std::vector<std::string> notices_;
+  MixPower power_;
   size_t threads_;
 };
 

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "datasets/audio.h"
+#include "datasets/media.h"
 
 namespace rtfx {
 
@@ -226,7 +227,7 @@ std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
     std::error_code failed;  // such as links that lead to each other: reading the file says so
     const auto type = std::filesystem::status(path, failed).type();
     if (type == std::filesystem::file_type::directory) {
-      for (const auto& file : files_below(path, {".wav", ".flac", ".ogg"})) add(file);
+      for (const auto& file : files_below(path, media_endings())) add(file);
     } else if (type == std::filesystem::file_type::not_found) {
       throw UserError(path.string(), "no such file or folder", "check the path");
     } else {
@@ -321,13 +322,14 @@ Dataset load_dataset(const DatasetSource& source) {
       utterance.seconds = utterance.cut_seconds = source.seconds;
       utterance.text.reset();  // it says more, or less
     }
-    if (utterance.seconds == 0) utterance.seconds = audio_seconds(utterance.audio);
+    if (utterance.seconds == 0) utterance.seconds = media_seconds(utterance.audio);
   }
   return dataset;
 }
 
 Audio read_utterance(const Utterance& utterance) {
-  Audio audio = read_audio(utterance.audio);
+  Audio audio = read_media(utterance.audio, 16000,
+                           {utterance.segment.channel, utterance.segment.track});
   cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();

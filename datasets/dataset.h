@@ -80,8 +80,8 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::vector<std::string>& endings);
 
-/// One utterance per file, its path being its id; a directory stands for the .wav, .flac and .ogg
-/// files below it. Throws UserError for a missing path, an empty folder or a file named twice.
+/// One utterance per file, its path being its id; a directory stands for the files with sound below it
+/// (media_endings()). Throws UserError for a missing path, an empty folder or a file named twice.
 std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths);
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
@@ -109,8 +109,8 @@ struct DatasetSource {
 /// header, and where neither the manifest nor its fallback exists.
 Dataset load_dataset(const DatasetSource& source);
 
-/// Its audio as read_audio() gives it; of a dataset with a length for its utterances, cut there, or
-/// repeated up to it. Throws what read_audio() does.
+/// Its audio as read_media() gives it; of a dataset with a length for its utterances, cut there, or
+/// repeated up to it. Throws what read_media() does.
 Audio read_utterance(const Utterance& utterance);
 
 }  // namespace rtfx

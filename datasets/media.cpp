@@ -13,6 +13,9 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "datasets/container.h"
@@ -113,28 +116,26 @@ std::vector<float> samples_of(const std::string& bytes) {
   return samples;
 }
 
-Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate) {
-  // The filter puts silence where a track begins late or has a gap, so that times are the file's.
-  const Output output = run_and_read({"ffmpeg",
-                                      "-nostdin",
-                                      "-hide_banner",
-                                      "-loglevel",
-                                      "error",
-                                      "-protocol_whitelist",
-                                      "file,pipe",
-                                      "-i",
-                                      "file:" + path.string(),
-                                      "-map",
-                                      "0:a:0",
-                                      "-af",
-                                      "aresample=async=1:first_pts=0",
-                                      "-ac",
-                                      "1",
-                                      "-ar",
-                                      std::to_string(sample_rate),
-                                      "-f",
-                                      "f32le",
-                                      "pipe:1"});
+/// ffmpeg's arguments up to the chosen track.
+std::vector<std::string> ffmpeg_track(const std::filesystem::path& path, int track) {
+  return {"ffmpeg",
+          "-nostdin",
+          "-hide_banner",
+          "-loglevel",
+          "error",
+          "-protocol_whitelist",
+          "file,pipe",
+          "-i",
+          "file:" + path.string(),
+          "-map",
+          fmt::format("0:a:{}", std::max(track, 1) - 1)};
+}
+
+/// Runs ffmpeg and throws where it cannot be started or fails.
+Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> arguments,
+                  const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  Output output = run_and_read(std::move(arguments));
   if (output.start_error == ENOENT) {
     throw UserError(path.string(), "needs ffmpeg, which is not installed",
                     "install it (apt install ffmpeg), or convert the file to WAV or FLAC");
@@ -143,31 +144,80 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate) {
     throw UserError(path.string(),
                     fmt::format("ffmpeg does not start: {}", std::strerror(output.start_error)));
   }
+  if (output.code == 0) return output;
   const std::string complaint = last_line(output.complaints);
-  if (output.code != 0) {
-    throw UserError(
-        path.string(),
-        fmt::format("ffmpeg cannot read it: {}", complaint.empty() ? "no reason given" : complaint),
-        "check the file, or convert it to WAV or FLAC");
-  }
+  throw UserError(
+      path.string(),
+      fmt::format("ffmpeg cannot read it: {}", complaint.empty() ? "no reason given" : complaint),
+      "check the file, or convert it to WAV or FLAC");
+}
+
+double power_of(const std::vector<float>& samples) {
+  double power = 0;
+  for (const float x : samples) power += double{x} * x;
+  return power;
+}
+
+Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
+                          const AudioChoice& choice) {
+  // The filter puts silence where a track begins late or has a gap, so that times are the file's.
+  std::string filter = "aresample=async=1:first_pts=0";
+  if (choice.channel > 0) filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
+  const Output output = run_ffmpeg(path, ffmpeg_track(path, choice.track),
+                                   {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate),
+                                    "-f", "f32le", "pipe:1"});
   Audio audio{.samples = samples_of(output.bytes), .sample_rate = sample_rate, .notices = {}};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
   // ffmpeg goes on behind damage, and what it leaves out would be missing without a word.
+  const std::string complaint = last_line(output.complaints);
   if (!complaint.empty() || riff_is_cut(path)) {
     throw UserError(path.string(),
                     fmt::format("truncated or corrupt: ffmpeg reads {:.2f} s of it{}{}",
                                 audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
                     "copy or convert the file again");
   }
+  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50 dB.
+  constexpr double kNearlyNothing = 1e-5;
+  const double mixed = power_of(audio.samples);
+  if (choice.channel == 0 && mixed < kNearlyNothing * static_cast<double>(audio.samples.size())) {
+    const Audio first = read_through_ffmpeg(path, sample_rate, {1, choice.track});
+    if (MixPower{mixed, power_of(first.samples)}.cancels())
+      audio.notices.push_back(MixPower::notice());
+  }
   return audio;
+}
+
+/// The channels that the header of a WAV file in memory says.
+int channels_of_wav(std::string_view bytes) {
+  constexpr size_t kFormat = 12, kChannels = 22;  // RIFF, its size, WAVE; "fmt ", size, coding
+  if (bytes.size() < kChannels + 2 || bytes.substr(kFormat, 4) != "fmt ") return 1;
+  return static_cast<unsigned char>(bytes[kChannels]) |
+         static_cast<unsigned char>(bytes[kChannels + 1]) << 8;
+}
+
+/// Whether a file begins as a container of ffmpeg's does, whatever its name.
+bool begins_as_container(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string head(16, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(in.gcount()));
+  const std::string_view start = head;
+  constexpr std::array<std::string_view, 6> kStarts = {
+      "\x1A\x45\xDF\xA3",  // Matroska, WebM
+      "\x30\x26\xB2\x75",  // ASF: wma, wmv
+      "FLV\x01", "#!AMR", "\xFF\xF1", "\xFF\xF9"};  // AAC in ADTS
+  return start.substr(std::min<size_t>(4, start.size())).starts_with("ftyp") ||
+         (start.starts_with("RIFF") && start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||
+         std::ranges::any_of(kStarts, [&](std::string_view mark) { return start.starts_with(mark); });
 }
 
 /// Whether libsndfile has no way into a file that ffmpeg may open.
 bool needs_ffmpeg(const std::filesystem::path& path) {
   std::error_code failed;
   if (!std::filesystem::is_regular_file(path, failed)) return false;
-  if (!is_for_ffmpeg(path) && !is_wav_of_other_codec(path)) return false;
+  if (!is_for_ffmpeg(path) && !begins_as_container(path) && !is_wav_of_other_codec(path))
+    return false;
   try {
     const AudioReader reader(path);
   } catch (const UserError&) {
@@ -189,9 +239,19 @@ const std::vector<std::string>& media_endings() {
   return all;
 }
 
-Audio read_media(const std::filesystem::path& path, int sample_rate) {
-  return needs_ffmpeg(path) ? read_through_ffmpeg(path, sample_rate)
-                            : read_audio(path, sample_rate);
+Audio read_media(const std::filesystem::path& path, int sample_rate, const AudioChoice& choice) {
+  if (needs_ffmpeg(path)) return read_through_ffmpeg(path, sample_rate, choice);
+  if (choice.track > 1) {
+    throw UserError(path.string(), fmt::format("has one audio track, and not track {}", choice.track),
+                    "leave --track out");
+  }
+  return read_audio(path, sample_rate, choice.channel);
+}
+
+int media_channels(const std::filesystem::path& path, int track) {
+  if (!needs_ffmpeg(path)) return audio_channels(path);
+  return channels_of_wav(
+      run_ffmpeg(path, ffmpeg_track(path, track), {"-t", "0.1", "-f", "wav", "pipe:1"}).bytes);
 }
 
 double media_seconds(const std::filesystem::path& path) {

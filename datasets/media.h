@@ -13,13 +13,24 @@ namespace rtfx {
 /// Endings (lower case, with the dot) of the names of files with sound.
 const std::vector<std::string>& media_endings();
 
-/// Reads what libsndfile can open with read_audio(). For other files with an ending that ffmpeg is
-/// for, ffmpeg decodes the first sound track, mixes it to mono and resamples it. ffmpeg runs as a
-/// child process without a shell and without access to a network, and this call waits for it.
+/// An audio track and a channel of it; see AudioSegment.
+struct AudioChoice {
+  int channel = 0, track = 0;
+};
+
+/// Reads what libsndfile can open with read_audio(). Other files with an ending that ffmpeg is for, or
+/// that begin as a container of video or sound does, are decoded by ffmpeg: the chosen track, its
+/// channel or the mix of all, resampled. ffmpeg runs as a child process without a shell and without
+/// access to a network, and this call waits for it.
 ///
 /// Throws UserError naming the file where read_audio() does, where ffmpeg is not installed, and
 /// with ffmpeg's own words where it fails or finds no sound.
-Audio read_media(const std::filesystem::path& path, int sample_rate = 16000);
+Audio read_media(const std::filesystem::path& path, int sample_rate = 16000,
+                 const AudioChoice& choice = {});
+
+/// The number of channels of a track. ffmpeg decodes a moment of the files that it is for. Throws as
+/// read_media() does.
+int media_channels(const std::filesystem::path& path, int track = 0);
 
 /// audio_seconds(); 0 where only ffmpeg could tell.
 double media_seconds(const std::filesystem::path& path);

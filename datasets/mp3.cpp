@@ -111,16 +111,11 @@ std::vector<float> Mp3::read() {
     if (result == MPG123_NEW_FORMAT) take_format();
     if (count == 0) continue;  // The decoder's delay is cut off.
     const auto channels = static_cast<size_t>(channels_);
-    std::vector<float> samples(count / sizeof(float) / channels);
-    for (size_t i = 0; i < samples.size(); ++i) {
-      float sum = 0;
-      for (size_t c = 0; c < channels; ++c) {
-        float value = 0;
-        std::memcpy(&value, bytes + (i * channels + c) * sizeof(float), sizeof(float));
-        sum += value;
-      }
-      samples[i] = sum / static_cast<float>(channels);
-    }
+    std::vector<float> samples(count / sizeof(float));
+    std::memcpy(samples.data(), bytes, samples.size() * sizeof(float));
+    const size_t frames = samples.size() / channels;
+    if (channels > 1) power_ += mix(samples.data(), frames, channels, std::min(channel_, channels_));
+    samples.resize(frames);
     samples_ += samples.size();
     return samples;
   }

@@ -6,7 +6,10 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "datasets/channels.h"
 
 struct mpg123_handle_struct;
 
@@ -28,11 +31,17 @@ class Mp3 {
   int sample_rate() const { return sample_rate_; }  // Hz
   int channels() const { return channels_; }        // of the first frame
 
-  /// The next samples, the channels of each averaged; none at the end. Throws UserError for a file
+  /// Makes read() give the channel with that number; 0, as at first: the average of all.
+  void choose(int channel) { channel_ = channel; }
+
+  /// The next samples, one for each frame of the channels; none at the end. Throws UserError for a file
   /// that changes its sample rate. Throws it for one that is damaged, naming the byte: between its
   /// frames are bytes that are neither a tag nor zeros. Throws it for one that is truncated: its
   /// last frame is cut, or the header of the encoder says more samples.
   std::vector<float> read();
+
+  /// The power of what was read since the last call.
+  MixPower take_power() { return std::exchange(power_, {}); }
 
   /// Length in seconds. Reads the head of every frame, and decodes none. Call it before read().
   double seconds() const;
@@ -51,6 +60,8 @@ class Mp3 {
   std::filesystem::path path_;
   std::unique_ptr<mpg123_handle_struct, Deleter> handle_;
   int sample_rate_ = 0, channels_ = 0;
+  int channel_ = 0;
+  MixPower power_;
   size_t promised_ = 0;  // samples, by the header of the encoder; 0: it has none
   size_t samples_ = 0;   // read so far
   size_t end_ = 0;       // byte behind the last frame; 0 before the first

@@ -135,7 +135,8 @@ class Transcriber::Pass {
       if (is_long(seconds)) return {index, {}, true};
       require_memory(1, seconds, recording.name);
     }
-    Clip clip{index, read_media(recording.audio)};
+    const AudioChoice choice{recording.segment.channel, recording.segment.track};
+    Clip clip{index, read_media(recording.audio, 16000, choice)};
     cut(clip.audio, recording.segment, recording.name);
     clip.is_long = is_long(clip.audio.seconds());
     if (!clip.is_long) require_memory(1, clip.audio.seconds(), recording.name);
@@ -246,14 +247,14 @@ class Transcriber::Pass {
       std::optional<ParallelAudio> file;
       ChunkSource source = source_of(clip.audio.samples);
       if (clip.audio.samples.empty()) {
-        file.emplace(recordings_[index].audio, rate, readers());
-        clip.audio.notices = file->notices();
+        const Recording& recording = recordings_[index];
+        file.emplace(recording.audio, rate, readers(), recording.segment.channel);
         source = {[&](size_t first, size_t count) { return file->read(first, count); },
                   file->threads()};
       }
       const LongResult result = audio.transcribe(
           source, [&](double seconds) { tell([&] { observer_.progress(index, seconds); }); });
-      tell_notices(index, clip.audio.notices);
+      tell_notices(index, file ? file->notices() : clip.audio.notices);
       tell_notices(index, result.notices);
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};

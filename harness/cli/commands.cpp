@@ -179,6 +179,15 @@ struct Program {
         .add_option("--nbest", transcription.nbest,
                     "texts in JSON's `alternatives`, by a decoder that has a list of them")
         ->check(at_least(1));
+    command
+        .add_option("--channel", transcription.channel,
+                    "mix (the average of all channels), a number from 1 on, or separate: a text for "
+                    "each channel")
+        ->type_name("CHANNEL");
+    command
+        .add_option("--track", transcription.track,
+                    "audio track of a container that has several, from 1 on")
+        ->check(at_least(1));
     command.add_flag("--tokens", transcription.tokens, "tokens with their times in JSON");
     command
         .add_option("--pause", transcription.pause,

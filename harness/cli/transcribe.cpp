@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -113,6 +114,17 @@ std::optional<ConfidenceOptions> parse_confidence(const TranscribeOptions& optio
   return confidence_options().fill(JsonView(object, "--confidence-options"));
 }
 
+TrackChoice track_choice(const TranscribeOptions& options) {
+  TrackChoice choice{{0, options.track}, options.channel == "separate"};
+  if (choice.separate || options.channel == "mix") return choice;
+  const char* const end = options.channel.data() + options.channel.size();
+  const auto [rest, error] = std::from_chars(options.channel.data(), end, choice.audio.channel);
+  if (error != std::errc() || rest != end || choice.audio.channel < 1)
+    throw UserError("--channel", fmt::format("'{}' is no channel", options.channel),
+                    "give mix, separate, or a number from 1 on");
+  return choice;
+}
+
 void print_notice(const std::string& about, const std::string& notice) {
   fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(about), printable(notice));
 }
@@ -152,7 +164,7 @@ class Printer : public TranscriptionObserver {
 
   void notice(size_t index, const std::string& text) override {
     clear_progress();
-    print_notice(inputs_[index].name, text);
+    print_notice(inputs_[index].label(), text);
   }
 
   void failure(size_t, const std::string& message) override {
@@ -167,6 +179,7 @@ class Printer : public TranscriptionObserver {
     if (options_.json) {
       json line = to_json(result.hypothesis, tokenizer_);
       line["file"] = input.name;
+      if (input.segment.channel > 0) line["channel"] = input.segment.channel;
       fmt::print("{}", to_line(line));
       std::fflush(stdout);
       return;
@@ -174,6 +187,7 @@ class Printer : public TranscriptionObserver {
     try {
       writer_.put(input, {.file = input.name,
                           .recording = input.recording,
+                          .channel = input.segment.channel,
                           .seconds = result.seconds,
                           .transcript = result.transcript,
                           .reference = input.reference.value_or(""),
@@ -221,7 +235,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   Printer printer(options, inputs, *model->tokenizer, writer);
   std::vector<Recording> recordings;
   for (const TranscribeInput& input : inputs)
-    recordings.push_back({input.name, input.audio, input.segment});
+    recordings.push_back({input.label(), input.audio, input.segment});
   const auto begin = std::chrono::steady_clock::now();
   const Transcriber::Totals totals = transcriber.run(recordings, printer);
   const double seconds =
@@ -242,7 +256,7 @@ int transcribe(const TranscribeOptions& options) {
   for (const std::string& plugin : options.plugins) load_plugin(plugin);
   bool listed = true;
   ScratchFolder scratch;
-  const auto inputs = transcribe_inputs(options.files, scratch, [&](const UserError& error) {
+  const auto inputs = transcribe_inputs(options.files, track_choice(options), scratch, [&](const UserError& error) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(error.what()));
     listed = false;
   });

@@ -31,6 +31,8 @@ struct TranscribeOptions {
   bool confidence = false;
   std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
   int64_t nbest = 1;               // alternatives in JSON
+  std::string channel = "mix";     // "mix", "separate" or a number from 1 on
+  int track = 0;                   // audio track of a container; 0: the first
   double pause = 1;                // seconds without a word that end a segment
   double long_above = 600;         // seconds: longer files are cut (speech/long_audio)
   double chunk = 20, context = 1;  // seconds, of these

@@ -143,7 +143,30 @@ void name_recordings(std::vector<TranscribeInput>& inputs) {
   }
 }
 
+/// One input for each channel. A file that cannot be opened stays one input, whose reading says why.
+std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& inputs) {
+  std::vector<TranscribeInput> all;
+  for (const TranscribeInput& input : inputs) {
+    int channels = 1;
+    try {
+      channels = media_channels(input.audio, input.segment.track);
+    } catch (const UserError&) {
+    }
+    for (int channel = 1; channel <= channels; ++channel) {
+      TranscribeInput& one = all.emplace_back(input);
+      one.segment.channel = channel;
+      one.separate = true;
+      one.output += fmt::format(".channel{}", channel);
+    }
+  }
+  return all;
+}
+
 }  // namespace
+
+std::string TranscribeInput::label() const {
+  return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
+}
 
 ScratchFolder::~ScratchFolder() {
   std::error_code failed;
@@ -158,7 +181,7 @@ const fs::path& ScratchFolder::path() {
 }
 
 std::vector<TranscribeInput> transcribe_inputs(
-    const std::vector<fs::path>& arguments, ScratchFolder& scratch,
+    const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFolder& scratch,
     const std::function<void(const UserError&)>& complain) {
   std::vector<TranscribeInput> all;
   for (const fs::path& argument : arguments) {
@@ -171,7 +194,11 @@ std::vector<TranscribeInput> transcribe_inputs(
     }
   }
   name_recordings(all);
-  return all;
+  for (TranscribeInput& input : all) {
+    if (choice.audio.channel > 0) input.segment.channel = choice.audio.channel;
+    if (choice.audio.track > 0) input.segment.track = choice.audio.track;
+  }
+  return choice.separate ? separated(all) : all;
 }
 
 namespace {
@@ -228,7 +255,7 @@ void TranscriptWriter::put(const TranscribeInput& input, const TranscribedFile& 
     fmt::print("{}\n", printable(target.string()));
   } else {
     if (!begun_) fmt::print("{}", format_head(format_));
-    if (several_ && format_ == TranscriptFormat::txt) fmt::print("{}: ", printable(input.name));
+    if (several_ && format_ == TranscriptFormat::txt) fmt::print("{}: ", printable(input.label()));
     fmt::print("{}", text);
   }
   begun_ = true;

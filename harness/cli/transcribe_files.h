@@ -10,20 +10,31 @@
 
 #include "base/error.h"
 #include "datasets/audio.h"
+#include "datasets/media.h"
 #include "speech/transcript/formats.h"
 
 namespace rtfx {
 
 // The inputs of `rtfx transcribe`: files, folders, patterns, manifests and standard input.
 
+/// The audio that --channel and --track ask for.
+struct TrackChoice {
+  AudioChoice audio;
+  bool separate = false;  // each channel by itself
+};
+
 struct TranscribeInput {
-  std::string name;             // as it is printed; "-" for standard input
+  std::string name;             // as it was named; "-" for standard input
   std::filesystem::path audio;  // as it can be opened
   /// The output's path without its ending: the file's own name, below the folder that was named.
   std::filesystem::path output;
   std::string recording = {};            // TranscribedFile::recording, another one for each input
   std::optional<std::string> reference;  // of a manifest
   AudioSegment segment = {};             // likewise
+  bool separate = false;                 // `segment.channel` is one of several that are transcribed
+
+  /// The name in messages.
+  std::string label() const;
 };
 
 /// A folder of this process's own for copies, made when it is asked for, and gone at the end.
@@ -53,9 +64,11 @@ class ScratchFolder {
 /// them apart, then the file's ending, and at last a number.
 ///
 /// Calls `complain` for each argument that stands for nothing or cannot be read.
+///
+/// Separate channels of a file are inputs of their own, with one `recording`.
 std::vector<TranscribeInput> transcribe_inputs(
-    const std::vector<std::filesystem::path>& arguments, ScratchFolder& scratch,
-    const std::function<void(const UserError&)>& complain);
+    const std::vector<std::filesystem::path>& arguments, const TrackChoice& choice,
+    ScratchFolder& scratch, const std::function<void(const UserError&)>& complain);
 
 // Where `rtfx transcribe` puts its results: standard output, or a file for each input.
 

@@ -78,7 +78,7 @@ std::string ctm(const TranscribedFile& file) {
   for (const TimedWord& word : file.transcript.words) {
     const int64_t start = milliseconds_of(word.start);
     const int64_t end = std::max(milliseconds_of(word.end), start);
-    text += fmt::format("{} 1 {:.3f} {:.3f} {}", recording_name(file),
+    text += fmt::format("{} {} {:.3f} {:.3f} {}", recording_name(file), std::max(1, file.channel),
                         1e-3 * static_cast<double>(start), 1e-3 * static_cast<double>(end - start),
                         one_field(word.text));
     if (!std::isnan(word.confidence))
@@ -92,7 +92,8 @@ std::string stm(const TranscribedFile& file) {
   std::string text;
   for (const TimedSegment& segment : file.transcript.segments) {
     const std::vector<TimedWord>& words = file.transcript.words;
-    text += fmt::format("{0} 1 {0} {1:.3f} {2:.3f} <NA>", recording_name(file),
+    text += fmt::format("{0} {1} {0} {2:.3f} {3:.3f} <NA>", recording_name(file),
+                        std::max(1, file.channel),
                         words[segment.first].start, words[segment.first + segment.count - 1].end);
     for (size_t i = segment.first; i < segment.first + segment.count; ++i)
       text += " " + one_field(words[i].text);
@@ -355,6 +356,7 @@ std::string transcript_json(const TranscribedFile& file) {
   ordered_json object = {{"schema", "rtfx.transcript/1"},
                          {"file", file.file},
                          {"seconds", to_the_millisecond(file.seconds)}};
+  if (file.channel > 0) object["channel"] = file.channel;
   if (file.has_reference) object["reference"] = file.reference;
   add_transcript(object, file.transcript, file.with_tokens);
   object["segments"] = segments_json(file.transcript);

@@ -68,6 +68,30 @@ def written(transcribe, tmp_path_factory):
     return found
 
 
+def test_channels_that_cancel_are_told_and_can_be_chosen(transcribe, tmp_path):
+    import soundfile
+
+    clip, _ = soundfile.read(CLIPS[2], dtype="int16")
+    soundfile.write(tmp_path / "anti.wav", [(x, -x) for x in clip.tolist()], 16000, subtype="PCM_16")
+    said = transcribe(CLIPS[2]).stdout.strip()
+    mixed = transcribe("anti.wav", cwd=tmp_path)
+    assert mixed.returncode == 0 and mixed.stdout.strip() != said
+    assert "rtfx: notice: anti.wav: its channels cancel each other" in mixed.stderr
+    chosen = transcribe("--channel", 1, "anti.wav", cwd=tmp_path)
+    assert chosen.stdout.strip() == said and "notice" not in chosen.stderr
+    both = transcribe("--channel", "separate", "--output", "texts", "anti.wav", cwd=tmp_path)
+    assert both.returncode == 0 and "2 of 2 files" in both.stderr
+    assert (tmp_path / "texts/anti.channel1.txt").read_text().strip() == said
+    assert len((tmp_path / "texts/anti.channel2.txt").read_text().split()) > 2
+    ctm = transcribe("--channel", "separate", "--format", "ctm", "anti.wav", cwd=tmp_path).stdout
+    assert {tuple(line.split()[:2]) for line in ctm.splitlines()} == {("anti", "1"), ("anti", "2")}
+    lines = lines_of(transcribe("--channel", "separate", "--format", "json", "anti.wav", cwd=tmp_path))
+    assert [(line["file"], line["channel"]) for line in lines] == [("anti.wav", 1), ("anti.wav", 2)]
+    assert "has 2 channels, and not channel 3" in transcribe("--channel", 3, "anti.wav", cwd=tmp_path).stderr
+    for wrong in ("0", "left", "1.5"):
+        assert "give mix, separate, or a number" in transcribe("--channel", wrong, "anti.wav", cwd=tmp_path).stderr
+
+
 def test_every_recording_has_a_name_of_its_own(transcribe, tmp_path):
     """Names that differ in the folder, the ending, or by a blank and an underscore; and one that begins a comment."""
     names = ["x/a.flac", "y/a.flac", "y/a.FLAC", "y/b c.flac", "y/b_c.flac", ";;d.flac", "e.flac"]

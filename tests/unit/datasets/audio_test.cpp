@@ -315,5 +315,44 @@ TEST_F(AudioTest, TheIndexOfANanCountsFramesNotChannels) {
   EXPECT_HAS(error_of(write_audio("nan.wav", stereo, kFloatWav, 16000, 2)), "sample 2 is NaN");
 }
 
+std::vector<float> stereo(const std::vector<float>& left, const std::vector<float>& right) {
+  std::vector<float> both;
+  for (size_t i = 0; i < left.size(); ++i) both.insert(both.end(), {left[i], right[i]});
+  return both;
+}
+
+TEST_F(AudioTest, AChannelMayBeChosen) {
+  const auto left = sine(440, 16000, 4000), right = sine(550, 16000, 4000);
+  const auto file =
+      write_audio("two.wav", stereo(left, right), SF_FORMAT_WAV | SF_FORMAT_FLOAT, 16000, 2);
+  EXPECT_EQ(audio_channels(file), 2);
+  EXPECT_EQ(read_audio(file, 16000, 1).samples, left);
+  EXPECT_EQ(read_audio(file, 16000, 2).samples, right);
+  EXPECT_TRUE(read_audio(file, 16000, 2).notices.empty());
+  EXPECT_EQ(read_audio(file).notices, std::vector<std::string>{"mixed 2 channels to mono"});
+  EXPECT_EQ(ParallelAudio(file, 16000, 2, 2).read(1000, 10),
+            std::vector<float>(right.begin() + 1000, right.begin() + 1010));
+  EXPECT_HAS(user_error([&] { read_audio(file, 16000, 3); }), "has 2 channels, and not channel 3");
+}
+
+TEST_F(AudioTest, ChannelsThatCancelEachOtherGiveANotice) {
+  const auto left = sine(440, 16000, 40000);
+  auto right = left;
+  for (float& x : right) x = -x;
+  const auto file =
+      write_audio("anti.wav", stereo(left, right), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 16000, 2);
+  const std::vector<std::string> expected = {"mixed 2 channels to mono", MixPower::notice()};
+  EXPECT_EQ(read_audio(file).notices, expected);
+  ParallelAudio parts(file, 16000, 2);
+  for (size_t first = 0; first < 40000; first += 10000) parts.read(first, 10000);
+  EXPECT_EQ(parts.notices(), expected);
+  EXPECT_TRUE(read_audio(file, 16000, 1).notices.empty());
+  for (const auto& other : {left, sine(700, 16000, 40000), std::vector<float>(40000)}) {
+    const auto fine =
+        write_audio("fine.wav", stereo(left, other), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 16000, 2);
+    EXPECT_EQ(read_audio(fine).notices.size(), 1U);
+  }
+}
+
 }  // namespace
 }  // namespace rtfx

@@ -30,6 +30,8 @@ std::string text_of(const std::vector<Said>& words, TranscriptFormat format,
                     double audio_seconds = 0) {
   return format_head(format) + formatted({.file = "a b/c d.wav",
                                           .recording = "",
+                       .channel = 0,
+                                          .channel = 0,
                                           .seconds = audio_seconds,
                                           .transcript = transcript(words),
                                           .reference = "",
