@@ -126,6 +126,10 @@ class Aggregate : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(pieces_.size()); }
   std::string piece(int32_t id) const override { return pieces_.at(static_cast<size_t>(id)); }
   int32_t unknown() const override { return unknown_; }
+  /// Languages of one model are normalised alike.
+  std::string normalized(std::string_view text) const override {
+    return languages_.front().second->normalized(text);
+  }
   /// Encodes with the language that needs the fewest pieces, the first of equals.
   std::vector<int32_t> encode(std::string_view text) const override {
     std::vector<int32_t> best;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unicode/brkiter.h>
 #include <unicode/locid.h>
+#include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/unistr.h>
 #include <unicode/uscript.h>
 #include <unicode/utext.h>
 
@@ -68,6 +70,49 @@ bool is_punctuation(std::string_view text) {
     if (c < 0 || !u_ispunct(c)) return false;
   }
   return !text.empty();
+}
+
+namespace {
+
+/// Characters that nmt_nfkc removes (sentencepiece/src/builder.cc, BuildNmtNFKCMap).
+bool is_nmt_removed(UChar32 c) {
+  return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+         c == 0x8F || c == 0x9F;
+}
+
+/// Characters that it takes for a space.
+bool is_nmt_space(UChar32 c) {
+  return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+         c == 0xFFFD;
+}
+
+}  // namespace
+
+std::string text_in_form(std::string_view text, TextForm form) {
+  if (form == TextForm::as_is) return std::string(text);
+  const bool folds = form == TextForm::nfkc_cf || form == TextForm::nmt_nfkc_cf;
+  const bool is_nmt = form == TextForm::nmt_nfkc || form == TextForm::nmt_nfkc_cf;
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* nfkc = icu::Normalizer2::getNFKCInstance(status);
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  const auto given = icu::UnicodeString::fromUTF8({text.data(), static_cast<int32_t>(text.size())});
+  icu::UnicodeString normal = nfkc->normalize(given, status);
+  RTFX_CHECK(U_SUCCESS(status), u_errorName(status));
+  if (folds) normal = nfkc->normalize(normal.foldCase(), status);
+  icu::UnicodeString kept;
+  for (int32_t i = 0; i < normal.length(); i = normal.moveIndex32(i, 1)) {
+    const UChar32 c = normal.char32At(i);
+    if (is_nmt && is_nmt_removed(c)) continue;
+    if (is_space(c) || (is_nmt && is_nmt_space(c))) {
+      if (!kept.isEmpty() && !kept.endsWith(u" ", 1)) kept.append(UChar32{' '});
+    } else {
+      kept.append(c);
+    }
+  }
+  if (kept.endsWith(u" ", 1)) kept.truncate(kept.length() - 1);
+  std::string utf8;
+  return kept.toUTF8String(utf8);
 }
 
 namespace {

@@ -62,6 +62,18 @@ std::string without_space_before(std::string text, std::u32string_view marks);
 /// Whether `text` (UTF-8) is punctuation and nothing else; an empty one is not.
 bool is_punctuation(std::string_view text);
 
+/// The forms into which vocabularies bring text before they look for its pieces.
+enum class TextForm {
+  as_is,
+  nfkc,           // Unicode's compatibility composition: ﬁ -> fi, a fullwidth letter -> its plain one
+  nmt_nfkc,       // SentencePiece's default: NFKC, no control characters, all kinds of space -> space
+  nfkc_cf,        // NFKC and folded case
+  nmt_nfkc_cf,
+};
+
+/// `text` (UTF-8) in that form, with one space for each white space.
+std::string text_in_form(std::string_view text, TextForm form);
+
 /// A word of text that has no spaces between words: bytes [begin, end), of which those up to `spoken`
 /// come before the punctuation that it ends with.
 struct TextWord {

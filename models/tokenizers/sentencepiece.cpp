@@ -15,7 +15,7 @@ namespace {
 
 // Field numbers of sentencepiece_model.proto.
 enum ModelField : uint64_t { kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5 };
-constexpr uint64_t kCharsmap = 2;  // of a NormalizerSpec
+constexpr uint64_t kName = 1, kCharsmap = 2;  // of a NormalizerSpec
 
 /// Fields of a serialised protobuf message, one after the other.
 class Fields {
@@ -121,6 +121,21 @@ std::string decoding_part(std::string_view model, std::string_view where) {
   return kept;
 }
 
+/// The rules by which the model was trained, where they are of SentencePiece's own.
+TextForm form_of(std::string_view model, std::string_view where) {
+  std::string_view name;
+  for (Fields field(model, where); field.next();) {
+    if (field.number != kNormalizer) continue;
+    for (Fields rule(field.content, where); rule.next();)
+      if (rule.number == kName) name = rule.content;
+  }
+  if (name == "nfkc") return TextForm::nfkc;
+  if (name == "nmt_nfkc") return TextForm::nmt_nfkc;
+  if (name == "nfkc_cf") return TextForm::nfkc_cf;
+  if (name == "nmt_nfkc_cf") return TextForm::nmt_nfkc_cf;
+  return TextForm::as_is;
+}
+
 using Processor = sentencepiece::SentencePieceProcessor;
 
 std::vector<std::string> pieces_of(const Processor& processor) {
@@ -131,13 +146,15 @@ std::vector<std::string> pieces_of(const Processor& processor) {
 
 class SentencePieces : public Tokenizer {
  public:
-  SentencePieces(std::unique_ptr<const Processor> processor, const std::vector<std::string>& pieces)
-      : Tokenizer(punctuation_marks(pieces)), processor_(std::move(processor)) {}
+  SentencePieces(std::unique_ptr<const Processor> processor, const std::vector<std::string>& pieces,
+                 TextForm form)
+      : Tokenizer(punctuation_marks(pieces)), processor_(std::move(processor)), form_(form) {}
 
   std::string kind() const override { return "sentencepiece"; }
   int64_t size() const override { return processor_->GetPieceSize(); }
   std::string piece(int32_t id) const override { return processor_->IdToPiece(id); }
   int32_t unknown() const override { return processor_->unk_id(); }
+  std::string normalized(std::string_view text) const override { return text_in_form(text, form_); }
   std::vector<int32_t> encode(std::string_view text) const override {
     const std::vector<int> ids = processor_->EncodeAsIds(std::string(text));
     return {ids.begin(), ids.end()};
@@ -150,6 +167,7 @@ class SentencePieces : public Tokenizer {
 
  private:
   std::unique_ptr<const Processor> processor_;
+  TextForm form_;
 };
 
 UserError unusable(std::string_view where, const std::string& reason) {
@@ -173,7 +191,8 @@ std::shared_ptr<const Tokenizer> sentencepiece_tokenizer(const std::string& mode
   const std::vector<std::string> pieces = pieces_of(*processor);
   check_pieces(pieces, where);
   check_pieces({processor->DecodeIds(std::vector<int>{processor->unk_id()})}, where);
-  return std::make_shared<const SentencePieces>(std::move(processor), pieces);
+  return std::make_shared<const SentencePieces>(std::move(processor), pieces,
+                                                form_of(model, where));
 }
 
 }  // namespace rtfx

@@ -148,6 +148,13 @@ Speller::Speller(const Tokenizer& tokenizer) : tokenizer_(tokenizer), space_(" "
 }
 
 std::vector<int32_t> Speller::operator()(const std::string& text) const {
+  std::vector<int32_t> ids = spell(tokenizer_.normalized(text));
+  if (ids.empty()) ids = spell(text);
+  if (ids.empty()) ids = spell(text_in_form(text, TextForm::nfkc));
+  return ids;
+}
+
+std::vector<int32_t> Speller::spell(const std::string& text) const {
   std::vector<int32_t> ids = tokenizer_.encode(text);
   if (ids.empty()) ids = fewest(text);
   if (without_spaces(tokenizer_.text(ids)) != without_spaces(text)) return {};

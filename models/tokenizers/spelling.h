@@ -36,10 +36,12 @@ class Speller {
 
   /// Ids that read `text`, white space aside: by the tokenizer's own rule where it has one, else
   /// the fewest pieces, of which the longer one comes first. Empty where no ids read it. White
-  /// space in `text` is single spaces between words.
+  /// space in `text` is single spaces between words. The text is taken as the tokenizer normalises
+  /// it, else as it is, else in Unicode's form NFKC: whichever is the first with such ids.
   std::vector<int32_t> operator()(const std::string& text) const;
 
  private:
+  std::vector<int32_t> spell(const std::string& text) const;
   std::vector<int32_t> fewest(const std::string& text) const;
   bool append_fewest(std::string_view text, bool continues, std::vector<int32_t>& ids) const;
 

@@ -13,6 +13,8 @@ std::string Tokenizer::text(std::span<const int32_t> ids) const {
   return without_space_before(join(ids), marks_);
 }
 
+std::string Tokenizer::normalized(std::string_view text) const { return std::string(text); }
+
 std::vector<int32_t> Tokenizer::encode(std::string_view) const { return {}; }
 
 namespace {

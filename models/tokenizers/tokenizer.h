@@ -28,9 +28,13 @@ class Tokenizer {
   /// Id of the piece for what no other spells; -1 where there is none.
   virtual int32_t unknown() const = 0;
 
+  /// `text` (UTF-8) as the vocabulary's own rules rewrite it before its pieces are looked up; as it is
+  /// for a kind without such rules. Of SentencePiece's rules, those that have a name are known.
+  virtual std::string normalized(std::string_view text) const;
+
   /// The ids of `text` (UTF-8) by the rule of the kind, which may hold unknown(); empty for a kind
-  /// that has no rule here (tokenizers/spelling.h has one for all). Rules that rewrite characters
-  /// before they are looked up (NFKC) are left out.
+  /// that has no rule here (tokenizers/spelling.h has one for all). The text is taken as it is: see
+  /// normalized().
   virtual std::vector<int32_t> encode(std::string_view text) const;
 
   /// The pieces of `ids` joined by the rule of the kind, in UTF-8; each id must be from 0 to

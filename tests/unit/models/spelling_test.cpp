@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "models/tokenizers/nemo_tokenizers.h"
+#include "models/tokenizers/pieces.h"
 #include "models/tokenizers/sentencepiece.h"
 
 namespace rtfx {
@@ -33,6 +34,25 @@ TEST(Spelling, SentencePieceByItsOwnRule) {
   EXPECT_EQ(Speller(*t)("hello world"), (std::vector<int32_t>{63, 42, 68, 21, 68, 72, 76, 75}));
   EXPECT_TRUE(Speller(*t)("x§y").empty());  // <unk>
   EXPECT_TRUE(Speller(*t)("Knit").empty());
+}
+
+TEST(Spelling, OtherUnicodeFormsAreNormalised) {
+  // Field 3 is the normalizer, whose field 1 is its name.
+  std::ifstream in("tests/data/pieces.model", std::ios::binary);
+  const std::string model{std::istreambuf_iterator<char>(in), {}};
+  const auto t = sentencepiece_tokenizer(model + "\x1A\x0A\x0A\x08nmt_nfkc", "pieces.model");
+  const std::vector<int32_t> two = {22, 57};
+  EXPECT_EQ(t->normalized("ｋnit\u00A0two\u200B"), "knit two");
+  for (const char* text : {"ｋnit two", "knit\u00A0two", "ＫＮＩＴ two", "knit\u3000two "})
+    EXPECT_EQ(Speller(*t)(text), std::string_view(text).starts_with("Ｋ") ? std::vector<int32_t>{} : two)
+        << text;
+  EXPECT_EQ(Speller(*t)("ﬁ"), Speller(*t)("fi"));
+  // A kind without rules of its own, and letters with marks apart.
+  const auto letters = character_tokenizer({"f", "i", "é", " "});
+  EXPECT_EQ(spelled(*letters, "ﬁ"), (Pieces{"f", "i"}));
+  EXPECT_EQ(spelled(*letters, "e\u0301"), (Pieces{"é"}));
+  EXPECT_EQ(text_in_form("Straße \t ﬁ", TextForm::nmt_nfkc_cf), "strasse fi");
+  EXPECT_EQ(text_in_form("a  b", TextForm::as_is), "a  b");
 }
 
 TEST(Spelling, TheFewestPiecesAndTheLongerFirst) {
