@@ -43,6 +43,23 @@ std::string read_text_file(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
+bool is_manifest(const std::filesystem::path& path) {
+  std::string name = path.filename().string();
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view ending : {".json", ".jsonl", ".manifest"})
+    if (name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz")) return true;
+  std::error_code failed;
+  char first = 0;
+  return std::filesystem::is_regular_file(path, failed) &&
+         std::ifstream(path, std::ios::binary) >> first && first == '{';
+}
+
+std::string read_manifest_text(const std::filesystem::path& path) {
+  return path.extension() == ".gz" && std::filesystem::is_regular_file(path) ? read_text(path)
+                                                                             : read_text_file(path);
+}
+
 namespace {
 
 using nlohmann::json;
@@ -90,8 +107,76 @@ class Line {
 
   const std::string& where() const { return where_; }
 
+  /// Whether it is a cut of Lhotse, and not an utterance of NeMo.
+  bool is_cut() const {
+    return !object_.contains("audio_filepath") &&
+           (object_.contains("supervisions") || object_.contains("recording") ||
+            object_.contains("tracks"));
+  }
+
+  /// The cut without the path of its audio.
+  Utterance cut() const {
+    if (object_.contains("tracks"))
+      throw UserError(where_, "is a mix of several cuts", "write cuts of one recording each");
+    Utterance utterance;
+    utterance.id = view().at("id").text();
+    utterance.segment = {.offset = seconds("start"), .seconds = seconds("duration")};
+    const JsonView source = sources().front();
+    const auto channels = source.find("channels");
+    const auto channel = view().find("channel");
+    const bool several = channels && channels->value().is_array() && channels->value().size() > 1;
+    if (several && channel && channel->value().is_number_integer())
+      utterance.segment.channel = static_cast<int>(channel->integer(0, kMostChannels)) + 1;
+    for (const JsonView& said : supervisions()) {
+      const auto text = said.find("text");
+      if (!text) continue;
+      if (!utterance.text) utterance.text.emplace();
+      if (!utterance.text->empty()) *utterance.text += ' ';
+      *utterance.text += text->value().get<std::string>();
+    }
+    return utterance;
+  }
+
+  std::string cut_path() const {
+    const JsonView source = sources().front();
+    const std::string type = source.at("type").text();
+    if (type != "file") {
+      throw UserError(source.where(), fmt::format("the audio is of type '{}'", type),
+                      "write it into files (cuts.save_audios())");
+    }
+    return source.at("source").text();
+  }
+
  private:
+  static constexpr int64_t kMostChannels = 1024;
+
   JsonView view() const { return {object_, where_}; }
+
+  std::vector<JsonView> sources() const {
+    const auto recording = view().find("recording");
+    if (!recording) {
+      throw UserError(where_, "the cut has no recording",
+                      "write cuts with audio, not with features alone");
+    }
+    return recording->at("sources").elements();
+  }
+
+  /// In the order of their begins.
+  std::vector<JsonView> supervisions() const {
+    const auto list = view().find("supervisions");
+    std::vector<JsonView> all;
+    if (!list || (list->value().is_array() && list->value().empty())) return all;
+    all = list->elements();
+    for (const JsonView& one : all) {
+      if (!one.value().is_object()) one.fail("a supervision");
+      if (const auto text = one.find("text"); text && !text->value().is_string()) text->fail("a text");
+    }
+    std::ranges::stable_sort(all, {}, [](const JsonView& one) {
+      const auto start = one.find("start");
+      return start && start->value().is_number() ? start->value().get<double>() : 0;
+    });
+    return all;
+  }
 
   double seconds(const char* field) const {
     const json value = object_.value(field, json());
@@ -110,7 +195,27 @@ class Line {
   json object_;
 };
 
+void require_audio(const Utterance& utterance, const char* field) {
+  if (std::filesystem::exists(utterance.audio)) return;
+  throw UserError(utterance.where,
+                  fmt::format("'{}': no such file {}", field, utterance.audio.string()),
+                  "paths are absolute or relative to the manifest's folder");
+}
+
+Utterance to_cut(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+  Utterance utterance = line.cut();
+  const std::filesystem::path written = line.cut_path();
+  utterance.audio = folder / written;
+  if (!std::filesystem::exists(utterance.audio) && std::filesystem::exists(written))
+    utterance.audio = written;
+  utterance.seconds = utterance.segment.seconds;
+  utterance.where = line.where();
+  if (audio == ManifestAudio::must_exist) require_audio(utterance, "source");
+  return utterance;
+}
+
 Utterance to_utterance(const Line& line, const std::filesystem::path& folder, ManifestAudio audio) {
+  if (line.is_cut()) return to_cut(line, folder, audio);
   const std::filesystem::path written = line.audio_filepath();
   Utterance utterance;
   utterance.id = std::filesystem::path(written).replace_extension().string();
@@ -122,11 +227,7 @@ Utterance to_utterance(const Line& line, const std::filesystem::path& folder, Ma
   utterance.boost = line.boost();
   utterance.allowed = line.allowed();
   utterance.where = line.where();
-  if (audio == ManifestAudio::must_exist && !std::filesystem::exists(utterance.audio)) {
-    throw UserError(line.where(),
-                    fmt::format("'audio_filepath': no such file {}", utterance.audio.string()),
-                    "paths are absolute or relative to the manifest's folder");
-  }
+  if (audio == ManifestAudio::must_exist) require_audio(utterance, "audio_filepath");
   return utterance;
 }
 
@@ -302,7 +403,7 @@ Dataset load_dataset(const DatasetSource& source) {
     if (std::filesystem::is_directory(manifest)) {
       dataset.utterances = read_librispeech(manifest, identity);
     } else {
-      identity = read_text_file(manifest);
+      identity = read_manifest_text(manifest);
       dataset.utterances = parse_manifest(manifest, identity);
     }
   } else if (!source.librispeech.empty()) {

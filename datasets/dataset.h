@@ -53,6 +53,13 @@ class UtteranceList {
 /// read.
 std::string read_text_file(const std::filesystem::path& path);
 
+/// Whether a file is a manifest: its name ends in .json, .jsonl or .manifest, in any case and also with
+/// .gz behind it, or it begins with "{".
+bool is_manifest(const std::filesystem::path& path);
+
+/// The text of a manifest, which may be gzip. Throws as read_text_file() does.
+std::string read_manifest_text(const std::filesystem::path& path);
+
 enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 
 /// The utterances of the manifest `contents`, which was read from `path`. NeMo writes manifests as
@@ -68,6 +75,10 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///   text            the reference; may be left out or null
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
 ///   allowed         a list of the characters that its text may have; may be left out
+///
+/// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions": [{"text",
+/// ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}. The text is that of its
+/// supervisions one after the other, and its path may be relative to the working folder, too.
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
 /// that is not a JSON object, a field that is missing or of the wrong type, a repeated id, and
@@ -89,7 +100,7 @@ struct DatasetSource {
   /// In which a run decodes it; empty: in all of the run's.
   std::vector<int64_t> batch_sizes;
   std::string id;
-  std::string manifest;            // JSON lines (parse_manifest), or a LibriSpeech folder
+  std::string manifest;            // JSON lines (parse_manifest), also gzip, or a LibriSpeech folder
   std::string fallback;            // another, for where `manifest` does not exist; may be empty
   std::string librispeech;         // a LibriSpeech folder
   std::vector<std::string> files;  // audio files or folders of them

@@ -8,6 +8,7 @@
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
+#include "datasets/dataset.h"
 #include "models/formats/hub.h"
 #include "models/load_checkpoint.h"
 
@@ -102,7 +103,7 @@ json datasets_of(const BenchOptions& options) {
     if (fs::is_directory(path)) {
       const bool speech = is_librispeech(path);
       add(name_of(path), speech ? json{{"librispeech", data}} : json{{"files", {data}}});
-    } else if (path.extension() == ".json" || path.extension() == ".jsonl") {
+    } else if (is_manifest(path)) {
       add(path.stem() == "manifest" && path.has_parent_path() ? name_of(path.parent_path())
                                                               : name_of(path),
           {{"manifest", data}});

@@ -46,15 +46,11 @@ TranscribeInput standard_input(ScratchFolder& scratch) {
   return {.name = "-", .audio = copy, .output = "stdin", .reference = {}};
 }
 
-bool is_manifest(const fs::path& path) {
-  return path.extension() == ".json" || path.extension() == ".jsonl";
-}
-
 std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   std::vector<TranscribeInput> inputs;
   // A file that is missing costs nobody else a result.
   for (const Utterance& utterance :
-       parse_manifest(path, read_text_file(path), ManifestAudio::may_be_missing)) {
+       parse_manifest(path, read_manifest_text(path), ManifestAudio::may_be_missing)) {
     const fs::path id = fs::path(utterance.id).relative_path().lexically_normal();
     const bool leaves = !id.empty() && *id.begin() == "..";
     const double offset = utterance.segment.offset;

@@ -57,7 +57,7 @@ class ScratchFolder {
 ///   a folder                      all files with sound below it
 ///   a pattern (`*`, `?`, `[...]`) the files that match it, unless a file has that very name
 ///   "-"                           standard input, whose bytes are copied to a file in `scratch`
-///   a manifest (.json, .jsonl)    its utterances
+///   a manifest (is_manifest())    its utterances
 ///   anything else                 an audio file, which is opened only when it is read
 ///
 /// Where the files of two inputs have one name, `recording` has as many of their folders as tell

@@ -38,6 +38,44 @@ std::vector<std::string_view> split(std::string_view line) {
 
 }  // namespace
 
+float Lexicon::cost(const std::string& word, const std::vector<int32_t>& spelling) const {
+  const auto found = costs_.find({word, spelling});
+  return found == costs_.end() ? 0 : found->second;
+}
+
+void Lexicon::add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost) {
+  const auto [entry, is_new] = costs_.try_emplace({word, spelling}, cost);
+  if (!is_new) entry->second = std::min(entry->second, cost);
+}
+
+namespace {
+
+/// A probability above 0 and up to 1.
+std::optional<double> probability_of(std::string_view field) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool is_one = error == std::errc() && end == field.data() + field.size() && value > 0 &&
+                      value <= 1;
+  return is_one ? std::optional(value) : std::nullopt;
+}
+
+/// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
+/// has another token, or no line has a point.
+bool has_probabilities(const std::filesystem::path& path) {
+  TextLines lines(path);
+  std::string_view line;
+  bool has_point = false;
+  while (lines.next(line)) {
+    const auto fields = split(line);
+    if (fields.empty()) continue;
+    if (fields.size() < 3 || !probability_of(fields[1])) return false;
+    has_point |= fields[1].find('.') != fields[1].npos;
+  }
+  return has_point;
+}
+
+}  // namespace
+
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled,
                      int64_t* dropped) {
@@ -46,6 +84,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
 
   Lexicon lexicon;
   *dropped = 0;
+  const size_t first_token = has_probabilities(path) ? 2 : 1;
   TextLines lines(path);
   std::string_view line;
   while (lines.next(line)) {
@@ -53,7 +92,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
     if (fields.empty() || !std::binary_search(wanted.begin(), wanted.end(), fields[0])) continue;
     std::vector<int32_t> spelling;
     std::string problem = fields.size() == 1 ? "has no tokens" : "";
-    for (size_t i = 1; i < fields.size() && problem.empty(); ++i) {
+    for (size_t i = first_token; i < fields.size() && problem.empty(); ++i) {
       const auto found = ids.find(std::string(fields[i]));
       if (found != ids.end())
         spelling.push_back(found->second);
@@ -61,6 +100,10 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
         problem = fmt::format("has the token '{}', which the tokenizer lacks", fields[i]);
     }
     if (problem.empty()) {
+      if (first_token == 2) {
+        lexicon.add_cost(std::string(fields[0]), spelling,
+                         static_cast<float>(-std::log(*probability_of(fields[1]))));
+      }
       lexicon[std::string(fields[0])].push_back(std::move(spelling));
     } else if (drop_unspelled) {
       ++*dropped;
@@ -117,7 +160,7 @@ LexiconTransducer lexicon_transducer(const Lexicon& lexicon, int32_t tokens) {
       int32_t from = loop;
       for (size_t i = 0; i < inputs.size(); ++i) {
         const int32_t to = i + 1 == inputs.size() ? loop : l.add_state();
-        l.add(from, to, inputs[i], i == 0 ? word_id : 0);
+        l.add(from, to, inputs[i], i == 0 ? word_id : 0, i == 0 ? lexicon.cost(word, spelling) : 0);
         from = to;
       }
     }

@@ -22,10 +22,22 @@ namespace rtfx {
 
 /// The spellings of each word in token ids. Words have the order of their bytes; spellings are
 /// sorted.
-using Lexicon = std::map<std::string, std::vector<std::vector<int32_t>>, std::less<>>;
+class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, std::less<>> {
+ public:
+  using map::map;
 
-/// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It keeps only
-/// words of the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's
+  /// -ln p(spelling | word), 0 where the lexicon has no probabilities.
+  float cost(const std::string& word, const std::vector<int32_t>& spelling) const;
+  /// Of several costs of a spelling, the least is kept.
+  void add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost);
+
+ private:
+  std::map<std::pair<std::string, std::vector<int32_t>>, float> costs_;
+};
+
+/// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It also reads
+/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number above 0 and
+/// up to 1 there, with a point in it on some line. It keeps only words of the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's
 /// unknown token spells `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the
 /// file has no wanted word, the result is empty. Throws UserError with file and line for a word
 /// without tokens and for a token that the tokenizer lacks. With `drop_unspelled`, such lines are
@@ -35,7 +47,7 @@ Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokeniz
 
 /// L and the labels of its inputs. Word i (from 1) is the i-th word of the lexicon. If a spelling
 /// belongs to several words, or begins another spelling, it ends in a symbol #k, k >= 1, so that L
-/// o G can be determinised. The first arc of a spelling has the word. #0 (back-off) passes through
+/// o G can be determinised. The first arc of a spelling has the word and the spelling's cost. #0 (back-off) passes through
 /// L.
 struct LexiconTransducer {
   TransducerArcs arcs;

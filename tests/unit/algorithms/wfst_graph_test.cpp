@@ -102,6 +102,27 @@ TEST(WfstGraph, IsTheSameWithAByteOrderMark) {
   EXPECT_EQ(view.arc_count, built(Topology::compact).graph.view().arc_count);
 }
 
+TEST(WfstLexicon, MayHaveKaldisProbabilities) {
+  const auto letters = character_tokenizer({"a", "b", "1", "0.5"});
+  int64_t dropped = 0;
+  const auto read = [&](const std::string& text) {
+    return read_lexicon(write_file("lexiconp.txt", text), *letters, {"x", "y"}, false, &dropped);
+  };
+  const Lexicon lexicon = read("x 1.0 a b\nx 0.25\tb\ny 1 a\n");
+  EXPECT_EQ(lexicon, (Lexicon{{"x", {{0, 1}, {1}}}, {"y", {{0}}}}));
+  EXPECT_EQ(lexicon.cost("x", {0, 1}), 0);
+  EXPECT_NEAR(lexicon.cost("x", {1}), std::log(4.0), 1e-6);
+  const auto l = lexicon_transducer(lexicon, 4);
+  std::vector<float> costs;
+  for (const auto& arc : l.arcs.arcs)
+    if (arc.output > 0 && arc.output < 3) costs.push_back(arc.cost);
+  EXPECT_EQ(costs, (std::vector<float>{0, lexicon.cost("x", {1}), 0}));
+  // Tokens that look like numbers.
+  EXPECT_EQ(read("x 1 a\ny a b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{0, 1}}}}));
+  EXPECT_EQ(read("x 1 a\ny 1 b\n"), (Lexicon{{"x", {{2, 0}}}, {"y", {{2, 1}}}}));
+  EXPECT_NE(message_of([&] { read("x 0.5 a\ny 1.5 b\n"); }).find("'1.5'"), std::string::npos);
+}
+
 TEST(WfstLexicon, LeavesUnknownOutWhereTheTokenizerHasNoPieceForIt) {
   const auto path = write_file("letters.lexicon", "ab\ta b\n");
   const std::vector<std::string> wanted = {"<unk>", "ab"};

@@ -2,6 +2,7 @@
 
 #include "base/sha256.h"
 #include "datasets/audio.h"
+#include "tests/support/gzip.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -58,6 +59,41 @@ TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfALine) {
   const Dataset set = librispeech("set");
   EXPECT_EQ(set.utterances.front().id, "one");
   EXPECT_EQ(set.utterances.front().text, "SAID");
+}
+
+TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
+  const auto cut = [](const std::string& more) {
+    return R"({"id": "c1", "start": 0.25, "duration": 0.5, "channel": 1, "type": "MonoCut", )"
+           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" + more +
+           "}";
+  };
+  const auto recording = [](const std::string& source, const std::string& channels = "[0]") {
+    return R"("recording": {"id": "r", "sources": [{"type": "file", "channels": )" + channels +
+           R"(, "source": ")" + source + R"("}]})";
+  };
+  const Utterance one = manifest(cut(recording("audio/one.wav"))).utterances.front();
+  EXPECT_EQ(one.id, "c1");
+  EXPECT_EQ(one.text, "one two");
+  EXPECT_EQ(one.segment, (AudioSegment{.offset = 0.25, .seconds = 0.5}));
+  EXPECT_EQ(read_utterance(one).samples.size(), 8000U);
+  const Utterance second = manifest(cut(recording("audio/one.wav", "[0, 1]"))).utterances.front();
+  EXPECT_EQ(second.segment.channel, 2);
+  EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
+  EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
+  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1), "a mix of several cuts");
+  EXPECT_HAS(manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
+             "the audio is of type 'url'");
+}
+
+TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
+  for (const char* name : {"a.json", "a.JSONL", "a.manifest", "a.jsonl.gz"})
+    EXPECT_TRUE(is_manifest(path(name))) << name;
+  EXPECT_TRUE(is_manifest(write("list", "  {\"audio_filepath\": \"x\"}")));
+  EXPECT_FALSE(is_manifest(write("list", "RIFF")));
+  EXPECT_FALSE(is_manifest(path("audio/one.wav")));
+  EXPECT_FALSE(is_manifest(path("gone")));
+  const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1})";
+  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(), 1U);
 }
 
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {

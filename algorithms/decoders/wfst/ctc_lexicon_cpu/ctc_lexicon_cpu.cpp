@@ -79,8 +79,9 @@ LexiconTree::LexiconTree(const Lexicon& lexicon, const WordLm& lm) : nodes_(1) {
   for (const auto& [word, spellings] : lexicon) {
     ++word_id;
     const auto step = lm.next(lm.empty(), word_id);
-    const float cost = step ? step->cost : kInfinity;
     for (const auto& spelling : spellings) {
+      const float own = lexicon.cost(word, spelling);
+      const float cost = step ? step->cost + own : kInfinity;
       size_t at = 0;
       for (const int32_t token : spelling) {
         auto& children = nodes_[at].children;
@@ -94,7 +95,7 @@ LexiconTree::LexiconTree(const Lexicon& lexicon, const WordLm& lm) : nodes_(1) {
         }
         nodes_[at].look_ahead = std::min(nodes_[at].look_ahead, cost);
       }
-      nodes_[at].words.push_back(word_id);
+      nodes_[at].words.emplace_back(word_id, own);
     }
   }
 }
@@ -165,9 +166,9 @@ void PrefixSearch::expand(const Hypothesis& h, const float* lp, int32_t blank) {
     if (!(cost < kInfinity)) continue;
     if (!to.children.empty())
       next_.push_back({h.history, child, token, cost + to.look_ahead, h.trace, token, 0});
-    for (const int32_t word : to.words) {
+    for (const auto& [word, own] : to.words) {
       if (const auto step = lm_.next(h.history, word))
-        next_.push_back({step->state, 0, token, cost + step->cost, h.trace, token, word});
+        next_.push_back({step->state, 0, token, cost + step->cost + own, h.trace, token, word});
     }
   }
 }

@@ -60,7 +60,8 @@ class LexiconTree {
  public:
   struct Node {
     std::vector<std::pair<int32_t, int32_t>> children;  // token and node, sorted by token
-    std::vector<int32_t> words;  // words that end here, by their number in the lexicon from 1
+    std::vector<std::pair<int32_t, float>> words;  // that end here: number in the lexicon from 1,
+                                                   // and cost of this spelling
     float look_ahead = 0;        // least cost of a word below, without history; 0 at the root
   };
 
