@@ -16,8 +16,8 @@ namespace rtfx {
 
 class Tokenizer;  // models/tokenizers/tokenizer.h
 
-/// A word that a search found in a lexicon or word graph. Its text need not be what its tokens spell:
-/// a lexicon has pronunciations, capitals, abbreviations and homographs.
+/// A word that a search found in a lexicon or word graph. Its text need not be what its tokens
+/// spell: a lexicon has pronunciations, capitals, abbreviations and homographs.
 struct FoundWord {
   std::string text;
   int32_t frame = 0;  // at which the path has the word, up to the first token of the next one

@@ -69,9 +69,9 @@ class TextLines {
   explicit TextLines(const std::filesystem::path& path);
   ~TextLines();
 
-  /// The next line without its end (LF or CR LF) and without a byte-order mark, valid until the next
-  /// call; false behind the last one. Throws UserError when the file is damaged (a truncated gzip
-  /// file) or no UTF-8.
+  /// The next line without its end (LF or CR LF) and without a byte-order mark, valid until the
+  /// next call; false behind the last one. Throws UserError when the file is damaged (a truncated
+  /// gzip file) or no UTF-8.
   bool next(std::string_view& line);
 
   /// The number of the line that next() returned, counted from 1.

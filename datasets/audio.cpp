@@ -1,18 +1,24 @@
 #include "datasets/audio.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sndfile.h>
 #include <soxr.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -215,18 +221,51 @@ struct AudioReader::File {
   bool ended = false;
   sf_count_t block = 16384;  // frames that are read at once
   bool pipe = false;
-  int channel = 0;  // that is read; 0: the average of all
+  int descriptor = -1;       // of a pipe
+  bool raw = false;          // 16 bit samples, which are read from the descriptor itself
+  bool half_sample = false;  // was left at its end
+  int channel = 0;           // that is read; 0: the average of all
   MixPower power;
 
   /// Samples of the file, one for each of its frames; none at its end.
   std::vector<float> mono() {
     if (audio.mp3) return mp3_frames();
+    if (raw) return raw_samples();
     const auto channels = static_cast<size_t>(audio.info.channels);
     std::vector<float> all(static_cast<size_t>(block) * channels);
     const auto frames = static_cast<size_t>(sf_readf_float(audio.handle.get(), all.data(), block));
     if (channels > 1) power += mix(all.data(), frames, channels, channel);
     all.resize(frames);
     return all;
+  }
+
+  std::vector<float> raw_samples() {
+    std::vector<int16_t> values(static_cast<size_t>(block));
+    auto* const bytes = reinterpret_cast<char*>(values.data());
+    const size_t size = values.size() * sizeof(int16_t);
+    size_t got = 0;
+    while (got < size) {
+      const ssize_t count = ::read(descriptor, bytes + got, size - got);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      got += static_cast<size_t>(count);
+    }
+    half_sample |= got % sizeof(int16_t) != 0;
+    values.resize(got / sizeof(int16_t));
+    std::vector<float> samples(values.size());
+    std::ranges::transform(values, samples.begin(), [](int16_t v) { return v / 32768.0F; });
+    return samples;
+  }
+
+  /// The bytes of a block of a pipe.
+  int block_bytes() const {
+    const int coding = audio.info.format & SF_FORMAT_SUBMASK;
+    const int bytes = coding == SF_FORMAT_PCM_16                                ? 2
+                      : coding == SF_FORMAT_PCM_24                              ? 3
+                      : coding == SF_FORMAT_PCM_32 || coding == SF_FORMAT_FLOAT ? 4
+                      : coding == SF_FORMAT_DOUBLE                              ? 8
+                                                                                : 1;
+    return static_cast<int>(block) * audio.info.channels * bytes;
   }
 
   /// Joins frames to a block, since one alone has some hundred samples.
@@ -295,10 +334,15 @@ AudioReader::AudioReader(int descriptor, const std::string& name, int raw_rate, 
     : file_(std::make_unique<File>()), sample_rate_(sample_rate) {
   file_->path = name;
   file_->pipe = true;
+  file_->descriptor = descriptor;
+  file_->raw = raw_rate > 0;
   AudioFile& audio = file_->audio;
-  if (raw_rate > 0) audio.info = {0, raw_rate, 1, SF_FORMAT_RAW | SF_FORMAT_PCM_16, 0, 0};
-  audio.handle.reset(sf_open_fd(descriptor, SFM_READ, &audio.info, /*close_desc=*/0));
-  if (!audio.handle) {
+  if (file_->raw) {
+    audio.info = {SF_COUNT_MAX, raw_rate, 1, SF_FORMAT_RAW | SF_FORMAT_PCM_16, 1, 0};
+  } else {
+    audio.handle.reset(sf_open_fd(descriptor, SFM_READ, &audio.info, /*close_desc=*/0));
+  }
+  if (!audio.handle && !file_->raw) {
     throw UserError(name, "not readable as audio",
                     "give a WAV file, or 16 bit samples with --raw 16000");
   }
@@ -326,7 +370,10 @@ std::vector<float> AudioReader::read(size_t count) {
       f.given = 0;
     }
     f.read_block();
-    if (f.ended && f.power.cancels()) notices_.push_back(MixPower::notice());
+    if (!f.ended) continue;
+    if (f.power.cancels()) notices_.push_back(MixPower::notice());
+    if (f.half_sample)
+      notices_.emplace_back("ends within a sample of 16 bits: its last byte is left out");
   }
   const size_t end = std::min(f.ready.size(), f.given + count);
   std::vector<float> samples(f.ready.begin() + static_cast<ptrdiff_t>(f.given),
@@ -334,6 +381,27 @@ std::vector<float> AudioReader::read(size_t count) {
   f.given = end;
   f.taken += samples.size();
   return samples;
+}
+
+bool AudioReader::wait(int milliseconds) const {
+  struct stat status {};
+  if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode))
+    return true;
+  // No pipe holds more than 64 KiB; a writer of more than that is at work.
+  const int wanted = std::min(file_->block_bytes(), 1 << 15);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  for (;;) {
+    pollfd input = {file_->descriptor, POLLIN | POLLRDHUP, 0};
+    const int ready = poll(&input, 1, milliseconds);
+    if (ready > 0) {
+      int bytes = 0;
+      const bool ends = (input.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
+      if (ends || ioctl(file_->descriptor, FIONREAD, &bytes) != 0 || bytes >= wanted || bytes == 0)
+        return true;
+    }
+    if (std::chrono::steady_clock::now() >= until) return false;
+    if (ready > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 size_t AudioReader::position() const { return file_->taken; }

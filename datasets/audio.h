@@ -21,13 +21,13 @@ struct Audio {
   double seconds() const { return static_cast<double>(samples.size()) / sample_rate; }
 };
 
-/// The whole file, resampled to `sample_rate`: the channel with that number, or with 0 the average of
-/// all. Channels that cancel each other in that average give a notice.
-/// Throws UserError naming the file, if it is missing, a directory or no audio. Throws it for a
-/// file that is truncated or corrupt, or goes on behind the end that its header declares. Throws it
-/// for one without samples ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws
-/// it for a sample that is NaN, infinite or beyond 1e12, and names its index in the file. Throws it
-/// for a channel that the file lacks.
+/// The whole file, resampled to `sample_rate`: the channel with that number, or with 0 the average
+/// of all. Channels that cancel each other in that average give a notice. Throws UserError naming
+/// the file, if it is missing, a directory or no audio. Throws it for a file that is truncated or
+/// corrupt, or goes on behind the end that its header declares. Throws it for one without samples
+/// ("empty audio"), or with a sample rate below 1 or above 768 kHz. Throws it for a sample that is
+/// NaN, infinite or beyond 1e12, and names its index in the file. Throws it for a channel that the
+/// file lacks.
 Audio read_audio(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
 
 /// The number of channels, by the header. Throws as audio_seconds() does.
@@ -60,13 +60,18 @@ class AudioReader {
   explicit AudioReader(const std::filesystem::path& path, int sample_rate = 16000, int channel = 0);
   /// Reads a pipe as it delivers, in blocks of 50 ms. A `raw_rate` above 0 is the rate in Hz of 16
   /// bit mono samples without a header. With 0 the pipe holds a WAV file, whose header may promise
-  /// any length. `name` stands for the path in messages. The descriptor stays open.
+  /// any length. `name` stands for the path in messages. The descriptor stays open. A byte of half
+  /// a sample at the end is a notice.
   AudioReader(int descriptor, const std::string& name, int raw_rate, int sample_rate = 16000);
   ~AudioReader();
 
   /// The next `count` samples; fewer, or none, at the end of the file. Throws UserError where
   /// read_audio() would for what was read so far, and at the end for the whole file.
   std::vector<float> read(size_t count);
+
+  /// Waits up to `milliseconds` for the next 50 ms of a pipe, so that reading them does not wait
+  /// for long. Returns whether they are there, or the pipe's end; always true for a file.
+  bool wait(int milliseconds) const;
 
   /// Samples before those that the next read() gives.
   size_t position() const;

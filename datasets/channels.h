@@ -17,8 +17,8 @@ struct MixPower {
     return *this;
   }
 
-  /// Whether the average has less than a fiftieth of the channels' power. Equal channels have all of
-  /// it, and independent ones their number's part.
+  /// Whether the average has less than a fiftieth of the channels' power. Equal channels have all
+  /// of it, and independent ones their number's part.
   bool cancels() const { return mixed < 0.02 * channels; }
 
   /// The notice for that.
@@ -29,8 +29,8 @@ struct MixPower {
 };
 
 /// Puts into the first `frames` elements of `samples`, in which the channels of a frame are
-/// neighbours, the channel with that number from 1 on, or with 0 the average of all. Returns the power
-/// of that average.
+/// neighbours, the channel with that number from 1 on, or with 0 the average of all. Returns the
+/// power of that average.
 inline MixPower mix(float* samples, size_t frames, size_t channels, int channel) {
   MixPower power;
   for (size_t i = 0; i < frames; ++i) {

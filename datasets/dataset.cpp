@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -169,7 +170,8 @@ class Line {
     all = list->elements();
     for (const JsonView& one : all) {
       if (!one.value().is_object()) one.fail("a supervision");
-      if (const auto text = one.find("text"); text && !text->value().is_string()) text->fail("a text");
+      if (const auto text = one.find("text"); text && !text->value().is_string())
+        text->fail("a text");
     }
     std::ranges::stable_sort(all, {}, [](const JsonView& one) {
       const auto start = one.find("start");
@@ -300,23 +302,84 @@ bool ends_in(const std::filesystem::path& path, const std::vector<std::string>& 
 
 }  // namespace
 
+namespace {
+
+class FolderWalk {
+ public:
+  explicit FolderWalk(const std::vector<std::string>& endings) : endings_(endings) {}
+
+  void enter(const std::filesystem::path& folder) {
+    std::error_code failed;
+    // A link may lead to a folder that the walk is in.
+    if (const auto place = std::filesystem::canonical(folder, failed);
+        !failed && !entered_.insert(place).second)
+      return;
+    std::filesystem::directory_iterator entries(folder, failed);
+    if (failed) return skip(folder, failed.message(), "check its permissions");
+    while (entries != std::filesystem::directory_iterator()) {
+      visit(*entries);
+      entries.increment(failed);
+      if (failed) return skip(folder, failed.message(), "check its permissions");
+    }
+  }
+
+  std::vector<std::filesystem::path> found;
+  std::vector<UserError> skipped;
+
+ private:
+  void visit(const std::filesystem::directory_entry& entry) {
+    std::error_code failed;
+    const auto type = entry.status(failed).type();
+    if (type == std::filesystem::file_type::directory) return enter(entry.path());
+    if (!ends_in(entry.path(), endings_)) return;
+    switch (type) {
+      case std::filesystem::file_type::regular:
+        found.push_back(entry.path());
+        break;
+      case std::filesystem::file_type::not_found:
+        skip(entry.path(), "is a link to nothing", "mend or remove it");
+        break;
+      case std::filesystem::file_type::none:
+      case std::filesystem::file_type::unknown:
+        skip(entry.path(), failed.message(), "check its permissions");
+        break;
+      default:
+        skip(entry.path(), "is a pipe or device, not a file", "move it out of the folder");
+    }
+  }
+
+  void skip(const std::filesystem::path& path, const std::string& problem, const char* remedy) {
+    skipped.emplace_back(path.string(), problem, remedy);
+  }
+
+  const std::vector<std::string>& endings_;
+  std::set<std::filesystem::path> entered_;
+};
+
+}  // namespace
+
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::vector<std::string>& endings) {
+                                               const std::vector<std::string>& endings,
+                                               std::vector<UserError>* skipped) {
   if (!std::filesystem::is_directory(folder)) {
     throw UserError(folder.string(), "no such folder", "check the path");
   }
-  std::vector<std::filesystem::path> found;
-  const auto options = std::filesystem::directory_options::follow_directory_symlink;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, options)) {
-    if (entry.is_regular_file() && ends_in(entry.path(), endings)) found.push_back(entry.path());
+  FolderWalk walk(endings);
+  walk.enter(folder);
+  if (skipped == nullptr) {
+    ErrorList errors;
+    for (const UserError& error : walk.skipped) errors.add(error);
+    errors.throw_any();
+  } else {
+    skipped->insert(skipped->end(), walk.skipped.begin(), walk.skipped.end());
   }
-  if (found.empty()) {
+  if (walk.found.empty() && walk.skipped.empty()) {
     throw UserError(folder.string(),
                     fmt::format("holds no file ending in {}", fmt::join(endings, ", ")),
                     "name another folder");
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(walk.found.begin(), walk.found.end());
+  return std::move(walk.found);
 }
 
 std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths) {
@@ -429,8 +492,8 @@ Dataset load_dataset(const DatasetSource& source) {
 }
 
 Audio read_utterance(const Utterance& utterance) {
-  Audio audio = read_media(utterance.audio, 16000,
-                           {utterance.segment.channel, utterance.segment.track});
+  Audio audio =
+      read_media(utterance.audio, 16000, {utterance.segment.channel, utterance.segment.track});
   cut(audio, utterance.segment, utterance.where);
   if (utterance.cut_seconds == 0) return audio;
   const size_t own = audio.samples.size();

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/error.h"
 #include "base/phrases.h"
 #include "datasets/audio.h"
 
@@ -53,8 +54,8 @@ class UtteranceList {
 /// read.
 std::string read_text_file(const std::filesystem::path& path);
 
-/// Whether a file is a manifest: its name ends in .json, .jsonl or .manifest, in any case and also with
-/// .gz behind it, or it begins with "{".
+/// Whether a file is a manifest: its name ends in .json, .jsonl or .manifest, in any case and also
+/// with .gz behind it, or it begins with "{".
 bool is_manifest(const std::filesystem::path& path);
 
 /// The text of a manifest, which may be gzip. Throws as read_text_file() does.
@@ -76,9 +77,10 @@ enum class ManifestAudio : uint8_t { must_exist, may_be_missing };
 ///   boost           phrases that are likely in the utterance (base/phrases.h); may be left out
 ///   allowed         a list of the characters that its text may have; may be left out
 ///
-/// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions": [{"text",
-/// ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}. The text is that of its
-/// supervisions one after the other, and its path may be relative to the working folder, too.
+/// A line may also be a cut of Lhotse: {"id", "start", "duration", "channel", "supervisions":
+/// [{"text",
+/// ...}], "recording": {"sources": [{"type": "file", "source": PATH}], ...}}. The text is that of
+/// its supervisions one after the other, and its path may be relative to the working folder, too.
 ///
 /// Other keys are ignored, and blank lines are skipped. Throws UserError at "path:line" for a line
 /// that is not a JSON object, a field that is missing or of the wrong type, a repeated id, and
@@ -87,12 +89,16 @@ std::vector<Utterance> parse_manifest(const std::filesystem::path& path, std::st
                                       ManifestAudio audio = ManifestAudio::must_exist);
 
 /// Every file below `folder` whose name ends in one of `endings` (lower case; the file's case is
-/// ignored), sorted by path. Throws UserError when `folder` is no directory or holds none.
+/// ignored), sorted by path. Links are followed. Throws UserError when `folder` is no directory or
+/// holds none, and for a folder that cannot be read, a link to nothing and a pipe or device of such
+/// a name. With `skipped`, these three are put there instead, and the others are returned.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::vector<std::string>& endings);
+                                               const std::vector<std::string>& endings,
+                                               std::vector<UserError>* skipped = nullptr);
 
-/// One utterance per file, its path being its id; a directory stands for the files with sound below it
-/// (media_endings()). Throws UserError for a missing path, an empty folder or a file named twice.
+/// One utterance per file, its path being its id; a directory stands for the files with sound below
+/// it (media_endings()). Throws UserError for a missing path, an empty folder or a file named
+/// twice.
 std::vector<Utterance> list_audio_files(const std::vector<std::string>& paths);
 
 /// Exactly one of `manifest`, `librispeech` and `files` is set.
@@ -100,9 +106,9 @@ struct DatasetSource {
   /// In which a run decodes it; empty: in all of the run's.
   std::vector<int64_t> batch_sizes;
   std::string id;
-  std::string manifest;            // JSON lines (parse_manifest), also gzip, or a LibriSpeech folder
-  std::string fallback;            // another, for where `manifest` does not exist; may be empty
-  std::string librispeech;         // a LibriSpeech folder
+  std::string manifest;     // JSON lines (parse_manifest), also gzip, or a LibriSpeech folder
+  std::string fallback;     // another, for where `manifest` does not exist; may be empty
+  std::string librispeech;  // a LibriSpeech folder
   std::vector<std::string> files;  // audio files or folders of them
   std::string stand_in;            // what the audio is, if it stands in for the set it is named
                                    // after; empty: what a file stand_in.txt says, if there is one

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +13,9 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -65,10 +69,41 @@ struct Output {
   int start_error = 0;  // errno where the program could not be started
   int code = -1;        // of its exit; -1: it was killed
   std::string bytes, complaints;
+  std::string beyond;  // the limit that it was ended for; empty: none
 };
 
-/// Runs `arguments`, whose first is looked for on PATH.
-Output run_and_read(std::vector<std::string> arguments) {
+/// Reads what a child writes to `sound`, until it ends or goes beyond a limit. Returns that limit.
+std::string read_within_limits(int sound, int complaints, size_t most_bytes, std::string& bytes) {
+  using Clock = std::chrono::steady_clock;
+  const FfmpegLimits& limits = ffmpeg_limits();
+  std::array<char, 65536> block{};
+  auto last = Clock::now();
+  for (;;) {
+    pollfd input = {sound, POLLIN, 0};
+    const int ready = poll(&input, 1, /*milliseconds=*/200);
+    if (ready < 0 && errno != EINTR) return std::strerror(errno);
+    struct stat messages {};
+    if (fstat(complaints, &messages) == 0 && messages.st_size > limits.complaint_bytes)
+      return fmt::format("more than {} MiB of messages", limits.complaint_bytes >> 20);
+    if (ready <= 0) {
+      const std::chrono::duration<double> silent = Clock::now() - last;
+      if (silent.count() > limits.silent_seconds)
+        return fmt::format("no sound for {:g} s", limits.silent_seconds);
+      continue;
+    }
+    const ssize_t count = read(sound, block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return "";
+    bytes.append(block.data(), static_cast<size_t>(count));
+    if (bytes.size() > most_bytes)
+      return fmt::format("more than {:g} s of sound", limits.audio_seconds);
+    last = Clock::now();
+  }
+}
+
+/// Runs `arguments`, whose first is looked for on PATH. Ends it where it writes more than
+/// `most_bytes`, or goes beyond another limit.
+Output run_and_read(std::vector<std::string> arguments, size_t most_bytes) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -92,11 +127,13 @@ Output run_and_read(std::vector<std::string> arguments) {
   posix_spawn_file_actions_destroy(&actions);
   if (output.start_error != 0) return output;
   to.close_now();
-  output.bytes = read_to_end(from.number);
+  output.beyond = read_within_limits(from.number, complaints.number, most_bytes, output.bytes);
+  if (!output.beyond.empty()) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   output.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (!output.beyond.empty()) return output;
   lseek(complaints.number, 0, SEEK_SET);
   output.complaints = read_to_end(complaints.number);
   return output;
@@ -133,9 +170,10 @@ std::vector<std::string> ffmpeg_track(const std::filesystem::path& path, int tra
 
 /// Runs ffmpeg and throws where it cannot be started or fails.
 Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> arguments,
-                  const std::vector<std::string>& more) {
+                  const std::vector<std::string>& more, int sample_rate) {
   arguments.insert(arguments.end(), more.begin(), more.end());
-  Output output = run_and_read(std::move(arguments));
+  const double samples = ffmpeg_limits().audio_seconds * sample_rate;
+  Output output = run_and_read(std::move(arguments), sizeof(float) * static_cast<size_t>(samples));
   if (output.start_error == ENOENT) {
     throw UserError(path.string(), "needs ffmpeg, which is not installed",
                     "install it (apt install ffmpeg), or convert the file to WAV or FLAC");
@@ -143,6 +181,10 @@ Output run_ffmpeg(const std::filesystem::path& path, std::vector<std::string> ar
   if (output.start_error != 0) {
     throw UserError(path.string(),
                     fmt::format("ffmpeg does not start: {}", std::strerror(output.start_error)));
+  }
+  if (!output.beyond.empty()) {
+    throw UserError(path.string(), "ffmpeg was ended: " + output.beyond,
+                    "check the file, or convert it to WAV or FLAC");
   }
   if (output.code == 0) return output;
   const std::string complaint = last_line(output.complaints);
@@ -163,9 +205,10 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   // The filter puts silence where a track begins late or has a gap, so that times are the file's.
   std::string filter = "aresample=async=1:first_pts=0";
   if (choice.channel > 0) filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);
-  const Output output = run_ffmpeg(path, ffmpeg_track(path, choice.track),
-                                   {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate),
-                                    "-f", "f32le", "pipe:1"});
+  const Output output = run_ffmpeg(
+      path, ffmpeg_track(path, choice.track),
+      {"-af", filter, "-ac", "1", "-ar", std::to_string(sample_rate), "-f", "f32le", "pipe:1"},
+      sample_rate);
   Audio audio{.samples = samples_of(output.bytes), .sample_rate = sample_rate, .notices = {}};
   if (audio.samples.empty())
     throw UserError(path.string(), "empty audio: no samples", "leave the file out");
@@ -177,7 +220,8 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                                 audio.seconds(), complaint.empty() ? "" : " and says: ", complaint),
                     "copy or convert the file again");
   }
-  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50 dB.
+  // Channels that cancel each other leave nearly nothing. A codec keeps no more of them than -50
+  // dB.
   constexpr double kNearlyNothing = 1e-5;
   const double mixed = power_of(audio.samples);
   if (choice.channel == 0 && mixed < kNearlyNothing * static_cast<double>(audio.samples.size())) {
@@ -203,13 +247,15 @@ bool begins_as_container(const std::filesystem::path& path) {
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<size_t>(in.gcount()));
   const std::string_view start = head;
-  constexpr std::array<std::string_view, 6> kStarts = {
-      "\x1A\x45\xDF\xA3",  // Matroska, WebM
-      "\x30\x26\xB2\x75",  // ASF: wma, wmv
-      "FLV\x01", "#!AMR", "\xFF\xF1", "\xFF\xF9"};  // AAC in ADTS
+  constexpr std::array<std::string_view, 6> kStarts = {"\x1A\x45\xDF\xA3",  // Matroska, WebM
+                                                       "\x30\x26\xB2\x75",  // ASF: wma, wmv
+                                                       "FLV\x01",          "#!AMR", "\xFF\xF1",
+                                                       "\xFF\xF9"};  // AAC in ADTS
   return start.substr(std::min<size_t>(4, start.size())).starts_with("ftyp") ||
-         (start.starts_with("RIFF") && start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||
-         std::ranges::any_of(kStarts, [&](std::string_view mark) { return start.starts_with(mark); });
+         (start.starts_with("RIFF") &&
+          start.substr(std::min<size_t>(8, start.size())).starts_with("AVI ")) ||
+         std::ranges::any_of(kStarts,
+                             [&](std::string_view mark) { return start.starts_with(mark); });
 }
 
 /// Whether libsndfile has no way into a file that ffmpeg may open.
@@ -228,6 +274,11 @@ bool needs_ffmpeg(const std::filesystem::path& path) {
 
 }  // namespace
 
+FfmpegLimits& ffmpeg_limits() {
+  static FfmpegLimits limits;
+  return limits;
+}
+
 const std::vector<std::string>& media_endings() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> endings = kForSndfile;
@@ -242,7 +293,8 @@ const std::vector<std::string>& media_endings() {
 Audio read_media(const std::filesystem::path& path, int sample_rate, const AudioChoice& choice) {
   if (needs_ffmpeg(path)) return read_through_ffmpeg(path, sample_rate, choice);
   if (choice.track > 1) {
-    throw UserError(path.string(), fmt::format("has one audio track, and not track {}", choice.track),
+    throw UserError(path.string(),
+                    fmt::format("has one audio track, and not track {}", choice.track),
                     "leave --track out");
   }
   return read_audio(path, sample_rate, choice.channel);
@@ -251,7 +303,8 @@ Audio read_media(const std::filesystem::path& path, int sample_rate, const Audio
 int media_channels(const std::filesystem::path& path, int track) {
   if (!needs_ffmpeg(path)) return audio_channels(path);
   return channels_of_wav(
-      run_ffmpeg(path, ffmpeg_track(path, track), {"-t", "0.1", "-f", "wav", "pipe:1"}).bytes);
+      run_ffmpeg(path, ffmpeg_track(path, track), {"-t", "0.1", "-f", "wav", "pipe:1"}, 16000)
+          .bytes);
 }
 
 double media_seconds(const std::filesystem::path& path) {

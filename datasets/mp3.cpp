@@ -114,7 +114,8 @@ std::vector<float> Mp3::read() {
     std::vector<float> samples(count / sizeof(float));
     std::memcpy(samples.data(), bytes, samples.size() * sizeof(float));
     const size_t frames = samples.size() / channels;
-    if (channels > 1) power_ += mix(samples.data(), frames, channels, std::min(channel_, channels_));
+    if (channels > 1)
+      power_ += mix(samples.data(), frames, channels, std::min(channel_, channels_));
     samples.resize(frames);
     samples_ += samples.size();
     return samples;

@@ -34,10 +34,10 @@ class Mp3 {
   /// Makes read() give the channel with that number; 0, as at first: the average of all.
   void choose(int channel) { channel_ = channel; }
 
-  /// The next samples, one for each frame of the channels; none at the end. Throws UserError for a file
-  /// that changes its sample rate. Throws it for one that is damaged, naming the byte: between its
-  /// frames are bytes that are neither a tag nor zeros. Throws it for one that is truncated: its
-  /// last frame is cut, or the header of the encoder says more samples.
+  /// The next samples, one for each frame of the channels; none at the end. Throws UserError for a
+  /// file that changes its sample rate. Throws it for one that is damaged, naming the byte: between
+  /// its frames are bytes that are neither a tag nor zeros. Throws it for one that is truncated:
+  /// its last frame is cut, or the header of the encoder says more samples.
   std::vector<float> read();
 
   /// The power of what was read since the last call.

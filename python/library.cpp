@@ -171,9 +171,8 @@ const char* rtfx_words(const rtfx_model* loaded, const int64_t* tokens, const in
       for (const json& word : given) {
         const std::vector<JsonView> pair = JsonView(word, "words").elements();
         if (pair.size() != 2) JsonView(word, "words").fail("a word and its frame");
-        hypothesis.words->push_back(
-            {pair[0].text(),
-             static_cast<int32_t>(pair[1].integer(0, std::numeric_limits<int32_t>::max()))});
+        hypothesis.words->push_back({pair[0].text(), static_cast<int32_t>(pair[1].integer(
+                                                         0, std::numeric_limits<int32_t>::max()))});
       }
     }
     TranscriptRules rules;

@@ -76,7 +76,8 @@ RTFX_API rtfx_result* rtfx_decode(rtfx_decoder* decoder, struct DLManagedTensor*
  * float32, where they were made. "durations" is null, without an error, but for TDT. */
 RTFX_API struct DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, const char* name);
 /* A JSON list: "text", "tokens", "frames", "score", "durations" (TDT), "nbest" where there is one,
- * "words" and "word_frames" of a search with a word table; null for a row that NaN reached. Waits for the device. */
+ * "words" and "word_frames" of a search with a word table; null for a row that NaN reached. Waits
+ * for the device. */
 RTFX_API const char* rtfx_result_json(rtfx_result* result);
 RTFX_API void rtfx_result_free(rtfx_result* result);
 

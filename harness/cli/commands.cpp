@@ -89,14 +89,15 @@ struct Program {
     build->callback([this] { code = build_graph_file(graph); });
 
     auto* imported = group->add_subcommand("import", "a TLG of OpenFst, Kaldi or k2");
-    imported->add_option("--openfst", graph.openfst,
-                         "the graph, binary or text; may be gzip")->required();
+    imported->add_option("--openfst", graph.openfst, "the graph, binary or text; may be gzip")
+        ->required();
     imported->add_option("--words", graph.words, "its output labels, lines of a word and its id")
         ->required();
     imported
-        ->add_option("--blank", graph.blank,
-                     "its input label of blank: last (tokens + 1) or first (1, as EESEN and k2 have "
-                     "it); without, the graph must show that it is the last")
+        ->add_option(
+            "--blank", graph.blank,
+            "its input label of blank: last (tokens + 1) or first (1, as EESEN and k2 have "
+            "it); without, the graph must show that it is the last")
         ->check(CLI::IsMember({"last", "first"}));
     imported->callback([this] { code = import_graph_file(graph); });
 
@@ -180,9 +181,10 @@ struct Program {
                     "texts in JSON's `alternatives`, by a decoder that has a list of them")
         ->check(at_least(1));
     command
-        .add_option("--channel", transcription.channel,
-                    "mix (the average of all channels), a number from 1 on, or separate: a text for "
-                    "each channel")
+        .add_option(
+            "--channel", transcription.channel,
+            "mix (the average of all channels), a number from 1 on, or separate: a text for "
+            "each channel")
         ->type_name("CHANNEL");
     command
         .add_option("--track", transcription.track,

@@ -1,6 +1,7 @@
 #include "harness/cli/listen.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,8 @@
 namespace rtfx {
 namespace {
 
+constexpr int kWaitMilliseconds = 50;  // for audio, before signals are looked for
+
 /// The audio of a source, from its process if it is one.
 class Source {
  public:
@@ -42,6 +45,9 @@ class Source {
     } else if (options.source == "-") {
       if (isatty(STDIN_FILENO) != 0)
         throw UserError("-", "standard input is a terminal", "pipe audio into it");
+      // The header of a file comes at once, or a signal.
+      for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, kWaitMilliseconds) <= 0;)
+        check_interrupt();
       reader_.emplace(STDIN_FILENO, "standard input", options.raw_rate);
     } else {
       reader_.emplace(options.source);
@@ -93,13 +99,17 @@ class Listener {
   }
 
   void run(AudioReader& reader) {
-    for (const std::string& notice : reader.notices())
-      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
+    const auto print_notices = [&, printed = size_t{0}]() mutable {
+      for (; printed < reader.notices().size(); ++printed)
+        fmt::print(stderr, "rtfx: notice: {}\n", printable(reader.notices()[printed]));
+    };
+    print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
     for (bool more = true; more;) {
       std::vector<float> block;
       try {
-        check_interrupt();
+        do check_interrupt();
+        while (!reader.wait(kWaitMilliseconds));
         block = reader.read(rate / 20);
       } catch (const Interrupted&) {
         // The audio that has been heard so far is still transcribed.
@@ -110,6 +120,7 @@ class Listener {
       for (auto updates = speech_->step(); !updates.empty(); updates = speech_->step())
         for (const SpeechUpdate& update : updates) show(update);
     }
+    print_notices();
     const double seconds = heard_;
     const double work = speech_->encoder_seconds() + speech_->search_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
@@ -130,10 +141,11 @@ class Listener {
     shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
-      fmt::print("{}", to_line({{"final", update.ended},
-                                {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
-                                {"end", time(update, std::max<int64_t>(0, end_of(best)))},
-                                {"text", text}}));
+      fmt::print("{}",
+                 to_line({{"final", update.ended},
+                          {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
+                          {"end", time(update, std::max<int64_t>(0, end_of(best)))},
+                          {"text", text}}));
     } else if (update.ended) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));

@@ -1,3 +1,5 @@
+#include <csignal>
+
 #include "harness/cli/commands.h"
 #include "harness/machine/sudden_end.h"
 
@@ -6,5 +8,6 @@
 
 int main(int argc, char** argv) {
   rtfx::name_crashes();
+  std::signal(SIGXFSZ, SIG_IGN);  // A limit of file sizes becomes an error of write(2).
   return rtfx::run_command_line(argc, argv);
 }

@@ -256,10 +256,11 @@ int transcribe(const TranscribeOptions& options) {
   for (const std::string& plugin : options.plugins) load_plugin(plugin);
   bool listed = true;
   ScratchFolder scratch;
-  const auto inputs = transcribe_inputs(options.files, track_choice(options), scratch, [&](const UserError& error) {
-    fmt::print(stderr, "rtfx: error: {}\n", printable(error.what()));
-    listed = false;
-  });
+  const auto inputs =
+      transcribe_inputs(options.files, track_choice(options), scratch, [&](const UserError& error) {
+        fmt::print(stderr, "rtfx: error: {}\n", printable(error.what()));
+        listed = false;
+      });
   return transcribe_all(options, inputs) && listed ? kOk : kFailed;
 }
 

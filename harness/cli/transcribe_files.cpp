@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -64,9 +65,14 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
   return inputs;
 }
 
-std::vector<TranscribeInput> of_folder(const fs::path& folder) {
+using Complain = std::function<void(const UserError&)>;
+
+std::vector<TranscribeInput> of_folder(const fs::path& folder, const Complain& complain) {
   std::vector<TranscribeInput> inputs;
-  for (const fs::path& file : files_below(folder, media_endings())) {
+  std::vector<UserError> skipped;
+  const std::vector<fs::path> files = files_below(folder, media_endings(), &skipped);
+  for (const UserError& error : skipped) complain(error);
+  for (const fs::path& file : files) {
     inputs.push_back({.name = file.string(),
                       .audio = file,
                       .output = file.lexically_relative(folder).replace_extension(),
@@ -75,10 +81,11 @@ std::vector<TranscribeInput> of_folder(const fs::path& folder) {
   return inputs;
 }
 
-std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch) {
+std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& scratch,
+                                       const Complain& complain) {
   if (argument == "-") return {standard_input(scratch)};
   std::error_code error;  // of a file that cannot be looked at: reading it says why
-  if (fs::is_directory(argument, error)) return of_folder(argument);
+  if (fs::is_directory(argument, error)) return of_folder(argument, complain);
   if (is_manifest(argument)) return of_manifest(argument);
   const auto as_file = [](const fs::path& file) {
     return TranscribeInput{
@@ -92,7 +99,7 @@ std::vector<TranscribeInput> inputs_of(const fs::path& argument, ScratchFolder& 
   std::vector<TranscribeInput> inputs;
   for (const fs::path& file : found) {
     for (TranscribeInput& input :
-         fs::is_directory(file, error) ? of_folder(file) : std::vector{as_file(file)})
+         fs::is_directory(file, error) ? of_folder(file, complain) : std::vector{as_file(file)})
       inputs.push_back(std::move(input));
   }
   return inputs;
@@ -139,7 +146,8 @@ void name_recordings(std::vector<TranscribeInput>& inputs) {
   }
 }
 
-/// One input for each channel. A file that cannot be opened stays one input, whose reading says why.
+/// One input for each channel. A file that cannot be opened stays one input, whose reading says
+/// why.
 std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& inputs) {
   std::vector<TranscribeInput> all;
   for (const TranscribeInput& input : inputs) {
@@ -180,9 +188,14 @@ std::vector<TranscribeInput> transcribe_inputs(
     const std::vector<fs::path>& arguments, const TrackChoice& choice, ScratchFolder& scratch,
     const std::function<void(const UserError&)>& complain) {
   std::vector<TranscribeInput> all;
+  bool reads_standard_input = false;
   for (const fs::path& argument : arguments) {
     try {
-      for (TranscribeInput& input : inputs_of(argument, scratch)) all.push_back(std::move(input));
+      if (argument == "-" && std::exchange(reads_standard_input, true)) {
+        throw UserError("-", "standard input is named twice, and can be read once", "name it once");
+      }
+      for (TranscribeInput& input : inputs_of(argument, scratch, complain))
+        all.push_back(std::move(input));
     } catch (const UserError& e) {
       complain(e);
     } catch (const fs::filesystem_error& e) {  // of a folder that may not be read

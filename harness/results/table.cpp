@@ -236,7 +236,8 @@ void print_table(const std::vector<json>& records) {
                        [&](const CaseSummary& c) { return c.last.contains(field); });
   };
   if (std::ranges::any_of(cases, [](const CaseSummary& c) { return has_few_spaces(c.last); }))
-    fmt::print("CER: characters wrong, too many or missing / characters of the references, in %.\n");
+    fmt::print(
+        "CER: characters wrong, too many or missing / characters of the references, in %.\n");
   if (any_has("oracle_wer"))
     fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
   if (any_has("boosted")) {

@@ -100,8 +100,8 @@ std::u32string characters_of(Words words) {
   return all;
 }
 
-/// Levenshtein's distance. A column of the table of edits holds differences of neighbours, which are
-/// -1, 0 or 1: two bits each, of which 64 are computed at once.
+/// Levenshtein's distance. A column of the table of edits holds differences of neighbours, which
+/// are -1, 0 or 1: two bits each, of which 64 are computed at once.
 int64_t distance(std::u32string_view pattern, std::u32string_view text) {
   if (pattern.empty()) return static_cast<int64_t>(text.size());
   const size_t blocks = (pattern.size() + 63) / 64;

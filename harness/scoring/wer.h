@@ -15,7 +15,7 @@ struct EditCounts {
   int64_t insertions = 0;
   int64_t deletions = 0;
   int64_t reference_words = 0;
-  // By count_edits_and_characters() alone; else 0. Characters are code points of words; spaces
+  // Set by count_edits_and_characters() alone. Characters are code points of words; spaces
   // between words do not count.
   int64_t character_errors = 0;
   int64_t reference_characters = 0;

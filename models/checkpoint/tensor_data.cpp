@@ -93,8 +93,8 @@ at::Tensor stored_tensor(const StoredBytes& storage, at::ScalarType dtype, int64
 
 namespace {
 
-/// `exponent`: the bits that are all set in a NaN and in infinity. Without a branch for each element,
-/// this is as fast as memory.
+/// `exponent`: the bits that are all set in a NaN and in infinity. Without a branch for each
+/// element, this is as fast as memory.
 template <class Word>
 std::optional<int64_t> first_with_all(const at::Tensor& tensor, Word exponent) {
   const auto* const words = static_cast<const Word*>(tensor.const_data_ptr());

@@ -19,8 +19,8 @@ using TokenizerPointer = std::shared_ptr<const Tokenizer>;
 constexpr const char* kConfig = "model_config.yaml";
 constexpr const char* kWeights = "model_weights.ckpt";
 
-/// The archive's members under the folder that holds the configuration; or the files of a folder into
-/// which an archive was unpacked.
+/// The archive's members under the folder that holds the configuration; or the files of a folder
+/// into which an archive was unpacked.
 class Archive {
  public:
   explicit Archive(const std::filesystem::path& path) : path_(path) {

@@ -1,7 +1,7 @@
 // Weights as torch.save() writes them: a zip archive of a pickle and one file per storage.
 //
-// A checkpoint of training has the dictionary as its entry "state_dict" or "model_state_dict", beside
-// the optimizer's state and settings, which are passed over.
+// A checkpoint of training has the dictionary as its entry "state_dict" or "model_state_dict",
+// beside the optimizer's state and settings, which are passed over.
 //
 // The pickle is read by an allow-list, and nothing is executed. A pickle is a program for a small
 // stack machine, and Python's own reader calls whatever function the program names. This one knows
@@ -31,8 +31,8 @@ struct PickledTensor {
   std::vector<int64_t> sizes, strides;
 };
 
-/// Tensors of the dictionary that `pickle` holds, in its order; entries that are plain values, such as
-/// None or a number, are left out. Throws UserError naming the opcode or the global that is not
+/// Tensors of the dictionary that `pickle` holds, in its order; entries that are plain values, such
+/// as None or a number, are left out. Throws UserError naming the opcode or the global that is not
 /// allowed, where there is no tensor, and for
 /// anything truncated or malformed. Takes memory in proportion to the pickle, which may have up to
 /// 4 MiB; deep nesting costs no stack.

@@ -173,8 +173,7 @@ std::vector<TextWord> words_without_spaces(std::string_view text) {
     size_t at = begin;
     const int32_t c = next_code_point(text, at);
     const auto type = u_charType(c);
-    const bool opens =
-        !is_word && (type == U_START_PUNCTUATION || type == U_INITIAL_PUNCTUATION);
+    const bool opens = !is_word && (type == U_START_PUNCTUATION || type == U_INITIAL_PUNCTUATION);
     if (words.empty() || ((is_word || opens) && !opened)) words.push_back({begin, end, end});
     words.back().end = end;
     if (is_word || opens) words.back().spoken = end;

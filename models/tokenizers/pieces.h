@@ -65,28 +65,28 @@ bool is_punctuation(std::string_view text);
 /// The forms into which vocabularies bring text before they look for its pieces.
 enum class TextForm {
   as_is,
-  nfkc,           // Unicode's compatibility composition: ﬁ -> fi, a fullwidth letter -> its plain one
-  nmt_nfkc,       // SentencePiece's default: NFKC, no control characters, all kinds of space -> space
-  nfkc_cf,        // NFKC and folded case
+  nfkc,      // Unicode's compatibility composition: ﬁ -> fi, a fullwidth letter -> its plain one
+  nmt_nfkc,  // SentencePiece's default: NFKC, no control characters, all kinds of space -> space
+  nfkc_cf,   // NFKC and folded case
   nmt_nfkc_cf,
 };
 
 /// `text` (UTF-8) in that form, with one space for each white space.
 std::string text_in_form(std::string_view text, TextForm form);
 
-/// A word of text that has no spaces between words: bytes [begin, end), of which those up to `spoken`
-/// come before the punctuation that it ends with.
+/// A word of text that has no spaces between words: bytes [begin, end), of which those up to
+/// `spoken` come before the punctuation that it ends with.
 struct TextWord {
   size_t begin = 0, end = 0, spoken = 0;
 };
 
-/// The words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU), where it holds
-/// a script that has no spaces between words, such as Han, kana and Thai; else none. Punctuation
-/// belongs to the word before it, and opening brackets and quotes to the word behind.
+/// The words of `text` (UTF-8) by the rules and dictionaries of Unicode (UAX 29, ICU), where it
+/// holds a script that has no spaces between words, such as Han, kana and Thai; else none.
+/// Punctuation belongs to the word before it, and opening brackets and quotes to the word behind.
 std::vector<TextWord> words_without_spaces(std::string_view text);
 
-/// Divides `text` (UTF-8) into parts of at most `most` code points, between characters as readers see
-/// them (grapheme clusters). A longer cluster is a part of its own.
+/// Divides `text` (UTF-8) into parts of at most `most` code points, between characters as readers
+/// see them (grapheme clusters). A longer cluster is a part of its own.
 std::vector<std::string> parts_of(std::string_view text, size_t most);
 
 /// Throws UserError where a piece is not UTF-8 or longer than 1,024 bytes, and where there is none.

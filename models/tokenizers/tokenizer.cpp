@@ -41,8 +41,8 @@ bool stands_apart(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
          kWhiteSpace.find(both[left.size()]) != kWhiteSpace.npos;
 }
 
-/// The byte of `text`, which the tokens spell, at which each token begins. Bytes of one character may
-/// be tokens of their own, which spell it together.
+/// The byte of `text`, which the tokens spell, at which each token begins. Bytes of one character
+/// may be tokens of their own, which spell it together.
 std::vector<size_t> token_offsets(const Tokenizer& tokenizer, std::span<const int32_t> ids,
                                   std::string_view text) {
   constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";

@@ -28,8 +28,8 @@ class Tokenizer {
   /// Id of the piece for what no other spells; -1 where there is none.
   virtual int32_t unknown() const = 0;
 
-  /// `text` (UTF-8) as the vocabulary's own rules rewrite it before its pieces are looked up; as it is
-  /// for a kind without such rules. Of SentencePiece's rules, those that have a name are known.
+  /// `text` (UTF-8) as the vocabulary's own rules rewrite it before its pieces are looked up; as it
+  /// is for a kind without such rules. Of SentencePiece's rules, those that have a name are known.
   virtual std::string normalized(std::string_view text) const;
 
   /// The ids of `text` (UTF-8) by the rule of the kind, which may hold unknown(); empty for a kind
@@ -65,10 +65,11 @@ struct TokenWord {
 };
 
 /// The words of `ids` in their order. With one space between them, unless they are joined, they are
-/// the text without white space at its ends and without runs of it. A word begins where the text has
-/// white space before a token, so punctuation that the tokenizer joins to a word belongs to that
-/// word. Tokens of white space alone belong to a word only where they lie within it. Text of scripts
-/// without spaces is divided by words_without_spaces() (pieces.h); two words may share a token.
+/// the text without white space at its ends and without runs of it. A word begins where the text
+/// has white space before a token, so punctuation that the tokenizer joins to a word belongs to
+/// that word. Tokens of white space alone belong to a word only where they lie within it. Text of
+/// scripts without spaces is divided by words_without_spaces() (pieces.h); two words may share a
+/// token.
 std::vector<TokenWord> token_words(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 }  // namespace rtfx

@@ -76,7 +76,8 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
     const int64_t number = pieces.streams[row];
     if (silence_ > 0) {
       search_with_pauses(
-          number, projected.narrow(0, static_cast<int64_t>(row), 1).narrow(1, 0, pieces.lengths[row]),
+          number,
+          projected.narrow(0, static_cast<int64_t>(row), 1).narrow(1, 0, pieces.lengths[row]),
           pieces.last[row], updates);
     } else {
       Stream& stream = streams_.at(number);

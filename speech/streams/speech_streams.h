@@ -34,9 +34,9 @@ std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limit
 /// Works on one thread. Errors are those of EncoderStreams and Streams.
 class SpeechStreams {
  public:
-  /// `silence`: so many encoder frames without a token, counted from the end of the last one, end an
-  /// utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a token
-  /// is that of a word in speech/transcript, so that utterances end where segments do. 0: an
+  /// `silence`: so many encoder frames without a token, counted from the end of the last one, end
+  /// an utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a
+  /// token is that of a word in speech/transcript, so that utterances end where segments do. 0: an
   /// utterance ends with its stream. `decoder` is prepared for
   /// `model` and outlives this. Throws UserError where it takes no pieces.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,

@@ -57,6 +57,13 @@ std::string escaped_cue(const std::string& text) {
   return escaped;
 }
 
+/// SubRip has no escapes, and players take a line with "-->" for the times of a cue.
+std::string without_arrows(std::string text) {
+  constexpr std::string_view kArrow = "-->";
+  for (size_t at = 0; (at = text.find(kArrow)) != text.npos;) text.erase(at, 1);
+  return text;
+}
+
 std::string subtitle_text(const TranscribedFile& file, bool web) {
   std::string text;
   size_t number = 0;
@@ -68,7 +75,7 @@ std::string subtitle_text(const TranscribedFile& file, bool web) {
     text += web ? "\n" : fmt::format("{}{}\n", number == 1 ? "" : "\n", number);
     text += fmt::format("{} --> {}\n", clock_time(start, mark), clock_time(end, mark));
     for (const std::string& line : subtitle.lines)
-      text += (web ? escaped_cue(one_line(line)) : one_line(line)) + "\n";
+      text += (web ? escaped_cue(one_line(line)) : without_arrows(one_line(line))) + "\n";
   }
   return text;
 }
@@ -93,8 +100,8 @@ std::string stm(const TranscribedFile& file) {
   for (const TimedSegment& segment : file.transcript.segments) {
     const std::vector<TimedWord>& words = file.transcript.words;
     text += fmt::format("{0} {1} {0} {2:.3f} {3:.3f} <NA>", recording_name(file),
-                        std::max(1, file.channel),
-                        words[segment.first].start, words[segment.first + segment.count - 1].end);
+                        std::max(1, file.channel), words[segment.first].start,
+                        words[segment.first + segment.count - 1].end);
     for (size_t i = segment.first; i < segment.first + segment.count; ++i)
       text += " " + one_field(words[i].text);
     text += "\n";

@@ -66,8 +66,8 @@ std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_se
                                    const SubtitleRules& rules = {});
 
 /// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it:
-/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "words" and "word_frames" of a search
-/// with a word table; "nbest", a list of the same, where the hypothesis has one.
+/// {"text", "tokens", "frames", "score"}; "durations" for TDT; "words" and "word_frames" of a
+/// search with a word table; "nbest", a list of the same, where the hypothesis has one.
 nlohmann::json to_json(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
 
 }  // namespace rtfx

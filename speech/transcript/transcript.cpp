@@ -25,10 +25,10 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
           static_cast<double>(h.frames[token] + std::max(1, frames))};
 }
 
-/// The start of each word in the tokens of a hypothesis with words. A path has a word at the earliest
-/// with its first token and at the latest before the next word's second one, so that a boundary may
-/// lie at several tokens. We take the boundaries at which most words are spelled as they are written
-/// and most begin where the tokenizer begins a word.
+/// The start of each word in the tokens of a hypothesis with words. A path has a word at the
+/// earliest with its first token and at the latest before the next word's second one, so that a
+/// boundary may lie at several tokens. We take the boundaries at which most words are spelled as
+/// they are written and most begin where the tokenizer begins a word.
 class WordStarts {
  public:
   WordStarts(const Hypothesis& h, const Tokenizer& tokenizer) : h_(h), tokenizer_(tokenizer) {
@@ -152,7 +152,7 @@ double clipped_seconds(double frames, const TranscriptRules& rules) {
 bool ends_sentence(std::string_view word) {
   constexpr std::array<std::string_view, 11> kClosing = {"\"", "'", ")",  "]",  "}", "»",
                                                          "”",  "’", "」", "』", "）"};
-  constexpr std::array<std::string_view, 13> kMarks = {".",  "?", "!", "…",  "。", "？", "！",
+  constexpr std::array<std::string_view, 13> kMarks = {".", "?", "!", "…",  "。", "？", "！",
                                                        "؟", "।", "｡", "．", "။",  "។"};
   const auto ends_in = [&](std::string_view mark) { return word.ends_with(mark); };
   for (;;) {
@@ -196,8 +196,8 @@ Transcript transcript_of(const Hypothesis& hypothesis, const TokenEvidence& evid
     if (words[w].count > 0) {
       spans.push_back(span_of_word(hypothesis, evidence, words[w]));
     } else {  // a word of the graph that takes no token
-      const double begin = std::max<double>((*hypothesis.words)[w].frame,
-                                            spans.empty() ? 0 : spans.back().begin);
+      const double begin =
+          std::max<double>((*hypothesis.words)[w].frame, spans.empty() ? 0 : spans.back().begin);
       spans.push_back({begin, begin + 1});
     }
   }

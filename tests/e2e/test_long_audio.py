@@ -122,6 +122,38 @@ def test_live_text_as_json(rtfx_bin, joined):
     assert all(u["text"] for u in updates)
 
 
+@pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
+    """Standard input stays open and gives nothing more; the text of what came is printed at once."""
+    import signal
+    import subprocess
+    import time
+
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
+    command = [rtfx_bin, "stream", "--threads", "1", "--model", MODEL, "--raw", "16000", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(clip.tobytes())
+        process.stdin.flush()
+        time.sleep(4)  # for the model and the text
+        process.send_signal(getattr(signal, signal_name))
+        begin = time.monotonic()
+        while process.poll() is None and time.monotonic() < begin + 20:
+            time.sleep(0.05)
+        taken, process.stdin = time.monotonic() - begin, process.stdin.close()
+        text, errors = process.stdout.read(), process.stderr.read()
+    assert taken < 15 and process.returncode in (0, 130), (taken, errors)
+    assert text.decode().startswith("knit"), errors
+
+
+def test_half_a_sample_at_the_end_is_told(rtfx_bin):
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="int16")
+    whole = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes())
+    odd = stream_text(rtfx_bin, "--model", MODEL, "--raw", 16000, "-", data=clip.tobytes() + b"x")
+    assert odd.stdout == whole.stdout and odd.returncode == 0
+    assert b"notice: ends within a sample of 16 bits: its last byte is left out" in odd.stderr
+    assert b"16 bits" not in whole.stderr
+
+
 @pytest.mark.parametrize("buffer", ["2,10,2", "3,10,1"])
 @pytest.mark.parametrize("silence", [1.5, 2.0])
 def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_path, silence, buffer):

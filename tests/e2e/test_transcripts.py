@@ -4,6 +4,7 @@ kind, and what is said of bad ones."""
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from statistics import fmean
@@ -90,6 +91,34 @@ def test_channels_that_cancel_are_told_and_can_be_chosen(transcribe, tmp_path):
     assert "has 2 channels, and not channel 3" in transcribe("--channel", 3, "anti.wav", cwd=tmp_path).stderr
     for wrong in ("0", "left", "1.5"):
         assert "give mix, separate, or a number" in transcribe("--channel", wrong, "anti.wav", cwd=tmp_path).stderr
+
+
+def test_what_a_folder_cannot_give_is_named_and_costs_no_other(transcribe, tmp_path):
+    (tmp_path / "f").mkdir()
+    shutil.copy(CLIPS[2], tmp_path / "f/a.flac")
+    (tmp_path / "f/b.wav").symlink_to("gone")
+    os.mkfifo(tmp_path / "f/c.wav")
+    result = transcribe("f", cwd=tmp_path)
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1
+    assert "error: f/b.wav: is a link to nothing" in result.stderr
+    assert "error: f/c.wav: is a pipe or device, not a file" in result.stderr
+    assert "1 of 1 files" in result.stderr
+
+
+def test_standard_input_is_read_once(program):
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "-", "-"]
+    result = subprocess.run(command, input=CLIPS[2].read_bytes(), capture_output=True, timeout=120)
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1
+    assert b"standard input is named twice" in result.stderr
+
+
+def test_a_limit_of_file_sizes_leaves_nothing_behind(program, tmp_path):
+    command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1", "--format", "json",
+               "--tokens", "--output", tmp_path / "out", CLIPS[0]]  # fmt: skip
+    limit = (resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
+    result = subprocess.run(command, capture_output=True, timeout=120, preexec_fn=lambda: resource.setrlimit(*limit))
+    assert result.returncode == 1 and b"cannot be written: File too large" in result.stderr
+    assert not any((tmp_path / "out").iterdir())
 
 
 def test_every_recording_has_a_name_of_its_own(transcribe, tmp_path):

@@ -460,7 +460,8 @@ class TextReader {
 
   int32_t state(std::string_view field) {
     const auto found = number<int32_t>(field, "a state");
-    if (found < 0 || found == std::numeric_limits<int32_t>::max()) fail("has a state out of bounds");
+    if (found < 0 || found == std::numeric_limits<int32_t>::max())
+      fail("has a state out of bounds");
     states_ = std::max<int64_t>(states_, int64_t{found} + 1);
     return found;
   }

@@ -86,8 +86,8 @@ class WfstGraph {
 ///
 ///   AT&T's form  "from to input output [cost]" and "state [cost]", as `fstprint` writes it
 ///   k2's form    "from to input output score", as k2.to_str() writes it; a score is -cost, label
-///                -1 leads to the end, and other input labels are counted up by one, since 0 is none
-///                here
+///                -1 leads to the end, and other input labels are counted up by one, since 0 is
+///                none here
 ///
 /// All may be gzip. The state of the first line is the start. Throws UserError, also for a negative
 /// label and for a state out of bounds.

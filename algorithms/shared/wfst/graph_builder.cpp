@@ -54,14 +54,15 @@ namespace {
 std::optional<double> probability_of(std::string_view field) {
   double value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  const bool is_one = error == std::errc() && end == field.data() + field.size() && value > 0 &&
-                      value <= 1;
+  const bool is_one =
+      error == std::errc() && end == field.data() + field.size() && value > 0 && value <= 1;
   return is_one ? std::optional(value) : std::nullopt;
 }
 
 /// Whether the second column of a lexicon has probabilities. Tokens may be digits, but then a line
 /// has another token, or no line has a point.
 bool has_probabilities(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;  // A pipe can be read once.
   TextLines lines(path);
   std::string_view line;
   bool has_point = false;
@@ -475,14 +476,16 @@ void require_last_blank(const TransducerArcs& graph, int32_t tokens, const std::
   const std::set<int32_t> labels = labels_at_start(graph);
   if (labels.contains(tokens + 1)) return;
   if (labels.contains(1)) {
-    throw UserError(where, "its start stays with label 1, so that blank seems to be the first label",
+    throw UserError(where,
+                    "its start stays with label 1, so that blank seems to be the first label",
                     "if so, give --blank first; else --blank last");
   }
-  throw UserError(where,
-                  fmt::format("its start does not stay with label {}, which should be blank for the "
-                              "{} tokens of this tokenizer",
-                              tokens + 1, tokens),
-                  "give the tokenizer that it was made with; or --blank last to go on");
+  throw UserError(
+      where,
+      fmt::format("its start does not stay with label {}, which should be blank for the "
+                  "{} tokens of this tokenizer",
+                  tokens + 1, tokens),
+      "give the tokenizer that it was made with; or --blank last to go on");
 }
 
 }  // namespace

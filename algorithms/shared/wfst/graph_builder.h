@@ -28,7 +28,7 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 
   /// -ln p(spelling | word), 0 where the lexicon has no probabilities.
   float cost(const std::string& word, const std::vector<int32_t>& spelling) const;
-  /// Of several costs of a spelling, the least is kept.
+  /// Keeps the least of several costs of a spelling.
   void add_cost(const std::string& word, const std::vector<int32_t>& spelling, float cost);
 
  private:
@@ -36,19 +36,20 @@ class Lexicon : public std::map<std::string, std::vector<std::vector<int32_t>>, 
 };
 
 /// Reads lines "word token token ...", separated by spaces and tabs, plain or gzip. It also reads
-/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number above 0 and
-/// up to 1 there, with a point in it on some line. It keeps only words of the sorted list `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's
-/// unknown token spells `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the
-/// file has no wanted word, the result is empty. Throws UserError with file and line for a word
-/// without tokens and for a token that the tokenizer lacks. With `drop_unspelled`, such lines are
-/// left out and counted in *dropped.
+/// Kaldi's lexiconp.txt, "word probability token token ...", whose every line has a number above 0
+/// and up to 1 there, with a point in it on some line. It keeps only words of the sorted list
+/// `wanted`. If `wanted` has `<unk>` and the file has not, the tokenizer's unknown token spells
+/// `<unk>`. A tokenizer without an unknown token leaves `<unk>` out. If the file has no wanted
+/// word, the result is empty. Throws UserError with file and line for a word without tokens and for
+/// a token that the tokenizer lacks. With `drop_unspelled`, such lines are left out and counted in
+/// *dropped.
 Lexicon read_lexicon(const std::filesystem::path& path, const Tokenizer& tokenizer,
                      const std::vector<std::string>& wanted, bool drop_unspelled, int64_t* dropped);
 
 /// L and the labels of its inputs. Word i (from 1) is the i-th word of the lexicon. If a spelling
 /// belongs to several words, or begins another spelling, it ends in a symbol #k, k >= 1, so that L
-/// o G can be determinised. The first arc of a spelling has the word and the spelling's cost. #0 (back-off) passes through
-/// L.
+/// o G can be determinised. The first arc of a spelling has the word and the spelling's cost. #0
+/// (back-off) passes through L.
 struct LexiconTransducer {
   TransducerArcs arcs;
   TokenLabels labels;

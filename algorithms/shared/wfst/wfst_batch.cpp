@@ -149,8 +149,7 @@ Hypothesis wfst_hypothesis(const WfstPath& path, const WordText& text) {
 }
 
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,
-                           const WordText& text,
-                           const std::vector<std::vector<WfstPath>>& lists) {
+                           const WordText& text, const std::vector<std::vector<WfstPath>>& lists) {
   const auto batch = static_cast<int64_t>(paths.size());
   size_t longest = 0;
   for (const WfstPath& path : paths) longest = std::max(longest, path.tokens.size());

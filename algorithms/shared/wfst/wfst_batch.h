@@ -92,7 +92,8 @@ WordText word_text(const WfstGraph& graph);
 /// Returns a path as the result of its row: see wfst_hypotheses().
 Hypothesis wfst_hypothesis(const WfstPath& path, const WordText& text);
 
-/// Makes results on the host: words, tokens and frames of the paths, with score = -cost. Rows that `nan`
+/// Makes results on the host: words, tokens and frames of the paths, with score = -cost. Rows that
+/// `nan`
 /// ([B] bool on the host) marks are empty and marked, and so are rows without a path. `lists` holds
 /// the n best paths of each row, the row's own first; without them there are no n-best lists.
 Hypotheses wfst_hypotheses(const std::vector<WfstPath>& paths, const at::Tensor& nan,

@@ -64,10 +64,12 @@ TEST_F(OpenFstFile, BlankMustBeTheLastLabelUnlessItIsSaidToBeTheFirst) {
   const auto tokenizer = character_tokenizer({"a", "b"});
   const auto words = write("words.txt", "<eps> 0\nA 1\nAB 2\n");
   // The graph of vector.fst with blank as label 1.
-  const std::string last = "0 1 1 1 0.5\n0 0 3 0\n0 2 0 0 1.5\n1 1 1 0 0.25\n1 2 2 2 0.75\n"
-                           "2 2 3 0\n1 0.25\n2\n";
-  const std::string first = "0 1 2 1 0.5\n0 0 1 0\n0 2 0 0 1.5\n1 1 2 0 0.25\n1 2 3 2 0.75\n"
-                            "2 2 1 0\n1 0.25\n2\n";
+  const std::string last =
+      "0 1 1 1 0.5\n0 0 3 0\n0 2 0 0 1.5\n1 1 1 0 0.25\n1 2 2 2 0.75\n"
+      "2 2 3 0\n1 0.25\n2\n";
+  const std::string first =
+      "0 1 2 1 0.5\n0 0 1 0\n0 2 0 0 1.5\n1 1 2 0 0.25\n1 2 3 2 0.75\n"
+      "2 2 1 0\n1 0.25\n2\n";
   const auto import = [&](const std::string& text, std::optional<BlankLabel> blank = {}) {
     return import_graph(*tokenizer, write("g.txt", text), words, blank);
   };
@@ -91,8 +93,9 @@ TEST_F(OpenFstFile, MayBeTextOrGzip) {
     return arcs;
   };
   const TransducerArcs whole = read_openfst("tests/data/vector.fst");
-  const std::string text = "0\t1\t1\t1\t0.5\n0\t0\t3\t0\n0 2 0 0 1.5\n1 1 1 0 0.25\r\n"
-                           "1 2 2 2 0.75\n2 2 3 0\n1 0.25\n2\n0 Infinity\n";
+  const std::string text =
+      "0\t1\t1\t1\t0.5\n0\t0\t3\t0\n0 2 0 0 1.5\n1 1 1 0 0.25\r\n"
+      "1 2 2 2 0.75\n2 2 3 0\n1 0.25\n2\n0 Infinity\n";
   const auto packed = test::gzip(file_bytes("tests/data/vector.fst"));
   for (const auto& path : {write("g.txt", text), write("g.txt.gz", test::gzip(text)),
                            write("bom.txt", "\xEF\xBB\xBF" + text), write("g.fst.gz", packed)}) {
@@ -105,8 +108,8 @@ TEST_F(OpenFstFile, MayBeTextOrGzip) {
   // k2: label 0 is blank, tokens are 1 and 2, and -1 leads to the end.
   const TransducerArcs k2 = read_openfst(
       write("k2.txt", "0 0 0 0 0\n0 1 1 1 -0.5\n1 2 2 2 -0.75\n1 3 -1 -1 -0.25\n2 3 -1 -1 0\n3\n"));
-  EXPECT_EQ(arcs_of(k2), (decltype(arcs_of(k2)){
-                             {0, 0, 1, 0, -0.0F}, {0, 1, 2, 1, 0.5F}, {1, 2, 3, 2, 0.75F}}));
+  EXPECT_EQ(arcs_of(k2),
+            (decltype(arcs_of(k2)){{0, 0, 1, 0, -0.0F}, {0, 1, 2, 1, 0.5F}, {1, 2, 3, 2, 0.75F}}));
   EXPECT_EQ(k2.finals, (std::vector<std::pair<int32_t, float>>{{1, 0.25F}, {2, -0.0F}}));
 }
 

@@ -82,17 +82,16 @@ TEST_F(ByteOrderMark, IsNoPartOfTheText) {
 }
 
 TEST_F(ByteOrderMark, OfOtherEncodingsIsNamed) {
-  for (const std::string& mark : {std::string("\xFF\xFE"), std::string("\xFE\xFF"),
-                                  std::string("\0\0\xFE\xFF", 4)}) {
+  for (const std::string& mark :
+       {std::string("\xFF\xFE"), std::string("\xFE\xFF"), std::string("\0\0\xFE\xFF", 4)}) {
     const fs::path file = write("wide.txt", mark + std::string("a\0\n\0", 4));
     const auto first_line = [&] {
       TextLines lines(file);
       std::string_view line;
       lines.next(line);
     };
-    for (const std::string& error :
-         {user_error(first_line), user_error([&] { read_text(file); }),
-          user_error([&] { read_json_file(file); })}) {
+    for (const std::string& error : {user_error(first_line), user_error([&] { read_text(file); }),
+                                     user_error([&] { read_json_file(file); })}) {
       EXPECT_HAS(error, "wide.txt: begins with the byte-order mark of UTF-16");
       EXPECT_HAS(error, "save it as UTF-8");
     }

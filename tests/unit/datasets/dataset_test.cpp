@@ -1,5 +1,8 @@
 #include "datasets/dataset.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/sha256.h"
 #include "datasets/audio.h"
 #include "tests/support/gzip.h"
@@ -64,8 +67,8 @@ TEST_F(DatasetTest, AByteOrderMarkIsNoPartOfALine) {
 TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   const auto cut = [](const std::string& more) {
     return R"({"id": "c1", "start": 0.25, "duration": 0.5, "channel": 1, "type": "MonoCut", )"
-           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" + more +
-           "}";
+           R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" +
+           more + "}";
   };
   const auto recording = [](const std::string& source, const std::string& channels = "[0]") {
     return R"("recording": {"id": "r", "sources": [{"type": "file", "channels": )" + channels +
@@ -80,9 +83,33 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_EQ(second.segment.channel, 2);
   EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
   EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
-  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1), "a mix of several cuts");
-  EXPECT_HAS(manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
-             "the audio is of type 'url'");
+  EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1),
+             "a mix of several cuts");
+  EXPECT_HAS(
+      manifest_error(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"), 1),
+      "the audio is of type 'url'");
+}
+
+TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
+  write_audio("f/sub/a.wav", sine(440, 16000, 100));
+  std::filesystem::create_directory_symlink("..", path("f/sub/loop"));
+  EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 1U);
+  std::filesystem::create_symlink("gone", path("f/b.wav"));
+  ASSERT_EQ(mkfifo(path("f/c.wav").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(path("f/other").c_str(), 0600), 0);
+  std::vector<UserError> skipped;
+  EXPECT_EQ(files_below(path("f"), {".wav"}, &skipped), std::vector{path("f/sub/a.wav")});
+  std::string all;
+  for (const UserError& error : skipped) all += std::string(error.what()) + "\n";
+  EXPECT_EQ(skipped.size(), 2U) << all;
+  EXPECT_HAS(all, path("f/b.wav").string() + ": is a link to nothing");
+  EXPECT_HAS(all, path("f/c.wav").string() + ": is a pipe or device");
+  EXPECT_HAS(user_error([&] { files_below(path("f"), {".wav"}); }), "b.wav: is a link to nothing");
+  if (geteuid() == 0) return;  // may read everything
+  std::filesystem::create_directory(path("f/closed"));
+  std::filesystem::permissions(path("f/closed"), std::filesystem::perms::none);
+  files_below(path("f"), {".wav"}, &skipped);
+  EXPECT_HAS(skipped.back().what(), path("f/closed").string() + ": Permission denied");
 }
 
 TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
@@ -93,7 +120,8 @@ TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
   EXPECT_FALSE(is_manifest(path("audio/one.wav")));
   EXPECT_FALSE(is_manifest(path("gone")));
   const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1})";
-  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(), 1U);
+  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(),
+            1U);
 }
 
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {

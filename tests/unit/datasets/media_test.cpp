@@ -98,11 +98,15 @@ TEST_F(MediaTest, ATrackAndAChannelAreAskedOfFfmpeg) {
   EXPECT_EQ(read_media(file, 16000, {3, 2}).samples.size(), 1U);
   EXPECT_HAS(user_error([&] { read_media(file, 16000, {3, 1}); }), "empty audio");
   const auto wav = write_audio("a.wav", {0, 0.5F});
-  EXPECT_HAS(user_error([&] { read_media(wav, 16000, {0, 2}); }), "has one audio track, and not track 2");
+  EXPECT_HAS(user_error([&] {
+               read_media(wav, 16000, {0, 2});
+             }),
+             "has one audio track, and not track 2");
 }
 
 TEST_F(MediaTest, ChannelsThatCancelEachOtherGiveANotice) {
-  install(R"(case "$*" in *pan=mono*) printf '\000\000\200\077';; *) printf '\000\000\000\000';; esac)");
+  install(
+      R"(case "$*" in *pan=mono*) printf '\000\000\200\077';; *) printf '\000\000\000\000';; esac)");
   const auto file = write("a.mp4", "a film");
   EXPECT_EQ(read_media(file).notices, std::vector<std::string>{MixPower::notice()});
   EXPECT_TRUE(read_media(file, 16000, {1, 0}).notices.empty());
@@ -111,21 +115,41 @@ TEST_F(MediaTest, ChannelsThatCancelEachOtherGiveANotice) {
 }
 
 TEST_F(MediaTest, ChannelsAreCountedByAHeader) {
-  install(R"(case "$*" in *'-t 0.1 -f wav'*) printf 'RIFF....WAVEfmt ....\376\377\006\000';; esac)");
+  install(
+      R"(case "$*" in *'-t 0.1 -f wav'*) printf 'RIFF....WAVEfmt ....\376\377\006\000';; esac)");
   EXPECT_EQ(media_channels(write("a.mkv", "a film")), 6);
-  EXPECT_EQ(media_channels(write_audio("b.wav", {0, 0, 1, 1}, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 16000, 2)), 2);
+  EXPECT_EQ(media_channels(
+                write_audio("b.wav", {0, 0, 1, 1}, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 16000, 2)),
+            2);
 }
 
 TEST_F(MediaTest, AContainerNeedsNoEnding) {
   install(R"(printf '\000\000\200\077')");
-  for (const std::string& head : {std::string("\0\0\0\x20" "ftypisom", 12), std::string("\x1A\x45\xDF\xA3"),
-                                  std::string("RIFF\0\0\0\0AVI ", 12)})
+  for (const std::string& head :
+       {std::string("\0\0\0\x20"
+                    "ftypisom",
+                    12),
+        std::string("\x1A\x45\xDF\xA3"), std::string("RIFF\0\0\0\0AVI ", 12)})
     EXPECT_EQ(read_media(write("standard_input", head)).samples.size(), 1U);
 }
 
 TEST_F(MediaTest, TracksThatBeginLateAreFilled) {
   install(R"(case "$*" in *aresample=async=1:first_pts=0*) printf '\000\000\200\077';; esac)");
   EXPECT_EQ(read_media(write("a.mkv", "a film")).samples.size(), 1U);
+}
+
+TEST_F(MediaTest, AnFfmpegThatHangsOrFloodsIsEnded) {
+  const FfmpegLimits before = ffmpeg_limits();
+  ffmpeg_limits() = {.silent_seconds = 0.5, .audio_seconds = 10, .complaint_bytes = 1 << 20};
+  const auto error_of = [&](const std::string& script) {
+    install(script);
+    return user_error([&] { read_media(write("a.mp4", "a film")); });
+  };
+  EXPECT_HAS(error_of("exec sleep 60"),
+             "a.mp4: ffmpeg was ended: no sound for 0.5 s; check the file");
+  EXPECT_HAS(error_of("exec cat /dev/zero"), "ffmpeg was ended: more than 10 s of sound");
+  EXPECT_HAS(error_of("exec cat /dev/zero >&2"), "ffmpeg was ended: more than 1 MiB of messages");
+  ffmpeg_limits() = before;
 }
 
 TEST_F(MediaTest, OtherEndingsStayLibsndfiles) {

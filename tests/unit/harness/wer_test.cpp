@@ -30,7 +30,8 @@ std::string aligned(std::string_view reference, std::string_view hypothesis) {
 }
 
 TEST(CharacterErrors, AreTheFewestEdits) {
-  const auto errors = [](const std::vector<std::string>& said, const std::vector<std::string>& heard) {
+  const auto errors = [](const std::vector<std::string>& said,
+                         const std::vector<std::string>& heard) {
     const EditCounts counts = count_edits_and_characters(said, heard);
     return std::pair(counts.character_errors, counts.reference_characters);
   };

@@ -1,4 +1,5 @@
-// Checkpoints in the forms that people have beside a whole `.nemo` file, and weights that are damaged.
+// Checkpoints in the forms that people have beside a whole `.nemo` file, and weights that are
+// damaged.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -45,9 +46,11 @@ TEST_F(CheckpointFiles, AnUnpackedArchiveIsTheSameModel) {
 TEST_F(CheckpointFiles, WeightsAloneSayHowToConvertThem) {
   const fs::path folder = unpacked("tiny_tdt.nemo");
   fs::copy(folder / "model_weights.ckpt", path("light.ckpt"));
-  EXPECT_HAS(user_error([&] { load_checkpoint(path("light.ckpt")); }), "light.ckpt: holds weights alone");
+  EXPECT_HAS(user_error([&] { load_checkpoint(path("light.ckpt")); }),
+             "light.ckpt: holds weights alone");
   EXPECT_HAS(user_error([&] { load_checkpoint(path("light.ckpt")); }), "save_to(\"model.nemo\")");
-  EXPECT_HAS(user_error([&] { load_checkpoint(write("model.safetensors", "{}")); }), "give the folder");
+  EXPECT_HAS(user_error([&] { load_checkpoint(write("model.safetensors", "{}")); }),
+             "give the folder");
 }
 
 TEST_F(CheckpointFiles, WrappersOfTrainingAreNoPartOfAName) {
@@ -69,7 +72,8 @@ TEST_F(CheckpointFiles, APreemphasisOfNullIsOff) {
     for (const char* name : {"processor_config.json", "preprocessor_config.json"}) {
       if (!fs::exists(path("hf") / name)) continue;
       auto settings = nlohmann::json::parse(read_text(path("hf") / name));
-      auto& features = settings.contains("feature_extractor") ? settings["feature_extractor"] : settings;
+      auto& features =
+          settings.contains("feature_extractor") ? settings["feature_extractor"] : settings;
       features.erase("preemphasis");
       if (!value.empty()) features["preemphasis"] = nlohmann::json::parse(value);
       std::ofstream(path("hf") / name) << settings;
@@ -93,10 +97,12 @@ TEST_F(CheckpointFiles, AWeightThatIsNoNumberNamesItsTensor) {
   const std::string place = "tiny_tdt.nemo: tensor 'encoder.layers.0.norm_out.weight' holds ";
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, NAN), place + "nan at element");
-    EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, -infinity), place + "-inf at element");
+    EXPECT_HAS(error_with("encoder.layers.0.norm_out.weight", type, -infinity),
+               place + "-inf at element");
     EXPECT_EQ(error_with("encoder.layers.0.norm_out.weight", type, 6e4), "(no UserError)");
   }
-  EXPECT_HAS(error_with("joint.joint_net.weight", at::kFloat, infinity), "'joint.joint_net.weight'");
+  EXPECT_HAS(error_with("joint.joint_net.weight", at::kFloat, infinity),
+             "'joint.joint_net.weight'");
 }
 
 }  // namespace

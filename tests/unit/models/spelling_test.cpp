@@ -44,7 +44,8 @@ TEST(Spelling, OtherUnicodeFormsAreNormalised) {
   const std::vector<int32_t> two = {22, 57};
   EXPECT_EQ(t->normalized("ｋnit\u00A0two\u200B"), "knit two");
   for (const char* text : {"ｋnit two", "knit\u00A0two", "ＫＮＩＴ two", "knit\u3000two "})
-    EXPECT_EQ(Speller(*t)(text), std::string_view(text).starts_with("Ｋ") ? std::vector<int32_t>{} : two)
+    EXPECT_EQ(Speller(*t)(text),
+              std::string_view(text).starts_with("Ｋ") ? std::vector<int32_t>{} : two)
         << text;
   EXPECT_EQ(Speller(*t)("ﬁ"), Speller(*t)("fi"));
   // A kind without rules of its own, and letters with marks apart.

@@ -65,10 +65,13 @@ TEST(Pickle, ReadsPlainDictionariesParametersAndNone) {
 }
 
 TEST(Pickle, ReadsTheStateDictOfACheckpointOfTraining) {
-  // {"epoch": 3, "state_dict": {"a": tensor}, "optimizer_states": [..], "hyper_parameters": Foreign()}
-  const std::string object = "comegaconf.dictconfig\nDictConfig\n)\x81}" + text("x") + number(1) + "sb";
+  // {"epoch": 3, "state_dict": {"a": tensor}, "optimizer_states": [..], "hyper_parameters":
+  // Foreign()}
+  const std::string object =
+      "comegaconf.dictconfig\nDictConfig\n)\x81}" + text("x") + number(1) + "sb";
   const std::string called = "cpathlib\nPosixPath\n(" + text("a") + "tR";
-  const std::string settings = text("hyper_parameters") + object + "s" + text("paths") + called + "s";
+  const std::string settings =
+      text("hyper_parameters") + object + "s" + text("paths") + called + "s";
   const auto all = read(kStart + "}" + text("epoch") + number(3) + "s" + text("state_dict") + "}" +
                         text("a") + tensor("4") + "s" + "s" + text("optimizer_states") + "](" +
                         tensor("9") + "e" + "s" + settings + ".");
@@ -79,7 +82,9 @@ TEST(Pickle, ReadsTheStateDictOfACheckpointOfTraining) {
   EXPECT_NE(complaint(kStart + "}" + text("a") + tensor("4") + "s" + settings + ".")
                 .find("omegaconf.dictconfig.DictConfig"),
             std::string::npos);
-  EXPECT_EQ(read(kStart + "}" + text("a") + tensor("4") + "s" + text("step") + number(7) + "s.").size(), 1u);
+  EXPECT_EQ(
+      read(kStart + "}" + text("a") + tensor("4") + "s" + text("step") + number(7) + "s.").size(),
+      1u);
 }
 
 TEST(Pickle, ReadsProtocolFour) {

@@ -30,7 +30,7 @@ std::string text_of(const std::vector<Said>& words, TranscriptFormat format,
                     double audio_seconds = 0) {
   return format_head(format) + formatted({.file = "a b/c d.wav",
                                           .recording = "",
-                       .channel = 0,
+                                          .channel = 0,
                                           .channel = 0,
                                           .seconds = audio_seconds,
                                           .transcript = transcript(words),
@@ -112,6 +112,13 @@ TEST(TranscriptFormats, LinesStayLines) {
   EXPECT_EQ(std::ranges::count(ctm, ' '), 4) << ctm;
 }
 
+TEST(TranscriptFormats, NoTextLooksLikeTheTimesOfACue) {
+  const std::vector<Said> words = {{"a-->b", 0, 1}, {"---->", 1, 2}};
+  EXPECT_EQ(text_of(words, TranscriptFormat::srt), "1\n00:00:00,000 --> 00:00:02,000\na->b ->\n");
+  EXPECT_EQ(text_of(words, TranscriptFormat::vtt),
+            "WEBVTT\n\n00:00:00.000 --> 00:00:02.000\na--&gt;b ----&gt;\n");
+}
+
 TEST(TranscriptFormats, AreKnownByName) {
   EXPECT_EQ(transcript_format("vtt", "--format"), TranscriptFormat::vtt);
   EXPECT_THROW(transcript_format("vt", "--format"), UserError);
@@ -169,8 +176,7 @@ TEST(Subtitles, OfTextWithoutSpacesKeepTheRules) {
   for (int i = 0; i < 211; ++i) {
     const std::string word = i % 50 == 49 ? "了。" : i % 7 == 6 ? "好，" : "我们";
     text += word;
-    t.words.push_back(
-        {.text = word, .start = 0.05 * i, .end = 0.05 * i + 0.05, .joined = i > 0});
+    t.words.push_back({.text = word, .start = 0.05 * i, .end = 0.05 * i + 0.05, .joined = i > 0});
   }
   t.segments = segments_of(t.words, 1);
   EXPECT_EQ(t.segments.size(), 5U);  // four full stops

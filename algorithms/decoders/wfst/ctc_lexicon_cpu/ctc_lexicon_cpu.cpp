@@ -279,9 +279,8 @@ Hypotheses CtcLexiconCpu::decode(const EncodedBatch& batch) {
                                      static_cast<int32_t>(columns));
   });
   const ScopedRange trace_back(RangeName::decode_trace_back);
-  return wfst_hypotheses(paths, emissions.nan, [this](int32_t word) {
-    return words_[static_cast<size_t>(word) - 1];
-  });
+  return wfst_hypotheses(paths, emissions.nan,
+                         [this](int32_t word) { return words_[static_cast<size_t>(word) - 1]; });
 }
 
 }  // namespace rtfx

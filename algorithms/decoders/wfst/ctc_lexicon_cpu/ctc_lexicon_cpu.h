@@ -62,7 +62,7 @@ class LexiconTree {
     std::vector<std::pair<int32_t, int32_t>> children;  // token and node, sorted by token
     std::vector<std::pair<int32_t, float>> words;  // that end here: number in the lexicon from 1,
                                                    // and cost of this spelling
-    float look_ahead = 0;        // least cost of a word below, without history; 0 at the root
+    float look_ahead = 0;  // least cost of a word below, without history; 0 at the root
   };
 
   LexiconTree(const Lexicon& lexicon, const WordLm& lm);
@@ -125,8 +125,9 @@ struct CtcLexiconCpuOptions {
   static const OptionTable<CtcLexiconCpuOptions>& table();
 };
 
-/// Results and their marks are those of the searches over graphs: words are those of the lexicon, and the
-/// score is minus the cost. For a model on a GPU, decode() waits once for the log-probabilities.
+/// Results and their marks are those of the searches over graphs: words are those of the lexicon,
+/// and the score is minus the cost. For a model on a GPU, decode() waits once for the
+/// log-probabilities.
 class CtcLexiconCpu : public DecoderBase<CtcLexiconCpuOptions> {
  public:
   using DecoderBase::DecoderBase;
