@@ -215,8 +215,10 @@ bool TextLines::next(std::string_view& line) {
   begin_ += line.size() + (terminated ? 1 : 0);
   if (line.ends_with('\r')) line.remove_suffix(1);
   ++number_;
-  // Files that were joined have a mark in front of a later line, too.
-  line = without_byte_order_mark(line, path_.string());
+  // Files that were joined have a mark in front of a later line, too. No other text begins so.
+  const char first = line.empty() ? ' ' : line.front();
+  if (first == '\xEF' || first == '\xFE' || first == '\xFF' || first == '\0')
+    line = without_byte_order_mark(line, path_.string());
   return true;
 }
 

@@ -99,7 +99,7 @@ class Listener {
   }
 
   void run(AudioReader& reader) {
-    const auto print_notices = [&, printed = size_t{0}]() mutable {
+    auto print_notices = [&, printed = size_t{0}]() mutable {
       for (; printed < reader.notices().size(); ++printed)
         fmt::print(stderr, "rtfx: notice: {}\n", printable(reader.notices()[printed]));
     };

@@ -44,11 +44,13 @@ TRUE = {
     "numpy_sizes": "d.streams(numpy.int32(2), numpy.int64(4)).open().push(frames[0]).text == d(frames, lengths)[0].text",
     "results_are_pickled": "pickle.loads(pickle.dumps(m.transcribe(CLIPS))) == m.transcribe(CLIPS)",
     "hypotheses_as_list": "copy.deepcopy(list(d(frames, lengths))) == list(d(frames, lengths))",
+    "words_of_a_lexicon": "[w.text for w in m.words(dataclasses.replace(d(frames, lengths)[0], words=['A', 'b'], "
+                          "word_frames=[2, 20]))] == ['A', 'b']",
     "no_autocast": "torch.equal(under_autocast(), frames)",
     "none_decoded_before_the_check": "d_was_not_called()",
 }
 SCRIPT = """
-import copy, json, multiprocessing, numpy, os, pickle, sys, torch, rtfx
+import copy, dataclasses, json, multiprocessing, numpy, os, pickle, sys, torch, rtfx
 MODEL, CLIPS, refused, true = json.loads(sys.argv[1])
 m = rtfx.load(MODEL, device="cpu")
 d = rtfx.decoder("label_looping", m)

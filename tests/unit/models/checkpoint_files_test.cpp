@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
