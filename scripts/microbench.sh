@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the micro-benchmarks and runs them; docs/microbenchmarks.md says what they measure.
+# Builds the micro-benchmarks and runs them; docs/background/microbenchmarks.md says what they measure.
 #   scripts/microbench.sh CHECKPOINT JSON [Google Benchmark's own options]
 # CHECKPOINT is a .nemo file to load. A missing one is made (torch in .venv, 5 GB of disk), and an empty argument loads
 # none. JSON is a folder for <program>.json, or empty. The benchmarks of the encoder and of blocks need a GPU.

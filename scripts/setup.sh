@@ -70,6 +70,11 @@ install_python_packages() {
   echo "setup: installing Python packages into .venv (torch is large: some minutes the first time)"
   # An environment cannot be moved: its scripts name the folder that it was made in.
   if ! grep -qsF "$PWD/.venv" .venv/pyvenv.cfg; then
+    # Making an environment empties the folder, which may be another tree's.
+    [[ ! -L .venv ]] || {
+      echo "setup: .venv is a link to $(realpath .venv), which another tree uses; remove the link" >&2
+      exit 1
+    }
     local python
     python=$(find_python)
     "$python" -m venv --clear .venv

@@ -29,15 +29,7 @@ class CudaBlock {
       reinterpret_cast<T*>(of_warps[buffer_])[threadIdx.x / kWarpSize] = value;
     buffer_ ^= 1;
     __syncthreads();
-    T left[kWarps];
-#pragma unroll
-    for (int32_t warp = 0; warp < kWarps; ++warp) left[warp] = values[warp];
-#pragma unroll
-    for (int32_t half = kWarps / 2; half > 0; half /= 2) {
-#pragma unroll
-      for (int32_t warp = 0; warp < half; ++warp) left[warp] = op(left[warp], left[warp + half]);
-    }
-    return left[0];
+    return of_warp<kWarps>(values[threadIdx.x % kWarps], op);
   }
   __device__ bool all_reduce(bool value, const Either&) {
     return __syncthreads_or(static_cast<int>(value)) != 0;
@@ -60,12 +52,14 @@ class CudaBlock {
   static constexpr int32_t kWarps = kThreads / kWarpSize;
   static_assert(kThreads % kWarpSize == 0 && kThreads <= 1024);
 
-  template <class T, class Op>
+  template <int32_t kLanes = kWarpSize, class T, class Op>
   __device__ static T of_warp(T value, const Op& op) {
-    return warp_reduce(value, op);
+    return warp_reduce<kLanes>(value, op);
   }
   /// The maximum of 64 bits by two instructions for 32 bits, in place of ten shuffles: that of the
-  /// upper halves, then that of the lower halves which belong to it.
+  /// upper halves, then that of the lower halves which belong to it. It is that of all lanes, which
+  /// is the same where the groups of kLanes hold equal values.
+  template <int32_t kLanes = kWarpSize>
   __device__ static unsigned long long of_warp(unsigned long long value, const Maximum&) {
     const auto upper = static_cast<uint32_t>(value >> 32);
     const uint32_t greatest = __reduce_max_sync(~0u, upper);

@@ -8,12 +8,13 @@
 
 namespace rtfx {
 
-/// Returns op over the values of all lanes to each of them. op is commutative and associative; with
-/// a rounding op, all lanes still get the same bits.
-template <class T, class Op>
+/// Returns op over the values of each group of kLanes neighbours to all lanes of the group. kLanes
+/// is a power of 2. op is commutative and associative; with a rounding op, all lanes of a group
+/// still get the same bits.
+template <int32_t kLanes = kWarpSize, class T, class Op>
 __device__ T warp_reduce(T value, const Op& op) {
 #pragma unroll
-  for (int32_t distance = kWarpSize / 2; distance > 0; distance /= 2)
+  for (int32_t distance = kLanes / 2; distance > 0; distance /= 2)
     value = op(value, __shfl_xor_sync(~0u, value, distance));
   return value;
 }

@@ -13,9 +13,9 @@ namespace rtfx {
 
 namespace {
 
-using Words = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
-std::string joined(const Words& words, const char* separator = " ") {
+std::string joined(const Texts& words, const char* separator = " ") {
   return fmt::format("{}", fmt::join(words, separator));
 }
 
@@ -36,23 +36,23 @@ void each_command(const CommandHelp& command, const std::string& path,
     each_command(one, path.empty() ? one.name : path + " " + one.name, visit);
 }
 
-Words option_names(const CommandHelp& command) {
-  Words names;
+Texts option_names(const CommandHelp& command) {
+  Texts names;
   for (const OptionHelp& option : command.options) {
     if (!option.positional) names.insert(names.end(), option.names.begin(), option.names.end());
   }
   return names;
 }
 
-Words command_names(const CommandHelp& command) {
-  Words names;
+Texts command_names(const CommandHelp& command) {
+  Texts names;
   for (const CommandHelp& one : command.commands) names.push_back(one.name);
   return names;
 }
 
 /// Words that may stand where no option does: commands, or the words of positionals.
-Words positional_words(const CommandHelp& command) {
-  Words words = command_names(command);
+Texts positional_words(const CommandHelp& command) {
+  Texts words = command_names(command);
   for (const OptionHelp& option : command.options) {
     if (option.positional) words.insert(words.end(), option.words.begin(), option.words.end());
   }
@@ -73,12 +73,12 @@ std::string path_cases(const CommandHelp& program) {
 
 /// Lines of `case` for each option that takes a value: `line` of its words, empty for a file.
 std::string value_cases(const CommandHelp& program,
-                        const std::function<std::string(const Words&)>& line) {
+                        const std::function<std::string(const Texts&)>& line) {
   std::string text;
   each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
     for (const OptionHelp& option : command.options) {
       if (option.positional || option.value.empty()) continue;
-      Words keys;
+      Texts keys;
       for (const std::string& name : option.names)
         keys.push_back(fmt::format("'{}|{}'", path, name));
       text += fmt::format("    {}) {} ;;\n", joined(keys, "|"), line(option.words));
@@ -93,10 +93,10 @@ std::string bash_completion(const CommandHelp& program) {
   std::string options, words;
   each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
     options += fmt::format("      '{}') words='{}' ;;\n", path, joined(option_names(command)));
-    const Words names = positional_words(command);
+    const Texts names = positional_words(command);
     if (!names.empty()) words += fmt::format("      '{}') words='{}' ;;\n", path, joined(names));
   });
-  const std::string values = value_cases(program, [](const Words& list) {
+  const std::string values = value_cases(program, [](const Texts& list) {
     return list.empty() ? std::string("return") : fmt::format("words='{}' taken=1", joined(list));
   });
   // Where nothing is suggested, -o default completes files.
@@ -143,7 +143,7 @@ std::string zsh_completion(const CommandHelp& program) {
   };
   std::string options, words;
   each_command(program, "", [&](const std::string& path, const CommandHelp& command) {
-    Words names, commands;
+    Texts names, commands;
     for (const OptionHelp& option : command.options) {
       for (const std::string& name : option.names)
         if (!option.positional) names.push_back(described(name, option.help));
@@ -157,7 +157,7 @@ std::string zsh_completion(const CommandHelp& program) {
     }
     if (!commands.empty()) words += fmt::format("    '{}') list=({}) ;;\n", path, joined(commands));
   });
-  const std::string values = value_cases(program, [](const Words& list) {
+  const std::string values = value_cases(program, [](const Texts& list) {
     return list.empty() ? std::string("_files; return")
                         : fmt::format("compset -P '*,'; compadd -- {}; return", joined(list));
   });

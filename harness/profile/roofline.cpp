@@ -383,9 +383,9 @@ double csv_number(std::string text) {
 }
 
 /// A row by the names of its columns; units as ncu gives them with --print-units base.
-class Row {
+class CounterRow {
  public:
-  Row(const std::map<std::string, size_t>& columns, const std::vector<std::string>& fields)
+  CounterRow(const std::map<std::string, size_t>& columns, const std::vector<std::string>& fields)
       : columns_(columns), fields_(fields) {}
 
   double value(const std::string& counter) const {
@@ -417,7 +417,7 @@ std::string part_of(const std::string& stack) {
   return part;
 }
 
-CountedKernel counted(const Row& row) {
+CountedKernel counted(const CounterRow& row) {
   CountedKernel kernel;
   kernel.seconds = row.value(kKernelTime) * 1e-9;
   kernel.bytes = row.value(kDramBytes);
@@ -517,7 +517,7 @@ std::vector<CountedKernel> read_ncu_csv(const std::filesystem::path& file) {
           fmt::format("has a row of {} fields, where its head has {}", fields.size(), width),
           kCsvRemedy);
     }
-    const Row row(columns, fields);
+    const CounterRow row(columns, fields);
     const std::string part = of_ranges < width ? part_of(fields[of_ranges]) : "";
     add_launch(by_name[{part, short_kernel_name(row.text("Kernel Name"))}], counted(row));
   }

@@ -261,8 +261,8 @@ class TokenPassing {
 
   /// Follows non-emitting arcs from all tokens, then from tokens whose cost became lower, until
   /// there are none. A token that another thread lowers meanwhile is followed in the next round.
-  /// The result does not depend on the order, nor on how often a token is followed (ctc_wfst_cpu.cpp
-  /// says why).
+  /// The result does not depend on the order, nor on how often a token is followed
+  /// (ctc_wfst_cpu.cpp says why).
   RTFX_DEVICE void follow_nonemitting(const PassingTokens& now, float cut) {
     block_.sync();
     const float least = from_ordered_bits(shared_.frame.least);
