@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,17 +52,6 @@ struct Descriptor {
   int number;
 };
 
-std::string read_to_end(int descriptor) {
-  std::string bytes;
-  std::array<char, 65536> block{};
-  for (;;) {
-    const ssize_t count = read(descriptor, block.data(), block.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return bytes;
-    bytes.append(block.data(), static_cast<size_t>(count));
-  }
-}
-
 struct Output {
   int start_error = 0;  // errno where the program could not be started
   int code = -1;        // of its exit; -1: it was killed
@@ -72,33 +59,55 @@ struct Output {
   std::string beyond;  // the limit that it was ended for; empty: none
 };
 
-/// Reads what a child writes to `sound`, until it ends or goes beyond a limit. Returns that limit.
-std::string read_within_limits(int sound, int complaints, size_t most_bytes, std::string& bytes) {
+/// Reads what a child writes, until it has closed both ends or goes beyond a limit, and waits for
+/// its end. Of messages the last ones are kept. Kills the child at a limit.
+void read_within_limits(pid_t child, int sound, int messages, size_t most_bytes, Output& output) {
   using Clock = std::chrono::steady_clock;
+  constexpr size_t kKept = size_t{1} << 16;  // of messages
   const FfmpegLimits& limits = ffmpeg_limits();
   std::array<char, 65536> block{};
+  std::array<pollfd, 2> inputs = {pollfd{sound, POLLIN, 0}, pollfd{messages, POLLIN, 0}};
+  int64_t message_bytes = 0;
   auto last = Clock::now();
-  for (;;) {
-    pollfd input = {sound, POLLIN, 0};
-    const int ready = poll(&input, 1, /*milliseconds=*/200);
-    if (ready < 0 && errno != EINTR) return std::strerror(errno);
-    struct stat messages {};
-    if (fstat(complaints, &messages) == 0 && messages.st_size > limits.complaint_bytes)
-      return fmt::format("more than {} MiB of messages", limits.complaint_bytes >> 20);
-    if (ready <= 0) {
-      const std::chrono::duration<double> silent = Clock::now() - last;
-      if (silent.count() > limits.silent_seconds)
-        return fmt::format("no sound for {:g} s", limits.silent_seconds);
-      continue;
+  const auto check = [&] {
+    const std::chrono::duration<double> silent = Clock::now() - last;
+    if (silent.count() > limits.silent_seconds)
+      output.beyond = fmt::format("no sound for {:g} s", limits.silent_seconds);
+    if (output.bytes.size() > most_bytes)
+      output.beyond = fmt::format("more than {:g} s of sound", limits.audio_seconds);
+    if (message_bytes > limits.complaint_bytes)
+      output.beyond = fmt::format("more than {} MiB of messages", limits.complaint_bytes >> 20);
+    return output.beyond.empty();
+  };
+  while (check() && (inputs[0].fd >= 0 || inputs[1].fd >= 0)) {
+    if (poll(inputs.data(), inputs.size(), /*milliseconds=*/200) <= 0) continue;
+    for (pollfd& input : inputs) {
+      if (input.fd < 0 || input.revents == 0) continue;
+      const ssize_t count = read(input.fd, block.data(), block.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) {
+        input.fd = -1;  // poll() passes over it
+      } else if (&input == inputs.data()) {
+        output.bytes.append(block.data(), static_cast<size_t>(count));
+        last = Clock::now();
+      } else {
+        message_bytes += count;
+        output.complaints.append(block.data(), static_cast<size_t>(count));
+        if (output.complaints.size() > 2 * kKept)
+          output.complaints.erase(0, output.complaints.size() - kKept);
+      }
     }
-    const ssize_t count = read(sound, block.data(), block.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return "";
-    bytes.append(block.data(), static_cast<size_t>(count));
-    if (bytes.size() > most_bytes)
-      return fmt::format("more than {:g} s of sound", limits.audio_seconds);
-    last = Clock::now();
   }
+  // A child may close its ends and go on.
+  int status = 0;
+  pid_t ended = 0;
+  while (check() && (ended = waitpid(child, &status, WNOHANG)) == 0) usleep(2000);
+  if (ended == 0) {
+    kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  output.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /// Runs `arguments`, whose first is looked for on PATH. Ends it where it writes more than
@@ -109,33 +118,23 @@ Output run_and_read(std::vector<std::string> arguments, size_t most_bytes) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   Output output;
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  std::array<int, 2> sound{-1, -1}, messages{-1, -1};
+  if (pipe2(sound.data(), O_CLOEXEC) != 0 || pipe2(messages.data(), O_CLOEXEC) != 0)
     output.start_error = errno;
-    return output;
-  }
-  Descriptor from(ends[0]), to(ends[1]);
-  // Its messages go into memory, so that ffmpeg never waits for us to read them.
-  const Descriptor complaints(memfd_create("ffmpeg", MFD_CLOEXEC));
+  Descriptor from(sound[0]), to(sound[1]), said(messages[0]), says(messages[1]);
+  if (output.start_error != 0) return output;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, to.number, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, complaints.number, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, says.number, STDERR_FILENO);
   pid_t child = 0;
   output.start_error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (output.start_error != 0) return output;
   to.close_now();
-  output.beyond = read_within_limits(from.number, complaints.number, most_bytes, output.bytes);
-  if (!output.beyond.empty()) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  output.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (!output.beyond.empty()) return output;
-  lseek(complaints.number, 0, SEEK_SET);
-  output.complaints = read_to_end(complaints.number);
+  says.close_now();
+  read_within_limits(child, from.number, said.number, most_bytes, output);
   return output;
 }
 

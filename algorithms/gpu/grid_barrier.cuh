@@ -9,6 +9,9 @@ namespace rtfx {
 /// calls a block may do work that depends on no other block. All threads of all blocks call
 /// both in turn, once for each barrier. The kernel must be launched with
 /// cudaLaunchCooperativeKernel(): otherwise blocks that run wait for ever for others that do not.
+///
+/// Own code, since cooperative groups' barrier is slower. On one H100, rtfx_bench_block took 0.80
+/// to 0.95 of the time of its faster form, 132 blocks of 320 threads, on 2026-11-26.
 struct GridBarrier {
   unsigned* arrived;  // in global memory, 0 before the kernel starts; the count never wraps
   unsigned expected = 0;

@@ -77,9 +77,10 @@ class Reader {
 
   JsonView element(const char* list, size_t i) const { return root_.at(list).elements()[i]; }
 
-  /// A slash divides the parts of a case's name, and those of a path.
+  /// A slash divides the parts of a case's name, and those of a path. An id that is made of options
+  /// has them in brackets, and they may be paths.
   static void unique(std::set<std::string>& seen, const std::string& id, const JsonView& where) {
-    if (id.find('/') != std::string::npos)
+    if (id.substr(0, id.find('[')).find('/') != std::string::npos)
       throw UserError(where.where(), fmt::format("'{}' has a slash", id), "give an \"id\" without");
     if (!seen.insert(id).second) {
       throw UserError(where.where(), fmt::format("'{}' is there twice", id),

@@ -128,9 +128,11 @@ void CaseGroupRunner::prepare() {
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     require_memory();
-    if (workspace_.config().replay) replay_.emplace(model_);
-    encoder_.emplace(model_, workspace_.config().encoder_graphs);
-    if (const Protocol& protocol = workspace_.config().protocol; protocol.overlapped())
+    const Config& config = workspace_.config();
+    const Protocol& protocol = config.protocol;
+    if (config.replay) replay_.emplace(model_);
+    encoder_.emplace(model_, config.encoder_graphs, /*at_once=*/!protocol.overlapped());
+    if (protocol.overlapped())
       pipeline_.emplace(model_, *encoder_, static_cast<size_t>(protocol.throughput.in_flight));
   } catch (...) {
     fail_stage(describe_failure());

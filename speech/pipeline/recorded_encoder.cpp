@@ -88,8 +88,9 @@ Features padded_features(const Features& features, const EncoderSize& size) {
   return padded;
 }
 
-RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs)
-    : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()) {}
+RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs,
+                                 bool at_once)
+    : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()), at_once_(at_once) {}
 RecordedEncoder::~RecordedEncoder() = default;
 
 void RecordedEncoder::forget() {
@@ -144,7 +145,7 @@ Encoded RecordedEncoder::operator()(const Features& features) {
     ++counts_.launched;
     const Features padded = padded_features(features, size);
     encoded = (*model_->encoder)(padded);
-    if (known.seen) {
+    if (known.seen || at_once_) {
       ++counts_.recorded;
       known.recording = record(padded);
     }

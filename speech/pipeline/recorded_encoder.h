@@ -99,7 +99,9 @@ class RecordedEncoder {
     }
   };
 
-  RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs);
+  /// `at_once`: already the first batch of a size records its graph. So a single warm-up round
+  /// leaves nothing to be recorded in measured rounds of the same batches.
+  RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs, bool at_once = false);
   ~RecordedEncoder();
 
   /// Takes and returns what Encoder does (models/encoder/encoder.h). The results are equal up to
@@ -122,7 +124,7 @@ class RecordedEncoder {
   at::Tensor input(at::IntArrayRef shape, const at::TensorOptions& options);
 
   std::shared_ptr<const AcousticModel> model_;
-  bool graphs_;
+  bool graphs_, at_once_;
   RecentlyUsed<EncoderSize, Size> sizes_{kMostSizes};
   at::Tensor input_;                        // of all graphs, one after the other
   std::weak_ptr<Recording> last_recorded_;  // whose memory the next one shares

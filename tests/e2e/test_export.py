@@ -228,8 +228,8 @@ def test_all_metrics_reach_all_formats(rtfx, complete):
     gauges = {line.split()[2] for line in text("prometheus").splitlines() if line.startswith("# TYPE")}
     assert len({name for name in gauges if not name.endswith(("_low", "_high"))}) == len(names) + 4
     head = text("markdown").splitlines()[0].replace("\\", "")
-    repeated = {"rtfx.encode_decode", "share.decode", "exact.grade", "exact.rate"}
-    assert all(f"| {name} " in head for name in names - repeated)
+    elsewhere = {"rtfx.encode_decode", "share.decode", "exact.grade", "exact.rate", "tokens.reference_per_second"}
+    assert all(f"| {name} " in head for name in names - elsewhere)
 
 
 def test_figures_of_profile_and_streams(rtfx, complete):

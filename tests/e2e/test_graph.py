@@ -112,7 +112,7 @@ def test_scores_and_streams_use_the_words_of_the_graph(rtfx, run_config, transcr
     manifest.write_text(json.dumps({"audio_filepath": str(AUDIO / "qs10.flac"), "duration": 5.1, "text": text}))
     options = {"graph": str(renamed), "boost": {"path": str(boosts)}}
     result = run_config(datasets=[{"id": "said", "manifest": str(manifest)}], batch_sizes=[1],
-                        decoders=[{"name": "ctc_wfst_cpu", "options": options}], normalizer="none")
+                        decoders=[{"name": "ctc_wfst_cpu", "options": options}], scorer="none")
     assert result.returncode == 0, result.stderr
     (run,) = runs_of(strict_records(tmp_path / "run/journal.jsonl"))
     assert run["wer"]["wer"] == 0 and run["boosted"]["recall"] == 1

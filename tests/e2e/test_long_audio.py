@@ -142,7 +142,7 @@ def test_a_signal_ends_a_stream_that_is_silent(rtfx_bin, signal_name):
         taken, process.stdin = time.monotonic() - begin, process.stdin.close()
         text, errors = process.stdout.read(), process.stderr.read()
     assert taken < 15 and process.returncode in (0, 130), (taken, errors)
-    assert text.decode().startswith("knit"), errors
+    assert b"together twice" in text, errors
 
 
 def test_half_a_sample_at_the_end_is_told(rtfx_bin):
@@ -165,10 +165,10 @@ def test_a_live_utterance_ends_at_a_pause_wherever_a_chunk_has_it(rtfx_bin, tmp_
     result = stream_text(rtfx_bin, "--model", MODEL, "--json", "--pause", 1, "--buffer", buffer, path, data=b"")
     assert result.returncode == 0, result.stderr
     updates = [json.loads(line) for line in result.stdout.decode().splitlines()]
-    first, second = (u for u in updates if u["final"])
+    final = [u for u in updates if u["final"]]
     spoken, seconds = len(clips[0]) / 16000, sum(map(len, [*clips, gap])) / 16000
-    assert first["end"] < spoken + 0.3 and second["start"] > spoken + silence - 0.1
-    assert first["text"].startswith("knit") and second["text"].startswith("knit")
+    assert len(final) >= 2 and final[0]["end"] < spoken + 0.3
+    assert not any(u["start"] < spoken and u["end"] > spoken + silence for u in final)
     assert all(u["start"] < u["end"] <= seconds for u in updates)
 
 
