@@ -10,7 +10,7 @@
 
 namespace rtfx {
 
-/// The exit codes of the program. README and docs/results.md list them, and those of `rtfx gate`.
+/// The exit codes of the program. docs/reference/output.md lists them, and those of `rtfx gate`.
 enum ExitCode { kOk = 0, kFailed = 1, kUsage = 2, kCorrectness = 13, kInterrupted = 130 };
 
 /// Bad input: a file, a configuration value, an option. what() reads "where: problem; remedy".

@@ -12,10 +12,14 @@ namespace rtfx {
 /// shared memory than the one before, so that one barrier is enough: a thread may still read the
 /// last one. A kernel keeps one CudaBlock, which remembers the buffer that comes next.
 ///
-/// Own code, since it beats CUB's BlockReduce and BlockScan. On one H100, rtfx_bench_block took
-/// these shares of the time of CUB's faster algorithm, 128 to 1,024 threads, on 2026-11-26:
-/// greatest key 0.42 to 0.58, least float 0.60 to 0.75, sum of floats 0.86 to 0.92, any thread
-/// 0.19 to 0.21, exclusive sum 0.54 to 0.81.
+/// Own code, since it beats CUB's BlockReduce and BlockScan. The list gives its share of the time
+/// of CUB's faster algorithm, with 128 to 1,024 threads (rtfx_bench_block, H100, 2026-11-26):
+///
+///   greatest key   0.42 to 0.58
+///   least float    0.60 to 0.75
+///   sum of floats  0.86 to 0.92
+///   any thread     0.19 to 0.21
+///   exclusive sum  0.54 to 0.81
 template <int32_t kThreads>
 class CudaBlock {
  public:

@@ -50,8 +50,6 @@ class HostLoops : public Loops {
   int64_t segments_ = 0;
 };
 
-// A search written against Loops (algorithms/gpu/loop_driver.h), recorded for one size of batch.
-
 /// How loops are driven: "host", "replay" (the host, with each segment as a
 /// recorded graph), "graph" (the GPU: one graph with while nodes).
 struct LoopForm {
@@ -60,6 +58,8 @@ struct LoopForm {
   static std::string available(const std::string& loop, at::Device device,
                                const std::string& decoder);
 };
+
+// A search that is recorded for one size of batch.
 
 /// A recording is for some number of rows and of frames, and runs all batches that are not larger:
 /// the rows that a batch lacks have length 0 in it. A larger batch has the search recorded again,

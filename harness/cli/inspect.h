@@ -1,5 +1,4 @@
-// `rtfx inspect`, `rtfx list` and `rtfx doctor`: what a model holds, what the program offers, what
-// the machine can run.
+// `rtfx inspect`, `rtfx list` and `rtfx doctor` print what there is, and change nothing.
 #pragma once
 
 #include <filesystem>

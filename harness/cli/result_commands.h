@@ -1,4 +1,4 @@
-// The subcommands that work on finished runs, or make tables and pages of them.
+// The subcommands that read journals.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// The subcommands that measure: run, bench, stream, emissions, lattice, profile; and validate.
+// The subcommands that take a configuration and measure, and `rtfx validate`.
 #pragma once
 
 #include <CLI/CLI.hpp>

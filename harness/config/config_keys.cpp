@@ -358,8 +358,8 @@ const OptionTable<Config>& config_keys() {
            encoder_form_names()),
        option(
            "encoder_graphs", &Config::encoder_graphs,
-           "on a GPU, run the encoder as a CUDA graph for each size of batch, lengths rounded up "
-           "to 64 mel frames; `false`: kernel by kernel"),
+           "on a GPU, run the encoder as a CUDA graph for each size of batch, with sizes rounded "
+           "up; `false`: kernel by kernel"),
        option("confidence", &Config::confidence,
               "how sure the model is of each token, into hypotheses/; a region of its own",
               confidence_options()),

@@ -1,7 +1,8 @@
 // `rtfx stream`: a streaming server in real time, with more and more streams.
 //
-// Measured is the search alone. Features, encoder and log-probabilities are computed once before;
-// a request brings the frames that it adds to its stream (harness/config/config.h). Its
+// With the scope "search", the search alone is measured: features, encoder and log-probabilities
+// are computed before, and a request brings the frames that it adds to its stream
+// (harness/config/config.h). With "speech", a request begins with samples (stream_server.h). Its
 // latency is from its arrival until its results are on the host: time in the queue, where it also
 // waits for others to share a batch with, and its batch's work.
 #pragma once

@@ -119,8 +119,8 @@ class EncoderStreams {
 };
 
 /// Returns streams over a model: buffered ones where `options.buffer` asks for them, else streams
-/// with caches. Throws UserError where the model has a random encoder, or where the options do not
-/// fit it. why_not_cache_aware() (cached_encoder.h) says which models cannot stream with caches.
+/// with caches. Throws UserError where the options do not fit the model. why_not_cache_aware()
+/// (cached_encoder.h) says which models cannot stream with caches.
 std::unique_ptr<EncoderStreams> make_encoder_streams(std::shared_ptr<const AcousticModel> model,
                                                      const StreamOptions& options);
 

@@ -11,7 +11,7 @@ from conftest import small_config
 from forked_script import script
 
 ESC = "\x1b]0;owned\x07"
-LATEX = "x\n\\input{/etc/passwd}\r%$a^b$"
+LATEX = "x\n\\input{passwd}\r%$a^b$"
 FORMULA = '=HYPERLINK("http://evil";"click")'
 HTML = "<img src=x onerror=alert(1)>|`_*"
 NASTY = ESC + LATEX + HTML
@@ -154,7 +154,7 @@ def test_markdown_of_the_scripts(program, folder, tmp_path):
     text = script("plots/before_after.py", *runs, RTFX_BIN=str(program)).stdout
     assert "owned" in text and "<" not in text and not OBEYED.search(text)
     readme = tmp_path / "README.md"
-    name = "\\x1b]0;owned\\x07x\\n\\input{/etc/passwd}\\r%$a^b$" + HTML
+    name = "\\x1b]0;owned\\x07x\\n\\input{passwd}\\r%$a^b$" + HTML
     readme.write_text(f"<!-- table:{name} -->\nold\n<!-- /table -->\n")
     result = script("scripts/readme_table.py", folder, readme, RTFX_BIN=str(program))
     assert result.returncode == 0, result.stderr

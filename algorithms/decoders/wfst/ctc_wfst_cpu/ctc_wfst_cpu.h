@@ -21,9 +21,8 @@
 
 namespace rtfx {
 
-// Viterbi beam search of one utterance over a static graph (Mohri et al. 2008). It is the search of
-// algorithms/shared/wfst/search.h, which has the objective, written for readers. It is the
-// reference of the searches on a GPU.
+// The search of one utterance over a static graph (Mohri et al. 2008), written for readers. It is
+// the reference of the searches on a GPU.
 
 /// Counts the work done so far.
 struct ViterbiCounts {
