@@ -1,5 +1,6 @@
 #include "datasets/audio.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sndfile.h>
@@ -387,8 +388,10 @@ bool AudioReader::wait(int milliseconds) const {
   struct stat status {};
   if (!file_->pipe || fstat(file_->descriptor, &status) != 0 || S_ISREG(status.st_mode))
     return true;
-  // No pipe holds more than 64 KiB; a writer of more than that is at work.
-  const int wanted = std::min(file_->block_bytes(), 1 << 15);
+  // A full pipe is one to read, however small it is.
+  constexpr int kLeastPipe = 4096;
+  const int holds = std::max(kLeastPipe, fcntl(file_->descriptor, F_GETPIPE_SZ));
+  const int wanted = std::min(file_->block_bytes(), holds / 2);
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   for (;;) {
     pollfd input = {file_->descriptor, POLLIN | POLLRDHUP, 0};

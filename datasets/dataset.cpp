@@ -51,14 +51,22 @@ bool is_manifest(const std::filesystem::path& path) {
   for (const std::string_view ending : {".json", ".jsonl", ".manifest"})
     if (name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz")) return true;
   std::error_code failed;
-  char first = 0;
-  return std::filesystem::is_regular_file(path, failed) &&
-         std::ifstream(path, std::ios::binary) >> first && first == '{';
+  if (!std::filesystem::is_regular_file(path, failed)) return false;
+  std::string head(64, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  std::string_view text = std::string_view(head).substr(0, static_cast<size_t>(in.gcount()));
+  // Other marks are no error here, since an MP3 file may begin like that of UTF-16.
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark))
+    text.remove_prefix(kMark.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
 }
 
+/// A pipe is read as it is, since only a file can be looked at first.
 std::string read_manifest_text(const std::filesystem::path& path) {
-  return path.extension() == ".gz" && std::filesystem::is_regular_file(path) ? read_text(path)
-                                                                             : read_text_file(path);
+  std::error_code failed;
+  return std::filesystem::is_regular_file(path, failed) ? read_text(path) : read_text_file(path);
 }
 
 namespace {
@@ -122,12 +130,7 @@ class Line {
     Utterance utterance;
     utterance.id = view().at("id").text();
     utterance.segment = {.offset = seconds("start"), .seconds = seconds("duration")};
-    const JsonView source = sources().front();
-    const auto channels = source.find("channels");
-    const auto channel = view().find("channel");
-    const bool several = channels && channels->value().is_array() && channels->value().size() > 1;
-    if (several && channel && channel->value().is_number_integer())
-      utterance.segment.channel = static_cast<int>(channel->integer(0, kMostChannels)) + 1;
+    utterance.segment.channel = source().second;
     for (const JsonView& said : supervisions()) {
       const auto text = said.find("text");
       if (!text) continue;
@@ -139,7 +142,7 @@ class Line {
   }
 
   std::string cut_path() const {
-    const JsonView source = sources().front();
+    const JsonView source = this->source().first;
     const std::string type = source.at("type").text();
     if (type != "file") {
       throw UserError(source.where(), fmt::format("the audio is of type '{}'", type),
@@ -153,13 +156,36 @@ class Line {
 
   JsonView view() const { return {object_, where_}; }
 
-  std::vector<JsonView> sources() const {
+  /// The file that holds the channel of the cut, and the channel's number within the file; 0 where
+  /// it is the only one, or the cut has all channels. Lhotse numbers the channels of a recording,
+  /// which may have a file for each.
+  std::pair<JsonView, int> source() const {
     const auto recording = view().find("recording");
     if (!recording) {
       throw UserError(where_, "the cut has no recording",
                       "write cuts with audio, not with features alone");
     }
-    return recording->at("sources").elements();
+    const std::vector<JsonView> sources = recording->at("sources").elements();
+    if (sources.empty()) recording->at("sources").fail("a list of files");
+    const auto channel = view().find("channel");
+    const bool is_one = channel && channel->value().is_number_integer();
+    if (!is_one && sources.size() == 1) return {sources.front(), 0};
+    if (!is_one) {
+      throw UserError(where_, "the channels of the cut are in several files",
+                      "write cuts of one channel each");
+    }
+    const int64_t wanted = channel->integer(0, kMostChannels);
+    for (const JsonView& one : sources) {
+      const auto channels = one.find("channels");
+      if (!channels) continue;
+      const std::vector<JsonView> held = channels->elements();
+      for (size_t i = 0; i < held.size(); ++i) {
+        if (held[i].integer(0, kMostChannels) == wanted)
+          return {one, held.size() == 1 ? 0 : static_cast<int>(i) + 1};
+      }
+    }
+    throw UserError(where_, fmt::format("no file of the recording has channel {}", wanted),
+                    "write the cuts again with Lhotse");
   }
 
   /// In the order of their begins.
@@ -311,9 +337,19 @@ class FolderWalk {
   void enter(const std::filesystem::path& folder) {
     std::error_code failed;
     // A link may lead to a folder that the walk is in.
-    if (const auto place = std::filesystem::canonical(folder, failed);
-        !failed && !entered_.insert(place).second)
-      return;
+    const auto place = std::filesystem::canonical(folder, failed);
+    if (failed) return list(folder);
+    if (!entered_.insert(place).second) return;
+    list(folder);
+    entered_.erase(place);
+  }
+
+  std::vector<std::filesystem::path> found;
+  std::vector<UserError> skipped;
+
+ private:
+  void list(const std::filesystem::path& folder) {
+    std::error_code failed;
     std::filesystem::directory_iterator entries(folder, failed);
     if (failed) return skip(folder, failed.message(), "check its permissions");
     while (entries != std::filesystem::directory_iterator()) {
@@ -323,10 +359,6 @@ class FolderWalk {
     }
   }
 
-  std::vector<std::filesystem::path> found;
-  std::vector<UserError> skipped;
-
- private:
   void visit(const std::filesystem::directory_entry& entry) {
     std::error_code failed;
     const auto type = entry.status(failed).type();
@@ -476,7 +508,7 @@ Dataset load_dataset(const DatasetSource& source) {
     identity = names_and_sizes(dataset.utterances);
   }
   for (const double seconds : source.seconds)
-    if (seconds > 0) identity += fmt::format("\tcut to {} s", seconds);
+    if (seconds > 0 || source.seconds.size() > 1) identity += fmt::format("\tcut to {} s", seconds);
   dataset.sha256 = sha256(identity);
   dataset.stand_in = stand_in_of(source);
 

@@ -201,6 +201,16 @@ double power_of(const std::vector<float>& samples) {
 
 Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
                           const AudioChoice& choice) {
+  // ffmpeg gives silence for a channel that the track lacks.
+  if (choice.channel > 1) {
+    const int channels = media_channels(path, choice.track);
+    if (choice.channel > channels) {
+      throw UserError(path.string(),
+                      fmt::format("has {} channel{}, and not channel {}", channels,
+                                  channels == 1 ? "" : "s", choice.channel),
+                      "give another --channel");
+    }
+  }
   // The filter puts silence where a track begins late or has a gap, so that times are the file's.
   std::string filter = "aresample=async=1:first_pts=0";
   if (choice.channel > 0) filter += fmt::format(",pan=mono|c0=c{}", choice.channel - 1);

@@ -113,7 +113,8 @@ class Transcriber::Pass {
     const Recording& recording = recordings_[index];
     const double seconds = media_seconds(recording.audio);
     if (is_whole(recording.segment, seconds)) {
-      if (is_long(seconds)) return {index, {}, true};
+      // read_media() refuses a track that there is not, and the reader of long audio knows none.
+      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, true};
       require_memory(1, seconds, recording.name);
     }
     const AudioChoice choice{recording.segment.channel, recording.segment.track};
@@ -174,7 +175,9 @@ class Transcriber::Pass {
     const auto most = static_cast<size_t>(
         std::max(1.0, window_batches_ * static_cast<double>(parts_.batch_size)));
     double seconds = 0;
-    while (clips_.more() && !long_clip_ && window_.size() < (parts_.batch_size == 1 ? 1 : most) &&
+    size_t bytes = 0;
+    while (clips_.more() && !long_clip_ && bytes < kReadAheadBytes &&
+           window_.size() < (parts_.batch_size == 1 ? 1 : most) &&
            seconds < window_batches_ * parts_.batch_seconds) {
       const size_t index = clips_.index();
       tell([&] { observer_.reading(index); });
@@ -186,6 +189,7 @@ class Transcriber::Pass {
         }
         tell_notices(index, clip.audio.notices);
         seconds += clip.audio.seconds();
+        bytes += clip.audio.samples.size() * sizeof(float);
         window_.push_back(std::move(clip));
       } catch (...) {
         tell_failure(index);

@@ -137,8 +137,8 @@ class Listener {
     const Hypothesis& best = update.result.best;
     if (best.nan) throw UserError("the emissions", "hold a NaN", "try --dtype fp32");
     const std::string text = text_of(best, *model_->tokenizer);
-    const bool changed = best.tokens != shown_;
-    shown_ = update.ended ? std::vector<int32_t>() : best.tokens;
+    const bool changed = text != shown_;
+    shown_ = update.ended ? std::string() : text;
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
       fmt::print("{}",
@@ -165,7 +165,7 @@ class Listener {
   int64_t stream_ = 0;
   double frame_seconds_ = 0;
   double heard_ = 0;  // seconds of audio so far
-  std::vector<int32_t> shown_;
+  std::string shown_;
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };
 

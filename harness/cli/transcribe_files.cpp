@@ -150,10 +150,12 @@ void name_recordings(std::vector<TranscribeInput>& inputs) {
 /// why.
 std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& inputs) {
   std::vector<TranscribeInput> all;
+  std::map<std::pair<std::filesystem::path, int>, int> known;  // a manifest may cut one file often
   for (const TranscribeInput& input : inputs) {
-    int channels = 1;
+    const auto [found, is_new] = known.try_emplace({input.audio, input.segment.track}, 1);
+    int& channels = found->second;
     try {
-      channels = media_channels(input.audio, input.segment.track);
+      if (is_new) channels = media_channels(input.audio, input.segment.track);
     } catch (const UserError&) {
     }
     for (int channel = 1; channel <= channels; ++channel) {

@@ -68,7 +68,6 @@ std::vector<std::vector<size_t>> shifted_batches(const std::vector<std::vector<s
   };
   if (!batches.empty()) add(batches.front().size() / 2);
   for (const auto& batch : batches) add(batch.size());
-  add(order.size());
   return shifted;
 }
 

@@ -46,6 +46,7 @@ struct Arm {
   double seconds = 0;      // that it has taken, what all decoders of the group wait for included
   bool failed = false;
   std::optional<FirstPass> first_pass;  // of overlapped passes
+  bool settled = false;                 // passes before the measured ones have recorded graphs
 };
 
 struct BatchTime {

@@ -187,7 +187,11 @@ Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& work
   Optional<std::vector<record::LengthLatency>> field;
   if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
   std::map<double, std::vector<double>> milliseconds;  // by length
-  for (const std::vector<double>& pass : result.latencies) {
+  std::vector<std::vector<double>> passes = result.latencies;
+  if (passes.empty())  // of a round region by region
+    for (const BatchTime& batch : result.batches)
+      passes.emplace(passes.end())->push_back(batch.latency_seconds);
+  for (const std::vector<double>& pass : passes) {
     for (size_t b = 0; b < pass.size(); ++b) {
       const double seconds = result.batches[b].audio_seconds;
       const double length = *std::ranges::min_element(

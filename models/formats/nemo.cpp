@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "models/formats/archive.h"
@@ -42,9 +43,16 @@ class Archive {
 
   std::string where() const { return path_.string(); }
 
+  /// The archive, or the files of the folder that bytes() has opened so far.
+  std::vector<std::filesystem::path> files() const {
+    if (file_) return {path_};
+    return {opened_.begin(), opened_.end()};
+  }
+
   StoredBytes bytes(const std::string& name) const {
     if (!file_) {
       const auto file = MappedFile::open(path_ / name);
+      opened_.insert(path_ / name);
       return {file->bytes(), file, nullptr};
     }
     const auto found = members_.find(root_ + name);
@@ -85,6 +93,7 @@ class Archive {
   std::shared_ptr<const MappedFile> file_;  // null for a folder
   std::map<std::string, ArchiveMember> members_;
   std::string root_;
+  mutable std::set<std::filesystem::path> opened_;  // of a folder
 };
 
 TokenizerPointer read_subword(const Archive& archive, const YamlView& yaml,
@@ -157,8 +166,6 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
 
   Checkpoint checkpoint;
   checkpoint.format = "NeMo " + yaml.text("nemo_version").value_or("of an unstated version");
-  checkpoint.files = {path};
-  if (std::filesystem::is_directory(path)) checkpoint.files = {path / kConfig, path / kWeights};
   read_stand_in(yaml, checkpoint);
   checkpoint.config = read_config(yaml, weights, checkpoint.notices);
   checkpoint.weights =
@@ -166,6 +173,7 @@ Checkpoint read_nemo(const std::filesystem::path& path) {
   if (yaml.boolean("decoding.strip_lang_tags").value_or(false))
     checkpoint.notices.emplace_back("decoding.strip_lang_tags: tags of languages stay in the text");
   checkpoint.tokenizer = read_tokenizer(archive, yaml, checkpoint.config.vocabulary);
+  checkpoint.files = archive.files();
   return checkpoint;
 }
 

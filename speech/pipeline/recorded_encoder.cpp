@@ -66,9 +66,9 @@ EncoderSize rounded_size(const AcousticModel& model, const Features& features) {
 
 namespace {
 
-/// Fills `to` with the values of `from`, and with zeros behind them in every dimension.
+/// Fills `to` with the values of `from`, and with zeros behind them where it is larger.
 void copy_padded(const at::Tensor& from, const at::Tensor& to) {
-  to.zero_();
+  if (from.sizes() != to.sizes()) to.zero_();
   at::Tensor part = to;
   for (int64_t d = 0; d < from.dim(); ++d) part = part.narrow(d, 0, from.size(d));
   part.copy_(from);
@@ -78,6 +78,8 @@ void copy_padded(const at::Tensor& from, const at::Tensor& to) {
 
 Features padded_features(const Features& features, const EncoderSize& size) {
   const at::Tensor &values = features.values, &lengths = features.lengths;
+  if (values.size(0) == size.utterances && values.size(2) == size.mel_frames)
+    return {values, lengths, features.host_lengths, size.rows};
   Features padded{at::empty({size.utterances, values.size(1), size.mel_frames}, values.options()),
                   at::empty({size.utterances}, lengths.options()), features.host_lengths,
                   size.rows};
@@ -90,7 +92,10 @@ Features padded_features(const Features& features, const EncoderSize& size) {
 
 RecordedEncoder::RecordedEncoder(std::shared_ptr<const AcousticModel> model, bool graphs,
                                  bool at_once)
-    : model_(std::move(model)), graphs_(graphs && model_->device.is_cuda()), at_once_(at_once) {}
+    : model_(std::move(model)),
+      can_record_(graphs && model_->device.is_cuda()),
+      graphs_(can_record_),
+      at_once_(at_once) {}
 RecordedEncoder::~RecordedEncoder() = default;
 
 void RecordedEncoder::forget() {
@@ -98,6 +103,7 @@ void RecordedEncoder::forget() {
   sizes_.clear();
   input_ = at::Tensor();
   counts_ = {};
+  room_ = true;
 }
 
 at::Tensor RecordedEncoder::input(at::IntArrayRef shape, const at::TensorOptions& options) {
@@ -126,15 +132,23 @@ std::shared_ptr<RecordedEncoder::Recording> RecordedEncoder::record(const Featur
 }
 
 Encoded RecordedEncoder::operator()(const Features& features) {
-  if (!graphs_) return (*model_->encoder)(features);
+  if (!can_record_) {
+    ++counts_.launched;
+    return (*model_->encoder)(features);
+  }
   const EncoderSize size = rounded_size(*model_, features);
-  Size& known = sizes_(size, [&](const Size& oldest) {
-    if (oldest.recording) synchronize(model_->device);  // it may still run
-  });
+  Size* known = nullptr;
+  // A round of more sizes than are kept would otherwise record each of them again in every round.
+  const bool full = at_once_ && sizes_.size() == kMostSizes && sizes_.find(size) == nullptr;
+  if (graphs_ && !full) {
+    known = &sizes_(size, [&](const Size& oldest) {
+      if (oldest.recording) synchronize(model_->device);  // it may still run
+    });
+  }
   Encoded encoded;
-  if (known.recording) {
+  if (known != nullptr && known->recording) {
     ++counts_.replayed;
-    const Recording& r = *known.recording;
+    const Recording& r = *known->recording;
     copy_padded(features.values, r.input.values);
     copy_padded(features.lengths, r.input.lengths);
     r.graph.launch(c10::cuda::getCurrentCUDAStream(model_->device.index()).stream());
@@ -145,11 +159,15 @@ Encoded RecordedEncoder::operator()(const Features& features) {
     ++counts_.launched;
     const Features padded = padded_features(features, size);
     encoded = (*model_->encoder)(padded);
-    if (known.seen || at_once_) {
-      ++counts_.recorded;
-      known.recording = record(padded);
+    if (known != nullptr && room_ && (known->seen || at_once_)) {
+      try {
+        known->recording = record(padded);
+        ++counts_.recorded;
+      } catch (const c10::OutOfMemoryError&) {
+        room_ = false;  // the frames are there; later batches are launched, too
+      }
     }
-    known.seen = true;
+    if (known != nullptr) known->seen = true;
   }
   const int64_t rows = features.values.size(0);
   const int64_t frames =

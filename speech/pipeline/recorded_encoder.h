@@ -49,6 +49,12 @@ class RecentlyUsed {
  public:
   explicit RecentlyUsed(size_t most) : most_(most) {}
 
+  /// Returns the key's value, or null where there is none. The order stays.
+  Value* find(const Key& key) {
+    const auto found = places_.find(key);
+    return found == places_.end() ? nullptr : &found->second->second;
+  }
+
   /// Returns the key's value, a new one where there is none. `before_removal` is called before the
   /// least recently used value is destroyed to make room.
   template <class Call>
@@ -110,6 +116,11 @@ class RecordedEncoder {
 
   const Counts& counts() const { return counts_; }
 
+  /// Whether graphs are recorded and replayed. Without, batches are launched kernel by kernel in
+  /// the same sizes, so that graphs can be checked.
+  bool uses_graphs() const { return graphs_; }
+  void use_graphs(bool use) { graphs_ = use && can_record_; }
+
   /// Forgets all sizes, as a new object would be. Waits for the device.
   void forget();
 
@@ -124,11 +135,29 @@ class RecordedEncoder {
   at::Tensor input(at::IntArrayRef shape, const at::TensorOptions& options);
 
   std::shared_ptr<const AcousticModel> model_;
+  bool can_record_;  // with `graphs`, on a GPU
   bool graphs_, at_once_;
+  bool room_ = true;  // for another graph, as far as is known
   RecentlyUsed<EncoderSize, Size> sizes_{kMostSizes};
   at::Tensor input_;                        // of all graphs, one after the other
   std::weak_ptr<Recording> last_recorded_;  // whose memory the next one shares
   Counts counts_;
+};
+
+/// Lets an encoder use its graphs or not, as long as the object lives.
+class ScopedGraphs {
+ public:
+  ScopedGraphs(RecordedEncoder& encoder, bool use)
+      : encoder_(encoder), before_(encoder.uses_graphs()) {
+    encoder_.use_graphs(use);
+  }
+  ~ScopedGraphs() { encoder_.use_graphs(before_); }
+  ScopedGraphs(const ScopedGraphs&) = delete;
+  ScopedGraphs& operator=(const ScopedGraphs&) = delete;
+
+ private:
+  RecordedEncoder& encoder_;
+  bool before_;
 };
 
 // Whether a batch fits into memory, asked before it is encoded: the kernel would end the program

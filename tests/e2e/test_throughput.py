@@ -142,6 +142,11 @@ def test_latency_of_mixed_lengths(rtfx, tmp_path):
     assert first == pytest.approx(1000 * record["batches"]["latency_seconds"][0], rel=1e-3)
     costs = rtfx("report", tmp_path / "run", "--table-only", "--costs").stdout
     assert "first ms" in costs and f"{first:.1f}" in costs
+    config["protocol"] = {"warmup_rounds": 0, "measured_rounds": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert rtfx("run", tmp_path / "config.json", "--output", tmp_path / "isolated").returncode == 0
+    (record,) = runs_of(strict_records(tmp_path / "isolated/journal.jsonl"))
+    assert [(entry["seconds"], entry["requests"]) for entry in record["lengths"]] == [(1, 3), (2, 3), (5, 3)]
 
 
 def test_in_child_processes(rtfx, tmp_path):

@@ -70,7 +70,7 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
            R"("supervisions": [{"start": 0.3, "text": "two"}, {"start": 0, "text": "one"}], )" +
            more + "}";
   };
-  const auto recording = [](const std::string& source, const std::string& channels = "[0]") {
+  const auto recording = [](const std::string& source, const std::string& channels = "[1]") {
     return R"("recording": {"id": "r", "sources": [{"type": "file", "channels": )" + channels +
            R"(, "source": ")" + source + R"("}]})";
   };
@@ -81,20 +81,39 @@ TEST_F(DatasetTest, CutsOfLhotseAreUtterances) {
   EXPECT_EQ(read_utterance(one).samples.size(), 8000U);
   const Utterance second = manifest(cut(recording("audio/one.wav", "[0, 1]"))).utterances.front();
   EXPECT_EQ(second.segment.channel, 2);
+  // A recording may have a file for each channel, or files of some.
+  const auto files = [](const std::string& sources) {
+    return R"("recording": {"sources": [{"type": "file", "channels": [0], "source": "gone.wav"}, )" +
+           sources + "]}";
+  };
+  const std::string own = R"({"type": "file", "channels": [1], "source": "audio/one.wav"})";
+  const std::string shared = R"({"type": "file", "channels": [2, 1], "source": "audio/one.wav"})";
+  EXPECT_EQ(manifest(cut(files(own))).utterances.front().segment.channel, 0);
+  EXPECT_EQ(manifest(cut(files(shared))).utterances.front().segment.channel, 2);
+  EXPECT_HAS(manifest_error(cut(recording("audio/one.wav", "[0]")), 1),
+             "no file of the recording has channel 1");
+  EXPECT_HAS(manifest_error(R"({"id": "c", "channel": [0, 1], )" + files(own) + "}", 1),
+             "the channels of the cut are in several files");
   EXPECT_HAS(manifest_error(cut(R"("features": {})"), 1), "the cut has no recording");
   EXPECT_HAS(manifest_error(cut(recording("gone.wav")), 1), "'source': no such file");
   EXPECT_HAS(manifest_error(R"({"id": "m", "tracks": [], "type": "MixedCut"})", 1),
              "a mix of several cuts");
-  EXPECT_HAS(user_error([&] {
-               manifest(cut(R"("recording": {"sources": [{"type": "url", "source": "x"}]})"));
-             }),
-             "m.jsonl:1/recording/sources/0: the audio is of type 'url'");
+  EXPECT_HAS(
+      user_error([&] {
+        manifest(
+            cut(R"("recording": {"sources": [{"type": "url", "channels": [1], "source": "x"}]})"));
+      }),
+      "m.jsonl:1/recording/sources/0: the audio is of type 'url'");
 }
 
 TEST_F(DatasetTest, AFolderNamesWhatItLeavesOut) {
   write_audio("f/sub/a.wav", sine(440, 16000, 100));
   std::filesystem::create_directory_symlink("..", path("f/sub/loop"));
   EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 1U);
+  // A second way to a folder is no circle.
+  std::filesystem::create_directory_symlink("sub", path("f/again"));
+  EXPECT_EQ(files_below(path("f"), {".wav"}).size(), 2U);
+  std::filesystem::remove(path("f/again"));
   std::filesystem::create_symlink("gone", path("f/b.wav"));
   ASSERT_EQ(mkfifo(path("f/c.wav").c_str(), 0600), 0);
   ASSERT_EQ(mkfifo(path("f/other").c_str(), 0600), 0);
@@ -117,12 +136,15 @@ TEST_F(DatasetTest, AManifestIsKnownByNameOrContents) {
   for (const char* name : {"a.json", "a.JSONL", "a.manifest", "a.jsonl.gz"})
     EXPECT_TRUE(is_manifest(path(name))) << name;
   EXPECT_TRUE(is_manifest(write("list", "  {\"audio_filepath\": \"x\"}")));
+  EXPECT_TRUE(is_manifest(write("list", "\xef\xbb\xbf{\"audio_filepath\": \"x\"}")));
   EXPECT_FALSE(is_manifest(write("list", "RIFF")));
   EXPECT_FALSE(is_manifest(path("audio/one.wav")));
   EXPECT_FALSE(is_manifest(path("gone")));
   const std::string line = R"({"audio_filepath": "audio/one.wav", "duration": 1})";
-  EXPECT_EQ(load_dataset(manifest_source(write("m.jsonl.gz", test::gzip(line)))).utterances.size(),
-            1U);
+  for (const char* name : {"m.jsonl.gz", "m.JSONL.GZ"}) {
+    const DatasetSource source = manifest_source(write(name, test::gzip(line)));
+    EXPECT_EQ(load_dataset(source).utterances.size(), 1U) << name;
+  }
 }
 
 TEST_F(DatasetTest, UtterancesMayAskForPhrasesAndCharacters) {

@@ -93,10 +93,16 @@ TEST_F(MediaTest, DamageThatFfmpegReadsOverIsRefused) {
 
 TEST_F(MediaTest, ATrackAndAChannelAreAskedOfFfmpeg) {
   const std::string sound = R"(printf '\000\000\200\077')";
-  install("case \"$*\" in *'-map 0:a:1 '*,pan=mono\\|c0=c2\\ *) " + sound + ";; esac");
+  const std::string three = R"(printf 'RIFF\0\0\0\0WAVEfmt \020\0\0\0\001\0\003\0')";
+  install("case \"$*\" in *'-f wav '*) " + three + ";; *'-map 0:a:1 '*,pan=mono\\|c0=c2\\ *) " +
+          sound + ";; esac");
   const auto file = write("a.mkv", "a film");
   EXPECT_EQ(read_media(file, 16000, {3, 2}).samples.size(), 1U);
   EXPECT_HAS(user_error([&] { read_media(file, 16000, {3, 1}); }), "empty audio");
+  EXPECT_HAS(user_error([&] {
+               read_media(file, 16000, {4, 2});
+             }),
+             "has 3 channels, and not channel 4");
   const auto wav = write_audio("a.wav", {0, 0.5F});
   EXPECT_HAS(user_error([&] {
                read_media(wav, 16000, {0, 2});

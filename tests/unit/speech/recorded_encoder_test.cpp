@@ -81,6 +81,7 @@ TEST(RecordedEncoder, ComputesWhatTheEncoderDoesOnACpu) {
   const Encoded found = recorded(features), expected = (*model->encoder)(features);
   EXPECT_TRUE(at::equal(found.frames, expected.frames));
   EXPECT_EQ(recorded.counts().recorded, 0);
+  EXPECT_EQ(recorded.counts().launched, 1);
 }
 
 TEST(RecentlyUsed, KeepsWhatWasUsedLast) {
