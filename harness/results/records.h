@@ -180,7 +180,7 @@ struct FirstPass {
 
 struct IsolatedComparison {
   std::string grade;
-  std::map<std::string, int64_t> grades;
+  Named<int64_t> grades;
   Nullable<FirstDifference> first_difference;
   nlohmann::json other;
   static const RecordTable<IsolatedComparison>& table();

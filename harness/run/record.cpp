@@ -25,10 +25,10 @@ namespace {
 /// The worst grade of overlapped passes against the isolated one; empty where there is none.
 std::string grade_against_isolated(const CaseSummary& summary) {
   std::string worst;
-  for (const record::Round& round : summary.rounds()) {
+  for (const record::Round& round : summary.rounds) {
     const auto* run = std::get_if<record::Run>(&round);
     if (run == nullptr || !run->isolated) continue;
-    const std::string grade(run->isolated->grade);
+    const std::string& grade = run->isolated->grade;
     if (worst.empty() || grade_of(grade) > grade_of(worst)) worst = grade;
   }
   return worst;
@@ -162,8 +162,8 @@ Nullable<record::FirstDifference> difference_field(const std::optional<FirstDiff
 }
 
 /// The number of utterances with each grade; `wer` is a grade of sets.
-std::map<std::string, int64_t> grades_field(const Audit& audit) {
-  std::map<std::string, int64_t> grades;
+Named<int64_t> grades_field(const Audit& audit) {
+  Named<int64_t> grades;
   for (size_t i = 0; i < grade_names().size(); ++i) {
     if (static_cast<Grade>(i) != Grade::wer) grades[grade_names()[i]] = audit.counts[i];
   }
@@ -188,9 +188,10 @@ Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& work
   if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
   std::map<double, std::vector<double>> milliseconds;  // by length
   std::vector<std::vector<double>> passes = result.latencies;
-  if (passes.empty())  // of a round region by region
-    for (const BatchTime& batch : result.batches)
-      passes.emplace(passes.end())->push_back(batch.latency_seconds);
+  if (passes.empty()) {  // a round region by region is one pass
+    std::vector<double>& pass = passes.emplace_back();
+    for (const BatchTime& batch : result.batches) pass.push_back(batch.latency_seconds);
+  }
   for (const std::vector<double>& pass : passes) {
     for (size_t b = 0; b < pass.size(); ++b) {
       const double seconds = result.batches[b].audio_seconds;

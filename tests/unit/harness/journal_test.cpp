@@ -289,11 +289,11 @@ TEST(Summaries, RandomWeightsAreMarked) {
 }
 
 TEST(Summaries, StandInModelsAreMarked) {
-  json record = run_record("c", 0, 10, "rounding");
-  record["model"] = {{"id", "m"}, {"stand_in", "small.nemo widened"}};
-  EXPECT_EQ(summarize_cases({record})[0].marks(), std::vector<std::string>{"stand-in model"});
-  record["model"]["stand_in"] = nullptr;
-  EXPECT_TRUE(summarize_cases({record})[0].marks().empty());
+  record::Run run = run_record("c", 0, 10, "rounding");
+  run.model.stand_in = "small.nemo widened";
+  EXPECT_EQ(summarize_cases({run})[0].marks(), std::vector<std::string>{"stand-in model"});
+  run.model.stand_in = std::nullopt;
+  EXPECT_TRUE(summarize_cases({run})[0].marks().empty());
 }
 
 TEST(Summaries, ADecoderWithoutWordsShowsNothingOfThem) {
