@@ -13,10 +13,16 @@ namespace {
 
 using nlohmann::json;
 
+/// Whether a number is an integer that int64_t can hold.
+bool is_int64(const json& value) {
+  return value.is_number_integer() &&
+         (!value.is_number_unsigned() || std::in_range<int64_t>(value.get<uint64_t>()));
+}
+
 bool is_of(const json& value, unsigned types) {
   return ((types & kText) != 0 && value.is_string()) ||
          ((types & kNumber) != 0 && value.is_number()) ||
-         ((types & kInteger) != 0 && value.is_number_integer()) ||
+         ((types & kInteger) != 0 && is_int64(value)) ||
          ((types & kObject) != 0 && value.is_object()) ||
          ((types & kList) != 0 && value.is_array()) ||
          ((types & kFlag) != 0 && value.is_boolean()) ||
@@ -224,14 +230,13 @@ class RecordReader {
   bool number_unsigned(uint64_t value) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
+    if (!std::in_range<int64_t>(value)) return put_number(to, static_cast<double>(value));
     return put_integer(to, static_cast<int64_t>(value));
   }
   bool number_float(double value, const std::string&) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
-    if (!to.is_allowed(kNumber, value) || to.type->shape != Shape::number) return false;
-    *static_cast<Number*>(to.type->make(to.slot)) = Number(value);
-    return true;
+    return put_number(to, value);
   }
   bool string(std::string& value) {
     const Target to = target();
@@ -376,6 +381,11 @@ class RecordReader {
     Target next = {};
   };
 
+  static bool put_number(const Target& to, double value) {
+    if (!to.is_allowed(kNumber, value) || to.type->shape != Shape::number) return false;
+    *static_cast<Number*>(to.type->make(to.slot)) = Number(value);
+    return true;
+  }
   static bool put_integer(const Target& to, int64_t value) {
     if (!to.is_allowed(kInteger | kNumber, static_cast<double>(value))) return false;
     if (to.type->shape == Shape::integer) {
