@@ -48,7 +48,7 @@ def series_of(runs):
                  **{name: case[name] for name in FILTERS if name != "machine"}, "points": []},
             )  # fmt: skip
             figures = {
-                metric: [short(figure[part]) for part in ("estimate", "rounds_low", "rounds_high")]
+                metric: [short(figure[part]) for part in ("estimate", "low", "high")]
                 for metric, figure in case["figures"].items()
             }
             one["points"].append({"run": number, "figures": figures,

@@ -70,7 +70,7 @@ json checksums(const Optional<Named<std::string>>& files, const OptionTree& opti
 
 /// Null where there is no figure.
 json interval_json(const char* metric, const CaseResult& result) {
-  const auto interval = rounds_interval(find_metric(metric, ""), result);
+  const auto interval = metric_interval(find_metric(metric, ""), result);
   return interval ? to_json(*interval) : json();
 }
 

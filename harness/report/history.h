@@ -21,7 +21,7 @@ nlohmann::json conditions_of(const CaseResult& result);
 ///  "cases": [{"case", "points": [{"revision", "dirty", "started", "rounds", "rtfx.total",
 ///  "rtfx.decode", "wer"}]}]} of the run's cases that another journal holds too. Points are sorted
 /// by time, the run's own is among them. RTFx is {"estimate", "low", "high"}: the mean over rounds
-/// with its 95 % interval (rounds_interval()), the ends null where there is none; "wer" is a share
+/// with its 95 % interval (metric_interval()), the ends null where there is none; "wer" is a share
 /// of 1 or null.
 nlohmann::json history(const ResultSet& run, const std::vector<ResultSet>& others);
 

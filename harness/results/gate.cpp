@@ -343,7 +343,7 @@ using Cases = std::vector<const CaseResult*>;
 
 std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const CaseResult& now,
                                  double tolerance, std::optional<double> drift,
-                                 double measured_floor) {
+                                 double measured_floor, size_t judged_rows) {
   bool disturbed = false;
   const Rounds now_rounds = speaking_rounds(now, disturbed);
   const auto b = values_of(metric, now_rounds);
@@ -366,11 +366,15 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
   row.baseline = sum / static_cast<double>(old.size());
   row.current = summarize(b).mean;
   row.change = runs_ratio(before, b, drift);
+  const double corrected = 1 - (1 - kConfidence) / static_cast<double>(judged_rows);
+  const Interval wide = runs_ratio(before, b, drift, corrected);
   row.floor = std::max(measured_floor, noise_of(*row.change));
-  const Interval gain = metric.direction > 0 ? *row.change
-                                             : Interval{1 / row.change->estimate,
-                                                        1 / row.change->high, 1 / row.change->low};
-  const auto [verdict, reason] = judge(gain, tolerance, *row.floor);
+  const bool more_is_better = metric.direction > 0;
+  const Interval gain = more_is_better ? *row.change
+                                       : Interval{1 / row.change->estimate, 1 / row.change->high,
+                                                  1 / row.change->low};
+  const auto [verdict, reason] =
+      judge(gain, tolerance, *row.floor, more_is_better ? wide.high : 1 / wide.low);
   row.verdict = verdict;
   row.reason = reason;
   const bool better = gain.low > 1;
@@ -414,7 +418,7 @@ std::vector<GateRow> condition_rows(const Cases& old, const CaseResult& now,
 
 void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
               const ResultSet& current, const Cases& old, const CaseResult& now,
-              const GateOptions& options) {
+              const GateOptions& options, size_t judged_rows) {
   const std::string& name = now.name();
   const auto conditions = condition_rows(old, now, options.allowed);
   rows.insert(rows.end(), conditions.begin(), conditions.end());
@@ -437,9 +441,36 @@ void add_case(std::vector<GateRow>& rows, std::span<const ResultSet> baselines,
     };
     double floor = floor_of(current);
     for (const ResultSet& set : baselines) floor = std::max(floor, floor_of(set));
-    if (const auto row = speed_row(metric, old, now, *tolerance, options.drift, floor))
+    if (const auto row = speed_row(metric, old, now, *tolerance, options.drift, floor, judged_rows))
       rows.push_back(*row);
   }
+}
+
+/// The rows of gate(), where `judged_rows` of them are judged together.
+std::vector<GateRow> rows_of(std::span<const ResultSet> baselines, const ResultSet& current,
+                             const GateOptions& options, size_t judged_rows) {
+  std::vector<GateRow> rows;
+  for (const CaseResult& now : current.cases) {
+    if (!now.control_of().empty()) continue;
+    Cases old;
+    for (const ResultSet& baseline : baselines) {
+      if (const CaseResult* found = baseline.find(now.name())) old.push_back(found);
+    }
+    if (old.size() == baselines.size()) {
+      add_case(rows, baselines, current, old, now, options, judged_rows);
+    } else {
+      rows.push_back(invalid(now.name(), "missing in the baseline"));
+    }
+  }
+  std::set<std::string> missing;
+  for (const ResultSet& baseline : baselines) {
+    for (const CaseResult& old : baseline.cases) {
+      if (old.control_of().empty() && current.find(old.name()) == nullptr &&
+          missing.insert(old.name()).second)
+        rows.push_back(invalid(old.name(), "missing in the current results"));
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -467,8 +498,14 @@ Verdict worse(Verdict a, Verdict b) {
   return gravity(a) >= gravity(b) ? a : b;
 }
 
-Judgement judge(const Interval& gain, double tolerance, double floor) {
+Judgement judge(const Interval& gain, double tolerance, double floor,
+                std::optional<double> corrected_high) {
   if (gain.low > 1) return {Verdict::pass, "better"};
+  const double limit = std::max(tolerance, floor);
+  if (gain.high < 1 - limit && corrected_high.value_or(0) >= 1 - limit) {
+    return {Verdict::inconclusive,
+            "worse beyond the tolerance, but among so many rows this can be chance"};
+  }
   if (tolerance < floor) {
     if (gain.high < 1 - floor) return {Verdict::regressed, "worse, beyond the noise floor"};
     return {Verdict::inconclusive, fmt::format("the tolerance of {} is below the noise floor of {}",
@@ -493,27 +530,10 @@ std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet&
   for (const ResultSet& baseline : baselines) check(baseline);
   check(current);
   if (!rows.empty()) return rows;
-  for (const CaseResult& now : current.cases) {
-    if (!now.control_of().empty()) continue;
-    Cases old;
-    for (const ResultSet& baseline : baselines) {
-      if (const CaseResult* found = baseline.find(now.name())) old.push_back(found);
-    }
-    if (old.size() == baselines.size()) {
-      add_case(rows, baselines, current, old, now, options);
-    } else {
-      rows.push_back(invalid(now.name(), "missing in the baseline"));
-    }
-  }
-  std::set<std::string> missing;
-  for (const ResultSet& baseline : baselines) {
-    for (const CaseResult& old : baseline.cases) {
-      if (old.control_of().empty() && current.find(old.name()) == nullptr &&
-          missing.insert(old.name()).second)
-        rows.push_back(invalid(old.name(), "missing in the current results"));
-    }
-  }
-  return rows;
+  rows = rows_of(baselines, current, options, 1);
+  const auto judged =
+      std::ranges::count_if(rows, [](const GateRow& row) { return row.change.has_value(); });
+  return judged > 1 ? rows_of(baselines, current, options, static_cast<size_t>(judged)) : rows;
 }
 
 Verdict worst(const std::vector<GateRow>& rows) {

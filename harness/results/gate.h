@@ -66,8 +66,10 @@ struct Judgement {
 
 /// `gain`: new / old of something of which more is better. `floor`: the largest change that
 /// noise alone makes. A tolerance below the floor is refused: then only an improvement, and a loss
-/// beyond the floor, can be told from noise.
-Judgement judge(const Interval& gain, double tolerance, double floor);
+/// beyond the floor, can be told from noise. `corrected_high`: the upper end of the gain's interval
+/// for the number of rows that are judged together, which a regression must stay below.
+Judgement judge(const Interval& gain, double tolerance, double floor,
+                std::optional<double> corrected_high = {});
 
 /// Tolerances that replace those of the metrics, by key.
 using Tolerances = std::map<std::string, double>;
@@ -79,10 +81,12 @@ struct GateOptions {
 };
 
 /// Every case of any set, A/A controls apart, with one row per gated metric, one for the results
-/// and one for what was allowed to differ. A case that only one set has is invalid, and so is one
-/// that failed, was profiled, comes from a build that is not for measuring, or was measured under
-/// other conditions (condition_differences()). `baselines`: one run, or several of the same program
-/// at different times, whose spread tells how far runs differ.
+/// and one for what was allowed to differ. REGRESSED rows are corrected for the number of rows with
+/// a change (Bonferroni): equal runs show any such row with a probability of at most 5 %. A case
+/// that only one set has is invalid, and so is one that failed, was profiled, comes from a build
+/// that is not for measuring, or was measured under other conditions (condition_differences()).
+/// `baselines`: one run, or several of the same program at different times, whose spread tells how
+/// far runs differ.
 std::vector<GateRow> gate(std::span<const ResultSet> baselines, const ResultSet& current,
                           const GateOptions& options = {});
 

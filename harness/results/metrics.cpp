@@ -415,7 +415,7 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
   return values;
 }
 
-std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result) {
+std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
   const std::vector<double> values = metric_values(metric, result.rounds());
   if (values.empty()) return std::nullopt;
   const Summary summary = summarize(values);
@@ -424,18 +424,6 @@ std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& 
   if (summary.min == summary.max && metric.change == kDifference)
     return Interval{summary.mean, summary.mean, summary.mean};
   return mean_interval(values);
-}
-
-std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
-  const auto over_rounds = rounds_interval(metric, result);
-  const std::string key = metric.key;
-  if (!over_rounds || (key != "rtfx.total" && key != "rtfx.decode")) return over_rounds;
-  const auto times = result.batch_times(key.substr(5));
-  if (!times) return over_rounds;
-  constexpr uint64_t kSeed = 1;
-  Interval interval = bootstrap_rtfx(*times, kSeed);
-  interval.estimate = over_rounds->estimate;  // the journal rounds the times of batches
-  return interval;
 }
 
 std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result) {
@@ -456,11 +444,7 @@ json figures_json(const CaseResult& result) {
   for (const Metric& metric : metrics()) {
     if (const auto figure = figure_of(metric, result)) {
       figures[metric.key] = to_json(figure->interval);
-      const json over_rounds = to_json(*rounds_interval(metric, result));
-      figures[metric.key].update({{"sd", figure->sd},
-                                  {"rounds", figure->rounds},
-                                  {"rounds_low", over_rounds["low"]},
-                                  {"rounds_high", over_rounds["high"]}});
+      figures[metric.key].update({{"sd", figure->sd}, {"rounds", figure->rounds}});
     }
   }
   return figures;

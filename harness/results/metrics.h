@@ -39,12 +39,8 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
 std::optional<double> value_in(const Metric& metric, const record::Round& round);
 
 /// The mean over all rounds, of a grade the worst; none for a failure and where no round has a
-/// value. The interval is the t-interval over rounds, of the same utterances, as trends want it;
-/// its ends are equal for what every round repeats.
-std::optional<Interval> rounds_interval(const Metric& metric, const CaseResult& result);
-
-/// The interval of a metric. If the journal has batch times, that of RTFx resamples rounds and
-/// batches, so it covers other utterances of the kind.
+/// value. The interval is the t-interval over rounds. It says what other rounds with the same
+/// utterances would give, and its ends are equal for what every round repeats.
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result);
 
 /// The figure that tables and exports show of a metric.
@@ -58,8 +54,7 @@ std::optional<Figure> figure_of(const Metric& metric, const CaseResult& result);
 /// {"estimate", "low", "high"}; an infinite end is null.
 nlohmann::json to_json(const Interval& interval);
 
-/// {key: {"estimate", "low", "high" (metric_interval()), "sd", "rounds", "rounds_low",
-/// "rounds_high" (rounds_interval())}} of those that it has.
+/// {key: {"estimate", "low", "high" (metric_interval()), "sd", "rounds"}} of those that it has.
 nlohmann::json figures_json(const CaseResult& result);
 
 /// [{"name", "unit", "direction", "tolerance" (null: never gated by itself), "meaning"}] of all.

@@ -104,22 +104,6 @@ std::vector<const record::Round*> CaseResult::clean_rounds() const {
   return clean;
 }
 
-std::optional<BatchTimes> CaseResult::batch_times(const std::string& region) const {
-  BatchTimes times;
-  for (const record::Round& round : rounds()) {
-    const auto* run = std::get_if<record::Run>(&round);
-    if (run == nullptr || !run->batches) return std::nullopt;
-    const record::Batches& batches = *run->batches;
-    const std::vector<Number>& seconds =
-        region == "total" ? batches.total_seconds : batches.decode_seconds;
-    times.audio.assign(batches.audio_seconds.begin(), batches.audio_seconds.end());
-    times.seconds.emplace_back(seconds.begin(), seconds.end());
-    if (times.seconds.back().size() != times.audio.size()) return std::nullopt;
-  }
-  if (times.audio.empty()) return std::nullopt;
-  return times;
-}
-
 std::vector<const CaseResult*> ResultSet::all() const {
   std::vector<const CaseResult*> list;
   for (const CaseResult& result : cases) list.push_back(&result);

@@ -28,9 +28,6 @@ struct CaseResult {
   std::string control_of() const;
   /// Rounds without a tag of a disturbed machine (docs/journal.md, "suspect").
   std::vector<const record::Round*> clean_rounds() const;
-  /// Times of each batch in seconds. `region`: "total" or "decode". None in journals that lack
-  /// them.
-  std::optional<BatchTimes> batch_times(const std::string& region) const;
 };
 
 struct ResultSet {

@@ -14,7 +14,6 @@ namespace rtfx {
 
 namespace {
 
-constexpr double kConfidence = 0.95;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> logarithms(const std::vector<double>& values) {
@@ -86,17 +85,17 @@ std::optional<double> percentile(std::vector<double> values, double share) {
 
 double Interval::relative_half_width() const { return (high - low) / 2 / std::abs(estimate); }
 
-double student_t95(int64_t df) {
+double student_t(int64_t df, double confidence) {
   if (df < 1) return kInfinity;
   const boost::math::students_t distribution(static_cast<double>(df));
-  return boost::math::quantile(distribution, (1 + kConfidence) / 2);
+  return boost::math::quantile(boost::math::complement(distribution, (1 - confidence) / 2));
 }
 
 Interval mean_interval(const std::vector<double>& values) {
   const Summary s = summarize(values);
   if (values.size() < 2) return around(s.mean, kInfinity);
   const auto n = static_cast<double>(values.size());
-  return around(s.mean, student_t95(static_cast<int64_t>(values.size()) - 1) * s.sd / std::sqrt(n));
+  return around(s.mean, student_t(static_cast<int64_t>(values.size()) - 1) * s.sd / std::sqrt(n));
 }
 
 Interval paired_ratio(const std::vector<double>& a, const std::vector<double>& b) {
@@ -112,7 +111,7 @@ Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>&
 }
 
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
-                    std::optional<double> drift) {
+                    std::optional<double> drift, double confidence) {
   RTFX_CHECK(!before.empty(), "no runs");
   const auto square = [](double x) { return x * x; };
   const auto runs = static_cast<double>(before.size());
@@ -146,8 +145,8 @@ Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::v
   if (variance == 0) return exponential(around(difference, 0));
   constexpr double kMany = 1000;  // degrees of freedom, as good as a normal distribution
   const double df = squares == 0 ? kMany : std::min(kMany, square(variance) / squares);
-  return exponential(
-      around(difference, student_t95(static_cast<int64_t>(df + 1e-9)) * std::sqrt(variance)));
+  const double t = student_t(static_cast<int64_t>(df + 1e-9), confidence);
+  return exponential(around(difference, t * std::sqrt(variance)));
 }
 
 double visible_change(double sd, int64_t rounds, double drift) {
@@ -160,47 +159,11 @@ double visible_change(double sd, int64_t rounds, double drift) {
   constexpr double kMany = 1000;
   const double squares = by_rounds * by_rounds / (2 * static_cast<double>(rounds - 1));
   const double df = squares == 0 ? kMany : std::min(kMany, variance * variance / squares);
-  return std::expm1((student_t95(static_cast<int64_t>(df + 1e-9)) + kPower) * std::sqrt(variance));
+  return std::expm1((student_t(static_cast<int64_t>(df + 1e-9)) + kPower) * std::sqrt(variance));
 }
 
 double noise_floor(const Interval& aa_ratio) {
   return std::max(std::abs(1 - aa_ratio.low), std::abs(aa_ratio.high - 1));
-}
-
-Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples) {
-  const size_t batches = times.audio.size(), rounds = times.seconds.size();
-  RTFX_CHECK(batches > 0 && rounds > 0, "no batches");
-  std::vector<double> by_batch;  // seconds of the rounds, batch by batch
-  for (size_t b = 0; b < batches; ++b) {
-    for (size_t r = 0; r < rounds; ++r) by_batch.push_back(times.seconds[r][b]);
-  }
-  std::vector<double> seconds(rounds);
-  // The mean RTFx of the rounds, of which each counts round_weight times and each batch weight
-  // times. All rounds are summed up side by side.
-  const auto mean = [&](const std::vector<int64_t>& round_weight,
-                        const std::vector<int64_t>& weight) {
-    double audio = 0;
-    std::ranges::fill(seconds, 0.0);
-    for (size_t b = 0; b < batches; ++b) {
-      const auto times_b = static_cast<double>(weight[b]);
-      const double* seconds_b = by_batch.data() + b * rounds;
-      audio += times_b * times.audio[b];
-      for (size_t r = 0; r < rounds; ++r) seconds[r] += times_b * seconds_b[r];
-    }
-    double sum = 0;
-    for (size_t r = 0; r < rounds; ++r) {
-      if (round_weight[r] > 0) sum += static_cast<double>(round_weight[r]) * (audio / seconds[r]);
-    }
-    return sum / static_cast<double>(rounds);
-  };
-  Resampler resampler(seed);
-  std::vector<double> draws;
-  for (int64_t i = 0; i < resamples; ++i) {
-    const std::vector<int64_t> round_weight = resampler.multiplicities(rounds);
-    draws.push_back(mean(round_weight, resampler.multiplicities(batches)));
-  }
-  const double estimate = mean(std::vector<int64_t>(rounds, 1), std::vector<int64_t>(batches, 1));
-  return percentiles(estimate, std::move(draws));
 }
 
 Interval bootstrap_wer_difference(const std::vector<EditCounts>& a,

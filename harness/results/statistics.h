@@ -27,8 +27,11 @@ Summary summarize(const std::vector<double>& values);
 /// there are too few values to tell: the 95th percentile wants 20, the 99th 100, the median one.
 std::optional<double> percentile(std::vector<double> values, double share);
 
-/// An estimate and its 95 % interval. Both ends are infinite where the data say nothing of their
-/// spread (a single round).
+/// The probability that an interval holds the truth, where nothing else is asked for.
+constexpr double kConfidence = 0.95;
+
+/// An estimate and its interval, of 95 % where nothing else is said. Both ends are infinite where
+/// the data say nothing of their spread (a single round).
 struct Interval {
   double estimate = 0;
   double low = 0;
@@ -38,9 +41,9 @@ struct Interval {
   double relative_half_width() const;
 };
 
-/// The t for which a Student variable with `df` degrees of freedom lies within [-t, t] with a
-/// probability of 0.95; infinite for df < 1.
-double student_t95(int64_t df);
+/// The t for which a Student variable with `df` degrees of freedom lies within [-t, t] with this
+/// probability; infinite for df < 1.
+double student_t(int64_t df, double confidence = kConfidence);
 
 /// The mean with its t-interval.
 Interval mean_interval(const std::vector<double>& values);
@@ -56,7 +59,7 @@ Interval unpaired_ratio(const std::vector<double>& a, const std::vector<double>&
 
 /// Two runs of one program on one machine differ by more than their rounds tell: the place in
 /// memory, temperature and clocks stay the same within a run. Standard deviation of a run's mean as
-/// a share of it, by 250 cases that were run twice (docs/background/statistics.md, "Drift").
+/// a share of it, by 121 cases that were run twice (docs/background/statistics.md, "Drift").
 constexpr double kRunDrift = 0.01;
 
 /// So many runs, or more, tell the drift by themselves.
@@ -68,7 +71,7 @@ constexpr size_t kRunsThatTellDrift = 5;
 /// are kRunsThatTellDrift or more, else kRunDrift, or what fewer runs show where that is more.
 /// Positive values.
 Interval runs_ratio(const std::vector<std::vector<double>>& before, const std::vector<double>& now,
-                    std::optional<double> drift = {});
+                    std::optional<double> drift = {}, double confidence = kConfidence);
 
 /// The smallest change, as a share, that runs_ratio() finds in four of five comparisons of two runs
 /// with so many rounds each. It is exp((t + 0.84) s) - 1, where s² = 2 (sd² / rounds + drift²), t
@@ -80,17 +83,6 @@ double visible_change(double sd, int64_t rounds, double drift);
 /// The largest change that noise alone makes: the farther end of an A/A ratio's interval, as a
 /// distance from 1.
 double noise_floor(const Interval& aa_ratio);
-
-/// Audio and time of every batch of a case; seconds[r][b] is what batch b took in round r.
-struct BatchTimes {
-  std::vector<double> audio;
-  std::vector<std::vector<double>> seconds;
-};
-
-/// The mean over rounds of (all audio / all time), with a percentile interval over resampled rounds
-/// and resampled batches: what the figure would be on other utterances of the same kind. A batch of
-/// one is an utterance; utterances that were decoded together stay together.
-Interval bootstrap_rtfx(const BatchTimes& times, uint64_t seed, int64_t resamples = 2000);
 
 /// WER of b minus WER of a over the same utterances, with a percentile interval over resampled
 /// utterances (paired bootstrap: an utterance brings the errors of both). Needs reference words.

@@ -57,7 +57,7 @@ def test_it_holds_the_figures_of_rtfx_summary(rtfx, site):
         shown = one["points"][7]
         assert shown["marks"] == case["marks"] and shown["grade"] == case["grade"]
         for metric, figure in case["figures"].items():
-            wanted = [figure["estimate"], figure["rounds_low"], figure["rounds_high"]]
+            wanted = [figure["estimate"], figure["low"], figure["high"]]
             assert shown["figures"][metric] == pytest.approx(wanted, rel=1e-5)
     assert data["metrics"] == summary["metrics"]
 

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "harness/config/plan.h"
 #include "harness/results/statistics.h"
@@ -46,8 +48,7 @@ TEST(RoundOrder, IsReversedFromRoundToRound) {
     auto backward = forward;
     std::reverse(backward.begin(), backward.end());
     EXPECT_TRUE(std::is_permutation(forward.begin(), forward.end(), backward.begin()));
-    for (int64_t round = 0; round < 6; ++round)
-      EXPECT_EQ(round_order(arms, round, 1), round % 2 == 0 ? forward : backward) << round;
+    EXPECT_EQ(round_order(arms, 1, 1), backward);
   }
   // Two decoders: A B | B A | A B | B A.
   std::string sequence;
@@ -55,6 +56,24 @@ TEST(RoundOrder, IsReversedFromRoundToRound) {
     for (const size_t arm : round_order(2, round, 1))
       sequence += arm == round_order(2, 0, 1)[0] ? 'A' : 'B';
   EXPECT_EQ(sequence, "ABBAABBA");
+}
+
+TEST(RoundOrder, EachDecoderHasEachPlaceAndFollowsEachOtherEquallyOften) {
+  for (size_t arms = 2; arms <= 9; ++arms) {
+    const size_t rounds = arms % 2 == 0 ? arms : 2 * arms;
+    std::map<std::pair<size_t, size_t>, size_t> at, after;
+    for (size_t round = 0; round < rounds; ++round) {
+      const auto order = round_order(arms, static_cast<int64_t>(round), 5);
+      for (size_t place = 0; place < arms; ++place) {
+        ++at[{order[place], place}];
+        if (place > 0) ++after[{order[place - 1], order[place]}];
+      }
+    }
+    EXPECT_EQ(at.size(), arms * arms);
+    for (const auto& [pair, count] : at) EXPECT_EQ(count, rounds / arms) << arms;
+    EXPECT_EQ(after.size(), arms * (arms - 1));
+    for (const auto& [pair, count] : after) EXPECT_EQ(count, rounds / arms) << arms;
+  }
 }
 
 TEST(RoundOrder, DependsOnTheSeed) {

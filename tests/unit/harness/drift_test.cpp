@@ -106,12 +106,13 @@ TEST(Drift, PowerOfTheGate) {
 // Recorded runs of one revision on one kind of machine: nothing changed between them.
 
 /// reports/h200/repeated: two runs of each configuration and build, minutes apart on one H200.
-std::vector<std::pair<ResultSet, ResultSet>> recorded_pairs() {
+/// `build`: "before" are those that kRunDrift was taken from, "after" those that it is tested on.
+std::vector<std::pair<ResultSet, ResultSet>> recorded_pairs(const std::string& build) {
   std::vector<std::pair<ResultSet, ResultSet>> pairs;
   for (const auto& entry : std::filesystem::directory_iterator("reports/h200/repeated")) {
     std::string second = entry.path().string();
     const size_t at = second.find("_1.jsonl");
-    if (at == std::string::npos) continue;
+    if (at == std::string::npos || second.find("_" + build) == std::string::npos) continue;
     pairs.emplace_back(read_results(entry.path()), read_results(second.replace(at, 2, "_2")));
   }
   return pairs;
@@ -131,15 +132,37 @@ struct Count {
   }
 };
 
+/// The share of recorded pairs without a true change whose interval leaves 1 out.
+double false_changes(const std::string& build, const std::string& metric, double drift) {
+  double rows = 0, unequal = 0;
+  for (const auto& [a, b] : recorded_pairs(build)) {
+    for (const GateRow& row : gate(std::span(&a, 1), b, {.drift = drift})) {
+      if (row.what != metric || !row.change) continue;
+      ++rows;
+      unequal += row.change->low > 1 || row.change->high < 1;
+    }
+  }
+  EXPECT_EQ(rows, 121);
+  return unequal / rows;
+}
+
+/// The table of docs/background/statistics.md, "Drift".
+TEST(Drift, IsTakenFromTheRunsOfOneBuildAndTestedOnThoseOfAnother) {
+  EXPECT_GT(false_changes("before", "rtfx.total", 0.8 * kRunDrift), 0.05);
+  EXPECT_LT(false_changes("before", "rtfx.total", 1.2 * kRunDrift), 0.05);
+  EXPECT_NEAR(false_changes("after", "rtfx.total", kRunDrift), 0.01, 0.005);
+  EXPECT_NEAR(false_changes("after", "rtfx.decode", kRunDrift), 0.03, 0.005);
+}
+
 TEST(Drift, RecordedRunsOfTheSameBuildAreNotRegressed) {
   Count now, without_drift;
-  for (const auto& [a, b] : recorded_pairs()) {
+  for (const auto& [a, b] : recorded_pairs("after")) {
     for (const auto& [old, current] : {std::pair(&a, &b), std::pair(&b, &a)}) {
       now.add(gate(std::span(old, 1), *current));
       without_drift.add(gate(std::span(old, 1), *current, {.drift = 0}));
     }
   }
-  EXPECT_GT(now.rows, 800);
+  EXPECT_GT(now.rows, 400);
   EXPECT_LT(now.regressed / now.rows, 0.01);  // 0.025 would do
   EXPECT_LT(now.unequal / now.rows, 0.05);
   EXPECT_GT(without_drift.unequal / now.rows, 0.08);  // what the interval of the rounds alone says

@@ -23,6 +23,8 @@ TEST(Judge, TheIntervalAgainstTheTolerance) {
   EXPECT_EQ(judge({1.0, 0.985, 1.015}, 0.02, 0.01).verdict, Verdict::pass);
   EXPECT_EQ(judge({0.99, 0.975, 1.005}, 0.02, 0.01).verdict, Verdict::inconclusive);
   EXPECT_EQ(judge({0.95, 0.94, 0.96}, 0.02, 0.01).verdict, Verdict::regressed);
+  EXPECT_EQ(judge({0.95, 0.94, 0.96}, 0.02, 0.01, 0.97).verdict, Verdict::regressed);
+  EXPECT_EQ(judge({0.95, 0.94, 0.96}, 0.02, 0.01, 0.985).verdict, Verdict::inconclusive);
   EXPECT_EQ(judge({0.97, 0.96, 0.981}, 0.02, 0.01).verdict, Verdict::inconclusive);
 }
 
