@@ -147,8 +147,9 @@ struct Config {
   Protocol protocol;
   std::map<std::string, std::string> required = {
       {"fp32", "exact"}, {"bf16", "rounding"}, {"fp16", "rounding"}};
-  bool replay = true;    // results are proved by replay (harness/run/replay_check.h)
-  bool isolated = true;  // those of the mode "throughput" are compared with an isolated pass
+  bool replay = true;         // results are proved by replay (harness/run/replay_check.h)
+  double wer_above_fp32 = 1;  // at most so many more word errors than in fp32, as a share
+  bool isolated = true;       // those of the mode "throughput" are compared with an isolated pass
   std::string scorer = "basic_english";
   std::string encoder = "automatic";            // EncoderForm
   bool encoder_graphs = true;                   // on a GPU: recorded_encoder.h

@@ -238,6 +238,10 @@ const OptionTable<Config>& verify_keys() {
        option("replay", &Config::replay,
               "feed results through the reference network and check every decision; outside the "
               "timed part, on a CPU as long as decoding for beams"),
+       option("wer_above_fp32", &Config::wer_above_fp32,
+              "a word error rate in another dtype may be so much above that of the same case in "
+              "fp32: 0.001 is 0.1 points",
+              0, 1),
        option(
            "isolated", &Config::isolated,
            "compare results of the mode `throughput` with those of a pass region by region, which "

@@ -113,6 +113,16 @@ std::vector<ComparedCase> compared_cases(const ResultSet& results) {
   return compared;
 }
 
+std::vector<ComparedCase> cases_beside_fp32(const ResultSet& results) {
+  std::vector<ComparedCase> compared;
+  for (const CaseResult& c : results.cases) {
+    const CaseResult* base = results.find(name_in_fp32(c.name()));
+    if (base == nullptr || base == &c || c.summary.failure || base->summary.failure) continue;
+    if (c.control_of().empty()) compared.push_back({base, &c});
+  }
+  return compared;
+}
+
 void require_common_cases(const ResultSet& a, const ResultSet& b) {
   a.require_cases();
   b.require_cases();
@@ -164,8 +174,16 @@ json speed_ups_json(const ResultSet& results) {
          {"marks", c->summary.marks()},
          {"changes", changes_json(metric_changes(results, *base, results, *c, /*paired=*/true))}});
   }
+  json dtypes = json::array();
+  for (const auto& [base, c] : cases_beside_fp32(results)) {
+    dtypes.push_back(
+        {{"case", c->name()},
+         {"marks", c->summary.marks()},
+         {"changes", changes_json(metric_changes(results, *base, results, *c, /*paired=*/false))}});
+  }
   return {{"run", results.journal.string()},
           {"cases", cases},
+          {"dtypes", dtypes},
           {"noise_floors", noise_floors({&results})}};
 }
 

@@ -42,7 +42,8 @@ std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, 
 nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
 
 /// The decoders of one run: {"run", "cases": [as above, with "baseline", the decoder that it is
-/// compared with, and "control", whether it is an A/A control], "noise_floors"}.
+/// compared with, and "control", whether it is an A/A control], "dtypes": [as above, of the cases
+/// of cases_beside_fp32()], "noise_floors"}.
 nlohmann::json speed_ups_json(const ResultSet& results);
 
 /// Cases of `results` beside those of the decoder that they are compared with.
@@ -50,6 +51,9 @@ struct ComparedCase {
   const CaseResult *baseline, *result;
 };
 std::vector<ComparedCase> compared_cases(const ResultSet& results);
+
+/// Cases in another dtype beside the same case in fp32, as far as there is one.
+std::vector<ComparedCase> cases_beside_fp32(const ResultSet& results);
 
 /// Throws UserError where either has profiled records or no case, or no case is in both.
 void require_common_cases(const ResultSet& a, const ResultSet& b);

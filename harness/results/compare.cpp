@@ -114,6 +114,12 @@ void print_speed_ups(const ResultSet& results) {
     sides.print_head();
     print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/true));
   }
+  for (const auto& [base, c] : cases_beside_fp32(results)) {
+    fmt::print("\n{}, beside fp32\n", title(*c));
+    const Sides sides{base->about().dtype, c->about().dtype};
+    sides.print_head();
+    print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/false));
+  }
   fmt::print("\n");
   print_noise_floors(results);
 }

@@ -16,7 +16,8 @@ namespace rtfx {
 void print_comparison(const ResultSet& a, const ResultSet& b);
 
 /// Each decoder of one run against the decoder that it is compared with: speed-up from rounds that
-/// were measured side by side, and the difference in WER. A/A controls show the noise floor.
+/// were measured side by side, and the difference in WER. A/A controls show the noise floor. Then
+/// each case in another dtype against the same case in fp32.
 void print_speed_ups(const ResultSet& results);
 
 void print_gate(const std::vector<GateRow>& rows);

@@ -236,6 +236,10 @@ json summary_json(const CaseSummary& summary) {
           {"regions", regions_json(summary)}};
 }
 
+std::string name_in_fp32(std::string_view case_name) {
+  return fmt::format("{}/fp32", case_name.substr(0, case_name.rfind('/')));
+}
+
 bool is_shown(const record::Case& of, std::string_view metric) {
   return of.decoder.head != "none" || metric == "rtfx.total" || metric == "rtfx.wall" ||
          metric == "rtfx.encode_decode" || metric.starts_with("batch_ms.") ||

@@ -30,6 +30,9 @@ using CaseRecord = std::variant<record::Run, record::StreamRun, record::Failure>
 /// the speed of decoding nor anything of its words or results is one. `metric`: a key of metrics().
 bool is_shown(const record::Case& of, std::string_view metric);
 
+/// The name of the same case in fp32.
+std::string name_in_fp32(std::string_view case_name);
+
 struct CaseSummary {
   CaseRecord last;
   record::Rounds rounds;  // by number

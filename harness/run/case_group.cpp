@@ -155,6 +155,7 @@ void CaseGroupRunner::prepare() {
       pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
+      if (pipeline_) warm_up(*arm.decoder);
       if (const auto& options = workspace_.config().confidence;
           options && arm.description.head != Head::none)
         arm.confidence.emplace(model_, arm.description.head, *options);
@@ -167,6 +168,18 @@ void CaseGroupRunner::prepare() {
     }
     leave();
   }
+}
+
+void CaseGroupRunner::warm_up(Decoder& decoder) {
+  constexpr size_t kMostRows = 128;
+  constexpr double kMostSeconds = 10;
+  const auto& batch = batches_.front();
+  size_t longest = 0;
+  for (const size_t i : batch) longest = std::max(longest, dataset_.audio[i].size());
+  const double seconds =
+      static_cast<double>(longest) / static_cast<double>(model_->config.features.sample_rate);
+  pipeline_->warm_up(decoder, static_cast<int64_t>(std::min(kMostRows, batch.size())),
+                     std::min(kMostSeconds, seconds));
 }
 
 void CaseGroupRunner::require_memory() const {

@@ -156,6 +156,8 @@ class CaseGroupRunner {
 
   /// Throws UserError where a batch cannot fit.
   void require_memory() const;
+  /// Has a prepared decoder search a batch of silence (OverlappedPipeline::warm_up()).
+  void warm_up(Decoder& decoder);
   Clips clips_of(const std::vector<size_t>& utterances) const;
   /// Runs a batch: the encoder once, then each arm, region by region. Returns the encoder's frames.
   EncodedBatch run_batch(const std::vector<size_t>& utterances, const std::vector<size_t>& order,

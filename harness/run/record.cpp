@@ -58,6 +58,24 @@ std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
   return below;
 }
 
+std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed) {
+  std::map<std::string, double> rates;
+  for (const CaseSummary& summary : cases) {
+    const record::WordErrors* errors = summary.failure ? nullptr : summary.word_errors();
+    if (errors != nullptr && errors->wer) rates[summary.case_name()] = *errors->wer;
+  }
+  std::vector<std::string> above;
+  for (const auto& [name, rate] : rates) {
+    const auto base = rates.find(name_in_fp32(name));
+    if (base == rates.end() || rate - base->second <= allowed) continue;
+    above.push_back(
+        fmt::format("{}: {:.2f} points more word errors than in fp32, "
+                    "`verify.wer_above_fp32` allows {:.2f}",
+                    name, 100 * (rate - base->second), 100 * allowed));
+  }
+  return above;
+}
+
 static std::vector<std::string> failed_cases(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> failed;
   for (const CaseSummary& summary : cases) {
@@ -70,7 +88,11 @@ int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
   const auto below = below_required(cases, config.required);
   for (const std::string& name : below)
     fmt::print(stderr, "rtfx: below the required exactness: {}\n", printable(name));
-  return !below.empty() ? kCorrectness : !failed_cases(cases).empty() ? kFailed : kOk;
+  const auto above = above_fp32(cases, config.wer_above_fp32);
+  for (const std::string& text : above) fmt::print(stderr, "rtfx: {}\n", printable(text));
+  return !below.empty() || !above.empty() ? kCorrectness
+         : !failed_cases(cases).empty()   ? kFailed
+                                          : kOk;
 }
 
 namespace {

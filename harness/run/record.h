@@ -17,6 +17,10 @@ namespace rtfx {
 
 // The outcome of a whole run, from its cases.
 
+/// What is wrong with cases whose word error rate lies above that of the same case in fp32 by more
+/// than the share `allowed`.
+std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed);
+
 /// The ExitCode that the cases of a whole run ask for; says on stderr what is below the required
 /// grade.
 int outcome(const std::vector<CaseSummary>& cases, const Config& config);

@@ -86,6 +86,22 @@ void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
   synchronize(model_->device);
 }
 
+void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, double seconds) {
+  if (!model_->device.is_cuda()) return;
+  const auto rate = static_cast<double>(model_->config.features.sample_rate);
+  const std::vector<float> silence(static_cast<size_t>(seconds * rate));
+  const ScopedGraphs no_graphs(encoder_, false);
+  run(
+      decoder,
+      [&](size_t number, BatchInFlight& batch) {
+        batch.clips.assign(static_cast<size_t>(rows), &silence);
+        return number == 0;
+      },
+      [](size_t, BatchInFlight& batch) {
+        if (batch.failure) std::rethrow_exception(batch.failure);
+      });
+}
+
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
                              const Confidence* confidence) {
   const RegionClock clock(model_->device, RegionClock::Mode::overlapped);

@@ -9,6 +9,7 @@
 
 #include "algorithms/decoder.h"
 #include "harness/run/case_group.h"
+#include "harness/run/record.h"
 #include "tests/support/records.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -201,6 +202,28 @@ TEST_F(RunTest, TextsThatDifferWithoutReferencesAreDifferent) {
   config["protocol"]["measured_rounds"] = 1;
   EXPECT_EQ(run(config), kCorrectness);
   EXPECT_EQ(records("run", "test_throwing").front()["exactness"]["grade"], "different");
+}
+
+TEST(AboveFp32, ComparesTheWordErrorsOfACaseWithThoseOfTheSameCaseInFp32) {
+  record::Records records;
+  const auto add = [&](const char* name, double wer) {
+    record::Run run;
+    run.kind = "run";
+    run.case_name = name;
+    run.result_key = name;
+    run.decoder.head = "transducer";
+    run.wer.wer = Number(wer);
+    records.push_back(run);
+  };
+  add("m/d/greedy/b8/fp32", 0.1);
+  add("m/d/greedy/b8/bf16", 0.1009);
+  add("m/d/greedy/b8/fp8", 0.1012);
+  add("m/d/greedy/b16/fp8", 0.2);  // without a case in fp32
+  const auto cases = summarize_cases(records);
+  EXPECT_TRUE(above_fp32(cases, 1).empty());
+  const auto above = above_fp32(cases, 0.001);
+  ASSERT_EQ(above.size(), 1U);
+  EXPECT_HAS(above[0], "m/d/greedy/b8/fp8: 0.12 points more");
 }
 
 }  // namespace
