@@ -189,9 +189,10 @@ Optional<std::vector<record::LengthLatency>> lengths_field(const Workspace& work
   if (lengths.size() < 2 || group.rule.by_seconds || group.rule.size != 1) return field;
   std::map<double, std::vector<double>> milliseconds;  // by length
   std::vector<std::vector<double>> passes = result.latencies;
-  if (passes.empty())  // of a round region by region
-    for (const BatchTime& batch : result.batches)
-      passes.emplace(passes.end())->push_back(batch.latency_seconds);
+  if (passes.empty()) {  // a round region by region is one pass
+    std::vector<double>& pass = passes.emplace_back();
+    for (const BatchTime& batch : result.batches) pass.push_back(batch.latency_seconds);
+  }
   for (const std::vector<double>& pass : passes) {
     for (size_t b = 0; b < pass.size(); ++b) {
       const double seconds = result.batches[b].audio_seconds;
