@@ -61,7 +61,7 @@ Replayed between(const Least& least, const Mass& most) {
   }
   const double variance = std::max(least.variance, most.variance);
   replayed.score_bound =
-      ReplayNetwork::kDeviations * std::sqrt(variance) + rounding_of_score(most.value);
+      ReplayNetwork::kDeviations * std::sqrt(variance) + rounding_of_score(std::abs(most.value));
   return replayed;
 }
 

@@ -27,9 +27,10 @@ Deviation no_path(int64_t frame) { return {"path", frame, 0, 0, kNever, 1}; }
 /// The sum of scores along a path. Their errors are not independent where labels and frames come
 /// again and again: then it may be off by twice the sum of their deviations.
 struct PathScore {
-  double sum = 0, variance = 0, deviations = 0;
+  double sum = 0, magnitudes = 0, variance = 0, deviations = 0;
   void add(const Judged& judged) {
     sum += judged.score;
+    magnitudes += std::abs(judged.score);
     variance += judged.variance;
     deviations += std::sqrt(judged.variance);
   }
@@ -37,7 +38,7 @@ struct PathScore {
     replayed.least_score = replayed.most_score = sum;
     replayed.score_bound =
         std::max(ReplayNetwork::kDeviations * std::sqrt(variance), 2 * deviations) +
-        rounding_of_score(sum);
+        rounding_of_score(magnitudes);
   }
 };
 

@@ -18,9 +18,11 @@ struct Deviation {
 };
 
 /// How far float32 sums of a path's scores may lie apart beyond the variances of its terms: those
-/// of tensor cores, which truncate, err to one side, so that their errors add up. Found on an H200:
-/// up to 2^-15.7 of the sum in fp32 (three TF32 products), and 7e-6 for log-probabilities near 0.
-inline double rounding_of_score(double sum) { return std::max(1.0, std::abs(sum)) * 0x1p-15; }
+/// of tensor cores, which truncate, err to one side, so that their errors add up. `magnitudes` is
+/// the sum of the scores' absolute values, since logits of both signs can cancel in the score.
+/// Found on an H200: up to 2^-15.7 of it in fp32 (three TF32 products), and 7e-6 for
+/// log-probabilities near 0.
+inline double rounding_of_score(double magnitudes) { return std::max(1.0, magnitudes) * 0x1p-15; }
 
 /// The findings for one hypothesis.
 struct Replayed {

@@ -92,6 +92,35 @@ TEST(Replay, AcceptsNothingElseOnTables) {
   EXPECT_GT(changed, 100);
 }
 
+/// Logits of both signs can cancel in a score, but their errors do not.
+TEST(Replay, TheBoundOfAScoreGrowsWithTheMagnitudesOfItsTerms) {
+  std::mt19937 random(13);
+  int cancelled = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    const Case c = random_case(random, /*tdt=*/false, trial % 2 == 0);
+    const auto decoder = make_decoder("label_looping", {{"max_symbols", 3}}, "");
+    std::vector<Hypothesis> found;
+    for (const Table& row : c.rows) found.push_back(oracle(c.model, row, 3));
+    const auto results =
+        replay(build(c.model), *decoder, batch_of(c.rows, c.model.columns()), found);
+    for (size_t b = 0; b < found.size(); ++b) {
+      const Hypothesis& h = found[b];
+      double sum = 0, magnitudes = 0;
+      for (size_t i = 0; i < h.tokens.size(); ++i) {
+        const std::vector<int32_t> before(h.tokens.begin(),
+                                          h.tokens.begin() + static_cast<std::ptrdiff_t>(i));
+        const auto at_frame = logits(c.model, c.rows[b][static_cast<size_t>(h.frames[i])], before);
+        const double logit = at_frame[static_cast<size_t>(h.tokens[i])];
+        sum += logit;
+        magnitudes += std::abs(logit);
+      }
+      EXPECT_GE(results[b].score_bound, magnitudes * 0x1p-15) << trial << " " << b;
+      cancelled += magnitudes > 2 * std::abs(sum) + 1;
+    }
+  }
+  EXPECT_GT(cancelled, 5);
+}
+
 /// Decoders of full width in all dtypes.
 TEST(Replay, AcceptsDecodersOfFullWidth) {
   at::manual_seed(4);

@@ -50,12 +50,12 @@ TEST(RoundOrder, IsReversedFromRoundToRound) {
     EXPECT_TRUE(std::is_permutation(forward.begin(), forward.end(), backward.begin()));
     EXPECT_EQ(round_order(arms, 1, 1), backward);
   }
-  // Two decoders: A B | B A | A B | B A.
+  // Two decoders: A B | B A | B A | A B.
   std::string sequence;
   for (int64_t round = 0; round < 4; ++round)
     for (const size_t arm : round_order(2, round, 1))
       sequence += arm == round_order(2, 0, 1)[0] ? 'A' : 'B';
-  EXPECT_EQ(sequence, "ABBAABBA");
+  EXPECT_EQ(sequence, "ABBABAAB");
 }
 
 TEST(RoundOrder, EachDecoderHasEachPlaceAndFollowsEachOtherEquallyOften) {

@@ -165,7 +165,8 @@ TEST(Drift, RecordedRunsOfTheSameBuildAreNotRegressed) {
   EXPECT_GT(now.rows, 400);
   EXPECT_LT(now.regressed / now.rows, 0.01);  // 0.025 would do
   EXPECT_LT(now.unequal / now.rows, 0.05);
-  EXPECT_GT(without_drift.unequal / now.rows, 0.08);  // what the interval of the rounds alone says
+  // The interval of the rounds alone is too narrow.
+  EXPECT_GT(without_drift.unequal, 2 * now.unequal);
 }
 
 /// configs/ci/quickstart.json by one build, in the course of 40 minutes on two cores that others
