@@ -54,7 +54,8 @@ class Row:
     launch: str
     algorithm: str
     language: str = "C++"  # the language that launches the kernels
-    seconds: dict = field(default_factory=dict)  # by batch size
+    seconds: dict = field(default_factory=dict)  # mean of the rounds, by batch size
+    rounds: dict = field(default_factory=dict)  # seconds of each round, by batch size
     core: dict = field(default_factory=dict)  # the algorithm alone
     wers: list = field(default_factory=list)
     marks: dict = field(default_factory=dict)  # by batch size
@@ -162,7 +163,8 @@ def key_of(case, rtfx=False):
 
 
 def add_times(row, case, batch):
-    row.seconds[batch] = mean(decode_seconds(case))
+    row.rounds[batch] = decode_seconds(case)
+    row.seconds[batch] = mean(row.rounds[batch])
     if not is_rival(case):
         row.core[batch] = case.region_seconds()["decode"]
     elif (objects := counter_seconds(case, "objects_us")) is not None:

@@ -13,9 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
+from intervals import paired_ratio  # noqa: E402
 from script import markdown  # noqa: E402
 from journal import journal_name, plain_or_gzip, read_journal  # noqa: E402
-from rival_table import core, is_rival, rows_of, seconds  # noqa: E402
+from rival_table import core, is_rival, rows_of, seconds, span  # noqa: E402
 
 GREEDY = [
     ("fused kernels : label-looping, one CUDA graph", "fused_persistent", "nemo_label_looping_graphs"),
@@ -42,7 +43,6 @@ LM = [
 ]
 RIVA = [(f"beam {n}: `ctc_wfst` : riva, best path made complete", f"ctc_wfst{n}", f"riva_online_end{n}") for n in (17, 10)]
 WFST = [
-    ("beam 17: `ctc_wfst` : riva, n-best", "ctc_wfst17", "riva_nbest17"),
     *((f"beam {n}: `ctc_wfst_cpu` : kaldi-decoder", f"ctc_wfst_cpu{n}", f"kaldi{n}") for n in (17, 10)),
     ("`ctc_lexicon_cpu` : flashlight-text, beam 500", "ctc_lexicon_cpu", "flashlight500"),
 ]  # fmt: skip
@@ -51,24 +51,35 @@ JOURNALS = {
     "nemo3_beam": ("Batched beam searches and the fastest greedy ones beside NeMo's", BEAM),
     "nemo3_lm": ("With an n-gram model of tokens, beside NeMo's", LM),
     "riva_online": ("CTC over a graph with a word 3-gram beside riva-asrlib-decoder's best path", RIVA),
-    "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside riva-asrlib-decoder, kaldi-decoder and "
-                    "flashlight-text", WFST),
+    "wfst_rivals": ("CTC over a graph or a lexicon with a word 3-gram, beside kaldi-decoder and flashlight-text", WFST),
 }  # fmt: skip
 CAPTION = """{title}. The table shows how many times as fast rtfx is. Both sides searched the same frames in one run. The first
-factor compares whole calls, from encoder frames to hypotheses on the host. The factor in brackets leaves out the making of
-Python objects, where its time is known. A colon separates our search from the rival's. Each case has {rounds} rounds, and
-the factors have no intervals. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+factor compares whole calls, from encoder frames to hypotheses on the host. The factor in round brackets leaves out the making of
+Python objects, where its time is known. Square brackets hold the 95 % interval over {rounds} rounds. A colon separates our
+search from the rival's. {audio}. {device}, {versions}, rtfx {revision}, {date}."""
+
+
+def whole_calls(ours, theirs, batch):
+    """Returns the ratio of whole calls, and its interval where each side has the same number of rounds."""
+    ratio = f"{seconds(theirs)[batch] / seconds(ours)[batch]:.3g}x"
+    sides = ours.rounds[batch], theirs.rounds[batch]
+    interval = paired_ratio(*sides) if len(sides[0]) == len(sides[1]) else None
+    return ratio, f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else ""
+
+
+def marks(ours, theirs, batch):
+    shown = [m for row in (ours, theirs) for m in row.marks[batch] if m in ("NOISY", "NONDETERMINISTIC") or m.startswith("suspect")]
+    return list(dict.fromkeys(shown))
 
 
 def cell(ours, theirs, batch):
-    """Returns the ratio of whole calls, that of the algorithms alone where known, and warning marks."""
+    """Returns the ratio of whole calls with its interval, that of the algorithms alone where known, and warning marks."""
     if batch not in ours.seconds or batch not in theirs.seconds:
         return "–"
-    text = f"{seconds(theirs)[batch] / seconds(ours)[batch]:.3g}x"
+    text = "".join(whole_calls(ours, theirs, batch))
     if batch in core(theirs):
         text += f" ({core(theirs)[batch] / core(ours)[batch]:.3g}x)"
-    marks = [m for row in (ours, theirs) for m in row.marks[batch] if m in ("NOISY", "NONDETERMINISTIC") or m.startswith("suspect")]
-    return ", ".join([text, *dict.fromkeys(marks)])
+    return ", ".join([text, *marks(ours, theirs, batch)])
 
 
 def brief(journal, title, pairs):
@@ -92,14 +103,15 @@ def brief(journal, title, pairs):
         date=about["started"][:10],
     )
     yield ""
-    yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} |"
-    yield "|---|" + "--:|" * len(batches)
+    yield f"| | {' | '.join(f'batch {batch}' for batch in batches)} | WER %, ours : theirs |"
+    yield "|---|" + "--:|" * (len(batches) + 1)
     for (model, dtype, _), model_rows in tables.items():
         by_id = {row.id or row.name: row for row in model_rows.values()}
         for label, ours, theirs in pairs:
             if ours in by_id and theirs in by_id:
                 cells = [cell(by_id[ours], by_id[theirs], batch) for batch in batches]
-                yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} |"
+                words = f"{span(by_id[ours].wers)} : {span(by_id[theirs].wers)}"
+                yield f"| {markdown(model)}, {markdown(dtype)}: {label} | {' | '.join(cells)} | {words} |"
 
 
 def audio_of(row):
@@ -128,17 +140,17 @@ def headline(journal):
     for label, ours, theirs in HEADLINE:
         cells = []
         for batch in HEADLINE_BATCHES:
-            whole, _, marks = cell(by_id[ours], by_id[theirs], batch).partition(" (")
-            marks = marks.partition(")")[2].lstrip(", ")
-            cells.append(" ".join([f"**{whole}**", marks]).strip())
+            pair = by_id[ours], by_id[theirs], batch
+            ratio, interval = whole_calls(*pair)
+            cells.append(" ".join([f"**{ratio}**{interval}", *marks(*pair)]))
         yield f"| {label} | {' | '.join(cells)} |"
     about = journal.provenance
     yield ""
     yield (
         f"Whole calls, from encoder frames to hypotheses, of {HEADLINE_MODEL} (21 million parameters, 1,024 tokens) in {dtype} "
         f"on one\n{markdown(about['device']['name'])}, against NeMo's fastest search of each kind, {about['started'][:10]}. "
-        f"{audio_of(by_id['fused_persistent'])}\nThere are {about['config']['protocol']['measured_rounds']} rounds and no "
-        f"intervals. NOISY: rounds differ by more than 5 %."
+        f"{audio_of(by_id['fused_persistent'])}\nSquare brackets: 95 % interval over "
+        f"{about['config']['protocol']['measured_rounds']} rounds. NOISY: rounds differ by more than 5 %."
     )
 
 
