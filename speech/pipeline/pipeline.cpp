@@ -216,6 +216,12 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
     decoded.evidence[static_cast<size_t>(rows[i])].push_back(std::move(found[i]));
 }
 
+std::string remedy_for_nan(const AcousticModel& model) {
+  const bool is_fp32 = model.dtype == at::kFloat && model.encoder_dtype == at::kFloat;
+  return is_fp32 ? "check the audio and the checkpoint: both were computed in fp32"
+                 : "compute in fp32 (--dtype fp32)";
+}
+
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
   CopiedBatch copied;
