@@ -238,7 +238,7 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug,
                      const Confidence* confidence) {
-  const ResultRules rules(decoder.describe(), model.config);
+  const ResultRules rules(decoder, model.config);
   Decoded decoded;
   {
     const WallClock wall(times);
