@@ -7,6 +7,7 @@
 #include <ctime>
 #include <numeric>
 
+#include "algorithms/foreign_code.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/gpu/parallel.h"
 #include "base/error.h"
@@ -174,9 +175,10 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
 Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
                         const RegionClock& clock, RegionTimes& times, bool sync_debug) {
   Hypotheses hypotheses;
-  clock.measure(Region::decode, batch.lengths_host.size(), times, [&] {
-    const auto work = [&] { hypotheses = decoder.decode(batch); };
-    sync_debug ? forbid_undeclared_syncs(work) : work();
+  const auto work = [&] { hypotheses = decoder.decode(batch); };
+  call_decoder(decoder, {}, [&] {
+    clock.measure(Region::decode, batch.lengths_host.size(), times,
+                  [&] { sync_debug ? forbid_undeclared_syncs(work) : work(); });
   });
   check_layout(hypotheses, batch, rules);
   return hypotheses;
