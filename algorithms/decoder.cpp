@@ -45,7 +45,18 @@ std::map<std::string, DecoderEntry>& table() {
 
 }  // namespace
 
+static bool loads_plugin = false;
+
 RegisterDecoder::RegisterDecoder(DecoderEntry entry) {
+  entry.is_foreign = entry.is_foreign || loads_plugin;
+  if (entry.is_foreign) {
+    entry.make = [make = std::move(entry.make)](const nlohmann::json& options,
+                                                std::string_view where) {
+      auto decoder = make(options, where);
+      decoder->is_foreign_ = true;
+      return decoder;
+    };
+  }
   const std::string name = entry.name;
   RTFX_CHECK(table().emplace(name, std::move(entry)).second, "two decoders are named " + name);
 }
@@ -84,7 +95,10 @@ std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::jso
 }
 
 void load_plugin(const std::string& path) {
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+  loads_plugin = true;
+  const void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  loads_plugin = false;
+  if (library == nullptr) {
     throw UserError(path, fmt::format("cannot be loaded ({})", dlerror()),
                     "a plugin is a shared library built against this rtfx");
   }

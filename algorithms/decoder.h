@@ -116,6 +116,14 @@ class Decoder {
   /// EncodedBatch::biases of any batch. Valid after prepare(); may be called while another thread
   /// decodes. Throws UserError, also where the decoder has no such thing.
   virtual std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const;
+
+  /// Whether its code is no part of rtfx: that of a plug-in, or in Python. Then its calls go
+  /// through call_decoder() of algorithms/foreign_code.h.
+  bool is_foreign() const { return is_foreign_; }
+
+ private:
+  friend struct RegisterDecoder;
+  bool is_foreign_ = false;
 };
 
 /// Throws UserError where `description` does not serve the model's kind. Decoders call it in
@@ -132,7 +140,8 @@ struct DecoderEntry {
   /// Builds a decoder from a JSON object of options; `where` names it in error messages.
   std::function<std::unique_ptr<Decoder>(const nlohmann::json& options, std::string_view where)>
       make;
-  bool needs_gpu = false;  // prepare() refuses a model on a CPU
+  bool needs_gpu = false;   // prepare() refuses a model on a CPU
+  bool is_foreign = false;  // Decoder::is_foreign()
 };
 
 struct RegisterDecoder {
@@ -154,7 +163,8 @@ std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::jso
 std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::json& options,
                                       std::string_view where, const ModelConfig& model);
 
-/// Loads a shared library whose static initialisers register decoders. Throws UserError.
+/// Loads a shared library whose static initialisers register decoders, which become foreign ones.
+/// Throws UserError.
 void load_plugin(const std::string& path);
 
 // The base class of decoders, and the line that registers one. A decoder writes its options,

@@ -90,13 +90,26 @@ void check_hypothesis(int64_t row, const char* entry, const Hypothesis& h, int64
   if (!std::isfinite(h.score))
     throw WrongResult(row, fmt::format("{}its score is {}", entry, h.score));
   for (size_t i = 0; i < h.tokens.size(); ++i) check_slot(row, entry, i, h, frames, rules);
+  if (rules.is_ctc && std::ssize(h.tokens) > frames) {
+    throw WrongResult(row, fmt::format("{}{} tokens in {} frames, of a CTC head", entry,
+                                       h.tokens.size(), frames));
+  }
+  const auto most = static_cast<size_t>(rules.max_symbols);
+  for (size_t i = most; most > 0 && i < h.frames.size(); ++i) {
+    if (h.frames[i] != h.frames[i - most]) continue;
+    throw WrongResult(row, fmt::format("{}token {} is the {}th at frame {}, max_symbols is {}",
+                                       entry, i, most + 1, h.frames[i], most));
+  }
 }
 
 }  // namespace
 
-ResultRules::ResultRules(const Description& decoder, const ModelConfig& model)
-    : vocabulary(model.vocabulary) {
-  if (decoder.head == Head::transducer && model.is_tdt()) durations = model.durations;
+ResultRules::ResultRules(const Description& decoder, const ModelConfig& model,
+                         const nlohmann::json& options)
+    : vocabulary(model.vocabulary), is_ctc(decoder.head == Head::ctc) {
+  if (decoder.head != Head::transducer) return;
+  if (model.is_tdt()) durations = model.durations;
+  if (options.is_object()) max_symbols = options.value("max_symbols", int64_t{0});
 }
 
 void check_layout(const Hypotheses& result, const EncodedBatch& batch, const ResultRules& rules) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "algorithms/decoder.h"
@@ -12,9 +13,15 @@ namespace rtfx {
 
 /// The values that the results of a decoder may have.
 struct ResultRules {
-  ResultRules(const Description& decoder, const ModelConfig& model);
+  /// `options`: the decoder's. Those with `max_symbols` limit the tokens of a frame.
+  ResultRules(const Description& decoder, const ModelConfig& model,
+              const nlohmann::json& options = {});
+  ResultRules(const Decoder& decoder, const ModelConfig& model)
+      : ResultRules(decoder.describe(), model, decoder.options()) {}
 
   int64_t vocabulary;              // tokens are below it; blank is not
+  int64_t max_symbols = 0;         // of a transducer, tokens at one frame; 0: no limit
+  bool is_ctc = false;             // then no row has more tokens than frames
   std::vector<int64_t> durations;  // that tokens may have; empty: results have no durations
 };
 

@@ -55,4 +55,33 @@ std::shared_ptr<const AcousticModel> AcousticModel::build(const Checkpoint& chec
   }
 }
 
+std::map<std::string, at::Tensor> head_weights(const AcousticModel& model) {
+  std::map<std::string, at::Tensor> weights;
+  const auto add = [&](const std::string& name, const at::Tensor& weight, const at::Tensor& bias) {
+    weights[name + ".weight"] = weight;
+    weights[name + ".bias"] = bias;
+  };
+  if (model.ctc_head) add("ctc", model.ctc_head->weight(), model.ctc_head->bias());
+  if (!model.prediction) return weights;
+  add("joint.enc", model.joint->encoder().weight, model.joint->encoder().bias);
+  add("joint.pred", model.joint->prediction().weight, model.joint->prediction().bias);
+  add("joint.joint_net", model.joint->output().weight, model.joint->output().bias);
+  const bool lstm = model.prediction->config().kind == PredictionConfig::Kind::lstm;
+  const auto& tables = model.prediction->embeddings();
+  for (size_t i = 0; i < tables.size(); ++i) {
+    weights["decoder.prediction." + (lstm ? "embed" : "embeds." + std::to_string(i)) + ".weight"] =
+        tables[i];
+  }
+  const auto& layers = model.prediction->layers();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string lstm_name = "decoder.prediction.dec_rnn.lstm.",
+                      end = "_l" + std::to_string(i);
+    weights[lstm_name + "weight_ih" + end] = layers[i].w_ih;
+    weights[lstm_name + "weight_hh" + end] = layers[i].w_hh;
+    weights[lstm_name + "bias_ih" + end] = layers[i].b_ih;
+    weights[lstm_name + "bias_hh" + end] = layers[i].b_hh;
+  }
+  return weights;
+}
+
 }  // namespace rtfx

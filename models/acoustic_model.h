@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,5 +40,9 @@ struct AcousticModel {
                                                     const Dtypes& dtypes,
                                                     EncoderForm form = EncoderForm::automatic);
 };
+
+/// The heads' weights, which decoders read, by the names of expected_tensors()
+/// (models/checkpoint/checkpoint.h). They are the model's own tensors.
+std::map<std::string, at::Tensor> head_weights(const AcousticModel& model);
 
 }  // namespace rtfx

@@ -252,7 +252,7 @@ rtfx_result* rtfx_decode(rtfx_decoder* decoder, DLManagedTensor* frames, const i
     const at::DeviceGuard guard = on_device_of(model);
     EncodedBatch batch = batch_of(model, std::move(taken), lengths, rows);
     Hypotheses found = decoder->decoder->decode(batch);
-    const ResultRules rules(decoder->decoder->describe(), model.config);
+    const ResultRules rules(*decoder->decoder, model.config);
     check_layout(found, batch, rules);
     return new rtfx_result{decoder->model, rules, std::move(batch), std::move(found)};
   });

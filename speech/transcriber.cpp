@@ -302,7 +302,7 @@ class Transcriber::Pass {
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
             const std::vector<LongSection>& sections) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
-    if (hypothesis.nan) return fail(index, "NaN in the emissions; compute in fp32");
+    if (hypothesis.nan) return fail(index, "NaN in the emissions; " + remedy_for_nan(model_));
     totals_.audio_seconds += seconds;
     const Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
     end(index, [this, index, result] { observer_.result(index, result); });

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
@@ -21,9 +23,11 @@
 #include "models/load_checkpoint.h"
 #include "models/streaming/cached_encoder.h"
 #include "speech/pipeline/default_decoder.h"
+#include "speech/pipeline/pipeline.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 #include "speech/streams/speech_streams.h"
+#include "speech/transcript/transcript.h"
 
 namespace rtfx {
 namespace {
@@ -105,14 +109,18 @@ class Listener {
     };
     print_notices();
     const auto rate = static_cast<size_t>(reader.sample_rate());
+    std::exception_ptr failure;
     for (bool more = true; more;) {
       std::vector<float> block;
+      // Whatever ends the audio, what has been heard so far is still transcribed.
       try {
         do check_interrupt();
         while (!reader.wait(kWaitMilliseconds));
         block = reader.read(rate / 20);
       } catch (const Interrupted&) {
-        // The audio that has been heard so far is still transcribed.
+      } catch (const UserError&) {
+        failure = std::current_exception();
+        if (heard_ == 0) throw;
       }
       more = !block.empty();
       more ? speech_->push(stream_, block) : speech_->finish(stream_);
@@ -125,6 +133,7 @@ class Listener {
     const double work = speech_->encoder_seconds() + speech_->search_seconds();
     fmt::print(stderr, "rtfx: {:.1f} s of audio, worked on for {:.2f} s: RTFx {:.1f}\n", seconds,
                work, seconds / work);
+    if (failure) std::rethrow_exception(failure);
   }
 
  private:
@@ -135,17 +144,15 @@ class Listener {
 
   void show(const SpeechUpdate& update) {
     const Hypothesis& best = update.result.best;
-    if (best.nan) throw UserError("the emissions", "hold a NaN", "try --dtype fp32");
+    if (best.nan) throw UserError("the emissions", "hold a NaN", remedy_for_nan(*model_));
     const std::string text = text_of(best, *model_->tokenizer);
+    if (options_.json && options_.pause == 0) return show_words(update);
     const bool changed = text != shown_;
     shown_ = update.ended ? std::string() : text;
     if (options_.json) {
       if (text.empty() || !(changed || update.ended)) return;
-      fmt::print("{}",
-                 to_line({{"final", update.ended},
-                          {"start", time(update, best.frames.empty() ? 0 : best.frames.front())},
-                          {"end", time(update, std::max<int64_t>(0, end_of(best)))},
-                          {"text", text}}));
+      print_line(update.ended, time(update, best.frames.empty() ? 0 : best.frames.front()),
+                 time(update, std::max<int64_t>(0, end_of(best))), text);
     } else if (update.ended) {
       if (terminal_) fmt::print("\r\033[K");
       if (!text.empty()) fmt::print("{}\n", printable(text));
@@ -157,6 +164,37 @@ class Listener {
     std::fflush(stdout);
   }
 
+  static void print_line(bool final, double start, double end, const std::string& text) {
+    fmt::print("{}", to_line({{"final", final}, {"start", start}, {"end", end}, {"text", text}}));
+    std::fflush(stdout);
+  }
+
+  /// Without pauses, an utterance lasts as long as its stream. So that no line repeats all words
+  /// before it, words that stay get a line that is final, and the others one that is not.
+  void show_words(const SpeechUpdate& update) {
+    TranscriptRules rules;
+    rules.frame_seconds = frame_seconds_;
+    rules.audio_seconds = heard_;
+    const std::vector<TimedWord> words =
+        transcript_of(update.result.best, {}, *model_->tokenizer, rules).words;
+    const auto print = [&](bool final, size_t begin, size_t end) {
+      std::string text;
+      for (size_t i = begin; i < end; ++i)
+        text += (text.empty() || words[i].joined ? "" : " ") + words[i].text;
+      if (begin == end || (!final && text == shown_)) return;
+      shown_ = text;
+      print_line(final, words[begin].start, words[end - 1].end, text);
+    };
+    size_t settled = update.ended ? words.size() : settled_words_;
+    // A word may go on until the next one has begun.
+    while (settled + 1 < words.size() &&
+           std::cmp_less(words[settled + 1].first_token, update.result.stable))
+      ++settled;
+    print(true, settled_words_, settled);
+    print(false, settled, words.size());
+    settled_words_ = settled;
+  }
+
   const ListenOptions& options_;
   DeviceScope scope_;
   std::unique_ptr<Decoder> decoder_;
@@ -166,6 +204,7 @@ class Listener {
   double frame_seconds_ = 0;
   double heard_ = 0;  // seconds of audio so far
   std::string shown_;
+  size_t settled_words_ = 0;  // show_words()
   bool terminal_ = isatty(STDOUT_FILENO) != 0;
 };
 

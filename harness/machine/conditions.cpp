@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -176,7 +177,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kInterval = std::chrono::milliseconds(50);
-constexpr double kLeastClock = 0.75, kMostWaiting = 0.10;
+constexpr double kLeastClock = 0.75, kMostWaiting = 0.10, kMostStopped = 0.01;
+
+/// The clock that goes on while the machine sleeps.
+StopDetector::Duration boot_time() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 /// Seconds that the threads of this process have waited for a CPU; none without schedstat.
 std::optional<double> cpu_wait_seconds() {
@@ -220,7 +228,15 @@ std::vector<std::string> suspect_reasons(const Conditions& conditions) {
   }
   if (conditions.cpu_wait_seconds.value_or(0) > kMostWaiting * conditions.wall_seconds)
     reasons.emplace_back("cpu_wait");
+  if (conditions.stopped_seconds > kMostStopped * conditions.wall_seconds)
+    reasons.emplace_back("stopped");
   return reasons;
+}
+
+void StopDetector::tick(Duration now) {
+  const Duration late = now - last_ - interval_;
+  if (late > kLongestDelay) stopped_ += late;
+  last_ = now;
 }
 
 std::string pci_bus_id(at::Device device) {
@@ -237,13 +253,16 @@ struct ConditionSampler::State {
   bool stop = false;
   Clock::time_point begin;
   std::optional<double> waited;
+  std::optional<StopDetector> stops;  // likewise
 
   void sample() {
     name_thread("rtfx clocks");
     std::unique_lock lock(mutex);
     do {
-      samples.push_back(nvml->state());
+      if (nvml) samples.push_back(nvml->state());
+      stops->tick(boot_time());
     } while (!wake.wait_for(lock, kInterval, [this] { return stop; }));
+    stops->tick(boot_time());
   }
 
   void end_thread() {
@@ -268,7 +287,8 @@ void ConditionSampler::begin() {
   state_->end_thread();
   state_->samples.clear();
   state_->stop = false;
-  if (state_->nvml) state_->thread = std::thread([this] { state_->sample(); });
+  state_->stops.emplace(kInterval, boot_time());
+  state_->thread = std::thread([this] { state_->sample(); });
   state_->waited = cpu_wait_seconds();
   state_->begin = Clock::now();
 }
@@ -281,6 +301,7 @@ Conditions ConditionSampler::end() {
   if (waited && state_->waited)
     conditions.cpu_wait_seconds = std::max(0.0, *waited - *state_->waited);
   state_->end_thread();
+  conditions.stopped_seconds = state_->stops->stopped_seconds();
   if (!state_->samples.empty())
     conditions.gpu = summarize(state_->samples, state_->nvml->max_sm_clock_mhz());
   return conditions;

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -101,17 +102,37 @@ struct Conditions {
   double wall_seconds = 0;
   std::optional<double> cpu_wait_seconds;  // of all threads: runnable, yet not running. None where
                                            // the kernel does not tell
+  double stopped_seconds = 0;              // in which no thread ran: a signal had stopped the
+                                           // process, or the machine slept. By StopDetector
   std::optional<GpuConditions> gpu;
 };
 
 /// Reasons to distrust a round's times: "sm_clock" (mean below 75 % of the device's maximum),
-/// names of throttle_names(), "cpu_wait" (over 10 % of the wall time).
+/// names of throttle_names(), "cpu_wait" (over 10 % of the wall time), "stopped" (over 1 %).
 std::vector<std::string> suspect_reasons(const Conditions& conditions);
 
 /// PCI bus id of a CUDA device, as NVML takes it.
 std::string pci_bus_id(at::Device device);
 
-/// Samples from begin() to end(); on a GPU by a thread of its own, every 50 ms.
+/// Finds the times in which a process did not run. A thread of it calls tick() at regular
+/// intervals. A call that comes late by more than kLongestDelay was held up, since a thread that
+/// only waits gets a CPU within milliseconds even on a busy machine.
+class StopDetector {
+ public:
+  using Duration = std::chrono::duration<double>;
+  static constexpr Duration kLongestDelay{0.25};
+
+  /// Times are of one clock, which goes on while the machine sleeps.
+  StopDetector(Duration interval, Duration begin) : interval_(interval), last_(begin) {}
+
+  void tick(Duration now);
+  double stopped_seconds() const { return stopped_.count(); }
+
+ private:
+  Duration interval_, last_, stopped_{0};
+};
+
+/// Samples from begin() to end(), by a thread of its own, every 50 ms.
 class ConditionSampler {
  public:
   explicit ConditionSampler(at::Device device);

@@ -228,6 +228,7 @@ struct ClockRate {
 struct MachineConditions {
   Optional<Number> wall_seconds;
   Optional<Nullable<Number>> cpu_wait_seconds;
+  Optional<Number> stopped_seconds;
   Optional<ClockRate> sm_clock_mhz;
   Optional<Number> memory_clock_mhz, temperature_c, power_w;
   Optional<std::vector<std::string>> throttle;

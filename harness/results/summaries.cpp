@@ -354,6 +354,7 @@ Meanings meanings_of_marks(const Summaries& cases) {
        "so much of the batches' wall time lies between the regions, and no figure counts it"}};
   static const std::map<std::string, std::string> why = {
       {"cpu_wait", "threads waited for a CPU for over 10 % of the round"},
+      {"stopped", "the process was stopped or the machine slept for over 1 % of the round"},
       {"sm_clock", "the GPU's mean clock was below 75 % of its maximum"},
       {"sw_power_cap", "its power limit held its clocks down"},
       {"hw_slowdown", "heat or power halved its clocks"},

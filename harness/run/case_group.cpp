@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "algorithms/decoder.h"
 #include "algorithms/gpu/parallel.h"
@@ -128,6 +129,12 @@ void CaseGroupRunner::prepare() {
   try {
     model_ = workspace_.model(group_.model, device_, group_.dtype);
     require_memory();
+    const auto is_foreign = [](const Arm& arm) { return arm.decoder->is_foreign(); };
+    if (std::ranges::any_of(arms_, is_foreign)) {
+      std::map<std::string, at::Tensor> weights;
+      for (auto& [name, tensor] : head_weights(*model_)) weights["the weights " + name] = tensor;
+      weights_.emplace(std::move(weights));
+    }
     const Config& config = workspace_.config();
     const Protocol& protocol = config.protocol;
     if (config.replay) replay_.emplace(model_);
@@ -152,10 +159,12 @@ void CaseGroupRunner::prepare() {
     enter(&arm, "prepare");
     try {
       const int64_t before = kept_memory(device_);
-      pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
+      call(arm, [&] {
+        pipeline_ ? pipeline_->prepare(*arm.decoder, limits) : arm.decoder->prepare(model_, limits);
+      });
       const int64_t kept = kept_memory(device_) - before;
       if (kept >= 0) arm.kept_bytes = kept;
-      if (pipeline_) warm_up(*arm.decoder);
+      if (pipeline_) call(arm, [&] { warm_up(*arm.decoder); });
       if (const auto& options = workspace_.config().confidence;
           options && arm.description.head != Head::none)
         arm.confidence.emplace(model_, arm.description.head, *options);
@@ -180,6 +189,13 @@ void CaseGroupRunner::warm_up(Decoder& decoder) {
       static_cast<double>(longest) / static_cast<double>(model_->config.features.sample_rate);
   pipeline_->warm_up(decoder, static_cast<int64_t>(std::min(kMostRows, batch.size())),
                      std::min(kMostSeconds, seconds));
+}
+
+void CaseGroupRunner::call(const Arm& arm, const std::function<void()>& work,
+                           const SharedTensors* batch) const {
+  if (!weights_) return work();
+  batch == nullptr ? call_decoder(*arm.decoder, {&*weights_}, work)
+                   : call_decoder(*arm.decoder, {&*weights_, batch}, work);
 }
 
 void CaseGroupRunner::require_memory() const {
@@ -265,7 +281,9 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
       const ScopedRange range(batch_size(*model_, clips));
       const EncodedBatch encoded =
           arm.biases.with_biases(encode_batch(*model_, *encoder_, clips, clock_, times), batch);
-      decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
+      call(arm, [&] {
+        decode_batch(*arm.decoder, *model_, encoded, clock_, times, /*sync_debug=*/false);
+      });
     } catch (...) {
       fail_stage(describe_failure());
     }
@@ -296,6 +314,12 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     fail_stage(describe_failure());
   }
   leave();
+  std::optional<SharedTensors> shared_batch;
+  if (weights_ && batch.frames.defined()) {
+    shared_batch.emplace(std::map<std::string, at::Tensor>{{"the encoder's frames", batch.frames},
+                                                           {"the lengths", batch.lengths}});
+    synchronize(device_);  // the regions to come begin on an idle device
+  }
   for (const size_t a : order) {
     Arm& arm = arms_[a];
     if (arm.failed) continue;
@@ -305,11 +329,15 @@ EncodedBatch CaseGroupRunner::run_batch(const std::vector<size_t>& utterances,
     std::optional<CaseRange> of_case;
     if (arms_.size() > 1) of_case.emplace(arm.plan.case_name);
     try {
-      const PeakMemory peak(device_);
-      Decoded decoded = decode_batch(
-          *arm.decoder, *model_, arm.biases.with_biases(batch, utterances), clock_, times,
-          workspace_.config().sync_debug, arm.confidence ? &*arm.confidence : nullptr);
-      result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
+      Decoded decoded;
+      const auto decode = [&] {
+        const PeakMemory peak(device_);
+        decoded = decode_batch(*arm.decoder, *model_, arm.biases.with_biases(batch, utterances),
+                               clock_, times, workspace_.config().sync_debug,
+                               arm.confidence ? &*arm.confidence : nullptr);
+        result.decode_bytes = std::max(result.decode_bytes.value_or(0), peak.bytes());
+      };
+      call(arm, decode, shared_batch ? &*shared_batch : nullptr);
       result.seconds += times.total();
       take(utterances, std::move(decoded), times,
            {.total_seconds = times.total(), .latency_seconds = times.total()}, result);
@@ -435,7 +463,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Ends a pass after a batch that failed.
-struct BatchFailed {};
+struct BatchFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -498,27 +528,27 @@ CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const
       } catch (...) {
         message = failure_of(batches[number]);
       }
-      throw BatchFailed();
+      throw BatchFailed(message);
     }
     pass.batches.push_back({std::move(batch.decoded), std::move(batch.times), batch.load_seconds,
                             batch.begin, batch.end});
   };
   enter(&arm, stage);
   try {
-    const WallClock wall(pass.clock);
-    pass.begin = Clock::now();
-    files = reader(batches);
-    pipeline_->run(
-        *arm.decoder,
-        [&](size_t number, BatchInFlight& batch) {
-          check_interrupt();
-          if (number == batches.size()) return false;
-          fill(batches[number], files.get(), batch);
-          if (!arm.biases.empty())
-            for (const size_t i : batches[number]) batch.biases.push_back(arm.biases.biases[i]);
-          return true;
-        },
-        keep, arm.confidence ? &*arm.confidence : nullptr);
+    const auto next = [&](size_t number, BatchInFlight& batch) {
+      check_interrupt();
+      if (number == batches.size()) return false;
+      fill(batches[number], files.get(), batch);
+      if (!arm.biases.empty())
+        for (const size_t i : batches[number]) batch.biases.push_back(arm.biases.biases[i]);
+      return true;
+    };
+    call(arm, [&] {
+      const WallClock wall(pass.clock);
+      pass.begin = Clock::now();
+      files = reader(batches);
+      pipeline_->run(*arm.decoder, next, keep, arm.confidence ? &*arm.confidence : nullptr);
+    });
   } catch (const Interrupted&) {
     throw;
   } catch (const BatchFailed&) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/foreign_code.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/sudden_end.h"
@@ -134,6 +135,10 @@ class CaseGroupRunner {
   void enter(Arm* arm, const char* stage);
   /// The stage has come to its end: what has taken longer than protocol.case_limit_seconds fails.
   void leave();
+  /// Calls `work`, which runs code of the arm's decoder, so that it leaves the model's weights as
+  /// they are (algorithms/foreign_code.h); `batch`: what else it shares.
+  void call(const Arm& arm, const std::function<void()>& work,
+            const SharedTensors* batch = nullptr) const;
 
   std::vector<Arm>& arms() { return arms_; }
   size_t batches() const { return batches_.size(); }
@@ -227,6 +232,7 @@ class CaseGroupRunner {
   std::optional<RecordedEncoder> encoder_;      // of model_
   std::optional<OverlappedPipeline> pipeline_;  // in protocol.mode throughput
   std::vector<Arm> arms_;
+  std::optional<SharedTensors> weights_;  // where a decoder is foreign
   std::vector<RoundResult> isolated_;  // of a pass region by region, with which overlapped ones are
                                        // compared
   std::optional<ReplayCheck> replay_;

@@ -569,6 +569,7 @@ void add_conditions(record::Run& run, const Conditions& conditions,
   record::MachineConditions field;
   field.wall_seconds = Number(conditions.wall_seconds);
   field.cpu_wait_seconds = number(conditions.cpu_wait_seconds);
+  field.stopped_seconds = Number(conditions.stopped_seconds);
   if (const auto& gpu = conditions.gpu) {
     record::ClockRate clock;
     clock.mean = gpu->sm_clock_mean_mhz;

@@ -113,7 +113,7 @@ class StreamRunner {
       }
       runner.enter(&arm, "stream");
       try {
-        run_arm(group, arm, batches, encoded, runner.model(), progress);
+        runner.call(arm, [&] { run_arm(group, arm, batches, encoded, runner.model(), progress); });
       } catch (const Interrupted&) {
         throw;
       } catch (...) {

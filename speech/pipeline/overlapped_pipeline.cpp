@@ -105,7 +105,7 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, double seconds)
 void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink& sink,
                              const Confidence* confidence) {
   const RegionClock clock(model_->device, RegionClock::Mode::overlapped);
-  const ResultRules rules(decoder.describe(), model_->config);
+  const ResultRules rules(decoder, model_->config);
   synchronize(model_->device);
 
   // A stage waits on the host for the work that the stage before it has enqueued, so that no

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <numeric>
 
+#include "algorithms/foreign_code.h"
 #include "algorithms/gpu/host_read.h"
 #include "algorithms/gpu/parallel.h"
 #include "base/error.h"
@@ -174,9 +175,10 @@ Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
 Hypotheses search_batch(Decoder& decoder, const EncodedBatch& batch, const ResultRules& rules,
                         const RegionClock& clock, RegionTimes& times, bool sync_debug) {
   Hypotheses hypotheses;
-  clock.measure(Region::decode, batch.lengths_host.size(), times, [&] {
-    const auto work = [&] { hypotheses = decoder.decode(batch); };
-    sync_debug ? forbid_undeclared_syncs(work) : work();
+  const auto work = [&] { hypotheses = decoder.decode(batch); };
+  call_decoder(decoder, {}, [&] {
+    clock.measure(Region::decode, batch.lengths_host.size(), times,
+                  [&] { sync_debug ? forbid_undeclared_syncs(work) : work(); });
   });
   check_layout(hypotheses, batch, rules);
   return hypotheses;
@@ -216,6 +218,12 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
     decoded.evidence[static_cast<size_t>(rows[i])].push_back(std::move(found[i]));
 }
 
+std::string remedy_for_nan(const AcousticModel& model) {
+  const bool is_fp32 = model.dtype == at::kFloat && model.encoder_dtype == at::kFloat;
+  return is_fp32 ? "check the audio and the checkpoint: both were computed in fp32"
+                 : "compute in fp32 (--dtype fp32)";
+}
+
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times) {
   CopiedBatch copied;
@@ -232,7 +240,7 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
                      const RegionClock& clock, RegionTimes& times, bool sync_debug,
                      const Confidence* confidence) {
-  const ResultRules rules(decoder.describe(), model.config);
+  const ResultRules rules(decoder, model.config);
   Decoded decoded;
   {
     const WallClock wall(times);

@@ -143,6 +143,9 @@ Decoded finish_batch(const Tokenizer& tokenizer, const EncodedBatch& batch,
 void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decoded& decoded,
                   const RegionClock& clock, RegionTimes& times);
 
+/// The remedy that an error about NaN in the emissions names.
+std::string remedy_for_nan(const AcousticModel& model);
+
 /// The first two steps, with all of their time (wall). The device is idle on return.
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
                           const RegionClock& clock, RegionTimes& times);

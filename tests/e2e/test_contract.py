@@ -29,6 +29,14 @@ WRONG = {
     "undefined": "`scores` is not there",
     "device": "`lengths` is on meta, the batch on cpu",
 }
+CHANGED = {
+    "weights": "the weights joint.joint_net.weight",
+    "frames": "the encoder's frames",
+    "lengths": "the lengths",
+    "threads": "the number of threads (1 -> 2)",
+    "autocast": "autocast on the CPU (off -> on)",
+    "rounding": "the rounding mode",
+}
 THROWN = {
     "throw_int": "an exception of type int, which is no std::exception",
     "throw_error": "of its own",
@@ -44,13 +52,37 @@ def faulty(fault, **options):
 def records(rtfx, tmp_path_factory):
     """One run of two good decoders and every fault that a process survives."""
     folder = tmp_path_factory.mktemp("contract")
-    decoders = [faulty(name) for name in [*WRONG, *THROWN]]
+    decoders = [faulty(name) for name in [*WRONG, *CHANGED, *THROWN]]
     config = small_config(plugins=[str(PLUGIN)], baseline="frame_looping",
                           decoders=["frame_looping", *decoders, "label_looping"])  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     result = rtfx("run", folder / "config.json", "--output", folder / "run")
     assert result.returncode == 1, result.stderr
     return strict_records(folder / "run/journal.jsonl")
+
+
+@pytest.mark.parametrize("fault", CHANGED)
+def test_a_change_of_what_all_share_is_named(records, fault):
+    (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
+    assert f"faulty: changed what all decoders share: {CHANGED[fault]}; it was put back" in failure["message"]
+
+
+def test_the_others_have_their_results(rtfx, records, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(small_config()))
+    assert rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run").returncode == 0
+    alone = {r["decoder"]["id"]: r for r in runs_of(strict_records(tmp_path / "run/journal.jsonl"))}
+    for run in runs_of(records):
+        assert run["hypotheses_sha256"] == alone[run["decoder"]["id"]]["hypotheses_sha256"]
+
+
+def test_a_forked_process_does_not_go_on(rtfx, tmp_path):
+    config = small_config(plugins=[str(PLUGIN)], decoders=["frame_looping", faulty("forks"), "label_looping"],
+                          protocol={"warmup_rounds": 0, "measured_rounds": 2})  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    result = rtfx("run", tmp_path / "config.json", "--output", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    rounds = [(r["decoder"]["id"], r["round"]) for r in runs_of(strict_records(tmp_path / "run/journal.jsonl"))]
+    assert sorted(rounds) == [(d, r) for d in ("forks", "frame_looping", "label_looping") for r in (0, 1)]
 
 
 @pytest.mark.parametrize("fault", [*WRONG, *THROWN])

@@ -1,5 +1,6 @@
 """rtfx transcribe cuts long files; rtfx stream --model puts what comes in into text at once."""
 
+import io
 import json
 import os
 import wave
@@ -120,6 +121,33 @@ def test_live_text_as_json(rtfx_bin, joined):
     for before, after in zip(final, final[1:]):
         assert before["start"] < before["end"] <= after["start"] + 1e-6
     assert all(u["text"] for u in updates)
+
+
+def test_without_pauses_no_word_is_printed_twice(rtfx_bin, joined):
+    options = ["--model", MODEL, "--buffer", "1,5,1", "--pause", 0, joined]
+    result = stream_text(rtfx_bin, *options, "--json", data=b"")
+    assert result.returncode == 0, result.stderr
+    updates = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    final = [u for u in updates if u["final"]]
+    assert len(final) > 10
+    assert " ".join(u["text"] for u in final) == stream_text(rtfx_bin, *options, data=b"").stdout.decode().strip()
+    assert all(a["end"] <= b["start"] for a, b in zip(final, final[1:]))
+    # A chunk of 1 s has a few words, however long the stream is.
+    assert max(len(u["text"].split()) for u in updates) < 10
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_bad_sample_ends_a_stream_with_the_text_before_it(rtfx_bin, bad):
+    clip, _ = soundfile.read(QUICKSTART / "1737-146161-0007.flac", dtype="float32")
+    samples = np.concatenate([clip, np.zeros(1600, "float32"), [np.float32(bad)], clip]).astype("float32")
+    sound = io.BytesIO()
+    soundfile.write(sound, samples, 16000, format="WAV", subtype="FLOAT")
+    result = stream_text(rtfx_bin, "--model", MODEL, "-", data=sound.getvalue())
+    expected = stream_text(rtfx_bin, "--model", MODEL, QUICKSTART / "1737-146161-0007.flac", data=b"")
+    assert result.stdout == expected.stdout and result.stdout.strip()
+    assert result.returncode == 2
+    kind = "NaN" if bad != bad else "infinite"
+    assert f"rtfx: error: standard input: sample {len(clip) + 1600} is {kind}" in result.stderr.decode()
 
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])

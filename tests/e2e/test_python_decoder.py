@@ -135,7 +135,14 @@ FAULTS = {
     "large": "row 1: token 1 is 4294967301, which is no integer of 32 bits (utterance '",
     "fraction": "row 1: token 1 is 5.5, which is no integer of 32 bits (utterance '",
     "truth": "row 1: token 1 is True, which is no integer of 32 bits (utterance '",
-    "large_tensor": "row 1: token 1 is 2147483647, allowed are 0 to 1023 (utterance '",
+    "large_tensor": "row 1: token 1 is 4294967301, which is no integer of 32 bits (utterance '",
+    "large_tensors": "row 1: token 1 is 2147483647, allowed are 0 to 1023 (utterance '",
+    "large_unsigned": "row 1: token 1 is 2147483647, allowed are 0 to 1023 (utterance '",
+    "fraction_frame": "row 1: frame 1 is 0.5, which is no integer of 32 bits (utterance '",
+    "fraction_frames": "`frames` is a tensor of torch.float32, not of integers",
+    "many": "row 1: token 10 is the 11th at frame 0, max_symbols is 10 (utterance '",
+    "surrogate": "ValueError: not text: \\udcff (python_decoders.py:",
+    "unprintable": "Unprintable: no message (python_decoders.py:",
     "fraction_tensor": "row 1: `tokens` is a tensor of torch.float32, not of integers",
     "uneven": "row 1: 2 tokens, but 1 frames (utterance '",
     "no_frames": "the result has no `frames`",
@@ -165,7 +172,7 @@ def test_a_fault_is_a_failure_of_its_case(faults, fault):
     assert result.returncode == 1
     (failure,) = [r for r in records if r["kind"] == "failure" and r["decoder"]["id"] == fault]
     expected = FAULTS | {
-        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Addresses, Faulty",
+        "no_class": "no class 'Nobody'; there are: CtcGreedy, TdtGreedy, NBest, Addresses, Unprintable, Faulty",
         "no_argument": "missing 1 required positional argument: 'fault'",
         "syntax": "SyntaxError: ",
         "syntax_again": "SyntaxError: ",
@@ -177,6 +184,91 @@ def test_a_fault_is_a_failure_of_its_case(faults, fault):
 
 def test_the_others_are_done(faults):
     assert set(by_decoder(faults[0])) == {"frame_looping", "label_looping"}
+
+
+SPOILERS = {
+    "weights": "the weights joint.joint_net.weight",
+    "weights_made": "the weights joint.joint_net.weight",
+    "weights_by_numpy": "the weights joint.pred.bias",
+    "weights_and_raises": "the weights joint.joint_net.weight; it also failed: ",
+    "frames": "the encoder's frames",
+    "lengths": "the lengths",
+    "threads": "the number of threads (1 -> 2)",
+    "threads_made": "the number of threads (1 -> 2)",
+    "autocast": "autocast on the CPU (off -> on)",
+    "gradients": "gradients (off -> on)",
+    "inference": "inference mode (on -> off)",
+    "rounding": "the rounding mode",
+    "denormals": "what denormal numbers count as",
+    "default_device": "changed torch's default device from cpu to meta",
+    "device_scope": "changed torch's default device from cpu to meta",
+    "default_dtype": "the default dtype",
+    "precision": "the precision of float32",
+    "folder": "the working directory",
+}
+
+
+@pytest.fixture(scope="module", params=["isolated", "throughput"])
+def spoiled(rtfx, tmp_path_factory, request):
+    """(records of a run with all spoilers, its result, records of a run without them)"""
+    protocol = {"warmup_rounds": 0, "measured_rounds": 2, "mode": request.param}
+    if request.param == "throughput":
+        protocol["steady_seconds"] = 0
+    others = ["frame_looping", python("Witness"), "label_looping"]
+    bad = [python("Spoiler", id=name, options={"what": name}) for name in SPOILERS]
+    records, result = journal(rtfx, tmp_path_factory.mktemp("spoiled"), decoders=[*others[:1], *bad, *others[1:]],
+                              protocol=protocol)  # fmt: skip
+    clean, good = journal(rtfx, tmp_path_factory.mktemp("clean"), decoders=others, protocol=protocol)
+    assert good.returncode == 0, good.stderr
+    return records, result, clean
+
+
+@pytest.mark.parametrize("what", SPOILERS)
+def test_a_change_of_what_all_share_is_named(spoiled, what):
+    records, result, _ = spoiled
+    assert result.returncode == 1
+    failures = [r["message"] for r in records if r["kind"] == "failure" and r["decoder"]["id"] == what]
+    assert len(failures) == 1 and SPOILERS[what] in failures[0], failures
+    assert ("KeyError: 'of its own'" in failures[0]) == (what == "weights_and_raises")
+
+
+def test_the_other_decoders_are_not_spoiled(spoiled):
+    records, _, clean = spoiled
+    wanted = {(r["decoder"]["id"], r["round"]): r for r in runs_of(clean)}
+    found = {(r["decoder"]["id"], r["round"]): r for r in runs_of(records)}
+    assert len(wanted) == 6
+    for key, run in wanted.items():
+        assert found[key]["hypotheses_sha256"] == run["hypotheses_sha256"], key
+        counters = run["counters"].keys() - {"objects_us", "results_us"}
+        assert {name: found[key]["counters"][name] for name in counters} == {
+            name: run["counters"][name] for name in counters}  # fmt: skip
+
+
+def test_a_forked_process_does_not_go_on(rtfx, tmp_path):
+    forks = python("Spoiler", id="forks", options={"what": "forks"})
+    records, result = journal(rtfx, tmp_path, decoders=["frame_looping", forks, "label_looping"],
+                              protocol={"warmup_rounds": 0, "measured_rounds": 2})  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    rounds = [(r["decoder"]["id"], r["round"]) for r in runs_of(records)]
+    assert sorted(rounds) == [(d, r) for d in ("forks", "frame_looping", "label_looping") for r in (0, 1)]
+    assert [r["kind"] for r in records].count("provenance") == 1
+
+
+def test_a_round_that_was_stopped_is_suspect(rtfx, tmp_path):
+    records, result = journal(rtfx, tmp_path, decoders=["frame_looping", python("Stops")],
+                              protocol={"warmup_rounds": 0, "measured_rounds": 3})  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    for run in runs_of(records):
+        assert ("stopped" in run["suspect"]) == (run["round"] == 1), run["conditions"]
+        assert (run["conditions"]["stopped_seconds"] > 0.5) == (run["round"] == 1)
+    assert "stopped: the process was stopped or the machine slept" in result.stdout
+
+
+def test_transcribe_refuses_a_change_too(transcribe):
+    options = {"file": str(DECODERS), "class": "Spoiler", "options": {"what": "threads"}}
+    result = transcribe("--decoder", "python", "--options", json.dumps(options), AUDIO / "qs01.flac")
+    assert result.returncode == 1 and result.stdout == ""
+    assert "python: changed what all decoders share: the number of threads" in result.stderr
 
 
 def test_one_that_hangs_costs_its_case(rtfx, tmp_path):

@@ -1,8 +1,11 @@
 // A plugin for the tests of what decoders may do to the program: returns nothing, until it breaks
 // its contract in the way that its option says.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -31,7 +34,9 @@ struct FaultyDecoderOptions {
                 "nan_score",    "infinite_score", "list_score", "frame_before",
                 "frame_behind", "decreasing",     "durations",  "blank",
                 "token",        "dtype",          "shape",      "strides",
-                "undefined",    "device"}),
+                "undefined",    "device",         "weights",    "frames",
+                "lengths",      "threads",        "autocast",   "rounding",
+                "forks"}),
         option("signal", &O::signal, "which ends the process", 1, 64),
         option("decodes", &O::decodes, "calls of decode() that go well before it", 0),
     }};
@@ -61,12 +66,14 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
   }
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     blank_ = model->config.vocabulary;
+    model_ = std::move(model);
   }
   Hypotheses decode(const EncodedBatch& batch) override {
     const int64_t rows = batch.frames.size(0);
     if (calls_++ < options_.decodes) return Hypotheses::empty(rows, at::kCPU);
     end_process();
     raise();
+    trespass(batch);
     return wrong_result(rows);
   }
 
@@ -87,6 +94,17 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
     if (is("throw_int")) throw 1;
     if (is("throw_error")) throw std::runtime_error("of its own");
     if (is("throw_c10")) at::zeros({2}).view({3});
+  }
+
+  /// Changes what other decoders use.
+  void trespass(const EncodedBatch& batch) const {
+    if (is("weights")) model_->joint->output().weight.zero_();
+    if (is("frames")) batch.frames.zero_();
+    if (is("lengths")) batch.lengths.fill_(1);
+    if (is("threads")) at::set_num_threads(at::get_num_threads() + 1);
+    if (is("autocast")) at::autocast::set_autocast_enabled(at::kCPU, true);
+    if (is("rounding")) std::fesetround(FE_UPWARD);
+    if (is("forks") && fork() == 0) setpgid(0, 0);
   }
 
   /// The fault is in the last row.
@@ -122,6 +140,7 @@ class FaultyDecoder : public DecoderBase<FaultyDecoderOptions> {
     return h;
   }
 
+  std::shared_ptr<const AcousticModel> model_;
   int64_t blank_ = 0, calls_ = 0;
 };
 

@@ -1,6 +1,10 @@
 """Decoders in Python for tests/e2e/test_python_decoder.py: good ones of every kind, and bad ones."""
 
+import ctypes
 import os
+import platform
+import signal
+import subprocess
 import sys
 import time
 
@@ -98,6 +102,11 @@ class Addresses:
         return two_tokens(len(lengths))
 
 
+class Unprintable(Exception):
+    def __str__(self):
+        raise ValueError("of its own")
+
+
 class Faulty:
     def __init__(self, model, fault):
         self.model, self.fault = model, fault
@@ -138,6 +147,23 @@ class Faulty:
             found["tokens"] = [*found["tokens"][:-1], [1, True]]
         if fault == "large_tensor":
             found["tokens"] = [*found["tokens"][:-1], torch.tensor([1, 2**32 + 5])]
+        if fault in ("large_tensors", "large_unsigned", "fraction_frames"):
+            dtype = torch.uint64 if fault == "large_unsigned" else torch.int64
+            found = {name: torch.tensor(values) for name, values in found.items()}
+            found["lengths"] = torch.full((rows,), 2)
+            if fault == "fraction_frames":
+                found["frames"] = found["frames"] + 0.5
+            else:
+                found["tokens"] = torch.tensor([[1, 2]] * (rows - 1) + [[1, 2**32 + 5]], dtype=dtype)
+        if fault == "fraction_frame":
+            found["frames"] = [*found["frames"][:-1], [0, 0.5]]
+        if fault == "many":
+            found["tokens"] = [*found["tokens"][:-1], [1] * 200_000]
+            found["frames"] = [*found["frames"][:-1], [0] * 200_000]
+        if fault == "surrogate":
+            raise ValueError("not text: \udcff")
+        if fault == "unprintable":
+            raise Unprintable
         if fault == "fraction_tensor":
             found["tokens"] = [*found["tokens"][:-1], torch.tensor([1, 5.5])]
         if fault == "uneven":
@@ -149,3 +175,109 @@ class Faulty:
         if fault == "no_lengths":
             found["tokens"] = torch.zeros((rows, 2))
         return found
+
+
+class Spoiler:
+    """Changes what other decoders use, and then returns a good result. `what` ends in `_made` for the constructor."""
+
+    def __init__(self, model, what):
+        self.model, self.what, self.kept = model, what, []
+        if what.endswith("_made"):
+            getattr(self, what.removesuffix("_made"))(None, None)
+
+    def decode(self, frames, lengths):
+        found = two_tokens(len(lengths))
+        if not self.what.endswith("_made"):
+            getattr(self, self.what)(frames, lengths)
+        return found
+
+    def enter(self, scope):
+        self.kept.append(scope)  # some scopes end when they are forgotten
+        scope.__enter__()
+
+    def weights(self, frames, lengths):
+        self.model.tensors["joint.joint_net.weight"].zero_()
+
+    def weights_by_numpy(self, frames, lengths):
+        self.model.tensors["joint.pred.bias"].numpy()[:] = 1e9
+
+    def weights_and_raises(self, frames, lengths):
+        self.weights(frames, lengths)
+        raise KeyError("of its own")
+
+    def frames(self, frames, lengths):
+        frames.zero_()
+
+    def lengths(self, frames, lengths):
+        lengths.fill_(1)
+
+    def threads(self, frames, lengths):
+        torch.set_num_threads(torch.get_num_threads() + 1)
+
+    def autocast(self, frames, lengths):
+        self.enter(torch.autocast("cpu", torch.bfloat16))
+
+    def gradients(self, frames, lengths):
+        torch.set_grad_enabled(True)
+
+    def inference(self, frames, lengths):
+        self.enter(torch.inference_mode(False))
+
+    def rounding(self, frames, lengths):
+        ctypes.CDLL("libm.so.6").fesetround({"x86_64": 0x800}.get(platform.machine(), 0x400000))
+
+    def denormals(self, frames, lengths):
+        torch.set_flush_denormal(True)
+
+    def default_device(self, frames, lengths):
+        torch.set_default_device("meta")
+
+    def device_scope(self, frames, lengths):
+        self.enter(torch.device("meta"))
+
+    def default_dtype(self, frames, lengths):
+        torch.set_default_dtype(torch.float64)
+
+    def precision(self, frames, lengths):
+        torch.set_float32_matmul_precision("medium")
+
+    def folder(self, frames, lengths):
+        os.chdir("/")
+
+    def forks(self, frames, lengths):
+        os.fork()
+
+
+class Stops:
+    """Its second call stops the process, as Ctrl-Z does, until another one wakes it after a second."""
+
+    def __init__(self, model):
+        self.calls = 0
+
+    def decode(self, frames, lengths):
+        self.calls += 1
+        if self.calls == 2:
+            subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return two_tokens(len(lengths))
+
+
+class Witness:
+    """Tells what it finds."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def decode(self, frames, lengths):
+        one, tiny = torch.ones(1, dtype=torch.float64).item(), torch.tensor(1e-40)
+        found = {
+            "threads": torch.get_num_threads(), "autocast": torch.is_autocast_enabled("cpu"),
+            "gradients": torch.is_grad_enabled(), "inference": torch.is_inference_mode_enabled(),
+            "device": torch.get_default_device().type == "cpu", "dtype": torch.get_default_dtype() == torch.float32,
+            "precision": torch.get_float32_matmul_precision() == "highest", "denormals": bool(tiny * 1 != 0),
+            "rounding": one + 2**-53 == one, "frames": sum(frames.view(torch.int32).flatten().tolist()) % 10**9,
+            "lengths": int(lengths.sum()),
+            "weights": sum(sum(w.view(torch.int32).flatten().tolist()) for w in self.model.tensors.values()) % 10**9,
+        }  # fmt: skip
+        self.counters = {name: int(value) for name, value in found.items()}
+        return two_tokens(len(lengths))

@@ -119,19 +119,22 @@ def are_integers(tensor):
 
 
 def int32_of(tensor):
-    """Returns the tensor as int32. Values of int64 beyond int32 become its ends, which no rule allows: to look for
-    them here would wait for the device."""
-    if tensor.dtype == torch.int64:
-        tensor = tensor.clamp(INT32.min, INT32.max)
-    return tensor.to(torch.int32)
+    """Returns the tensor as int32. Values beyond int32 become its ends, which no rule allows: to look for them here
+    would wait for the device."""
+    if tensor.dtype == torch.int32:
+        return tensor
+    return tensor.to(torch.int64).clamp(INT32.min, INT32.max).to(torch.int32)
 
 
-def check_tokens(row, values):
-    """Refuses tokens that int32 would change, in a row as a list or a tensor. Integers of other libraries will do."""
+def check_integers(name, row, values):
+    """Refuses values that int32 would change, in a row as a list or a tensor. Integers of other libraries will do.
+    `name`: tokens, frames or durations."""
     if torch.is_tensor(values):
         if len(values) and not are_integers(values):
-            raise WrongRow(row, f"`tokens` is a tensor of {values.dtype}, not of integers")
-        return
+            raise WrongRow(row, f"`{name}` is a tensor of {values.dtype}, not of integers")
+        if values.is_cuda:
+            return  # int32_of() and the program's checks
+        values = values.reshape(-1).tolist()
     if set(map(type, values)) == {int} and INT32.min <= min(values) and max(values) <= INT32.max:
         return  # the usual case, in a fraction of the time
     for i, value in enumerate(values):
@@ -140,7 +143,7 @@ def check_tokens(row, values):
         except TypeError:
             fits = False
         if not fits:
-            raise WrongRow(row, f"token {i} is {value!r}, which is no integer of 32 bits")
+            raise WrongRow(row, f"{name[:-1]} {i} is {value!r}, which is no integer of 32 bits")
 
 
 def padded(rows):
@@ -169,8 +172,7 @@ def of_lists(result):
             for a, b in zip(one, own) if several else [(one, own)]:
                 if len(a) != len(b):
                     raise WrongRow(row, f"{len(b)} tokens, but {len(a)} {name}")
-                if name == "tokens":
-                    check_tokens(row, a)
+                check_integers(name, row, a)
         rows = result[name]
         if several:
             rows = [entry for row, n in zip(rows, missing) for entry in [*row, *[[]] * n]]
@@ -206,8 +208,9 @@ def tensors_of(result, batch):
     given.setdefault("nan", torch.zeros(batch, dtype=torch.bool, device=tokens.device))
     names = [n for n in ("lengths", "tokens", "frames", "durations", "scores", "nan") if n in given]
     tensors = [torch.as_tensor(given[n]).detach() for n in names]
-    if not are_integers(tokens):
-        raise TypeError(f"`tokens` is a tensor of {tokens.dtype}, not of integers")
+    for name, tensor in zip(names, tensors):
+        if name not in wanted and not are_integers(tensor):
+            raise TypeError(f"`{name}` is a tensor of {tensor.dtype}, not of integers")
     tensors = [t.to(wanted[n]) if n in wanted else int32_of(t) for n, t in zip(names, tensors)]
     return {"names": names, "nbest": tokens.dim() == 3}, tensors
 
@@ -282,8 +285,35 @@ def described(error):
         frames = []
     places = [f"{Path(f.filename).name}:{f.lineno} in {f.name}"
               for f in reversed(frames) if f.filename != "rtfx/host.py"]  # fmt: skip
-    text = " ".join(str(error).split()) or "no message"
+    try:
+        text = " ".join(str(error).split()) or "no message"
+    except Exception:  # of its own __str__()
+        text = "no message"
     return f"{type(error).__name__}: {text}" + (f" ({' < '.join(places)})" if places else "")
+
+
+def to_json(about):
+    """JSON, in which a half of a surrogate pair, which is no character, becomes a question mark."""
+    return json.dumps(about, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode()
+
+
+def failure(text, row=None):
+    # Halves of surrogate pairs come of bytes that are no text. They are spelled, such as \udc80.
+    return (to_json({"error": text.encode("utf-8", "backslashreplace").decode(), "row": row}),)
+
+
+class DefaultDevice:
+    """Puts back torch's default device, which belongs to the thread and not to a decoder."""
+
+    def __enter__(self):
+        self.device = torch.get_default_device()
+
+    def __exit__(self, kind, error, places):
+        found = torch.get_default_device()
+        if found == self.device:
+            return
+        torch.set_default_device(None if self.device.type == "cpu" else self.device)
+        raise RuntimeError(f"changed torch's default device from {self.device} to {found}; it was put back")
 
 
 def answers(function):
@@ -291,12 +321,13 @@ def answers(function):
 
     def call(text, *capsules):
         try:
-            about, tensors = function(json.loads(text), *map(from_dlpack, capsules))
-            return json.dumps(about), *map(to_dlpack, tensors)
+            with DefaultDevice():
+                about, tensors = function(json.loads(text), *map(from_dlpack, capsules))
+            return to_json(about), *map(to_dlpack, tensors)
         except WrongRow as error:
-            return (json.dumps({"error": str(error), "row": error.row}),)
+            return failure(str(error), error.row)
         except BaseException as error:  # sys.exit() too: it would end the program
-            return (json.dumps({"error": described(error), "row": None}),)
+            return failure(described(error))
 
     return call
 

@@ -17,6 +17,7 @@
 
 #include "algorithms/decoder.h"
 #include "algorithms/decoders/python/host_source.h"
+#include "algorithms/foreign_code.h"
 #include "algorithms/hypotheses.h"
 #include "base/error.h"
 #include "base/nvtx.h"
@@ -300,6 +301,7 @@ Interpreter::Answer Interpreter::call(const char* function, const json& about,
       well(api.PyUnicode_FromStringAndSize(text.data(), static_cast<ssize_t>(text.size()))));
   for (size_t i = 0; i < tensors.size(); ++i)
     api.PyTuple_SetItem(arguments.get(), static_cast<ssize_t>(1 + i), to_capsule(tensors[i]));
+  const ForkGuard fork_guard;
   const Owned result(well(api.PyObject_CallObject(callable.get(), arguments.get())));
 
   Answer answer{text_of(api.PyTuple_GetItem(result.get(), 0)), {}};
@@ -403,7 +405,7 @@ class PythonDecoder : public DecoderBase<Options> {
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     require_model_kind(describe(), *model);
     model_ = std::move(model);
-    const std::map<std::string, at::Tensor> weights = weights_of(*model_);
+    const std::map<std::string, at::Tensor> weights = head_weights(*model_);
     json names = json::array();
     std::vector<at::Tensor> tensors;
     for (const auto& [name, tensor] : weights) {
@@ -462,37 +464,6 @@ class PythonDecoder : public DecoderBase<Options> {
     int64_t& sum_;
     std::chrono::steady_clock::time_point begin_;
   };
-
-  /// The heads' weights by the names of expected_tensors() (models/checkpoint/checkpoint.h).
-  static std::map<std::string, at::Tensor> weights_of(const AcousticModel& model) {
-    std::map<std::string, at::Tensor> weights;
-    const auto add = [&](const std::string& name, const at::Tensor& weight,
-                         const at::Tensor& bias) {
-      weights[name + ".weight"] = weight;
-      weights[name + ".bias"] = bias;
-    };
-    if (model.ctc_head) add("ctc", model.ctc_head->weight(), model.ctc_head->bias());
-    if (!model.prediction) return weights;
-    add("joint.enc", model.joint->encoder().weight, model.joint->encoder().bias);
-    add("joint.pred", model.joint->prediction().weight, model.joint->prediction().bias);
-    add("joint.joint_net", model.joint->output().weight, model.joint->output().bias);
-    const bool lstm = model.prediction->config().kind == PredictionConfig::Kind::lstm;
-    const auto& tables = model.prediction->embeddings();
-    for (size_t i = 0; i < tables.size(); ++i) {
-      weights["decoder.prediction." + (lstm ? "embed" : "embeds." + std::to_string(i)) +
-              ".weight"] = tables[i];
-    }
-    const auto& layers = model.prediction->layers();
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const std::string lstm_name = "decoder.prediction.dec_rnn.lstm.",
-                        end = "_l" + std::to_string(i);
-      weights[lstm_name + "weight_ih" + end] = layers[i].w_ih;
-      weights[lstm_name + "weight_hh" + end] = layers[i].w_hh;
-      weights[lstm_name + "bias_ih" + end] = layers[i].b_ih;
-      weights[lstm_name + "bias_hh" + end] = layers[i].b_hh;
-    }
-    return weights;
-  }
 
   /// Members of host.py's Model.
   json settings(const Limits& limits) const {
@@ -553,7 +524,8 @@ const RegisterDecoder registered{
                          R"(for example "file": "my_decoder.py")");
        }
        return std::make_unique<PythonDecoder>(std::move(options));
-     }}};
+     },
+     /*needs_gpu=*/false, /*is_foreign=*/true}};
 
 }  // namespace
 

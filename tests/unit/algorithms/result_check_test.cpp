@@ -51,6 +51,40 @@ TEST(ResultCheck, DurationsAreTheModels) {
       std::string::npos);
 }
 
+/// The problem in a row of so many tokens at frame 0 and one at frame 3, of five frames.
+std::string problem_of_tokens(int64_t count, const Description& decoder,
+                              const nlohmann::json& options) {
+  ModelConfig model;
+  model.has_ctc = model.has_transducer = true;
+  model.vocabulary = 9;
+  Hypothesis row;
+  row.tokens.assign(static_cast<size_t>(count) + 1, 4);
+  row.frames.assign(static_cast<size_t>(count), 0);
+  row.frames.push_back(3);
+  try {
+    check_values({row}, batch_of({5}), ResultRules(decoder, model, options));
+  } catch (const WrongResult& e) {
+    EXPECT_EQ(e.row(), 0);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(ResultCheck, AFrameHasNoMoreTokensThanTheOptionSays) {
+  const Description transducer = decoder_of(Head::transducer);
+  const nlohmann::json options = {{"max_symbols", 10}};
+  EXPECT_EQ(problem_of_tokens(10, transducer, options), "");
+  EXPECT_TRUE(problem_of_tokens(11, transducer, options)
+                  .ends_with("row 0: token 10 is the 11th at frame 0, max_symbols is 10"));
+  EXPECT_EQ(problem_of_tokens(200'000, transducer, {}), "");  // a decoder without the option
+}
+
+TEST(ResultCheck, ACtcHeadHasNoMoreTokensThanFrames) {
+  EXPECT_EQ(problem_of_tokens(4, decoder_of(Head::ctc), {{"max_symbols", 1}}), "");
+  EXPECT_TRUE(problem_of_tokens(5, decoder_of(Head::ctc), {})
+                  .ends_with("row 0: 6 tokens in 5 frames, of a CTC head"));
+}
+
 TEST(ResultCheck, ARowWithoutFramesHasNoTokens) {
   EXPECT_THROW(check_values({{{}, {}, {}, 0.0F}, {{1}, {0}, {}, 0.0F}}, batch_of({5, 0}),
                             ResultRules(decoder_of(Head::ctc), tdt_model())),

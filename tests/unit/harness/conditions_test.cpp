@@ -1,10 +1,12 @@
 #include "harness/machine/conditions.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <thread>
 
 #include "harness/run/record.h"
@@ -44,6 +46,52 @@ TEST(Conditions, WaitingForACpuIsSuspect) {
   EXPECT_EQ(suspect_reasons(conditions), Reasons());
   conditions.cpu_wait_seconds = 1.1;
   EXPECT_EQ(suspect_reasons(conditions), Reasons({"cpu_wait"}));
+}
+
+TEST(Conditions, AStoppedRoundIsSuspect) {
+  Conditions conditions;
+  conditions.wall_seconds = 100;
+  conditions.stopped_seconds = 0.9;
+  EXPECT_EQ(suspect_reasons(conditions), Reasons());
+  conditions.stopped_seconds = 1.1;
+  EXPECT_EQ(suspect_reasons(conditions), Reasons({"stopped"}));
+  record::Run run;
+  add_conditions(run, conditions, {"stopped"});
+  EXPECT_EQ(run.conditions->stopped_seconds, 1.1);
+}
+
+/// Ticks every 50 ms, of which two come late: one by 5 s, one by no more than a busy machine.
+TEST(Conditions, OnlyLongDelaysAreStops) {
+  using namespace std::chrono_literals;
+  StopDetector stops(50ms, 10s);
+  for (const double now : {10.05, 10.1, 10.35, 10.4, 15.45, 15.5})
+    stops.tick(StopDetector::Duration(now));
+  EXPECT_NEAR(stops.stopped_seconds(), 5, 1e-9);
+}
+
+/// A child stops itself, its parent lets it go on after 0.6 s.
+TEST(Conditions, AProcessThatWasStoppedKnowsIt) {
+  using namespace std::chrono_literals;
+  EXPECT_EXIT(
+      {
+        const pid_t child = getpid();
+        const pid_t waker = fork();
+        if (waker == 0) {
+          std::this_thread::sleep_for(800ms);
+          kill(child, SIGCONT);
+          _exit(0);
+        }
+        ConditionSampler sampler(at::kCPU);
+        sampler.begin();
+        std::this_thread::sleep_for(200ms);
+        raise(SIGSTOP);
+        const Conditions conditions = sampler.end();
+        const bool known = conditions.stopped_seconds > 0.3 &&
+                           conditions.stopped_seconds < conditions.wall_seconds &&
+                           suspect_reasons(conditions).back() == "stopped";
+        _exit(known ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(Conditions, ARecordWithoutAGpuHasNoClocks) {
