@@ -203,7 +203,7 @@ int run_isolated(const Config& config, Journal::Mode mode) {
     whole = parent.run_group(static_cast<int64_t>(i), plan[i]);
   const std::vector<CaseSummary> cases = summarize_cases(read_journal(journal.path()));
   print_table(all_of(cases));
-  return whole ? outcome(cases, config) : kInterrupted;
+  return whole ? outcome(cases) : kInterrupted;
 }
 
 void report_stage(const Arm* arm, const char* stage) {

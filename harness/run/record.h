@@ -17,14 +17,9 @@ namespace rtfx {
 
 // The outcome of a whole run, from its cases.
 
-/// The ExitCode that the cases of a whole run ask for; says on stderr what is below the required
-/// grade.
-int outcome(const std::vector<CaseSummary>& cases, const Config& config);
-
-/// Cases of exact decoders whose grade is below `required` for their dtype, and of all decoders
-/// whose replay failed, with the place, unless `different` is allowed.
-std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
-                                        const std::map<std::string, std::string>& required);
+/// The ExitCode that the cases of a whole run ask for; says on stderr which results are below the
+/// required grade, and why (CaseSummary::inexact()).
+int outcome(const std::vector<CaseSummary>& cases);
 
 /// A record of a case with the fields that all of them have. `Record` is StreamRun, Profile or
 /// Roofline; the other kinds have functions of their own.

@@ -139,6 +139,8 @@ class Runner {
     }
 
     const std::string& first = group.decoders.front().case_name;
+    if (const std::string notice = batch_notice(workspace_, group); !notice.empty())
+      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
     progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;
@@ -351,7 +353,7 @@ int run(const Config& config, Journal::Mode mode, const Shard& shard, const Chil
     records = write_merged(config.output, shard.count);
   const std::vector<CaseSummary> cases = summarize_cases(std::move(records));
   if (shard.index == 0) print_table(all_of(cases));
-  return whole ? outcome(cases, config) : kInterrupted;
+  return whole ? outcome(cases) : kInterrupted;
 }
 
 bool measure(const Config& config, Journal::Mode mode) {
