@@ -81,4 +81,8 @@ std::string for_shell(const std::string& word) {
   return printable(text + "'");
 }
 
+std::string counted(int64_t number, const std::string& noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 }  // namespace rtfx

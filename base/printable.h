@@ -1,6 +1,7 @@
 // Text that others wrote, made fit for a terminal.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,5 +15,8 @@ std::string printable(std::string_view text);
 
 /// A word of a command line as a shell takes it, quoted where it must be.
 std::string for_shell(const std::string& word);
+
+/// "1 thread", "8 threads".
+std::string counted(int64_t number, const std::string& noun);
 
 }  // namespace rtfx

@@ -16,3 +16,19 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/rtfxConfigVersion.cmake COM
 install(FILES ${CMAKE_BINARY_DIR}/rtfxConfig.cmake ${CMAKE_BINARY_DIR}/rtfxConfigVersion.cmake
   DESTINATION ${_package})
 install(FILES LICENSE NOTICE TYPE DOC)
+
+# The program itself writes its manual page and its completions.
+install(CODE "
+  function(write_page file)
+    set(target \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${file}\")
+    get_filename_component(folder \"\${target}\" DIRECTORY)
+    file(MAKE_DIRECTORY \"\${folder}\")
+    message(STATUS \"Installing: \${target}\")
+    execute_process(COMMAND \"$<TARGET_FILE:rtfx>\" \${ARGN} OUTPUT_FILE \"\${target}\"
+      COMMAND_ERROR_IS_FATAL ANY)
+  endfunction()
+  write_page(${CMAKE_INSTALL_MANDIR}/man1/rtfx.1 man)
+  write_page(${CMAKE_INSTALL_DATADIR}/bash-completion/completions/rtfx completion bash)
+  write_page(${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_rtfx completion zsh)
+  write_page(${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/rtfx.fish completion fish)
+")

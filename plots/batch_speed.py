@@ -4,10 +4,10 @@ import math
 from statistics import median, stdev
 
 from journal import by_batch, panels
-from style import draw_lines, log_scale, main, short_number
+from style import draw_lines, log_scale, main, short_number, spans_decades
 
-LEAST, MOST = 6, 48  # points of a line; fewer batches give no line, and neighbours of more batches are joined
-MOST_OF_ALL = 480  # points of all lines of a figure; more would be a blur in a large file
+LEAST, MOST = 6, 12  # points of a line; fewer batches give no line, and neighbours of more batches are joined
+MOST_BARS = 4  # lines of a panel whose points have bars; the bars of more lines would hide each other
 
 MEASURES = {
     "RTFx total (s of audio per s)": lambda point: point["total"],
@@ -62,16 +62,18 @@ def slowest_share(case):
 
 def draw(cases, width):
     cases = [case for case in cases if points(case)]
-    most = max(LEAST, min(MOST, MOST_OF_ALL // max(1, len(cases))))
     groups = {
-        title: {case.decoder: points(case, most) for case in group}
+        title: {case.decoder: points(case, MOST) for case in group}
         for title, group in by_batch(panels(cases)).items()
     }
-    figure, axes = draw_lines(groups, MEASURES, "mean utterance (s)", width)
-    for cell in (cell for row in axes for cell in row):
-        low, high = cell.dataLim.intervaly
+    bars = max(map(len, groups.values()), default=0) <= MOST_BARS
+    style = {} if bars else {"elinewidth": 0, "markersize": 3}
+    figure, axes = draw_lines(groups, MEASURES, "mean utterance (s)", width, style=lambda name: style)
+    cells = [cell for row in axes for cell in row]
+    logarithmic = spans_decades(cell.dataLim.intervaly for cell in cells)
+    for cell in cells:
         log_scale(cell, "x")
-        if high > 8 * low:
+        if logarithmic:
             log_scale(cell, "y")
         else:  # from 0, so that a share of the best can be seen
             cell.set_ylim(bottom=0)

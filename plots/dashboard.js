@@ -51,6 +51,7 @@ function breakable(target, name) {
 
 // In units of its drawing: fewer on a phone, so that letters stay as large.
 const WIDTH = matchMedia("(max-width: 640px)").matches ? 330 : 460;
+const LEAST_TICKS = 3;
 const HEIGHT = 190, LEFT = 46, RIGHT = 10, TOP = 14, BOTTOM = 34;
 
 function bounds(points, metric) {
@@ -65,10 +66,11 @@ function bounds(points, metric) {
 
 // Values of grid lines, and how many digits tell them apart.
 function ticks(low, high) {
-  const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find(f => f * power >= rough);
+  const power = 10 ** Math.floor(Math.log10(high - low));
+  const count = step => Math.floor(high / step) - Math.ceil(low / step) + 1;
+  const step = [1, 0.5, 0.2, 0.1].map(f => f * power).find(step => count(step) >= LEAST_TICKS);
   const list = [];
-  for (let v = Math.ceil(low / step) * step; v <= high; v += step) list.push(v || 0);  // no -0
+  for (let i = Math.ceil(low / step); i <= Math.floor(high / step); i++) list.push(i * step || 0);  // no -0
   const digits = Math.max(2, 1 + Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / step)));
   return [list, Math.min(digits, 12)];
 }
@@ -210,5 +212,13 @@ for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
 for (const [mark, meaning] of Object.entries(data.marks))
   document.getElementById("marks").append(element("dt", {}, mark), element("dd", {}, meaning));
 form.addEventListener("input", () => { limit = AT_ONCE; show(); });
+// A row of the overview shows its chart.
+for (const link of document.querySelectorAll("#overview a[data-filters]"))
+  link.addEventListener("click", () => {
+    form.reset();
+    for (const [name, value] of Object.entries(JSON.parse(link.dataset.filters))) form[name].value = value;
+    limit = AT_ONCE;
+    show();
+  });
 document.getElementById("more").addEventListener("click", () => { limit += AT_ONCE; show(); });
 show();

@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 from change_points import LEAST, LEVEL, change_points
 from journal import journal_name
-from script import OneLineParser, printable, printable_json, run_script
+from script import OneLineParser, breakable, printable, printable_json, run_script
 
 FILTERS = ("machine", "model", "dataset", "decoder", "batch", "dtype")
 
@@ -28,12 +28,12 @@ def page_of(journal, folder, output):
     A page beside the journal is copied there."""
     path = Path(journal)
     beside = folder / path.with_name("report.html" if journal_name(path) == "journal" else f"{journal_name(path)}.html")
-    name = journal.replace("/", "_").rpartition(".jsonl")[0] + ".html"
-    page = output / "runs" / name
-    if beside.is_file():
+    name = f"runs/{journal.removesuffix('.gz').replace('.jsonl', '')}.html"  # a/journal.jsonl.1: a/journal.1.html
+    page = output / name
+    if beside.is_file() and path.suffix in (".jsonl", ".gz"):  # not of an earlier run, which --force kept
         page.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(beside, page)
-    return f"runs/{name}" if page.is_file() else None
+    return name if page.is_file() else None
 
 
 def series_of(runs):
@@ -95,6 +95,65 @@ def add_changes(series):
                 one["changes"][metric] = [[known[c.index], c.p, short(c.before), short(c.after)] for c in found]
 
 
+OVERVIEW = ("rtfx.total", "rtfx.decode", "wer")
+MOST_CHANGES = 12
+
+
+def filters_of(one, metric="rtfx.total"):
+    """Returns the settings of the form that show the series' chart."""
+    return json.dumps({"metric": metric, "runs": "1", **{name: one[name] for name in FILTERS}})
+
+
+def latest_changes(series, runs, metrics):
+    """Returns the rows of the newest change of each series in the metrics of the overview, the newest first."""
+    rows = []
+    for one in series:
+        for metric in OVERVIEW:
+            if metric not in one["changes"]:
+                continue
+            index, _, before, after = one["changes"][metric][-1]
+            run = runs[one["points"][index]["run"]]
+            is_share = metrics[metric]["unit"] == ""
+            change = f"{100 * (after - before):+.2f} points" if is_share else f"{100 * (after / before - 1):+.1f} %"
+            gain = metrics[metric]["direction"] * (after - before)
+            rows.append({"case": one["case"], "metric": metric, "change": change, "style": "better" if gain > 0 else "worse",
+                         "since": f"{run['started'][:10]} {run['revision'][:8]}", "machine": one["machine"],
+                         "filters": filters_of(one, metric)})  # fmt: skip
+    return sorted(rows, key=lambda row: row["since"], reverse=True)
+
+
+def latest_results(series, runs):
+    """Returns [(machine, rows)] with a row for each model and decoder: its newest run, there the fastest batch and type."""
+    best = {}
+    for one in series:
+        points = [point for point in one["points"] if "rtfx.total" in point["figures"]]
+        if not points:
+            continue
+        speed = points[-1]["figures"]["rtfx.total"][0]
+        rank = (runs[points[-1]["run"]]["started"], speed)
+        key = (one["machine"], one["decoder"], one["model"])
+        if key not in best or rank > best[key][0]:
+            best[key] = (rank, one, points[-1])
+    machines = {}
+    for (machine, decoder, model), (_, one, point) in sorted(best.items(), key=lambda item: item[0]):
+        figures = {metric: values[0] for metric, values in point["figures"].items()}
+        run = runs[point["run"]]
+        machines.setdefault(machine, []).append(
+            {"decoder": decoder, "model": model, "batch": one["batch"], "dtype": one["dtype"],
+             "total": figure(figures["rtfx.total"]), "decode": figure(figures.get("rtfx.decode")),
+             "wer": figure(figures.get("wer"), 100), "grade": " ".join(filter(None, [point["grade"], *point["marks"]])),
+             "run": f"{run['started'][:10]} {run['revision'][:8]}", "page": run["page"],
+             "filters": filters_of(one)}
+        )  # fmt: skip
+    return list(machines.items())
+
+
+def figure(value, scale=1):
+    if value is None:
+        return "–"
+    return f"{scale * value:,.0f}" if scale * value >= 100 else f"{scale * value:.2f}"
+
+
 def for_script(value):
     """Returns JSON that cannot end a <script> element or open a comment in it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -115,8 +174,14 @@ def render(facts, folder, output):
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["breakable"] = breakable
+    changes = latest_changes(series, about, {metric["name"]: metric for metric in facts["metrics"]})
     return environment.get_template("dashboard.html.j2").render(
         filters=FILTERS,
+        changed=changes[:MOST_CHANGES],
+        more_changes=max(0, len(changes) - MOST_CHANGES),
+        latest=latest_results(series, about),
+        metrics=", ".join(OVERVIEW),
         journals=len({run["journal"] for run in runs}),
         runs=len(runs),
         series=len(series),

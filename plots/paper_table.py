@@ -7,6 +7,7 @@ NAME.jsonl. With --latex it writes a .tex file too.
 
 import argparse
 import json
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -176,11 +177,15 @@ def text_of(value, digits):
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def least_digits(metric):
+    """Returns the decimals that a metric is printed with at least: a speed-up of 1.04 is no 1.0."""
+    return 2 if metric == "wer" or metric.startswith("speedup.") else 0
+
+
 def cell_row(cases, cell):
     case, ours = find_case(cases, cell), our_value(cases, cell)
     digits = digits_of(cell["published"])
-    if cell["metric"] == "wer":
-        digits = max(2, digits)
+    digits = max(least_digits(cell["metric"]), digits)
     ratio = None if ours is None else ours / float(cell["published"])
     if case is None:
         remark = "not run" if cell.get("decoder") else "rtfx has none"
@@ -233,7 +238,7 @@ def own_rows(cases, cells, all_cells):
             if "over" in like:
                 cell["over"] = like["over"]
             ours = our_value(cases, cell)
-            digits = max(1, digits_of(like["published"]))
+            digits = max(1, least_digits(like["metric"]), digits_of(like["published"]))
             setting = f"({case.dataset})" if "dataset" in like else ""
             yield [case.model, f"not in the paper {setting}".strip(), case.decoder, case.batch,
                    text_of(ours, digits), "–", "–", remark_of(case)]  # fmt: skip
@@ -309,6 +314,28 @@ def markdown(table, journal):
         yield from map(row, section.rows)
 
 
+def terminal(table, journal):
+    """Yields the lines of the tables as a terminal shows them, as wide as it is."""
+
+    def wrapped(text, indent=""):
+        return textwrap.wrap(script.printable(text), script.terminal_width(), subsequent_indent=indent,
+                             break_long_words=False, break_on_hyphens=False)  # fmt: skip
+
+    paper = table["paper"]
+    yield from wrapped(f"{paper['title']}: ours beside the published figures")
+    yield from wrapped(f"{paper['reference']}. Journal: {journal.path.name}, {journal.provenance['started']}.")
+    for text in stamps(table, journal):
+        yield from ("", *wrapped(text))
+    yield ""
+    yield from script.terminal_table(["what differs", "ours", "paper"], setting_rows(table, journal))
+    yield ""
+    for text in paper.get("remarks", []):
+        yield from wrapped(f"- {text}", "  ")
+    for section in sections(table, journal):
+        yield from ("", section.title, *wrapped(f"{section.note}."), "")
+        yield from script.terminal_table(HEADS, section.rows, right=(3, 4, 5, 6))
+
+
 def latex(table, journal):
     """Tables for \\input into an article; needs no package."""
 
@@ -355,9 +382,8 @@ def main():
     journal.cases += journal.streams
     name = "table" if journal_name(journal.path) == "journal" else journal_name(journal.path)
     output = arguments.output or journal.path.with_name(f"{name}.md")
-    text = "\n".join(markdown(table, journal)) + "\n"
-    print(text)
-    output.write_text(text, encoding="utf-8")
+    print("\n".join(terminal(table, journal)) + "\n")
+    output.write_text("\n".join(markdown(table, journal)) + "\n", encoding="utf-8")
     print(f"table: {script.printable(output)}")
     if arguments.latex:
         output = output.with_suffix(".tex")

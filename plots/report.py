@@ -17,12 +17,11 @@ import gpu_idle
 import gpu_timeline
 import history
 import jinja2
-import markupsafe
 import region_share
 import rtfx_by_decoder
 import trade_off
 from journal import STAND_IN_DATA, STAND_IN_MODEL, STAND_IN_WEIGHTS, plain_or_gzip, read_journal, stand_in_sentences
-from script import OneLineParser, file_of, printable, printable_json, run_script
+from script import OneLineParser, breakable, counted, file_of, printable, printable_json, run_script
 from style import NARROW, WIDE, inline_svg, note_stand_ins
 from timeline import read_trace
 
@@ -40,7 +39,7 @@ def about(provenance):
     if device.get("type") == "cuda":
         yield "GPU", device.get("name")
         yield "CUDA", cuda
-    yield "CPU", f"{cpu.get('model')}, {cpu.get('threads')} threads"
+    yield "CPU", cpu_text(cpu)
     yield "System", provenance.get("host_os")
     yield "rtfx", f"{build.get('version')}, revision {build.get('revision')}{changed}"
     yield "Build", f"{build.get('build_type')}, {build.get('compiler')}"
@@ -57,6 +56,18 @@ def about(provenance):
     warm, measured = protocol.get("warmup_rounds"), protocol.get("measured_rounds")
     yield "Rounds", f"{warm} to warm up, {measured} measured"
     yield "Configuration", f"hash {provenance.get('config_hash', '')[:12]}"
+
+
+def cpu_text(cpu):
+    """Returns the product name with what tells CPUs of one name apart."""
+    identity = {
+        "family": cpu.get("family"),
+        "model": cpu.get("model_number"),
+        "stepping": cpu.get("stepping"),
+        "hypervisor": cpu.get("hypervisor"),
+    }
+    known = ", ".join(f"{name} {value}" for name, value in identity.items() if value is not None)
+    return f"{cpu.get('model')}{f' ({known})' if known else ''}, {counted(cpu.get('threads'), 'thread')}"
 
 
 def change_of(metric, change):
@@ -211,8 +222,18 @@ def words_of(case):
         "percent": f"{100 * wer['wer']:.2f}",
         "oracle": f"{100 * oracle['wer']:.2f}" if oracle else None,
         "entries": oracle.get("entries"),
+        "characters": f"{100 * wer['cer']:.2f}" if has_few_spaces(wer) else None,
         **wer,
     }
+
+
+LONG_WORD = 15  # characters; harness/results/table.cpp has the same rule
+
+
+def has_few_spaces(wer):
+    """Says whether the references have hardly any spaces, so that their characters are what counts."""
+    characters, words = wer.get("reference_characters") or 0, wer.get("reference_words") or 0
+    return wer.get("cer") is not None and characters > LONG_WORD * words
 
 
 def boosted_of(case):
@@ -248,35 +269,6 @@ def exactness_sentence(cases):
     )
 
 
-def interval_of(ratio):
-    if ratio["high"] is None:
-        return "one round: no interval"
-    return f"95 %: {ratio['low']:.2f} to {ratio['high']:.2f}"
-
-
-def speed_sentences(cases, speed_ups):
-    """Yields for each model a sentence about the decoder that gains most on its baseline under equal conditions.
-
-    `speed_ups` comes from the facts and has the interval over rounds."""
-    named = {case.name: case for case in cases}
-    best = {}
-    for gain in speed_ups:
-        case = named[gain["case"]]
-        if case.is_approximate or case.is_baseline:
-            continue
-        known = best.get(case.model)
-        if known is None or gain["ratio"]["estimate"] > known["ratio"]["estimate"]:
-            best[case.model] = gain
-    for model, gain in best.items():
-        case = named[gain["case"]]
-        marks = "".join(f", {mark}" for mark in gain["marks"])
-        yield (
-            f"{model}: {case.decoder} decodes {gain['ratio']['estimate']:.2f} times as fast as "
-            f"{gain['baseline']} (batch {case.batch}, {case.dtype}; {interval_of(gain['ratio'])}"
-            f"{marks})."
-        )
-
-
 def noise_sentences(cases, cv_max):
     """Returns (warnings, remarks) about NOISY cases; a warning where most cases are NOISY."""
     noisy = sum(case.noisy for case in cases)
@@ -296,6 +288,17 @@ def suspect_sentences(cases):
     if suspect:
         rounds = sum(len(case.rounds) for case in cases)
         yield f"{suspect} of {rounds} rounds are suspect: the machine disturbed them."
+
+
+def controls_of(cases, noise_floors):
+    """Returns [(A/A control, the decoder that it repeats, "rtfx.total 1.2 %, ...")], the largest noise of all groups."""
+    floors = {}
+    for group in noise_floors.values():
+        for metric, share in group.items():
+            floors[metric] = max(share, floors.get(metric, 0))
+    text = ", ".join(f"{100 * floors[metric]:.2g} % in {metric}" for metric in METRICS if metric in floors)
+    controls = {c.decoder: c.last["decoder"]["control_of"] for c in cases if c.last["decoder"].get("control_of")}
+    return [(control, original, text) for control, original in controls.items()]
 
 
 COSTS = {
@@ -385,23 +388,14 @@ def figures(cases, profile, facts):
             yield name, {"title": title, "caption": caption, "drawings": parts}
 
 
-def breakable(name):
-    """Returns a name that may break after an underscore or a slash."""
-    name = markupsafe.escape(name)
-    for sign in "_/":
-        name = name.replace(sign, markupsafe.Markup(f"{sign}<wbr>"))
-    return name
-
-
 def render(journal, profile, facts):
     cases = journal.cases
     provenance = journal.provenance
     cv_max = provenance.get("config", {}).get("protocol", {}).get("cv_max", 0.05)
     rows = [row_of(case) for case in cases]
     warnings, remarks = noise_sentences(cases, cv_max)
-    warnings = [*warnings, *stand_in_sentences(cases)]
-    speeds = speed_sentences(cases, facts["speed_ups"])
-    sentences = [*speeds, exactness_sentence(cases), *remarks, *suspect_sentences(cases)]
+    warnings = [*facts["wrong"], *warnings, *stand_in_sentences(cases)]
+    sentences = [*facts["won"], exactness_sentence(cases), *remarks, *suspect_sentences(cases)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -410,10 +404,15 @@ def render(journal, profile, facts):
         undefined=jinja2.ChainableUndefined,
     )
     environment.filters["breakable"] = breakable
+    environment.globals["counted"] = counted
     return environment.get_template("report.html.j2").render(
         provenance=provenance,
         warnings=warnings,
         sentences=sentences,
+        conclusion=facts["won"],
+        controls=controls_of(cases, facts["noise_floors"]),
+        wrong=facts["wrong"],
+        by_characters=any(row["wer"] and row["wer"]["characters"] for row in rows),
         rows=rows,
         mark_meanings=journal.mark_meanings,
         costs=costs_of(cases),

@@ -1,7 +1,7 @@
 """Draws RTFx by decoder, total and for decoding alone, for each model and batch size."""
 
 from journal import panels
-from style import BAR, FAINT, NARROW, legend, log_scale, main, name_rows, new_figure, series_style
+from style import BAR, FAINT, NARROW, legend, log_scale, main, name_rows, new_figure, series_style, spans_decades
 
 METRICS = {"rtfx.total": "RTFx total", "rtfx.decode": "RTFx decode"}
 
@@ -32,7 +32,7 @@ def draw(cases, width):
                 cell.axhline(row_end + 0.5, color=FAINT, linewidth=0.5)
             if cell is not row[0] and not stacked:
                 cell.set_yticklabels([])
-            scale(cell, group, metric)
+            scale(cell, group, groups, metric)
             cell.set_title(title if cell is row[0] or stacked else "")
             cell.set_xlabel(f"{label} (s of audio per s)")
     unit = "batch " if len(batches) > 1 else "batch size "
@@ -67,16 +67,22 @@ def draw_batch(cell, group, decoders, batches, batch, metric):
     return points
 
 
-def scale(cell, group, metric):
-    """Makes the axis logarithmic where the fastest is over eight times the slowest; else it begins at 0."""
+def range_of(group, metric):
+    """Returns the least mean and the largest upper end of a panel's points; None without points."""
     pairs = [case.metric(metric) for case in group if case.metric(metric)[0]]
-    if not pairs:
+    return (min(mean for mean, _ in pairs), max(map(sum, pairs))) if pairs else None
+
+
+def scale(cell, group, groups, metric):
+    """Makes the axis logarithmic where in any panel the fastest is over eight times the slowest; else it begins at 0.
+
+    Both speeds have the same kind of axis."""
+    if (ends := range_of(group, metric)) is None:
         return
-    low, high = min(mean for mean, _ in pairs), max(mean + deviation for mean, deviation in pairs)
-    if high > 8 * low:
-        log_scale(cell, "x", low / 2, high * 3)
+    if spans_decades(filter(None, (range_of(other, m) for other in groups.values() for m in METRICS))):
+        log_scale(cell, "x", ends[0] / 2, ends[1] * 3)
     else:
-        cell.set_xlim(0, high * 1.2)
+        cell.set_xlim(0, ends[1] * 1.2)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,11 @@ written. They must be escaped for terminals, drawings, Markdown and LaTeX.
 """
 
 import argparse
+import itertools
 import json
 import re
+import shutil
+import textwrap
 from pathlib import Path
 
 # Control characters, ends of lines, and characters that change the direction of text.
@@ -83,6 +86,46 @@ def inches(text):
     if not 1 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text}: give 1 to 100 inches")
     return value
+
+
+def counted(number, noun):
+    """Returns "1 thread" or "8 threads"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def terminal_width():
+    """Returns the columns of the terminal, or 100 where the output goes elsewhere."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def terminal_table(head, rows, right=(), width=None):
+    """Yields the lines of a table for a terminal. Columns of the numbers `right` stand to the right; of the others
+    the widest are wrapped between words until the table fits."""
+    rows = [[printable(text) for text in row] for row in [head, *rows]]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    least = [max(len(word) for text in column for word in text.split() or [""]) for column in zip(*rows)]
+    most = (width or terminal_width()) - 2 * (len(widths) - 1)
+    texts = [i for i in range(len(widths)) if i not in right]
+    while sum(widths) > most and (wide := [i for i in texts if widths[i] > least[i]]):
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    for number, row in enumerate(rows):
+        cells = [textwrap.wrap(text, w, break_long_words=False, break_on_hyphens=False) or [""]
+                 for text, w in zip(row, widths)]  # fmt: skip
+        for line in itertools.zip_longest(*cells, fillvalue=""):
+            texts_of_line = (f"{t:>{w}}" if i in right else f"{t:<{w}}" for i, (t, w) in enumerate(zip(line, widths)))
+            yield "  ".join(texts_of_line).rstrip()
+        if number == 0:
+            yield "  ".join("-" * w for w in widths)
+
+
+def breakable(name):
+    """Returns a name that may break after an underscore or a slash."""
+    import markupsafe  # the page of a run and the dashboard alone need it
+
+    name = markupsafe.escape(name)
+    for sign in "_/":
+        name = name.replace(sign, markupsafe.Markup(f"{sign}<wbr>"))
+    return name
 
 
 def run_script(work):

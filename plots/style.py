@@ -66,9 +66,24 @@ def new_figure(rows, columns, width, heights):
     return figure, axes
 
 
+LONG_NAME = 32  # characters; a longer one would leave too little room for its bar
+
+
+def two_lines(name):
+    """Breaks a long name before the bracket or behind the comma that is nearest to its middle."""
+    places = [i + (sign == ",") for i, sign in enumerate(name) if sign in "[,"]
+    if len(name) <= LONG_NAME or not places:
+        return name
+    cut = min(places, key=lambda i: abs(i - len(name) / 2))
+    return f"{name[:cut]}\n{name[cut:]}"
+
+
 def name_rows(axes, names):
     """Labels the rows of a bar chart from top to bottom, like a table."""
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), map(two_lines, names))
+    for label in axes.get_yticklabels():
+        if "\n" in label.get_text():
+            label.set_fontsize(6.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
@@ -206,11 +221,25 @@ def note_stand_ins(figure, cases):
     text = " ".join(stand_in_sentences(cases))
     if not text:
         return
-    # A sans-serif font of seven points has about 19 characters an inch.
-    lines = textwrap.wrap(text, int(19 * figure.get_figwidth()))
     label = figure.get_supxlabel()
-    figure.set_figheight(figure.get_figheight() + 0.13 * len(lines))
-    figure.supxlabel("\n".join(filter(None, [label, *lines])), fontsize=9 if label else 7)
+    size = 9 if label else 7  # points
+    # A sans-serif font of seven points has about 19 characters an inch.
+    lines = textwrap.wrap(text, int(19 * 7 / size * figure.get_figwidth()))
+    figure.set_figheight(figure.get_figheight() + 0.13 * size / 7 * len(lines))
+    figure.supxlabel("\n".join(filter(None, [label, *lines])), fontsize=size)
+
+
+def name_panel(cell, title, inches):
+    """Writes the title of a panel that is `inches` wide with its axis, in as many lines as it needs."""
+    characters = int(12 * inches) - 7  # of a bold font of 9.5 points, without the room left of the axis
+    title = title.replace("batch ", "batch\xa0")  # which stay together
+    cell.set_title("\n".join(textwrap.wrap(title, characters, break_on_hyphens=False)))
+
+
+def spans_decades(pairs):
+    """Says whether any (low, high) is so wide that its axis must be logarithmic. All axes of a figure for speeds are of
+    one kind then, so that they can be compared."""
+    return any(low > 0 and high > 8 * low for low, high in pairs)
 
 
 def save(figure, path):

@@ -4,7 +4,7 @@ The line joins the decoders that no other one beats in both."""
 
 from journal import arm, by_batch, option, panels, rtfx, rtfx_spread, wer_percent
 from matplotlib.lines import Line2D
-from style import GREY, NARROW, legend, log_scale, main, new_figure, series_style
+from style import GREY, NARROW, legend, log_scale, main, name_panel, new_figure, series_style
 
 
 def best_of_both(points):
@@ -42,7 +42,7 @@ def draw(cases, width):
         log_scale(cell, "x")
         cell.set_ylabel("word error rate (%)")
         cell.grid(axis="y")
-        cell.set_title(title)
+        name_panel(cell, title, width / columns)
     beams = any(option(case, "beam_size") for case in cases)
     numbers = "; numbers: beam size" if beams else ""
     figure.supxlabel(f"RTFx total (s of audio per s){numbers}", fontsize=9)

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "plots"))
 
-from script import markdown  # noqa: E402
+from script import counted, markdown  # noqa: E402
 from journal import read_journal  # noqa: E402
 
 
@@ -48,7 +48,7 @@ def table(journal, wanted):
     revision = about["rtfx"]["revision"][:12]
     yield ""
     yield (
-        f"{markdown(about['device']['name'])}, {about['cpu']['threads']} threads, "
+        f"{markdown(about['device']['name'])}, {counted(about['cpu']['threads'], 'thread')}, "
         f"rtfx {about['rtfx']['version']} ({revision}), {about['started'][:10]}."
     )
 

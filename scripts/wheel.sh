@@ -22,6 +22,9 @@ cp LICENSE NOTICE "$about"/
   printf 'Metadata-Version: 2.1\nName: rtfx\nVersion: %s\n' "$version"
   printf 'Summary: Decoders of speech recognition, compared and fast\nLicense: Apache-2.0\n'
   printf 'Requires-Python: >=3.10\nRequires-Dist: torch%s\n' "$(<python/torch_releases.txt)"
+  # `rtfx report`, `dashboard` and `reproduce` draw with these, in the releases that the tests use.
+  printf 'Provides-Extra: report\n'
+  sed -n 's/^\(jinja2\|matplotlib\|scipy\)==\(.*\)/Requires-Dist: \1>=\2; extra == "report"/p' requirements.txt
   printf 'Description-Content-Type: text/markdown\n\n'
   cat $stage/README.md
 } >"$about"/METADATA

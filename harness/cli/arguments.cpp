@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "harness/cli/prepare.h"
 
 namespace rtfx {
@@ -36,6 +37,18 @@ std::vector<std::string> ConfigArguments::all_overrides() const {
   if (threads) all.push_back(fmt::format("threads={}", *threads));
   if (sync_debug) all.emplace_back("sync_debug=true");
   return all;
+}
+
+std::string ConfigArguments::command_line() const {
+  std::string line = " " + for_shell(file);
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) line += fmt::format(" {} {}", flag, for_shell(value));
+  };
+  for (const std::string& change : overrides) add("--set", change);
+  add("--device", device);
+  add("--threads", threads ? std::to_string(*threads) : "");
+  add("--output", output);
+  return line + (sync_debug ? " --sync-debug" : "");
 }
 
 Document ConfigArguments::read() const {

@@ -64,6 +64,8 @@ struct ConfigArguments {
   void add_overrides_to(CLI::App& app);
   /// All overrides as "key=value", with those of --device, --threads and --output.
   std::vector<std::string> all_overrides() const;
+  /// The configuration and all overrides as a shell reads them: " mine.json --output runs/mine".
+  std::string command_line() const;
   /// Reads the configuration and makes the files that its key "prepare" lists. Throws UserError.
   Document read() const;
   /// read() and parse_config().

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 
@@ -40,23 +41,34 @@ json value_of(const std::string& text) {
   return value.is_discarded() ? json(text) : value;
 }
 
-/// Takes "[window=1,8]" from the front of `text`.
+/// Whether a part of a bracket begins an option: "file=a.py", not "8" or "a/b=c".
+bool begins_option(const std::string& part) {
+  const size_t end =
+      part.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+  return end != std::string::npos && end > 0 && part[end] == '=' && std::isalpha(part[0]) != 0;
+}
+
+/// Takes "[window=1,8,max_symbols=5]" from the front of `text`.
 void take_option(std::string& text, json& options, const std::string& where) {
   const size_t equals = text.find('='), end = text.find(']');
   if (text.front() != '[' || end == std::string::npos || equals > end) {
     throw UserError(where, "what follows the name is not of the form [option=value]",
                     "for example 'label_looping[window=1,8]'");
   }
-  std::string pointer = "/" + text.substr(1, equals - 1);
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  json values = json::array();
-  for (const std::string& value : split(text.substr(equals + 1, end - equals - 1)))
-    values.push_back(value_of(value));
-  try {
-    options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
-  } catch (const json::exception&) {
-    throw UserError(where, "an option is given as a value and as an object",
-                    "leave one of them out");
+  std::vector<std::pair<std::string, json>> found;  // pointers and lists of values
+  for (const std::string& part : split(text.substr(1, end - 1))) {
+    const size_t begin = found.empty() || begins_option(part) ? part.find('=') + 1 : 0;
+    if (begin > 0) found.emplace_back("/" + part.substr(0, begin - 1), json::array());
+    found.back().second.push_back(value_of(part.substr(begin)));
+  }
+  for (auto& [pointer, values] : found) {
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    try {
+      options[json::json_pointer(pointer)] = values.size() == 1 ? values[0] : values;
+    } catch (const json::exception&) {
+      throw UserError(where, "an option is given as a value and as an object",
+                      "leave one of them out");
+    }
   }
   text.erase(0, end + 1);
 }
@@ -142,6 +154,7 @@ json bench_decoders(const std::string& text) {
 
 json bench_document(const BenchOptions& options) {
   ErrorList errors;
+  for (const std::string& plugin : options.plugins) errors.run([&] { load_plugin(plugin); });
   json document = {
       {"name", "bench"},
       {"question", "Which decoder is fastest, and are their results the same?"},
@@ -168,6 +181,7 @@ json bench_document(const BenchOptions& options) {
     });
   }
   errors.throw_any();
+  if (!options.plugins.empty()) document["plugins"] = options.plugins;
   document["decoders"] = options.decoders.empty() ? usual_decoders(options) : decoders;
   return document;
 }

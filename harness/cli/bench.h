@@ -10,8 +10,8 @@
 namespace rtfx {
 
 struct BenchOptions {
-  std::vector<std::string> models, data;
-  std::vector<std::string> decoders;  // "label_looping[window=1,8][max_symbols=5]", comma-separated
+  std::vector<std::string> models, data, plugins;
+  std::vector<std::string> decoders;  // "label_looping[window=1,8,max_symbols=5]", comma-separated
   std::vector<int64_t> batches = {1};
   std::vector<std::string> dtypes = {"fp32"};
   int64_t rounds = 5, warmup = 1, limit = 0, threads = 0;
@@ -19,8 +19,9 @@ struct BenchOptions {
   bool print_config = false;
 };
 
-/// "label_looping[window=1,8][lm.alpha=0.2]" as a configuration has it, several separated by
-/// commas. Throws UserError for brackets that do not close and for an unknown decoder.
+/// "label_looping[window=1,8,max_symbols=5]" as a configuration has it, several separated by
+/// commas. Options may also have a bracket each. Throws UserError for brackets that do not close
+/// and for an unknown decoder.
 nlohmann::json bench_decoders(const std::string& text);
 
 /// The configuration that the options stand for; its paths are relative to the working folder.

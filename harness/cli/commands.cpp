@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/cli/graph_commands.h"
 #include "harness/cli/help_commands.h"
@@ -30,6 +32,34 @@
 namespace rtfx {
 namespace {
 
+/// Help whose descriptions are wrapped between words to the width of the terminal.
+class Formatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return entry(make_option_name(option, is_positional) + make_option_opts(option),
+                 make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description());
+  }
+  std::string make_description(const CLI::App* command) const override {
+    return wrapped(CLI::Formatter::make_description(command), text_columns());
+  }
+
+ private:
+  std::string entry(const std::string& name, const std::string& description) const {
+    const size_t column = std::min(get_column_width(), text_columns() / 3);
+    std::string text = "  " + name;
+    text += text.size() < column ? std::string(column - text.size(), ' ')
+                                 : "\n" + std::string(column, ' ');
+    const size_t width = std::max(column + 1, text_columns()) - column;
+    std::string lines = wrapped(description, width);
+    for (size_t end = 0; (end = lines.find('\n', end)) != std::string::npos; end += column + 1)
+      lines.insert(end + 1, std::string(column, ' '));
+    return text + lines + "\n";
+  }
+};
+
 struct Program {
   CLI::App app{"rtfx: benchmark and compare speech-recognition decoders", "rtfx"};
   TranscribeOptions transcription;
@@ -39,6 +69,7 @@ struct Program {
   int code = kOk;
 
   Program() {
+    app.formatter(std::make_shared<Formatter>());  // which the commands take over
     app.require_subcommand(1);
     app.option_defaults()->always_capture_default();  // --help shows them
     app.set_version_flag("--version", version_text());
@@ -222,8 +253,10 @@ void print_error(const UserError& error) {
     fmt::print(stderr, "rtfx: error: {}\n", printable(one.what()));
 }
 
-/// Whether who reads our output has closed the pipe, as `head` does when it has enough.
-bool reader_has_left() {
+/// Whether who reads our output has closed the pipe, as `head` does when it has enough. Not every
+/// kernel tells this by poll(), so the error of the write counts too.
+bool reader_has_left(int error) {
+  if (error == EPIPE) return true;
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
@@ -248,7 +281,7 @@ int run_program(int argc, char** argv) {
   } catch (const UserError& e) {
     print_error(e);
   } catch (const std::system_error& e) {
-    if (e.code() == std::errc::broken_pipe && reader_has_left()) return kOk;
+    if (e.code() == std::errc::broken_pipe && reader_has_left(e.code().value())) return kOk;
     fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
     return kFailed;
   } catch (...) {
@@ -260,10 +293,13 @@ int run_program(int argc, char** argv) {
 
 /// Whether all that was printed has arrived: a disk may be full.
 bool output_arrived() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
-  if (reader_has_left()) return true;
-  fmt::print(stderr, "rtfx: error: standard output: cannot be written: {}; free some space\n",
-             std::strerror(errno));
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return true;
+  if (reader_has_left(error)) return true;
+  fmt::print(stderr, "rtfx: error: standard output: cannot be written: {}{}\n",
+             std::strerror(error), error == ENOSPC ? "; free some space" : "");
   return false;
 }
 

@@ -157,13 +157,15 @@ std::optional<UserError> mistyped(const CLI::App& app, const std::vector<std::st
     command = found;
     path += " " + word;
   }
-  Names names;
+  Names names, hidden;  // hidden: those that the program gives to its own child processes
   for (const CLI::Option* option : command->get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames())
+      (option->get_group().empty() ? hidden : names).push_back("--" + name);
   }
   for (; next < arguments.size() && arguments[next] != "--"; ++next) {
     const std::string name = arguments[next].substr(0, arguments[next].find('='));
-    if (name.starts_with("--") && std::ranges::find(names, name) == names.end())
+    if (name.starts_with("--") && std::ranges::find(names, name) == names.end() &&
+        std::ranges::find(hidden, name) == hidden.end())
       return unknown_name(path, "option", name, names);
   }
   return std::nullopt;

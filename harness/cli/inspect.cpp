@@ -353,8 +353,9 @@ std::string first_line(const char* path) {
 
 void report_cpu() {
   report("CPU", "",
-         fmt::format("{}, {} cores, {} threads by default", device_name(at::kCPU),
-                     std::thread::hardware_concurrency(), at::get_num_threads()));
+         fmt::format("{}, {}, {} by default", device_name(at::kCPU),
+                     counted(std::thread::hardware_concurrency(), "core"),
+                     counted(at::get_num_threads(), "thread")));
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty()) {
     report("CPU governor",

@@ -80,10 +80,14 @@ class Listener {
     streams.att_context_size = options.att_context_size;
     if (options.buffer || !without_caches.empty()) {
       streams.buffer = options.buffer.value_or(BufferSeconds{});
+      const std::string why = without_caches.empty()
+                                  ? "as --buffer asks"
+                                  : "since the model cannot keep caches: " + without_caches;
       fmt::print(stderr,
-                 "rtfx: notice: {}: on buffers of {} s, with {} s before and {} s behind them\n",
-                 without_caches.empty() ? "--buffer" : without_caches, streams.buffer->chunk,
-                 streams.buffer->left, streams.buffer->right);
+                 "rtfx: notice: text comes about {:g} s late: chunks of {:g} s wait for {:g} s "
+                 "behind them, with {:g} s before, {}\n",
+                 streams.buffer->chunk + streams.buffer->right, streams.buffer->chunk,
+                 streams.buffer->right, streams.buffer->left, why);
     }
     const nlohmann::json asked = parse_json(options.decoder_options, "--options", "{}");
     if (!options.decoder.empty())

@@ -18,6 +18,7 @@
 #include "harness/report/reproduce.h"
 #include "harness/results/changes.h"
 #include "harness/results/compare.h"
+#include "harness/results/conclusion.h"
 #include "harness/results/gate.h"
 #include "harness/results/metrics.h"
 #include "harness/results/noise.h"
@@ -89,6 +90,7 @@ int run_gate(const GateArguments& args) {
     fmt::print("{}", to_line(gate_json(rows)));
   } else {
     print_gate(rows);
+    print_conclusion({}, conclude(rows));
     fmt::print("\n{}\n", to_string(verdict));
     if (allowed) fmt::print("--allow-inconclusive: the exit code is 0\n");
   }
@@ -219,8 +221,9 @@ void add_diff_runs(CLI::App& app) {
   command->add_option("a", args->a, kRunHelp)->required()->type_name(kRun);
   command->add_option("b", args->b, kRunHelp)->required()->type_name(kRun);
   command->callback([args] {
-    print_provenance_changes(
-        provenance_changes(read_results(args->a).provenance, read_results(args->b).provenance));
+    const ResultSet a = read_results(args->a), b = read_results(args->b);
+    print_provenance_changes(provenance_changes(a.provenance, b.provenance));
+    print_counted_rounds(a, b);
   });
 }
 
@@ -261,7 +264,7 @@ struct ReproduceArguments {
   ConfigArguments config;
   JournalMode mode;
   int64_t quick = 0;
-  bool latex = false;
+  bool latex = false, yes = false;
 
   int run() {
     config.file = table_file(table).string();
@@ -278,6 +281,7 @@ struct ReproduceArguments {
       if (config.output.empty()) config.output = loaded.output.string() + "_quick";
       loaded = config.load();
     }
+    require_consent(loaded, yes);
     const int result = run_table(loaded, mode.mode());
     if (result != kInterrupted) render_table(config.file, loaded.output, "", latex);
     return result;
@@ -302,6 +306,7 @@ void add_reproduce(CLI::App& app, int& code) {
                    "folder of --output")
       ->type_name("RUN")
       ->excludes(quick);
+  command->add_flag("--yes", args->yes, "run a large model on a CPU without asking");
   command->add_flag("--latex", args->latex, "write the table as LaTeX too");
   command->callback([args, &code] {
     if (args->table.empty()) return print_tables();

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/cli/arguments.h"
 #include "harness/cli/bench.h"
 #include "harness/cli/graph_commands.h"
@@ -61,7 +62,8 @@ void add_run(CLI::App& app, int& code) {
     const Config config = args->config.load();
     code = rtfx::run(config, args->mode.mode(), shard, args->child);
     if (args->child.is_child() || shard.index != 0) return;
-    print_next(config, code, "rtfx run " + for_shell(args->config.file));
+    const std::string shards = args->shard.empty() ? "" : " --shard " + for_shell(args->shard);
+    print_next(config, code, "rtfx run" + args->config.command_line() + shards);
   });
 }
 
@@ -81,10 +83,18 @@ void add_bench(CLI::App& app, int& code) {
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--decoder", args->decoders,
-                   "names (`rtfx list`), with options in brackets: label_looping[window=1,8] is "
-                   "two (default: the baseline and the fastest of the model's kind)")
+      ->add_option(
+          "--decoder", args->decoders,
+          "names (`rtfx list`), with options in brackets: label_looping[window=1,8] is "
+          "two, python[file=mine.py,class=Mine] is your own (default: the baseline and the "
+          "fastest of the model's kind)")
       ->type_name("DECODER");
+  command
+      ->add_option("--plugins", args->plugins,
+                   "shared libraries with further decoders, with commas between them")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FILE,...");
   command->add_option("--batch", args->batches, "utterances in a batch")
       ->delimiter(',')
       ->check(at_least(1));
@@ -411,11 +421,6 @@ void print_dataset(const DatasetSource& source, const Dataset& dataset) {
     fmt::print("         stand-in data: {}\n", printable(dataset.stand_in));
 }
 
-std::string time_text(const Estimate& time) {
-  const std::string low = duration_text(time.low), high = duration_text(time.high);
-  return low == high ? "about " + low : fmt::format("between {} and {}", low, high);
-}
-
 /// Throws UserError for the dtypes, the encoder and the decoders that need a GPU, if the
 /// configuration is for a CPU. A run measures the other cases, and records a failure of these.
 void require_gpu_where_needed(const Config& config) {
@@ -464,11 +469,17 @@ void print_plan(const Config& config, bool as_json) {
                  printable(against));
     }
   }
+  for (const CaseGroup& group : plan) {
+    if (const std::string notice = batch_notice(workspace, group); !notice.empty())
+      fmt::print("notice   {}\n", printable(notice));
+  }
   fmt::print("rounds   {} cases in {} groups, {} + {} rounds each: {} of a dataset, {} of audio\n",
              cases, plan.size(), config.protocol.warmup_rounds, config.protocol.measured_rounds,
              time.passes == 1 ? "1 pass" : fmt::format("{} passes", time.passes),
              duration_text(time.audio_seconds));
-  fmt::print("time     {}: {}\n", time_text(time), printable(time.basis));
+  constexpr size_t kIndent = 9;
+  fmt::print("{}\n", wrapped(fmt::format("time     {}: {}", time_text(time), printable(time.basis)),
+                             text_columns(), kIndent));
   fmt::print("output   {}; configuration {}\n", printable(config.output.string()),
              config.hash().substr(0, 12));
 }

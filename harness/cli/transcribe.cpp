@@ -15,6 +15,7 @@
 #include "algorithms/decoder.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/notices.h"
 #include "base/printable.h"
 #include "harness/cli/transcribe_files.h"
 #include "harness/machine/sudden_end.h"
@@ -125,8 +126,8 @@ TrackChoice track_choice(const TranscribeOptions& options) {
   return choice;
 }
 
-void print_notice(const std::string& about, const std::string& notice) {
-  fmt::print(stderr, "rtfx: notice: {}: {}\n", printable(about), printable(notice));
+void print_notice(const std::string& notice) {
+  fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
 }
 
 /// Prints results on standard output or into files, and everything else on standard error. A
@@ -163,8 +164,13 @@ class Printer : public TranscriptionObserver {
   }
 
   void notice(size_t index, const std::string& text) override {
+    notices_.add(inputs_[index].label(), text);
+  }
+
+  /// Prints what the files gave notice of, each kind once.
+  void print_notices() const {
     clear_progress();
-    print_notice(inputs_[index].label(), text);
+    for (const std::string& line : notices_.lines()) print_notice(line);
   }
 
   void failure(size_t, const std::string& message) override {
@@ -204,6 +210,7 @@ class Printer : public TranscriptionObserver {
   const Tokenizer& tokenizer_;
   TranscriptWriter& writer_;
   bool on_terminal_;
+  Notices notices_;
   size_t failed_ = 0;
 };
 
@@ -214,7 +221,8 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
                           inputs.size() > 1);
   const DeviceScope scope(options.threads, options.device, "--device");
   const Checkpoint checkpoint = load_checkpoint(options.model, options.att_context_size);
-  for (const std::string& notice : checkpoint.notices) print_notice(options.model.string(), notice);
+  for (const std::string& notice : checkpoint.notices)
+    print_notice(options.model.string() + ": " + notice);
   std::unique_ptr<Decoder> named = named_decoder(options, checkpoint.config);
   const std::shared_ptr<const AcousticModel> model =
       AcousticModel::build(checkpoint, scope.device(), parse_dtypes(options.dtype, "--dtype"));
@@ -240,7 +248,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
   const Transcriber::Totals totals = transcriber.run(recordings, printer);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  printer.clear_progress();
+  printer.print_notices();
   fmt::print(
       stderr,
       "rtfx: {} of {} files, {:.1f} s of audio in {:.2f} s, reading included: RTFx {:.1f}{}\n",

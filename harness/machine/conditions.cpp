@@ -3,6 +3,8 @@
 #include <ATen/cuda/CUDAContextLight.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -218,6 +220,16 @@ GpuConditions summarize(const std::vector<GpuState>& samples, double device_maxi
 
 }  // namespace
 
+std::optional<double> busy_seconds(std::istream& stat, double ticks) {
+  std::string name;
+  double user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0, steal = 0;
+  if (!(stat >> name >> user >> nice >> system >> idle) || name != "cpu") return std::nullopt;
+  stat >> io_wait >> irq >> soft_irq >> steal;  // which old kernels lack
+  const double busy = user + nice + system + irq + soft_irq + steal;
+  if (busy + idle == 0) return std::nullopt;  // a sandbox that does not count
+  return busy / ticks;
+}
+
 std::vector<std::string> suspect_reasons(const Conditions& conditions) {
   std::vector<std::string> reasons;
   if (const auto& gpu = conditions.gpu) {
@@ -245,6 +257,23 @@ std::string pci_bus_id(at::Device device) {
 }
 
 struct ConditionSampler::State {
+  /// Seconds of CPU time that all programs of the machine have had, and those of this process.
+  struct CpuTimes {
+    std::optional<double> machine;
+    double own = 0;
+
+    static CpuTimes now() {
+      std::ifstream stat("/proc/stat");
+      rusage usage{};
+      ::getrusage(RUSAGE_SELF, &usage);
+      const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+      };
+      return {busy_seconds(stat, static_cast<double>(::sysconf(_SC_CLK_TCK))),
+              seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+    }
+  };
+
   std::unique_ptr<Nvml> nvml;
   std::vector<GpuState> samples;  // written by the thread, read once it has been joined
   std::thread thread;
@@ -254,6 +283,7 @@ struct ConditionSampler::State {
   Clock::time_point begin;
   std::optional<double> waited;
   std::optional<StopDetector> stops;  // likewise
+  CpuTimes cpu;
 
   void sample() {
     name_thread("rtfx clocks");
@@ -290,6 +320,7 @@ void ConditionSampler::begin() {
   state_->stops.emplace(kInterval, boot_time());
   state_->thread = std::thread([this] { state_->sample(); });
   state_->waited = cpu_wait_seconds();
+  state_->cpu = State::CpuTimes::now();
   state_->begin = Clock::now();
 }
 
@@ -300,6 +331,11 @@ Conditions ConditionSampler::end() {
   // The sum is over the threads that are alive: it shrinks when one that had waited ends.
   if (waited && state_->waited)
     conditions.cpu_wait_seconds = std::max(0.0, *waited - *state_->waited);
+  const auto cpu = State::CpuTimes::now();
+  if (cpu.machine && state_->cpu.machine && conditions.wall_seconds > 0) {
+    const double others = *cpu.machine - *state_->cpu.machine - (cpu.own - state_->cpu.own);
+    conditions.other_cpus = std::max(0.0, others) / conditions.wall_seconds;
+  }
   state_->end_thread();
   conditions.stopped_seconds = state_->stops->stopped_seconds();
   if (!state_->samples.empty())

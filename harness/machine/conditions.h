@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,8 +105,13 @@ struct Conditions {
                                            // the kernel does not tell
   double stopped_seconds = 0;              // in which no thread ran: a signal had stopped the
                                            // process, or the machine slept. By StopDetector
+  std::optional<double> other_cpus;        // CPUs that other programs and the hypervisor used
   std::optional<GpuConditions> gpu;
 };
+
+/// Seconds that all CPUs of the machine were busy or taken by the hypervisor, from the text of
+/// /proc/stat, whose unit is 1 / `ticks` s. None where it does not count.
+std::optional<double> busy_seconds(std::istream& stat, double ticks);
 
 /// Reasons to distrust a round's times: "sm_clock" (mean below 75 % of the device's maximum),
 /// names of throttle_names(), "cpu_wait" (over 10 % of the wall time), "stopped" (over 1 %).

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -66,10 +67,18 @@ void add_runs(std::vector<json>& runs, const std::string& journal, const ResultS
   for (auto& [id, run] : by_invocation) runs.push_back(std::move(run));
 }
 
-/// "h200_repeated_greedy.html" of "h200/repeated/greedy.jsonl", as plots/dashboard.py looks for it.
+/// "h200/greedy.html" of "h200/greedy.jsonl.gz", and "h200/journal.1.html" of the earlier run that
+/// --force kept: a page for each journal, where plots/dashboard.py looks for it.
 std::string page_name(std::string journal) {
-  std::ranges::replace(journal, '/', '_');
-  return journal.substr(0, journal.rfind(".jsonl")) + ".html";
+  if (journal.ends_with(".gz")) journal.resize(journal.size() - 3);
+  constexpr std::string_view kEnding = ".jsonl";
+  return journal.erase(journal.rfind(kEnding), kEnding.size()) + ".html";
+}
+
+/// Whether it is the journal of an earlier run, which --force kept: what lies beside it is a later
+/// run's.
+bool is_kept(const std::filesystem::path& journal) {
+  return journal.extension() != ".jsonl" && journal.extension() != ".gz";
 }
 
 }  // namespace
@@ -93,12 +102,12 @@ void dashboard(const DashboardOptions& options) {
                     "give the folder above those of the runs");
   }
   for (const ResultSet& run : runs) {
-    if (run.cases.empty() || !options.pages || std::filesystem::exists(page_of(run.journal)))
-      continue;
+    const bool has_page = !is_kept(run.journal) && std::filesystem::exists(page_of(run.journal));
+    if (run.cases.empty() || !options.pages || has_page) continue;
     const std::string name = run.journal.lexically_relative(options.journals).string();
-    std::filesystem::create_directories(options.output / "runs");
-    report(
-        {.run = run.journal, .output = options.output / "runs" / page_name(name), .quiet = true});
+    const std::filesystem::path page = options.output / "runs" / page_name(name);
+    std::filesystem::create_directories(page.parent_path());
+    report({.run = run.journal, .output = page, .quiet = true});
   }
   run_script("dashboard", "plots/dashboard.py",
              {options.journals.string(), "-o", options.output.string()},

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "harness/results/conclusion.h"
 #include "harness/results/stand_in.h"
 
 namespace rtfx {
@@ -704,12 +705,18 @@ std::string export_markdown(const ResultSet& results, const std::vector<Metric>&
   const std::vector<Metric> columns = columns_of(results, metrics);
   Table table = readable(results, columns);
   const std::string constants = take_constants(table);
-  std::string text = "| " + joined(escaped(table.head, markdown_text), " | ") + " |\n|";
+  const Conclusion conclusion = conclude(all_of(results));
+  std::string text;
+  for (const std::string& sentence : conclusion.wrong)
+    text += "**" + markdown_text(sentence) + "**\n\n";
+  text += "| " + joined(escaped(table.head, markdown_text), " | ") + " |\n|";
   for (const bool right : table.is_number) text += right ? "--:|" : "---|";
   text += "\n";
   for (const Row& row : table.rows)
     text += "| " + joined(escaped(row, markdown_text), " | ") + " |\n";
-  return text + "\n" + markdown_text(caption(results, columns, constants)) + "\n";
+  text += "\n" + markdown_text(caption(results, columns, constants)) + "\n";
+  for (const std::string& sentence : conclusion.won) text += "\n" + markdown_text(sentence) + "\n";
+  return text;
 }
 
 std::string export_latex(const ResultSet& results, const std::vector<Metric>& metrics) {

@@ -8,6 +8,7 @@
 #include "harness/report/export.h"
 #include "harness/results/changes.h"
 #include "harness/results/compare.h"
+#include "harness/results/conclusion.h"
 #include "harness/results/metrics.h"
 #include "harness/scoring/normalize.h"
 #include "harness/scoring/wer.h"
@@ -91,29 +92,6 @@ json differences(const ResultSet& run, size_t most_utterances) {
   return list;
 }
 
-json speed_ups(const ResultSet& run) {
-  const Metric& metric = find_metric("rtfx.decode", "");
-  json list = json::array();
-  for (const CaseResult& result : run.cases) {
-    if (result.summary.last_exactness() == nullptr) continue;
-    const CaseResult* baseline = baseline_of(run, result);
-    if (baseline == nullptr || baseline == &result) continue;
-    const auto theirs = metric_values(metric, baseline->rounds());
-    const auto ours = metric_values(metric, result.rounds());
-    if (theirs.empty() || ours.empty()) continue;
-    json marks = result.summary.marks();
-    for (const std::string& mark : baseline->summary.marks())
-      if (std::find(marks.begin(), marks.end(), mark) == marks.end()) marks.push_back(mark);
-    const Interval ratio =
-        ours.size() == theirs.size() ? paired_ratio(theirs, ours) : unpaired_ratio(theirs, ours);
-    list.push_back({{"case", result.name()},
-                    {"baseline", baseline->decoder()},
-                    {"ratio", to_json(ratio)},
-                    {"marks", marks}});
-  }
-  return list;
-}
-
 json changes_since(const ResultSet& baseline, const ResultSet& run) {
   json facts = {{"journal", baseline.journal.string()},
                 {"started", to_json(baseline.provenance.started)},
@@ -122,7 +100,8 @@ json changes_since(const ResultSet& baseline, const ResultSet& run) {
                 {"cases", json::array()},
                 {"failed", json::array()},
                 {"only_before", json::array()},
-                {"only_now", json::array()}};
+                {"only_now", json::array()},
+                {"won", conclude(baseline, run, "the run before", "this run")}};
   for (const ProvenanceChange& change : provenance_changes(baseline.provenance, run.provenance))
     facts["changes"].push_back(
         {{"key", change.key.substr(1)}, {"from", change.from}, {"to", change.to}});
@@ -192,6 +171,7 @@ json gate_json(const std::vector<GateRow>& rows) {
                     {"baseline", or_null(row.baseline)},
                     {"current", or_null(row.current)},
                     {"change", row.change ? to_json(*row.change) : json()},
+                    {"rounds", row.rounds},
                     {"tolerance", or_null(row.tolerance)},
                     {"noise_floor", or_null(row.floor)}});
   }
@@ -235,9 +215,11 @@ std::string gate_markdown(const std::vector<GateRow>& rows) {
   if (const std::string worse = markdown_rows(rows, /*passed=*/false); !worse.empty())
     text += worse + "\n";
   const std::string passed = markdown_rows(rows, /*passed=*/true);
-  if (passed.empty()) return text;
+  std::string sentences;
+  for (const std::string& sentence : conclude(rows)) sentences += markdown_text(sentence) + "\n\n";
+  if (passed.empty()) return text + sentences;
   const auto count = std::ranges::count(rows, Verdict::pass, &GateRow::verdict);
-  return text +
+  return text + sentences +
          fmt::format("<details><summary>{} passed</summary>\n\n{}\n</details>\n", count, passed);
 }
 

@@ -14,7 +14,8 @@ namespace rtfx {
 // Markdown for its summary of a job.
 
 /// {"verdict": the gravest, "rows": [{"case", "what", "verdict", "reason", "baseline", "current",
-/// "change": {"estimate", "low", "high"}, "tolerance", "noise_floor"}]}; null for what a row lacks.
+/// "change": {"estimate", "low", "high"}, "rounds" (text, empty where it has none), "tolerance",
+/// "noise_floor"}]}; null for what a row lacks.
 nlohmann::json gate_json(const std::vector<GateRow>& rows);
 
 /// A test case for each row, by the name of the case and of what was judged: a failure for
@@ -22,7 +23,8 @@ nlohmann::json gate_json(const std::vector<GateRow>& rows);
 /// is skipped.
 std::string gate_junit(const std::vector<GateRow>& rows, bool allow_inconclusive);
 
-/// The verdict as a heading, then a table: what is worse than PASS first, the rest folded in.
+/// The verdict as a heading, then a table: what is worse than PASS first, the sentences of
+/// conclude(), and the rest folded in.
 std::string gate_markdown(const std::vector<GateRow>& rows);
 
 // Facts that the page of a run shows beside the records of its journal (plots/report.py).
@@ -37,15 +39,12 @@ std::string gate_markdown(const std::vector<GateRow>& rows);
 /// difference.
 nlohmann::json differences(const ResultSet& run, size_t most_utterances);
 
-/// How much faster each case decodes than that of its baseline decoder: [{"case", "baseline" (the
-/// decoder), "ratio": {"estimate", "low", "high"} of the RTFx, with the 95 % interval over paired
-/// rounds, "marks": those of both}].
-nlohmann::json speed_ups(const ResultSet& run);
-
 /// {"journal", "started", "revision", "changes": [{"key", "from", "to"}] in the provenance,
 ///  "cases": [{"case", metric: {"before", "now", "change"}}] that both hold, "failed" (in one of
-///  both), "only_before", "only_now": case names}. The change of RTFx is a ratio, that of the WER a
-/// difference, with the 95 % interval of `rtfx compare`, or null ends where there is none.
+///  both), "only_before", "only_now": case names, "won": [text]}. The change of RTFx is a ratio,
+///  that of the WER a
+/// difference, with the 95 % interval of `rtfx compare`, or null ends where there is none. "won":
+/// the sentences of conclude() of both runs.
 nlohmann::json changes_since(const ResultSet& baseline, const ResultSet& run);
 
 }  // namespace rtfx

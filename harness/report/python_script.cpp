@@ -70,6 +70,12 @@ class Command {
   std::vector<char*> pointers_;
 };
 
+/// Whether the program is part of the installed Python package.
+bool in_wheel() {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  return std::filesystem::exists(program.parent_path() / "../__init__.py");
+}
+
 }  // namespace
 
 std::filesystem::path project_file(const std::string& name) {
@@ -99,7 +105,8 @@ void run_script(const std::string& what, const std::string& script,
   }
   throw UserError(
       what, fmt::format("{} failed", script),
-      "it needs Python with matplotlib, jinja2 and scipy (`make setup`, or RTFX_PYTHON)");
+      fmt::format("it needs Python with matplotlib, jinja2 and scipy ({})",
+                  in_wheel() ? "pip install 'rtfx[report]'" : "`make setup`, or RTFX_PYTHON"));
 }
 
 }  // namespace rtfx

@@ -4,6 +4,8 @@
 #include "harness/report/gate_report.h"
 #include "harness/report/history.h"
 #include "harness/report/python_script.h"
+#include "harness/results/changes.h"
+#include "harness/results/conclusion.h"
 #include "harness/results/journal.h"
 #include "harness/results/results.h"
 #include "harness/results/table.h"
@@ -25,15 +27,17 @@ std::filesystem::path page_of(const std::filesystem::path& journal) {
 void report(const ReportOptions& options) {
   const ResultSet run = read_results(options.run);
   run.require_results();
-  Summaries cases;
-  for (const CaseResult& result : run.cases) cases.emplace_back(result.summary);
+  const Summaries cases = all_of(run);
   if (!options.quiet) print_table(cases);
   if (options.costs) print_costs(cases);
   if (options.table_only) return;
   run.require_cases();
+  const Conclusion conclusion = conclude(cases);
   const json facts = {
       {"differences", differences(run, kMostUtterances)},
-      {"speed_ups", speed_ups(run)},
+      {"wrong", conclusion.wrong},
+      {"won", conclusion.won},
+      {"noise_floors", speed_ups_json(run)["noise_floors"]},
       {"baseline", options.baseline.empty()
                        ? json()
                        : changes_since(read_results(options.baseline).require_cases(), run)},

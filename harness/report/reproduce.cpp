@@ -1,9 +1,12 @@
 #include "harness/report/reproduce.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -11,6 +14,7 @@
 #include "harness/report/python_script.h"
 #include "harness/results/journal.h"
 #include "harness/run/run.h"
+#include "harness/run/workspace.h"
 #include "harness/stream/stream.h"
 
 namespace rtfx {
@@ -38,6 +42,33 @@ std::filesystem::path table_file(const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end())
     throw unknown_name("reproduce", "table", name, names);
   return project_file("configs/tables/" + name + ".json");
+}
+
+void require_consent(const Config& config, std::span<const Checkpoint> checkpoints,
+                     const std::function<Estimate()>& time, bool yes, std::istream* answers) {
+  constexpr int64_t kLarge = 200'000'000;
+  int64_t parameters = 0;
+  for (const Checkpoint& checkpoint : checkpoints)
+    parameters = std::max(parameters, checkpoint.parameters);
+  if (yes || runs_on_gpu(config) || parameters < kLarge) return;
+  const std::string what = fmt::format(
+      "a model of {:.2g} billion parameters in {} would run on a CPU, for {}",
+      static_cast<double>(parameters) / 1e9, fmt::join(config.dtypes, ", "), time_text(time()));
+  const char* remedy = "use a machine with a GPU, or --quick N for fewer utterances; --yes goes on";
+  if (answers == nullptr) throw UserError("reproduce", what, remedy);
+  fmt::print(stderr, "rtfx: {}. Go on? [y/N] ", what);
+  std::string answer;
+  std::getline(*answers, answer);
+  if (answer != "y" && answer != "yes") throw UserError("reproduce", "not confirmed", remedy);
+}
+
+void require_consent(const Config& config, bool yes) {
+  const Workspace workspace(config);
+  const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
+  require_consent(
+      config, workspace.checkpoints(),
+      [&] { return estimate(workspace, make_plan(config, workspace.kinds())); }, yes,
+      terminal ? &std::cin : nullptr);
 }
 
 int run_table(const Config& config, Journal::Mode mode) {

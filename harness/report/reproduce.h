@@ -8,11 +8,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <istream>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "harness/config/config.h"
 #include "harness/results/journal.h"
+#include "harness/run/estimate.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace rtfx {
 
@@ -24,6 +29,16 @@ void print_tables();
 
 /// The table's configuration file. Throws UserError with the nearest name for an unknown one.
 std::filesystem::path table_file(const std::string& name);
+
+/// Asks before a large model is run on a CPU, which may take days: prints the time that the plan
+/// needs and reads the answer from `answers`, which is null where there is no terminal. Throws
+/// UserError with the remedy where the answer is no, or where nobody can be asked. With a GPU,
+/// small models alone, or `yes`, it does nothing.
+void require_consent(const Config& config, std::span<const Checkpoint> checkpoints,
+                     const std::function<Estimate()>& time, bool yes, std::istream* answers);
+
+/// Asks for the models of the configuration, with the terminal where there is one.
+void require_consent(const Config& config, bool yes);
 
 /// Runs a table's configuration and returns an ExitCode as run() does. Throws UserError, before
 /// anything runs, for data or models that are not there.

@@ -23,10 +23,8 @@ constexpr uint64_t kBootstrapSeed = 1;
 
 Interval change_of(const Metric& metric, const std::vector<double>& from,
                    const std::vector<double>& to, bool paired) {
-  if (metric.change == Metric::Change::ratio) {
-    if (!paired) return runs_ratio({from}, to);
-    return from.size() == to.size() ? paired_ratio(from, to) : unpaired_ratio(from, to);
-  }
+  if (metric.change == Metric::Change::ratio)
+    return paired ? ratio_within_run(from, to) : runs_ratio({from}, to);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return {summarize(to).mean - summarize(from).mean, -kInfinity, kInfinity};
 }
@@ -41,6 +39,11 @@ json changes_json(const std::vector<MetricChange>& changes) {
         {"change", to_json(c.change)}};
   }
   return list;
+}
+
+json rounds_json(const CaseResult& result) {
+  const CountedRounds counted = result.summary.counted_rounds();
+  return {{"counted", counted.rounds.size()}, {"of", counted.of}};
 }
 
 json noise_floors(const std::vector<const ResultSet*>& sets) {
@@ -66,7 +69,7 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
                                          const ResultSet& b, const CaseResult& y, bool paired) {
   std::vector<MetricChange> changes;
   for (const Metric& metric : metrics()) {
-    const auto from = metric_values(metric, x.rounds()), to = metric_values(metric, y.rounds());
+    const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
     if (from.empty() || to.empty()) continue;
     Interval change = change_of(metric, from, to, paired);
     if (std::string_view(metric.key) == "wer") change = wer_difference(a, x, b, y).value_or(change);
@@ -153,6 +156,8 @@ json comparison_json(const ResultSet& a, const ResultSet& b) {
     const auto failure = y.summary.failure ? y.summary.failure : x->summary.failure;
     document["cases"].push_back(
         {{"case", y.name()},
+         {"rounds_a", rounds_json(*x)},
+         {"rounds_b", rounds_json(y)},
          {"marks_a", x->summary.marks()},
          {"marks_b", y.summary.marks()},
          {"failure", failure ? json(*failure) : json()},
@@ -171,6 +176,7 @@ json speed_ups_json(const ResultSet& results) {
         {{"case", c->name()},
          {"baseline", base->decoder()},
          {"control", !c->control_of().empty()},
+         {"rounds", rounds_json(*c)},
          {"marks", c->summary.marks()},
          {"changes", changes_json(metric_changes(results, *base, results, *c, /*paired=*/true))}});
   }
@@ -198,10 +204,13 @@ bool always_differs(const std::string& key) {
          key.ends_with("/load_seconds");
 }
 
-/// The load is never the same: it matters where another CPU was at work.
+/// Load, clock and calibration are never the same. They matter where another CPU was at work.
 bool same(const std::string& key, const json& x, const json& y) {
-  if (key == "/cpu/load_average" && x.is_number() && y.is_number())
-    return std::abs(x.get<double>() - y.get<double>()) < 1;
+  if (!x.is_number() || !y.is_number()) return x == y;
+  const double a = x.get<double>(), b = y.get<double>();
+  if (key == "/cpu/load_average") return std::abs(a - b) < 1;
+  if (key == "/cpu/clock_mhz") return std::abs(a - b) < 0.05 * std::max(a, b);
+  if (key == "/cpu/calibration_ms") return std::abs(a - b) < 0.1 * std::max(a, b);
   return x == y;
 }
 
@@ -228,6 +237,20 @@ void print_provenance_changes(const std::vector<ProvenanceChange>& changes) {
   for (const ProvenanceChange& change : changes)
     fmt::print("{}: {} -> {}\n", printable(change.key.substr(1)), printable(change.from.dump()),
                printable(change.to.dump()));
+}
+
+void print_counted_rounds(const ResultSet& a, const ResultSet& b) {
+  std::string lines;
+  bool all = true;
+  for (const CaseResult& y : b.cases) {
+    const CaseResult* x = a.find(y.name());
+    if (x == nullptr) continue;
+    const CountedRounds before = x->summary.counted_rounds(), now = y.summary.counted_rounds();
+    all = all && before.rounds.size() == before.of && now.rounds.size() == now.of;
+    lines += fmt::format("{}: {} -> {}\n", printable(y.name()), before.text(), now.text());
+  }
+  if (!lines.empty())
+    fmt::print("\nRounds that count:{}", all ? " all, in both runs\n" : "\n" + lines);
 }
 
 }  // namespace rtfx

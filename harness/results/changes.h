@@ -19,10 +19,10 @@ struct MetricChange {
 };
 
 /// The change of each metric that both x (a case of a) and y (of b) have, in the order of
-/// metrics(). Ratios have a 95 % interval. It is paired over rounds where these were measured side
-/// by side in one run (`paired`); otherwise it includes the drift between runs (runs_ratio()). Only
-/// one difference has an interval: that of the WER, by a paired bootstrap over utterances, where
-/// both hold hypotheses.
+/// metrics(), over the rounds that count (CaseSummary::counted_rounds()). Ratios have a 95 %
+/// interval. It is paired over rounds where these were measured side by side in one run (`paired`);
+/// otherwise it includes the drift between runs (runs_ratio()). Only one difference has an
+/// interval: that of the WER, by a paired bootstrap over utterances, where both hold hypotheses.
 std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x,
                                          const ResultSet& b, const CaseResult& y, bool paired);
 
@@ -33,7 +33,8 @@ std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, 
 
 /// The comparison of two runs:
 ///   {"a", "b" (journals), "provenance": [{"key", "from", "to"}],
-///    "cases": [{"case", "marks_a", "marks_b", "failure" (text or null),
+///    "cases": [{"case", "rounds_a", "rounds_b" ({"counted", "of"}), "marks_a", "marks_b",
+///               "failure" (text or null),
 ///               "changes": {metric: {"from", "to", "kind" ("ratio" or "difference"),
 ///                                    "change": {"estimate", "low", "high"}}}}],
 ///    "only_a", "only_b": case names,
@@ -42,8 +43,8 @@ std::optional<Interval> wer_difference(const ResultSet& a, const CaseResult& x, 
 nlohmann::json comparison_json(const ResultSet& a, const ResultSet& b);
 
 /// The decoders of one run: {"run", "cases": [as above, with "baseline", the decoder that it is
-/// compared with, and "control", whether it is an A/A control], "dtypes": [as above, of the cases
-/// of cases_beside_fp32()], "noise_floors"}.
+/// compared with, "rounds" of the case, and "control", whether it is an A/A control], "dtypes": [as
+/// above, of the cases of cases_beside_fp32()], "noise_floors"}.
 nlohmann::json speed_ups_json(const ResultSet& results);
 
 /// Cases of `results` beside those of the decoder that they are compared with.
@@ -72,5 +73,8 @@ std::vector<ProvenanceChange> provenance_changes(const record::Provenance& from,
 
 /// One line per change, or one that says that there is none, to stdout.
 void print_provenance_changes(const std::vector<ProvenanceChange>& changes);
+
+/// The rounds that count in each case that both runs hold, to stdout; one line where all count.
+void print_counted_rounds(const ResultSet& a, const ResultSet& b);
 
 }  // namespace rtfx

@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/changes.h"
+#include "harness/results/conclusion.h"
 
 namespace rtfx {
 namespace {
@@ -94,6 +96,8 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
                  printable(y.summary.failure.value_or(x->summary.failure.value_or(""))));
       continue;
     }
+    fmt::print("  A: {}\n  B: {}\n", x->summary.counted_rounds().text(),
+               y.summary.counted_rounds().text());
     const Sides sides{"A", "B"};
     sides.print_head();
     print_changes(sides, metric_changes(a, *x, b, y, /*paired=*/false));
@@ -105,11 +109,13 @@ void print_comparison(const ResultSet& a, const ResultSet& b) {
   fmt::print("\n{}", alone);
   print_noise_floors(a);
   print_noise_floors(b);
+  print_conclusion(conclude(all_of(b)).wrong, conclude(a, b, "A", "B"));
 }
 
 void print_speed_ups(const ResultSet& results) {
   for (const auto& [base, c] : compared_cases(results)) {
     fmt::print("\n{}{}\n", title(*c), c->control_of().empty() ? "" : "  (A/A control)");
+    fmt::print("  {}\n", c->summary.counted_rounds().text());
     const Sides sides{printable(base->decoder()), printable(c->decoder())};
     sides.print_head();
     print_changes(sides, metric_changes(results, *base, results, *c, /*paired=*/true));
@@ -122,6 +128,8 @@ void print_speed_ups(const ResultSet& results) {
   }
   fmt::print("\n");
   print_noise_floors(results);
+  const Conclusion conclusion = conclude(all_of(results));
+  print_conclusion(conclusion.wrong, conclusion.won);
 }
 
 std::string figures_of(const GateRow& row) {
@@ -131,7 +139,12 @@ std::string figures_of(const GateRow& row) {
     figures = fmt::format("{} -> {}", figure(metric, *row.baseline), figure(metric, *row.current));
   }
   if (row.change) figures += "  " + ratio(*row.change);
-  if (row.tolerance) figures += fmt::format("  tolerance {:.2g} %", 100 * *row.tolerance);
+  if (!row.rounds.empty()) figures += "  " + row.rounds;
+  if (row.tolerance) {
+    const bool is_ratio = find_metric(row.what, row.case_name).change == Metric::Change::ratio;
+    figures += fmt::format("  tolerance {:.2g} {}", 100 * *row.tolerance,
+                           is_ratio ? "%" : "percentage points");
+  }
   if (row.floor) figures += fmt::format(", noise {:.2g} %", 100 * *row.floor);
   return figures;
 }
@@ -141,8 +154,11 @@ void print_gate(const std::vector<GateRow>& rows) {
   for (const GateRow& row : rows) {
     if (row.case_name != current) fmt::print("\n{}\n", printable(current = row.case_name));
     const std::string figures = figures_of(row);
-    fmt::print("  {:<12} {:<12} {}{}{}\n", to_string(row.verdict), row.what, figures,
-               figures.empty() || row.reason.empty() ? "" : "  ", printable(row.reason));
+    constexpr size_t kIndent = 28;
+    const std::string line =
+        fmt::format("  {:<12} {:<12} {}{}{}", to_string(row.verdict), row.what, figures,
+                    figures.empty() || row.reason.empty() ? "" : "  ", printable(row.reason));
+    fmt::print("{}\n", wrapped(line, terminal_columns().value_or(line.size()), kIndent));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "harness/results/gate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -208,9 +209,113 @@ std::vector<ConditionDifference> condition_differences(const CaseResult& a, cons
 
 namespace {
 
-using nlohmann::json;
+constexpr double kClockShare = 0.05;        // by which clocks may differ
+constexpr double kCalibrationShare = 0.10;  // by which calibrations may differ
+constexpr double kLeastLoad = 0.5;          // CPUs by which the load of others may differ
+constexpr double kLoadShare = 0.1;          // or this share of all CPUs, where that is more
+constexpr double kLoadAverage = 1;          // by which load averages may differ
 
-constexpr size_t kCleanRounds = 3;  // fewer than these do not replace all rounds
+bool apart(double a, double b, double share) {
+  return std::abs(a - b) > share * std::max(std::abs(a), std::abs(b));
+}
+
+/// The mean over the rounds that count of a figure of their conditions; none where one lacks it.
+template <class Figure>
+std::optional<double> mean_condition(const CaseResult& c, const Figure& figure) {
+  const CountedRounds counted = c.summary.counted_rounds();
+  double sum = 0;
+  for (const record::Round* round : counted.rounds) {
+    const auto* run = std::get_if<record::Run>(round);
+    const std::optional<double> value =
+        run == nullptr || !run->conditions ? std::nullopt : figure(*run->conditions);
+    if (!value) return std::nullopt;
+    sum += *value;
+  }
+  if (counted.rounds.empty()) return std::nullopt;
+  return sum / static_cast<double>(counted.rounds.size());
+}
+
+std::optional<double> other_cpus(const CaseResult& c) {
+  return mean_condition(c, [](const record::MachineConditions& conditions) {
+    const Number* cpus = known(conditions.other_cpus);
+    return cpus == nullptr ? std::nullopt : std::optional<double>(*cpus);
+  });
+}
+
+std::optional<double> gpu_clock(const CaseResult& c) {
+  return mean_condition(c, [](const record::MachineConditions& conditions) {
+    return conditions.sm_clock_mhz ? std::optional<double>(conditions.sm_clock_mhz->mean)
+                                   : std::nullopt;
+  });
+}
+
+/// Collects what makes times doubtful.
+class Doubts {
+ public:
+  Doubts(const CaseResult& a, const CaseResult& b)
+      : a_(a), b_(b), x_(Machine(a.provenance).cpu), y_(Machine(b.provenance).cpu) {}
+
+  std::vector<std::string> all() {
+    same("CPU family", x_.family, y_.family);
+    same("CPU model number", x_.model_number, y_.model_number);
+    same("CPU stepping", x_.stepping, y_.stepping);
+    same("CPU cache, KiB", x_.cache_kib, y_.cache_kib);
+    same("hypervisor", x_.hypervisor, y_.hypervisor);
+    near("CPU clock, MHz", number(x_.clock_mhz), number(y_.clock_mhz), kClockShare);
+    near("calibration of the CPU, ms", number(x_.calibration_ms), number(y_.calibration_ms),
+         kCalibrationShare);
+    near("clock of the GPU, MHz", gpu_clock(a_), gpu_clock(b_), kClockShare);
+    compare_loads();
+    return std::move(found_);
+  }
+
+ private:
+  template <class T>
+  void same(const char* name, const Optional<T>& x, const Optional<T>& y) {
+    if (x && y && shown(x) != shown(y))
+      found_.push_back(fmt::format("{} {}, now {}", name, shown(x).dump(), shown(y).dump()));
+  }
+
+  static std::optional<double> number(const Optional<Number>& value) {
+    return value ? std::optional<double>(*value) : std::nullopt;
+  }
+
+  void near(const char* name, std::optional<double> x, std::optional<double> y, double share) {
+    if (x && y && apart(*x, *y, share))
+      found_.push_back(fmt::format("{} {:.4g}, now {:.4g}", name, *x, *y));
+  }
+
+  /// The load average counts the run before this one too, so it only stands in for the CPUs that
+  /// others used, in journals that lack these.
+  void compare_loads() {
+    const auto x = other_cpus(a_), y = other_cpus(b_);
+    const double cpus = static_cast<double>(y_.cores.value_or(0));
+    if (x && y) {
+      if (std::abs(*x - *y) > std::max(kLeastLoad, kLoadShare * cpus))
+        found_.push_back(fmt::format("CPUs that other programs used {:.2f}, now {:.2f}", *x, *y));
+      return;
+    }
+    const Number *before = rtfx::known(x_.load_average), *now = rtfx::known(y_.load_average);
+    if (before == nullptr || now == nullptr) return;
+    if (std::abs(*before - *now) > std::max(kLoadAverage, kLoadShare * cpus))
+      found_.push_back(fmt::format("load average {:.2f}, now {:.2f}", static_cast<double>(*before),
+                                   static_cast<double>(*now)));
+  }
+
+  const CaseResult &a_, &b_;
+  const record::Cpu x_, y_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b) {
+  return Doubts(a, b).all();
+}
+
+namespace {
+
+using nlohmann::json;
 
 std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
 
@@ -308,29 +413,9 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
   return row;
 }
 
-using Rounds = std::vector<const record::Round*>;
-
-/// The rounds by which a case is judged: the undisturbed ones, or all where those are few.
-Rounds speaking_rounds(const CaseResult& c, bool& disturbed) {
-  Rounds clean = c.clean_rounds();
-  if (clean.size() == c.rounds().size() || clean.size() >= kCleanRounds) return clean;
-  disturbed = true;
-  Rounds all;
-  for (const record::Round& round : c.rounds()) all.push_back(&round);
-  return all;
-}
-
-std::vector<double> values_of(const Metric& metric, const Rounds& rounds) {
-  std::vector<double> values;
-  for (const record::Round* round : rounds) {
-    if (const auto value = value_in(metric, *round)) values.push_back(*value);
-  }
-  return values;
-}
-
-bool noisy(const CaseResult& c, const Rounds& rounds) {
+bool noisy(const CaseResult& c) {
   const json limit = of_config(c.provenance, "/protocol/cv_max");
-  const auto totals = values_of(find_metric("rtfx.total", ""), rounds);
+  const auto totals = counted_values(find_metric("rtfx.total", ""), c.summary);
   return limit.is_number() && totals.size() > 1 && summarize(totals).cv() > limit;
 }
 
@@ -344,16 +429,18 @@ using Cases = std::vector<const CaseResult*>;
 std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const CaseResult& now,
                                  double tolerance, std::optional<double> drift,
                                  double measured_floor, size_t judged_rows) {
-  bool disturbed = false;
-  const Rounds now_rounds = speaking_rounds(now, disturbed);
-  const auto b = values_of(metric, now_rounds);
-  bool any_noisy = noisy(now, now_rounds), missing = b.empty();
+  const CountedRounds now_rounds = now.summary.counted_rounds();
+  const auto b = counted_values(metric, now.summary);
+  bool disturbed = now_rounds.disturbed, any_noisy = noisy(now), missing = b.empty();
+  std::string rounds;
   std::vector<std::vector<double>> before;
   double sum = 0;
   for (const CaseResult* run : old) {
-    const Rounds rounds = speaking_rounds(*run, disturbed);
-    before.push_back(values_of(metric, rounds));
-    any_noisy = any_noisy || noisy(*run, rounds);
+    const CountedRounds counted = run->summary.counted_rounds();
+    disturbed = disturbed || counted.disturbed;
+    rounds += (rounds.empty() ? "" : "; ") + counted.text();
+    before.push_back(counted_values(metric, run->summary));
+    any_noisy = any_noisy || noisy(*run);
     missing = missing || before.back().empty();
     if (!before.back().empty()) sum += summarize(before.back()).mean;
   }
@@ -363,6 +450,7 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
     row.reason = "no value in one of both";
     return row;
   }
+  row.rounds = fmt::format("{} -> {}", rounds, now_rounds.text());
   row.baseline = sum / static_cast<double>(old.size());
   row.current = summarize(b).mean;
   row.change = runs_ratio(before, b, drift);
@@ -377,6 +465,17 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
       judge(gain, tolerance, *row.floor, more_is_better ? wide.high : 1 / wide.low);
   row.verdict = verdict;
   row.reason = reason;
+  std::vector<std::string> doubts;
+  for (const CaseResult* run : old) {
+    for (std::string& doubt : condition_doubts(*run, now)) {
+      if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+    }
+  }
+  if (!doubts.empty()) {
+    row.verdict = Verdict::inconclusive;
+    row.reason = fmt::format("other conditions: {}", fmt::join(doubts, "; "));
+    return row;
+  }
   const bool better = gain.low > 1;
   if (better) return row;
   if (disturbed) {

@@ -34,11 +34,17 @@ const std::vector<std::string>& allowable_differences();
 /// that one of the two journals lacks, such as an option that only one release has.
 std::vector<ConditionDifference> condition_differences(const CaseResult& a, const CaseResult& b);
 
+/// Why times of `b` may differ from those of `a`, though the program is as fast: another CPU under
+/// the same name, other clocks of CPU or GPU, another calibration, or other programs that used the
+/// CPUs. The gate calls speeds INCONCLUSIVE then. What one of the journals lacks is not compared.
+std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult& b);
+
 /// The values are exit codes of `rtfx gate`.
 enum class Verdict {
   pass = 0,           // nothing is worse beyond its tolerance; getting better never fails
   regressed = 10,     // the interval of the change lies on the worse side of the tolerance
-  inconclusive = 11,  // the interval holds the tolerance, or the noise is larger than it
+  inconclusive = 11,  // the interval holds the tolerance, the noise is larger than it, or machine,
+                      // load or clocks differ
   invalid = 12,       // the results cannot be compared
   correctness = 13,   // other results, or more word errors than tolerated
 };
@@ -57,6 +63,7 @@ struct GateRow {
   std::optional<double> tolerance, floor;
   Verdict verdict = Verdict::pass;
   std::string reason;
+  std::string rounds = {};  // those that count before and now, of a ratio metric
 };
 
 struct Judgement {

@@ -415,6 +415,14 @@ std::vector<double> metric_values(const Metric& metric, const record::Rounds& ro
   return values;
 }
 
+std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary) {
+  std::vector<double> values;
+  for (const record::Round* round : summary.counted_rounds().rounds) {
+    if (const auto value = value_in(metric, *round)) values.push_back(*value);
+  }
+  return values.empty() ? metric_values(metric, summary.rounds) : values;
+}
+
 std::optional<Interval> metric_interval(const Metric& metric, const CaseResult& result) {
   const std::vector<double> values = metric_values(metric, result.rounds());
   if (values.empty()) return std::nullopt;

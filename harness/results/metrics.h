@@ -35,6 +35,10 @@ const Metric& find_metric(std::string_view key, std::string_view where);
 /// Its value in each of the rounds that have one and may show it (is_shown()).
 std::vector<double> metric_values(const Metric& metric, const record::Rounds& rounds);
 
+/// Its values in the rounds by which a case is compared (CaseSummary::counted_rounds()), or in all
+/// rounds where only the others have one, as that of a first pass may be.
+std::vector<double> counted_values(const Metric& metric, const CaseSummary& summary);
+
 /// Its value in a round that has one and may show it.
 std::optional<double> value_in(const Metric& metric, const record::Round& round);
 

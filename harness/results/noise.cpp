@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 #include "harness/results/metrics.h"
 
 namespace rtfx {
@@ -36,7 +37,7 @@ std::vector<Summary> by_run(std::span<const ResultSet> runs, const std::string& 
   for (const ResultSet& run : runs) {
     const CaseResult* result = run.find(name);
     std::vector<double> logs =
-        result == nullptr ? std::vector<double>() : metric_values(metric, result->rounds());
+        result == nullptr ? std::vector<double>() : counted_values(metric, result->summary);
     if (logs.size() < 2) continue;
     for (double& value : logs) value = std::log(value);
     summaries.push_back(summarize(logs));
@@ -62,7 +63,7 @@ std::vector<NoiseRow> noise(std::span<const ResultSet> runs,
   for (const CaseResult& result : runs.back().require_cases().cases) {
     if (!result.control_of().empty()) continue;
     for (const Metric& metric : judged(metrics)) {
-      const size_t rounds = metric_values(metric, result.rounds()).size();
+      const size_t rounds = counted_values(metric, result.summary).size();
       const std::vector<Summary> known = by_run(runs, result.name(), metric);
       if (rounds < 2) continue;
       double variance = 0;
@@ -105,26 +106,29 @@ json noise_json(const std::vector<NoiseRow>& rows) {
 
 void print_noise(const std::vector<NoiseRow>& rows) {
   std::string current;
+  size_t width = 0;
+  for (const NoiseRow& row : rows) width = std::max(width, row.metric.size());
   for (const NoiseRow& row : rows) {
     if (row.case_name != current) {
-      fmt::print("\n{}\n  {:<24} {:>7} {:>7} {:>7} {:>8}", printable(row.case_name), "", "sd %",
-                 "drift %", "rounds", "visible");
+      fmt::print("\n{}\n  {:<{}} {:>7} {:>7} {:>7} {:>8}", printable(row.case_name), "", width,
+                 "sd %", "drift %", "rounds", "visible");
       for (const int64_t count : kRoundsOfNoise) fmt::print(" {:>6}", fmt::format("of {}", count));
       fmt::print("\n");
       current = row.case_name;
     }
-    fmt::print("  {:<24} {:>7.2f} {:>7.2f} {:>7} {:>6.2f} %", row.metric, 100 * row.sd,
+    fmt::print("  {:<{}} {:>7.2f} {:>7.2f} {:>7} {:>6.2f} %", row.metric, width, 100 * row.sd,
                100 * row.drift, row.rounds, 100 * row.visible);
     for (const double visible : row.by_rounds) fmt::print(" {:>6.2f}", 100 * visible);
     fmt::print("\n");
   }
   fmt::print(
-      "\nvisible: the smallest change between two such runs that four of five comparisons tell "
-      "from\n"
-      "none (95 % interval), with the rounds at hand and with others. sd: over rounds. drift: "
-      "between\n"
-      "runs of one program, which no number of rounds makes smaller. For a verdict REGRESSED the\n"
-      "tolerance comes on top (docs/background/statistics.md).\n");
+      "\n{}\n",
+      wrapped("visible: the smallest change between two such runs that four of five comparisons "
+              "tell from none (95 % interval), with the rounds at hand and with others. sd: over "
+              "rounds. drift: between runs of one program, which no number of rounds makes "
+              "smaller. For a verdict REGRESSED the tolerance comes on top "
+              "(docs/background/statistics.md).",
+              text_columns()));
 }
 
 }  // namespace rtfx

@@ -477,6 +477,9 @@ const RecordTable<MachineConditions>& MachineConditions::table() {
                "time that threads waited for a CPU, summed over threads; null: unknown")
           .add("stopped_seconds", &MachineConditions::stopped_seconds, "s",
                "time in which no thread ran, because the process was stopped or the machine slept")
+          .add("other_cpus", &MachineConditions::other_cpus, "CPUs",
+               "CPUs that other programs and the hypervisor used, the mean over the round; null: "
+               "unknown")
           .add("sm_clock_mhz", &MachineConditions::sm_clock_mhz, "MHz", "clock of the processors")
           .add("memory_clock_mhz", &MachineConditions::memory_clock_mhz, "MHz", "memory clock")
           .add("temperature_c", &MachineConditions::temperature_c, "°C", "temperature")
@@ -665,6 +668,18 @@ const RecordTable<Cpu>& Cpu::table() {
   static const auto table =
       RecordTable<Cpu>("cpu", "")
           .add("model", &Cpu::model, "", "its product name")
+          .add("family", &Cpu::family, "", "its family, a number of the vendor")
+          .add("model_number", &Cpu::model_number, "",
+               "its model within the family; cloud machines with one product name differ in it")
+          .add("stepping", &Cpu::stepping, "", "its revision")
+          .add("cache_kib", &Cpu::cache_kib, "KiB", "the cache that the kernel names")
+          .add("clock_mhz", &Cpu::clock_mhz, "MHz",
+               "its highest clock, or the present one where the kernel tells no highest")
+          .add("hypervisor", &Cpu::hypervisor, "",
+               "the virtual machine's host, such as `KVMKVMKVM`; null: none")
+          .add("calibration_ms", &Cpu::calibration_ms, "ms",
+               "best time of a fixed chain of integer operations on one CPU; it shows clocks and "
+               "cores that share a name")
           .add("cores", &Cpu::cores, "", "logical cores of the machine")
           .add("threads", &Cpu::threads, "", "threads that LibTorch uses")
           .add("wait_policy", &Cpu::wait_policy, "", "how OpenMP's threads wait")

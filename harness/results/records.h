@@ -227,7 +227,7 @@ struct ClockRate {
 
 struct MachineConditions {
   Optional<Number> wall_seconds;
-  Optional<Nullable<Number>> cpu_wait_seconds;
+  Optional<Nullable<Number>> cpu_wait_seconds, other_cpus;
   Optional<Number> stopped_seconds;
   Optional<ClockRate> sm_clock_mhz;
   Optional<Number> memory_clock_mhz, temperature_c, power_w;
@@ -350,7 +350,9 @@ struct GroupLimits {
 
 struct Cpu {
   Optional<std::string> model, wait_policy;
-  Optional<int64_t> cores, threads;
+  Optional<int64_t> family, model_number, stepping, cache_kib, cores, threads;
+  Optional<Number> clock_mhz, calibration_ms;
+  Optional<Nullable<std::string>> hypervisor;
   Optional<Affinity> affinity;
   Optional<Nullable<Number>> load_average;
   Optional<GroupLimits> group_limits;

@@ -88,21 +88,7 @@ void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesys
 
 }  // namespace
 
-std::string CaseResult::group() const {
-  std::string group = name();
-  const size_t begin = about().model.id.size() + about().dataset.id.size() + 2;
-  return group.erase(begin, decoder().size() + 1);
-}
-
 std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
-
-std::vector<const record::Round*> CaseResult::clean_rounds() const {
-  std::vector<const record::Round*> clean;
-  for (const record::Round& round : rounds()) {
-    if (!record::is_suspect(round)) clean.push_back(&round);
-  }
-  return clean;
-}
 
 std::vector<const CaseResult*> ResultSet::all() const {
   std::vector<const CaseResult*> list;
@@ -169,6 +155,12 @@ ResultSet read_results(const std::filesystem::path& path) {
   return results;
 }
 
+Summaries all_of(const ResultSet& results) {
+  Summaries summaries;
+  for (const CaseResult& result : results.cases) summaries.emplace_back(result.summary);
+  return summaries;
+}
+
 Meanings meanings_of(const ResultSet& results) {
   Summaries summaries;
   for (const CaseResult* result : results.all()) summaries.emplace_back(result->summary);
@@ -224,7 +216,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
 
 namespace {
 
-/// The values of a metric that both have in rounds of the same number.
+/// The values of a metric that both have in rounds of the same number that count.
 void add_pairs(const CaseResult& original, const CaseResult& control, const std::string& metric,
                std::vector<double>& a, std::vector<double>& b) {
   const auto value = [&](const record::Round& round) -> const Number* {
@@ -232,10 +224,10 @@ void add_pairs(const CaseResult& original, const CaseResult& control, const std:
     const auto found = figures.find(metric);
     return found != figures.end() && found->second ? &*found->second : nullptr;
   };
-  for (const record::Round& x : original.rounds()) {
-    for (const record::Round& y : control.rounds()) {
-      if (record::number_of(x) != record::number_of(y)) continue;
-      const Number *left = value(x), *right = value(y);
+  for (const record::Round* x : original.summary.counted_rounds().rounds) {
+    for (const record::Round* y : control.summary.counted_rounds().rounds) {
+      if (record::number_of(*x) != record::number_of(*y)) continue;
+      const Number *left = value(*x), *right = value(*y);
       if (left == nullptr || right == nullptr) continue;
       a.push_back(*left);
       b.push_back(*right);

@@ -22,12 +22,9 @@ struct CaseResult {
   SharedText decoder() const { return about().decoder.id; }
   const record::Rounds& rounds() const { return summary.rounds; }
   bool has_provenance() const { return provenance.kind.has_value(); }
-  /// The case name without its decoder: what shares encoder passes with it.
-  std::string group() const;
+  std::string group() const { return summary.group(); }
   /// Id of the decoder that this one repeats as an A/A control; empty for all others.
   std::string control_of() const;
-  /// Rounds without a tag of a disturbed machine (docs/journal.md, "suspect").
-  std::vector<const record::Round*> clean_rounds() const;
 };
 
 struct ResultSet {
@@ -57,6 +54,9 @@ std::filesystem::path journal_of(const std::filesystem::path& path);
 /// Reads the results at a path that journal_of() accepts, with the figures of the profile.jsonl
 /// beside it. Throws UserError.
 ResultSet read_results(const std::filesystem::path& path);
+
+/// The summaries of its cases, without those of streams.
+Summaries all_of(const ResultSet& results);
 
 /// Meanings of the marks that the cases have (summaries.h).
 Meanings meanings_of(const ResultSet& results);

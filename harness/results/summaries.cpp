@@ -33,6 +33,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kMostGaps = 0.02;  // of the wall time, without a mark
+constexpr size_t kCleanRounds = 3;  // fewer than these do not replace all rounds
 
 const record::Exactness* exactness_of(const record::Round& round) {
   const auto* run = std::get_if<record::Run>(&round);
@@ -121,6 +122,32 @@ double cv_max_of(const record::Provenance& provenance) {
   return provenance.config ? provenance.config->value().value(where, usual) : usual;
 }
 
+/// The grade that the configuration requires of an exact decoder in this dtype; `different` where
+/// the journal does not say. A journal may be of a later release, with other dtypes.
+Grade required_by(const record::Provenance& provenance, const std::string& dtype) {
+  if (!provenance.config) return Grade::different;
+  static const json::json_pointer where("/verify/required");
+  const json required = provenance.config->value().value(where, json());
+  const std::string of_decoder = dtype == "fp8" ? "bf16" : dtype.substr(dtype.find('+') + 1);
+  const json name = required.is_object() ? required.value(of_decoder, json()) : json();
+  const bool is_grade =
+      name.is_string() &&
+      std::ranges::find(grade_names(), name.get<std::string>()) != grade_names().end();
+  return is_grade ? grade_of(name.get<std::string>()) : Grade::different;
+}
+
+/// The worst grade of overlapped passes against the isolated one; empty where there is none.
+std::string grade_against_isolated(const CaseSummary& summary) {
+  std::string worst;
+  for (const record::Round& round : summary.rounds) {
+    const auto* run = std::get_if<record::Run>(&round);
+    if (run == nullptr || !run->isolated) continue;
+    const std::string grade(run->isolated->grade);
+    if (worst.empty() || grade_of(grade) > grade_of(worst)) worst = grade;
+  }
+  return worst;
+}
+
 json metrics_json(const CaseSummary& summary) {
   std::set<std::string> names;
   for (const record::Round& round : summary.rounds)
@@ -202,8 +229,24 @@ std::vector<CaseSummary> Summarizer::finish() {
     summary.cv_max = parts_->cv_max;
     const record::Dataset<record::Always>& dataset = summary.about().dataset;
     const std::string id = record::head(summary.last).provenance_id.value_or("");
-    summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, parts_->provenances[id]);
+    const record::Provenance& provenance = parts_->provenances[id];
+    summary.stand_in_data = stand_in_data(dataset.id, dataset.stand_in, provenance);
+    summary.required = required_by(provenance, summary.about().dtype);
   }
+  // A failure is often the first record of its group, and stands below the results all the same.
+  std::map<std::string, size_t> last;  // by group
+  for (size_t i = 0; i < summaries.size(); ++i) last[summaries[i].group()] = i;
+  std::vector<std::pair<size_t, bool>> places;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < summaries.size(); ++i) {
+    const bool failed = summaries[i].failure.has_value();
+    places.emplace_back(failed ? last.at(summaries[i].group()) : i, failed);
+    order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return places[i]; });
+  std::vector<CaseSummary> sorted;
+  for (const size_t i : order) sorted.push_back(std::move(summaries[i]));
+  summaries = std::move(sorted);
   return summaries;
 }
 
@@ -260,6 +303,35 @@ std::vector<double> CaseSummary::values(const std::string& metric) const {
     if (found != figures.end() && found->second) list.push_back(*found->second);
   }
   return list;
+}
+
+std::string CaseSummary::group() const {
+  std::string group = case_name();
+  const size_t begin = about().model.id.size() + about().dataset.id.size() + 2;
+  return begin < group.size() ? group.erase(begin, about().decoder.id.size() + 1) : group;
+}
+
+CountedRounds CaseSummary::counted_rounds() const {
+  CountedRounds counted{.rounds = {}, .of = rounds.size()};
+  for (const record::Round& round : rounds) {
+    if (!record::is_suspect(round)) counted.rounds.push_back(&round);
+  }
+  if (counted.rounds.size() == rounds.size() || counted.rounds.size() >= kCleanRounds)
+    return counted;
+  counted.disturbed = true;
+  counted.rounds.clear();
+  for (const record::Round& round : rounds) counted.rounds.push_back(&round);
+  return counted;
+}
+
+std::string CountedRounds::text() const {
+  const auto suspect = std::ranges::count_if(
+      rounds, [](const record::Round* round) { return record::is_suspect(*round); });
+  const size_t left_out = of - rounds.size();
+  return fmt::format("{} of {} rounds{}", rounds.size(), of,
+                     left_out > 0  ? fmt::format(", {} suspect left out", left_out)
+                     : suspect > 0 ? fmt::format(", {} of them suspect", suspect)
+                                   : "");
 }
 
 bool CaseSummary::noisy() const {
@@ -401,6 +473,39 @@ std::string beyond_rounding(const CaseSummary& summary) {
                                : d.kind;
   return fmt::format("{} at frame {} ({:.2f} s) of '{}', gap {}, bound {}", what, d.frame,
                      static_cast<double>(d.seconds), d.utterance, figure(d.gap), figure(d.bound));
+}
+
+std::string CaseSummary::inexact() const {
+  if (failure || required == Grade::different) return "";
+  // A failed replay is an error of any decoder, the baseline and approximate ones included.
+  if (std::string beyond = beyond_rounding(*this); !beyond.empty())
+    return "beyond rounding: " + beyond;
+  if (about().decoder.exactness != "exact") return "";
+  if (!grade.empty() && grade != "baseline" && grade_of(grade) > required) {
+    const record::Exactness* exactness = last_exactness();
+    const std::string baseline =
+        exactness == nullptr ? "its baseline" : std::string(exactness->baseline);
+    return fmt::format("graded {} against {}, and {} is required", grade, baseline,
+                       to_string(required));
+  }
+  const std::string apart = grade_against_isolated(*this);
+  if (!apart.empty() && grade_of(apart) > required)
+    return fmt::format("graded {} against the isolated pass, and {} is required", apart,
+                       to_string(required));
+  return "";
+}
+
+std::string CaseSummary::fault() const {
+  if (failure) return "";
+  if (std::string reason = inexact(); !reason.empty()) return reason;
+  if (!deterministic) return "it did not repeat its own hypotheses";
+  const auto is_empty = [](const record::Round& round) {
+    const auto* run = std::get_if<record::Run>(&round);
+    return run != nullptr && run->all_empty == true;
+  };
+  if (std::ranges::any_of(rounds, is_empty))
+    return "no result has a token, though the audio has words or sound";
+  return "";
 }
 
 std::string CaseSummary::grade_text() const {

@@ -20,6 +20,7 @@
 
 #include "harness/results/records.h"
 #include "harness/results/statistics.h"
+#include "harness/scoring/exactness.h"
 
 namespace rtfx {
 
@@ -33,6 +34,17 @@ bool is_shown(const record::Case& of, std::string_view metric);
 /// The name of the same case in fp32.
 std::string name_in_fp32(std::string_view case_name);
 
+/// The rounds by which the speed of a case is compared with that of another one, in one run or in
+/// two.
+struct CountedRounds {
+  std::vector<const record::Round*> rounds;
+  size_t of = 0;           // rounds of the case
+  bool disturbed = false;  // too few are undisturbed, so all count
+
+  /// "8 of 10 rounds, 2 suspect", "10 of 10 rounds".
+  std::string text() const;
+};
+
 struct CaseSummary {
   CaseRecord last;
   record::Rounds rounds;  // by number
@@ -42,12 +54,18 @@ struct CaseSummary {
   bool deterministic = true;           // all rounds gave the same hypotheses
   std::optional<std::string> failure;  // stage and message
   double cv_max = 0.05;                // above which a case is NOISY; of the last provenance
-  std::string stand_in_data;           // what was decoded in place of the set that the case names
-  int64_t repeated = 0;                // records that repeated a round word for word
+  Grade required = Grade::different;  // the worst that an exact decoder may have, by the provenance
+  std::string stand_in_data;          // what was decoded in place of the set that the case names
+  int64_t repeated = 0;               // records that repeated a round word for word
 
   /// Model, dataset, decoder and batches of the last record.
   const record::Case& about() const { return record::fields(last); }
   SharedText case_name() const { return about().case_name; }
+  /// The case name without its decoder: what shares encoder passes with it.
+  std::string group() const;
+  /// Rounds that the machine did not disturb (docs/journal.md, "suspect"). Where fewer than three
+  /// are left, all rounds count. Every comparison uses this rule.
+  CountedRounds counted_rounds() const;
   /// The last record of a case of `rtfx run` that has not failed; null for others.
   const record::Run* last_run() const { return std::get_if<record::Run>(&last); }
   /// The exactness of that record; null where it has none.
@@ -77,6 +95,11 @@ struct CaseSummary {
   std::vector<std::string> marks() const;
   /// Says which parts are stand-ins, as stand_in_marks() does.
   std::vector<std::string> stand_ins() const;
+  /// How the results miss the required grade, or what replay refused; empty where they do not.
+  std::string inexact() const;
+  /// Why the results are wrong, however fast they came: inexact(), or the decoder did not repeat
+  /// its own hypotheses, or found no token at all. Empty where nothing shows it.
+  std::string fault() const;
   /// "exact", "text ~" (of a decoder that is declared approximate), "FAILED"; empty where there is
   /// nothing to compare to.
   std::string grade_text() const;

@@ -7,29 +7,27 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "base/printable.h"
+#include "base/terminal.h"
+#include "harness/results/conclusion.h"
 #include "harness/results/stand_in.h"
 #include "harness/results/summaries.h"
 
 namespace rtfx {
-namespace {
 
 bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+namespace {
 
 std::string figure(const std::vector<double>& values) {
   if (values.empty()) return "-";
   const Summary s = summarize(values);
   const int digits = s.mean < 100 ? 1 : 0;
   return fmt::format("{:.{}f} ± {:.{}f}", s.mean, digits, s.sd, digits);
-}
-
-size_t characters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
 }
 
 fmt::text_style grade_style(const std::string& grade) {
@@ -135,28 +133,50 @@ void widen(Widths& widths, const Row& row) {
   for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
 }
 
-/// The decoder and the type to the left, figures to the right, and what follows as it is.
-std::string line_of(const Row& row, const Widths& widths, const std::string& last) {
-  std::string line;
-  for (size_t i = 0; i + 1 < row.size(); ++i) {
-    const std::string blanks(widths[i] - characters(row[i]), ' ');
-    line += "  " + (i == 0 || i == 2 ? row[i] + blanks : blanks + row[i]);
-  }
-  return line + "  " + last;
-}
+/// How wide a table is, and whether its rows are broken to fit the terminal: the decoder stands on
+/// a line of its own then, and what follows the figures is wrapped.
+struct Layout {
+  Widths widths;
+  std::optional<size_t> columns;
+  bool broken = false;
 
-void print_row(const CaseSummary& c, const Widths& widths, bool colours) {
+  Layout(Widths all, size_t last) : widths(std::move(all)), columns(terminal_columns()) {
+    size_t width = last;
+    for (const size_t one : widths) width += one + 2;
+    broken = columns && width > *columns;
+  }
+
+  /// The decoder and the type to the left, figures to the right, and what follows as it is.
+  /// `last`: of row.back(), with colours and what belongs behind it.
+  std::string line(const Row& row, const std::string& last) const {
+    std::string line;
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
+      if (i == 0 && broken) {
+        line += "  " + row[i] + "\n";
+        continue;
+      }
+      const std::string blanks(widths[i] - characters(row[i]), ' ');
+      line += "  " + (i == 0 || i == 2 ? row[i] + blanks : blanks + row[i]);
+    }
+    if (!broken) return line + "  " + last;
+    constexpr size_t kIndent = 4;
+    return wrapped(line + "  " + last, *columns, kIndent);
+  }
+};
+
+void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   const Row row = row_of(c);
   const fmt::text_style style =
       colours ? grade_style(c.failure ? "failed" : c.grade) : fmt::text_style();
-  fmt::print("{}{}\n", line_of(row, widths, fmt::format(style, "{}", row.back())),
-             c.last_run() == nullptr ? "" : passes_of(c) + further_figures(*c.last_run()));
+  const std::string more =
+      c.last_run() == nullptr ? "" : passes_of(c) + further_figures(*c.last_run());
+  fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
 std::string meaning_of_marks(const Summaries& cases) {
   std::string text;
   for (const auto& [mark, meaning] : meanings_of_marks(cases))
-    text += fmt::format("{}: {}.\n", mark, printable(meaning));
+    text += fmt::format("\n{}: {}.", mark, printable(meaning));
   return text;
 }
 
@@ -211,31 +231,38 @@ void print_table(const Summaries& cases) {
   const bool colours = use_colours();
   Widths widths(head().size());
   widen(widths, head());
+  size_t last = 0;
   std::vector<std::string> groups;
   std::set<std::string> baselines;
   for (const CaseSummary& c : cases) {
     widen(widths, row_of(c));
+    last = std::max(last, characters(judgement(c)));
     if (std::find(groups.begin(), groups.end(), group_of(c)) == groups.end())
       groups.push_back(group_of(c));
     if (!c.failure && c.grade == "baseline") baselines.insert(id_of(c));
   }
+  const Layout layout(std::move(widths), last);
   for (const std::string& group : groups) {
-    fmt::print("\n{}\n{}\n", group, line_of(head(), widths, head().back()));
+    fmt::print("\n{}\n{}\n", wrapped(group, layout.columns.value_or(group.size())),
+               layout.line(head(), head().back()));
     for (const CaseSummary& c : cases) {
-      if (group_of(c) == group) print_row(c, widths, colours);
+      if (group_of(c) == group) print_row(c, layout, colours);
     }
   }
   std::string names;
   for (const std::string& name : baselines) names += (names.empty() ? "" : ", ") + name;
-  fmt::print(
-      "\nRTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to\n"
+  const auto explain = [](const std::string& text) {
+    fmt::print("{}\n", wrapped(text, text_columns()));
+  };
+  fmt::print("\n");
+  explain(fmt::format(
+      "RTFx: seconds of audio per second of work, mean ± sd over rounds; total: from samples to "
       "text, decode: the decoder alone. S/D/I: words substituted, deleted, inserted.\n"
       "Baseline: {}.\n"
-      "bitwise > exact (same tokens, frames, durations) > rounding (others, each decision the "
-      "best\n"
-      "up to rounding) > text (same words) > wer (same WER) > different. ~: declared approximate.\n"
-      "{}",
-      names.empty() ? "none" : names, meaning_of_marks(cases));
+      "bitwise > exact (same tokens, frames, durations) > rounding (others, each decision the best "
+      "up to rounding) > text (same words) > wer (same WER) > different. ~: declared "
+      "approximate.{}",
+      names.empty() ? "none" : names, meaning_of_marks(cases)));
   const auto any_has = [&](const auto& member) {
     return std::ranges::any_of(cases, [&](const CaseSummary& c) {
       return c.last_run() != nullptr && (c.last_run()->*member).has_value();
@@ -243,24 +270,25 @@ void print_table(const Summaries& cases) {
   };
   if (std::ranges::any_of(
           cases, [](const CaseSummary& c) { return !c.values("tokens.per_second").empty(); }))
-    fmt::print(
-        "tokens/s: tokens of the results per second of audio, of those of the references.\n");
+    explain("tokens/s: tokens of the results per second of audio, of those of the references.");
   if (any_has(&record::Run::pipeline))
-    fmt::print(
-        "first pass: RTFx of the first pass of a process, which no other one has prepared.\n");
+    explain("first pass: RTFx of the first pass of a process, which no other one has prepared.");
   if (std::ranges::any_of(cases, [](const CaseSummary& c) {
         return c.last_run() != nullptr && has_few_spaces(*c.last_run());
       }))
-    fmt::print(
-        "CER: characters wrong, too many or missing / characters of the references, in %.\n");
+    explain(
+        "CER: characters wrong, too many or missing / characters of the references, in %. These "
+        "have hardly any spaces, so the CER is what counts: a word of the WER is a whole phrase.");
   if (any_has(&record::Run::oracle_wer))
-    fmt::print("oracle: WER if every utterance had the best text of its n-best list.\n");
+    explain("oracle: WER if every utterance had the best text of its n-best list.");
   if (any_has(&record::Run::boosted)) {
-    fmt::print(
-        "recall: % of the boosted words' occurrences that were recognised; precision: % of the\n"
-        "boosted words in the results that were said there.\n");
+    explain(
+        "recall: % of the boosted words' occurrences that were recognised; precision: % of the "
+        "boosted words in the results that were said there.");
   }
   print_details(cases);
+  const Conclusion conclusion = conclude(cases);
+  print_conclusion(conclusion.wrong, conclusion.won);
 }
 
 void print_costs(const Summaries& cases) {
@@ -272,25 +300,25 @@ void print_costs(const Summaries& cases) {
   Widths widths(heads.size());
   widen(widths, heads);
   for (const CaseSummary& c : cases) widen(widths, cost_row(c, costs));
+  const Layout layout(std::move(widths), 0);
   std::string group;
   for (const CaseSummary& c : cases) {
-    if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), line_of(heads, widths, ""));
+    if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), layout.line(heads, ""));
     group = group_of(c);
-    fmt::print("{}\n", line_of(cost_row(c, costs), widths, ""));
+    fmt::print("{}\n", layout.line(cost_row(c, costs), ""));
   }
-  fmt::print(
-      "\np50, p95, p99: time of a batch from samples to text, means over rounds of its "
-      "percentiles;\n"
-      "p95 wants 20 batches in a round, p99 100. kept, peak: GPU memory of the decoder between\n"
-      "batches and at most while it decodes, without model and encoder. J/h: energy of the GPU "
-      "for\n"
-      "an hour of audio from samples to text, this decoder alone on it "
-      "(protocol.energy_seconds).\n");
+  std::string legend =
+      "p50, p95, p99: time of a batch from samples to text, means over rounds of its percentiles; "
+      "p95 wants 20 batches in a round, p99 100. kept, peak: GPU memory of the decoder between "
+      "batches and at most while it decodes, without model and encoder. J/h: energy of the GPU for "
+      "an hour of audio from samples to text, this decoder alone on it (protocol.energy_seconds).";
   if (costs.size() > 6) {
-    fmt::print(
-        "first: time of the first batch of the process from samples to text. load, copy, encoder,\n"
-        "decode, texts: share of an overlapped pass in which that stage is busy.\n");
+    legend +=
+        "\nfirst: time of the first batch of the process from samples to text. load, copy, "
+        "encoder, "
+        "decode, texts: share of an overlapped pass in which that stage is busy.";
   }
+  fmt::print("\n{}\n", wrapped(legend, text_columns()));
 }
 
 }  // namespace rtfx

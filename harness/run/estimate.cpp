@@ -1,19 +1,25 @@
 #include "harness/run/estimate.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
-#include <thread>
 
+#include "base/printable.h"
 #include "harness/config/plan.h"
 #include "harness/results/journal.h"
 #include "harness/results/summaries.h"
 #include "harness/run/case_group.h"
+#include "models/dtypes.h"
 #include "speech/pipeline/recorded_encoder.h"
 
 namespace rtfx {
@@ -24,21 +30,35 @@ constexpr double kFrames = 12.5;        // of the encoder, for a second of audio
 constexpr double kOperations = 2;       // of a parameter, for a frame: multiply and add
 constexpr double kBatchSeconds = 0.03;  // at most, for launches and copies of a batch
 
-/// Operations per second that encoders lie between, small models and batches at the lower end: a
-/// thread of a CPU, and a GPU. Assumed, and meant to be wide.
+/// Operations per second that encoders lie between, small models and batches at the lower end.
 struct Speed {
   double low, high;
 };
-constexpr Speed kThread{0.8e9, 80e9}, kGpu{0.3e12, 200e12};
+constexpr Speed kGpu{0.3e12, 200e12};  // assumed, and meant to be wide
+
+/// Operations per second of an encoder's products on this CPU, as measured with matrices of its
+/// width. Encoders reach a tenth of it at least, since they also do what is no product.
+Speed cpu_speed(int64_t width, at::ScalarType dtype, int64_t threads) {
+  constexpr int64_t kRows = 128;
+  constexpr auto kLeast = std::chrono::milliseconds(30);
+  const c10::InferenceMode inference;
+  const at::Tensor a = at::ones({kRows, width}, dtype), b = at::ones({width, 4 * width}, dtype);
+  at::matmul(a, b);  // which prepares the library
+  double operations = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  auto took = std::chrono::steady_clock::duration::zero();
+  for (; took < kLeast; took = std::chrono::steady_clock::now() - begin) {
+    at::matmul(a, b);
+    operations += 2.0 * kRows * static_cast<double>(4 * width * width);
+  }
+  const double share = threads > 0 ? static_cast<double>(threads) / at::get_num_threads() : 1;
+  const double speed = share * operations / std::chrono::duration<double>(took).count();
+  return {speed / 12, 1.2 * speed};
+}
 
 int64_t rounds_of(const Protocol& protocol, bool most) {
   const bool extra = most && protocol.precision > 0;
   return protocol.warmup_rounds + protocol.measured_rounds + (extra ? protocol.extra_rounds : 0);
-}
-
-bool on_gpu(const Config& config) {
-  return config.device.starts_with("cuda") ||
-         (config.device == "auto" && c10::cuda::device_count() > 0);
 }
 
 /// The mean over the rounds of a figure that each of them has.
@@ -78,7 +98,7 @@ std::optional<double> measured_round(const Workspace& workspace, const CaseGroup
     const record::Case& about = summary.about();
     if (about.dataset.utterances != static_cast<int64_t>(utterances)) return std::nullopt;
     const bool gpu = about.device.starts_with("cuda");
-    if (gpu != on_gpu(workspace.config())) return std::nullopt;
+    if (gpu != runs_on_gpu(workspace.config())) return std::nullopt;
     const bool overlapped = summary.last_run() != nullptr && summary.last_run()->pipeline;
     if (overlapped != workspace.config().protocol.overlapped()) return std::nullopt;
     if (overlapped) {
@@ -109,14 +129,26 @@ std::optional<double> measured(const Workspace& workspace, const std::vector<Cas
 
 }  // namespace
 
+bool runs_on_gpu(const Config& config) {
+  return config.device.starts_with("cuda") ||
+         (config.device == "auto" && c10::cuda::device_count() > 0);
+}
+
 Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan) {
   const Config& config = workspace.config();
   const auto least = static_cast<double>(rounds_of(config.protocol, false));
   const auto most = static_cast<double>(rounds_of(config.protocol, true));
-  const double threads = config.threads > 0 ? static_cast<double>(config.threads)
-                                            : std::thread::hardware_concurrency();
-  const bool gpu = on_gpu(config);
-  const Speed speed = gpu ? kGpu : Speed{kThread.low * threads, kThread.high * threads};
+  const bool gpu = runs_on_gpu(config);
+  std::map<std::pair<int64_t, at::ScalarType>, Speed> speeds;  // by width and dtype
+  const auto speed_of = [&](const CaseGroup& group) {
+    const int64_t width = workspace.checkpoints()[group.model].config.encoder.width;
+    const at::ScalarType dtype = parse_dtypes(group.dtype, "dtypes").encoder;
+    if (gpu || dtype == at::kFloat8_e4m3fn) return kGpu;
+    const auto [found, fresh] = speeds.try_emplace({width, dtype});
+    if (fresh) found->second = cpu_speed(width, dtype, config.threads);
+    return found->second;
+  };
+  double slowest = std::numeric_limits<double>::infinity(), fastest = 0;
   Estimate all;
   double energy = 0;  // of the passes by which it is measured
   for (const CaseGroup& group : plan) {
@@ -140,6 +172,9 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
     }
     const double work = kOperations * kFrames * padded *
                         static_cast<double>(workspace.checkpoints()[group.model].parameters);
+    const Speed speed = speed_of(group);
+    slowest = std::min(slowest, speed.low);
+    fastest = std::max(fastest, speed.high);
     const auto decoders = static_cast<double>(group.decoders.size());
     const double encoders = config.protocol.overlapped() ? decoders : 1;  // passes of the encoder
     // A round that repeats its passes ends with the first one beyond `steady`.
@@ -162,14 +197,29 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   all.basis = fmt::format(
       "encoders of this size at {:.3g} to {:.3g} billion operations a second ({}); each decoder as "
       "much again at most, which searches on a CPU exceed",
-      speed.low / 1e9, speed.high / 1e9,
-      gpu ? std::string("a GPU") : fmt::format("{:g} threads", threads));
+      slowest / 1e9, fastest / 1e9,
+      gpu ? "assumed of a GPU" : "as products of matrices take on this CPU");
   if (config.stream) {
     all.basis += fmt::format("; `rtfx stream` takes {:g} s for each decoder and number of streams",
                              config.stream->seconds);
   }
   if (unknown > 0) all.basis += "; utterances whose length no header tells are left out";
   return all;
+}
+
+std::string batch_notice(const Workspace& workspace, const CaseGroup& group) {
+  const size_t utterances = workspace.datasets()[group.dataset].dataset.utterances.size();
+  if (group.rule.by_seconds || group.rule.largest ||
+      static_cast<double>(utterances) >= group.rule.size)
+    return "";
+  return fmt::format("{}: the dataset has {}, so a batch of {:g} holds no more",
+                     group.decoders.front().case_name,
+                     counted(static_cast<int64_t>(utterances), "utterance"), group.rule.size);
+}
+
+std::string time_text(const Estimate& time) {
+  const std::string low = duration_text(time.low), high = duration_text(time.high);
+  return low == high ? "about " + low : fmt::format("between {} and {}", low, high);
 }
 
 std::string duration_text(double seconds) {

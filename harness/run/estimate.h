@@ -22,13 +22,23 @@ struct Estimate {
   std::string basis;         // in words: what the seconds follow from
 };
 
+/// Whether the configuration's device is a GPU.
+bool runs_on_gpu(const Config& config);
+
 /// From the journal of the configuration's output folder where that measured the same cases on the
 /// same device, otherwise from the encoder's size: bounds that differ by a factor of ten and more.
+/// On a CPU, they follow from a product of matrices of the encoder's width, which is measured.
 /// Loading is not in it. Datasets of unknown length count as nothing; `basis` then says so.
 Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan);
 
 /// "12 s", "3 min", "1 h 20 min".
 std::string duration_text(double seconds);
+
+/// "about 3 min", "between 3 min and 1 h 20 min".
+std::string time_text(const Estimate& time);
+
+/// Says that the dataset has fewer utterances than a batch may hold; empty where it has not.
+std::string batch_notice(const Workspace& workspace, const CaseGroup& group);
 
 // `batch_sizes: "max"`: the largest batch that fits.
 

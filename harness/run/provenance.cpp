@@ -16,6 +16,7 @@
 #include "algorithms/decoder.h"
 #include "base/sha256.h"
 #include "harness/config/document.h"
+#include "harness/machine/cpu.h"
 #include "harness/machine/sudden_end.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
@@ -72,6 +73,14 @@ record::Cpu cpu_field() {
   const bool known = ::getloadavg(&load, 1) == 1;
   record::Cpu field;
   field.model = device_name(at::kCPU);
+  const CpuIdentity cpu = cpu_identity();
+  if (cpu.family) field.family = *cpu.family;
+  if (cpu.model_number) field.model_number = *cpu.model_number;
+  if (cpu.stepping) field.stepping = *cpu.stepping;
+  if (cpu.cache_kib) field.cache_kib = *cpu.cache_kib;
+  if (cpu.clock_mhz) field.clock_mhz = Number(*cpu.clock_mhz);
+  field.hypervisor = Nullable<std::string>(cpu.hypervisor);
+  field.calibration_ms = Number(calibration_ms());
   field.cores = std::thread::hardware_concurrency();
   field.threads = at::get_num_threads();
   field.wait_policy = wait_policy();

@@ -20,44 +20,6 @@ namespace rtfx {
 
 using nlohmann::json;
 
-namespace {
-
-/// The worst grade of overlapped passes against the isolated one; empty where there is none.
-std::string grade_against_isolated(const CaseSummary& summary) {
-  std::string worst;
-  for (const record::Round& round : summary.rounds) {
-    const auto* run = std::get_if<record::Run>(&round);
-    if (run == nullptr || !run->isolated) continue;
-    const std::string& grade = run->isolated->grade;
-    if (worst.empty() || grade_of(grade) > grade_of(worst)) worst = grade;
-  }
-  return worst;
-}
-
-}  // namespace
-
-std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
-                                        const std::map<std::string, std::string>& required) {
-  std::vector<std::string> below;
-  for (const CaseSummary& summary : cases) {
-    const Grade least = grade_of(required.at(decoder_dtype(summary.about().dtype)));
-    if (summary.failure || least == Grade::different) continue;
-    // A failed replay is an error of any decoder, the baseline and approximate ones included.
-    const std::string beyond = beyond_rounding(summary);
-    const bool exact = summary.about().decoder.exactness == "exact";
-    const std::string apart = grade_against_isolated(summary);
-    if (exact && !apart.empty() && grade_of(apart) > least)
-      below.push_back(fmt::format("{}: {} against the isolated pass", summary.case_name(), apart));
-    const bool graded = !summary.grade.empty() && summary.grade != "baseline" && exact;
-    if (!beyond.empty()) {
-      below.push_back(fmt::format("{}: {}", summary.case_name(), beyond));
-    } else if (graded && grade_of(summary.grade) > least) {
-      below.push_back(summary.case_name());
-    }
-  }
-  return below;
-}
-
 std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed) {
   std::map<std::string, double> rates;
   for (const CaseSummary& summary : cases) {
@@ -76,23 +38,21 @@ std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, doubl
   return above;
 }
 
-static std::vector<std::string> failed_cases(const std::vector<CaseSummary>& cases) {
-  std::vector<std::string> failed;
-  for (const CaseSummary& summary : cases) {
-    if (summary.failure) failed.push_back(summary.case_name());
-  }
-  return failed;
-}
-
 int outcome(const std::vector<CaseSummary>& cases, const Config& config) {
-  const auto below = below_required(cases, config.required);
-  for (const std::string& name : below)
-    fmt::print(stderr, "rtfx: below the required exactness: {}\n", printable(name));
-  const auto above = above_fp32(cases, config.wer_above_fp32);
-  for (const std::string& text : above) fmt::print(stderr, "rtfx: {}\n", printable(text));
-  return !below.empty() || !above.empty() ? kCorrectness
-         : !failed_cases(cases).empty()   ? kFailed
-                                          : kOk;
+  bool inexact = false, failed = false;
+  for (const CaseSummary& summary : cases) {
+    failed = failed || summary.failure;
+    const std::string reason = summary.inexact();
+    if (reason.empty()) continue;
+    inexact = true;
+    fmt::print(stderr, "rtfx: below the required exactness: {}: {}\n",
+               printable(summary.case_name()), printable(reason));
+  }
+  for (const std::string& text : above_fp32(cases, config.wer_above_fp32)) {
+    inexact = true;
+    fmt::print(stderr, "rtfx: {}\n", printable(text));
+  }
+  return inexact ? kCorrectness : failed ? kFailed : kOk;
 }
 
 namespace {
@@ -570,6 +530,7 @@ void add_conditions(record::Run& run, const Conditions& conditions,
   field.wall_seconds = Number(conditions.wall_seconds);
   field.cpu_wait_seconds = number(conditions.cpu_wait_seconds);
   field.stopped_seconds = Number(conditions.stopped_seconds);
+  field.other_cpus = number(conditions.other_cpus);
   if (const auto& gpu = conditions.gpu) {
     record::ClockRate clock;
     clock.mean = gpu->sm_clock_mean_mhz;

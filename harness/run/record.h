@@ -21,14 +21,9 @@ namespace rtfx {
 /// than the share `allowed`.
 std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed);
 
-/// The ExitCode that the cases of a whole run ask for; says on stderr what is below the required
-/// grade.
+/// The ExitCode that the cases of a whole run ask for; says on stderr which results are below the
+/// required grade, and why (CaseSummary::inexact()), and what above_fp32() finds.
 int outcome(const std::vector<CaseSummary>& cases, const Config& config);
-
-/// Cases of exact decoders whose grade is below `required` for their dtype, and of all decoders
-/// whose replay failed, with the place, unless `different` is allowed.
-std::vector<std::string> below_required(const std::vector<CaseSummary>& cases,
-                                        const std::map<std::string, std::string>& required);
 
 /// A record of a case with the fields that all of them have. `Record` is StreamRun, Profile or
 /// Roofline; the other kinds have functions of their own.

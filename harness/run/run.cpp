@@ -139,6 +139,8 @@ class Runner {
     }
 
     const std::string& first = group.decoders.front().case_name;
+    if (const std::string notice = batch_notice(workspace_, group); !notice.empty())
+      fmt::print(stderr, "rtfx: notice: {}\n", printable(notice));
     progress.label(first.substr(0, first.find('/')) + " " + group.rule.label() + " " + group.dtype);
     runner.prepare();
     Stop stop = Stop::go_on;

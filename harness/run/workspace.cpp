@@ -7,6 +7,7 @@
 
 #include "algorithms/decoder.h"
 #include "base/error.h"
+#include "base/notices.h"
 #include "base/nvtx.h"
 #include "base/sha256.h"
 #include "harness/config/document.h"
@@ -18,12 +19,10 @@ namespace rtfx {
 
 namespace {
 
-void load_utterance(const Utterance& utterance, const Normalizer& normalizer,
-                    LoadedDataset& loaded) {
+void load_utterance(const Utterance& utterance, const Normalizer& normalizer, LoadedDataset& loaded,
+                    Notices& notices) {
   Audio audio = read_utterance(utterance);
-  for (const std::string& notice : audio.notices) {
-    loaded.notices.push_back(fmt::format("{}: {}", utterance.audio.string(), notice));
-  }
+  for (const std::string& notice : audio.notices) notices.add(utterance.audio.string(), notice);
   loaded.seconds.push_back(audio.seconds());
   loaded.audio_seconds += audio.seconds();
   loaded.audio.push_back(std::move(audio.samples));
@@ -88,12 +87,14 @@ void Workspace::read_audio_files() {
   for (LoadedDataset& loaded : datasets_) {
     const ScopedRange range(RangeName::load);
     const auto begin = std::chrono::steady_clock::now();
+    Notices notices;
     try {
       for (const Utterance& utterance : loaded.dataset.utterances)
-        load_utterance(utterance, *normalizer_, loaded);
+        load_utterance(utterance, *normalizer_, loaded, notices);
     } catch (const UserError& e) {
       loaded.failure = e.what();
     }
+    for (std::string& line : notices.lines()) loaded.notices.push_back(std::move(line));
     loaded.load_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }

@@ -23,7 +23,7 @@ struct LoadedDataset {
   std::vector<double> seconds;            // of each utterance, by its samples
   /// The reference of each utterance as the scorer writes words; none where it has no reference.
   std::vector<std::optional<std::vector<std::string>>> references;
-  std::vector<std::string> notices;  // "a.wav: resampled ..."
+  std::vector<std::string> notices;  // "a.wav: resampled ...", once for all files
   double audio_seconds = 0;
   std::optional<std::string> failure;  // why the audio cannot be used
   double load_seconds = 0;             // the region `load`: reading, mixing, resampling

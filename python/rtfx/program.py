@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ def _environment() -> dict[str, str]:
 
 def main() -> None:
     """The command `rtfx`."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and `head` closes pipes
     try:
         os.execve(PROGRAM, ["rtfx", *sys.argv[1:]], _environment())
     except (OSError, Error) as error:

@@ -1,29 +1,69 @@
 #include "speech/runtime/build.h"
 
 #include <fmt/format.h>
+#include <link.h>
 #include <torch/version.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "generated/revision.h"
 
 namespace rtfx {
+namespace {
+
+/// The file of the loaded libtorch_cpu.so; empty where there is none of this name.
+std::filesystem::path libtorch_file() {
+  std::filesystem::path found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, size_t, void* path) {
+        const std::string_view name = library->dlpi_name;
+        if (!name.ends_with("/libtorch_cpu.so")) return 0;
+        *static_cast<std::filesystem::path*>(path) = name;
+        return 1;
+      },
+      &found);
+  return found;
+}
+
+/// The release of the LibTorch in use, by the file that its package or archive has: "2.11.0"
+/// without what follows a plus sign. Empty where there is no such file.
+std::string libtorch_in_use() {
+  const std::filesystem::path folder = libtorch_file().parent_path().parent_path();
+  for (const char* name : {"version.py", "build-version"}) {
+    std::ifstream file(folder / name);
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kPython = "__version__ = ";
+      if (std::string_view(name) == "version.py" && !line.starts_with(kPython)) continue;
+      const size_t begin = line.find_first_of("0123456789");
+      if (begin != std::string::npos)
+        return line.substr(begin, line.find_first_not_of("0123456789.", begin) - begin);
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 const Build& build() {
+  static const std::string in_use = libtorch_in_use();
   static const Build kBuild{.version = RTFX_VERSION,
                             .revision = RTFX_REVISION,
                             .dirty = static_cast<bool>(RTFX_DIRTY),
                             .type = RTFX_BUILD_TYPE,
                             .sanitized = !std::string_view(RTFX_SANITIZERS).empty(),
                             .compiler = "GCC " __VERSION__,
-                            .libtorch = TORCH_VERSION};
+                            .libtorch = in_use.empty() ? TORCH_VERSION : in_use,
+                            .made_with = TORCH_VERSION};
   return kBuild;
 }
 
 std::string version_text() {
   const Build& b = build();
-  return fmt::format("rtfx {} ({}{}, {}, LibTorch {})", b.version, b.revision,
-                     b.dirty ? "+changes" : "", b.type, b.libtorch);
+  return fmt::format("rtfx {} ({}{}, {}, LibTorch {}{})", b.version, b.revision,
+                     b.dirty ? "+changes" : "", b.type, b.libtorch,
+                     b.libtorch == b.made_with ? "" : ", made with " + b.made_with);
 }
 
 std::string build_warning() {

@@ -12,7 +12,8 @@ struct Build {
   std::string type;      // CMake's build type; "Release" is the one to measure with
   bool sanitized = false;
   std::string compiler;
-  std::string libtorch;  // the release that it was compiled with
+  std::string libtorch;   // the release in use
+  std::string made_with;  // the release of LibTorch that it was compiled with
 };
 
 const Build& build();

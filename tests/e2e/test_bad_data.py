@@ -164,3 +164,16 @@ def test_8_khz_is_resampled_with_a_notice(transcribe, tmp_path):
     assert result.returncode == 0
     assert "narrow.wav" in result.stderr and "8000" in result.stderr
     assert SequenceMatcher(None, full.stdout, result.stdout).ratio() > 0.6
+
+
+def test_a_notice_of_many_files_is_one_line_with_their_number(transcribe, run_config, tmp_path):
+    samples, rate = soundfile.read(CLIP)
+    clips = [write_wav(tmp_path / f"{name}.wav", samples[::2], rate // 2) for name in "abc"]
+    expected = f"rtfx: notice: 3 files, {clips[0]} first: resampled from 8000 Hz to 16000 Hz"
+    result = transcribe(*clips)
+    assert result.returncode == 0 and expected in result.stderr.splitlines()
+    assert result.stderr.count("resampled") == 1
+    result = run_config(datasets=[{"id": "clips", "files": list(map(str, clips))}])
+    assert result.returncode == 0 and expected in result.stderr.splitlines()
+    (about, *_) = strict_records(tmp_path / "run/journal.jsonl")
+    assert about["datasets"][0]["notices"] == [expected.removeprefix("rtfx: notice: ")]

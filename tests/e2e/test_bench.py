@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from conftest import AUDIO, MODELS, runs_of, strict_records
+import soundfile
+from conftest import AUDIO, MODELS, ROOT, runs_of, strict_records
 
 MODEL = MODELS / "quickstart-rnnt.nemo"
 DATA = AUDIO / "manifest.jsonl"
@@ -73,3 +74,50 @@ def test_all_errors_name_their_flags(bench, tmp_path):
     assert result.returncode == 2 and "as a value and as an object" in result.stderr
     result = bench("--decoder", "label_looping[window")
     assert result.returncode == 2 and "[option=value]" in result.stderr
+
+
+def test_options_share_a_bracket_or_have_one_each(bench):
+    def decoders(text):
+        result = bench("--print-config", "--decoder", text)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["decoders"]
+
+    one = decoders("label_looping[window=1,8,max_symbols=5],frame_looping")
+    assert one == decoders("label_looping[window=1,8][max_symbols=5],frame_looping")
+    assert one == [{"name": "label_looping", "options": {"window": [1, 8], "max_symbols": 5}}, "frame_looping"]
+    (mine,) = decoders("python[file=a.b/mine.py,class=Mine,options.beam_size=4,8,exactness=exact]")
+    assert mine["options"] == {"file": "a.b/mine.py", "class": "Mine", "options": {"beam_size": [4, 8]}, "exactness": "exact"}
+
+
+def test_it_tries_a_decoder_in_python(bench, tmp_path):
+    pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
+    file = ROOT / "examples/python_decoder/greedy.py"
+    result = bench("--decoder", f"frame_looping,python[file={file},class=Greedy,exactness=exact,score_kind=logit]",
+                   "--limit", 2, "--rounds", 1, "--warmup", 0)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    grades = {r["decoder"]["id"]: r["exactness"]["grade"] for r in runs_of(strict_records(tmp_path / "bench/journal.jsonl"))}
+    assert grades["frame_looping"] == "baseline" and grades["python"] in ("bitwise", "exact")
+
+
+def test_a_plug_in_that_is_none_is_named(bench):
+    result = bench("--plugins", DATA, "--decoder", "mine")
+    assert result.returncode == 2 and f"{DATA}: cannot be loaded" in result.stderr
+
+
+def test_folders_of_mp3(bench, tmp_path):
+    samples, rate = soundfile.read(AUDIO / "qs10.flac")
+    (tmp_path / "clips").mkdir()
+    for name in ("a", "b"):
+        soundfile.write(tmp_path / f"clips/{name}.mp3", samples, rate, format="MP3")
+    result = bench("--rounds", 1, "--warmup", 0, "--decoder", "frame_looping", data=[tmp_path / "clips"])
+    assert result.returncode == 0, result.stderr
+    (record,) = runs_of(strict_records(tmp_path / "bench/journal.jsonl"))
+    assert record["dataset"]["id"] == "clips" and record["dataset"]["utterances"] == 2
+    assert record["dataset"]["audio_seconds"] == pytest.approx(2 * len(samples) / rate, abs=0.2)
+
+
+def test_a_batch_that_the_set_cannot_fill_is_told(bench):
+    result = bench("--decoder", "frame_looping", "--limit", 2, "--rounds", 1, "--warmup", 0, "--batch", "2,16")
+    assert result.returncode == 0, result.stderr
+    assert "b16/fp32: the dataset has 2 utterances, so a batch of 16 holds no more" in result.stderr
+    assert result.stderr.count("holds no more") == 1

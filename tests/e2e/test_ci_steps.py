@@ -9,6 +9,7 @@ a stand-in that checks its file by Bencher's schema; github-action-benchmark is 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,19 +58,21 @@ def runner(tmp_path, program):
         "PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "OMP_WAIT_POLICY": "passive",
         "CALLS": str(tmp_path / "calls"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_RUN_ID": "7", "CHECK_JSONSCHEMA": str(Path(sys.executable).with_name("check-jsonschema")),
-        "BMF_SCHEMA": str(ROOT / "tests/data/bencher_bmf.schema.json"), "RTFX_PYTHON": sys.executable,
+        "BMF_SCHEMA": str(ROOT / "tests/data/bencher_bmf.schema.json"), "RTFX_PYTHON": sys.executable, "RTFX": "rtfx",
     }  # fmt: skip
     if "LD_LIBRARY_PATH" in os.environ:
         environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
 
-    def run(workflow, job, also=None):
-        """also: {step: an exit code beside 0 that its script may have}."""
+    def run(workflow, job, also=None, only="", before=lambda: None):
+        """also: {step: an exit code beside 0 that its script may have}. `only`: how the name of the only step that is
+        done begins; `before` is called before it."""
         steps = YAML(typ="safe").load((ROOT / "docs/ci" / workflow).read_text())["jobs"][job]["steps"]
         for step in steps:
             if step.get("uses", "").startswith("actions/checkout"):
                 checkout(work / (step.get("with", {}).get("path") or ""), program)
-            if "run" not in step:
+            if "run" not in step or not step.get("name", "").startswith(only):
                 continue
+            before()
             script = re.sub(r"\$\{\{.*?\}\}", "filled-in", step["run"])
             env = environment | step.get("env", {})
             # GitHub runs a step with bash -e, and a pipe fails with its parts.
@@ -79,14 +82,16 @@ def runner(tmp_path, program):
             assert step["done"].returncode in codes, f"{script}\n{step['done'].stdout}{step['done'].stderr}"
         return {step.get("name", step.get("run")): step for step in steps if "run" in step}
 
+    run.tools = tools
     run.work, run.calls, run.summary = work, tmp_path / "calls", tmp_path / "summary.md"
     return run
 
 
 def test_gate(runner):
     # One program runs twice beside other tests: its results are equal, and its times depend on the machine.
+    # The base's program is there, as from the cache, and is not built again.
     steps = runner("gate.yml", "gate", also={"Gate": 10})
-    assert runner.calls.read_text().splitlines() == ["-C base program", "-C change program"]
+    assert runner.calls.read_text().splitlines() == ["-C change program", "-C base setup"]
     lines = steps["Gate"]["done"].stdout.rstrip().splitlines()
     verdicts = {"PASS": 0, "INCONCLUSIVE": 0, "REGRESSED": 10}
     (verdict,) = verdicts.keys() & set(lines[-2:])
@@ -99,12 +104,42 @@ def test_gate(runner):
     assert {path.name for path in (runner.work / "runs").iterdir()} == {"base", "change", "gate.xml", "gate.md"}
 
 
+def test_the_base_is_built_where_no_run_has_built_it(runner):
+    def forget():
+        (runner.work / "base/build/release").unlink()
+
+    steps = runner("gate.yml", "gate", only="Build the change", before=forget)
+    assert steps and runner.calls.read_text().splitlines() == ["-C change program", "-C base program"]
+    runner.calls.unlink()
+    runner("gate.yml", "program")
+    assert runner.calls.read_text().splitlines() == ["-C base program"]
+    text = (ROOT / "docs/ci/gate.yml").read_text()  # what the one saves, the other restores
+    assert text.count("path: base/build/release/rtfx\n") == 2
+    assert "key: program-${{ runner.os }}-${{ github.sha }}" in text
+    assert "key: program-${{ runner.os }}-${{ github.event.pull_request.base.sha }}" in text
+
+
+def test_the_repository_of_a_decoder_in_python(runner, program):
+    """Both commits have the decoder of the example, so nothing is wrong, and times are those of this machine."""
+    (runner.tools / "pip").write_text('#!/bin/sh\necho "pip $@" >> "$CALLS"\n')
+    (runner.tools / "pip").chmod(0o755)
+    (runner.tools / "rtfx").symlink_to(program)
+    for folder in ("base", "change"):
+        (runner.work / folder).mkdir()
+        shutil.copy(ROOT / "examples/python_decoder/greedy.py", runner.work / folder)
+    steps = runner("decoder.yml", "python", also={"Gate": 10})
+    assert runner.calls.read_text() == "pip install rtfx\n"
+    rows = [line.split()[:2] for line in steps["Gate"]["done"].stdout.splitlines()]
+    assert rows.count(["PASS", "results"]) == 2
+    assert runner.summary.read_text().startswith("## rtfx gate: ")
+
+
 def test_dashboards(runner, tmp_path):
     runner("dashboards.yml", "measure")
     calls = runner.calls.read_text().splitlines()
     assert calls[0] == "program" and calls[1].startswith("bencher run --project") and len(calls) == 2
     page = (runner.work / "dashboard/index.html").read_text()
-    assert "7/journal.jsonl" in page and list((runner.work / "dashboard/runs").glob("*.html"))
+    assert "7/journal.jsonl" in page and list((runner.work / "dashboard/runs").rglob("*.html"))
     for name, tool in (("bigger", "customBiggerIsBetter"), ("smaller", "customSmallerIsBetter")):
         action = consumers.GithubActionBenchmark(tmp_path / name, tool, "200%")
         assert action.push(runner.work / f"{name}.json").returncode == 0

@@ -79,7 +79,7 @@ def test_the_planted_change_is_found_where_it_is(site):
 def test_pages_of_runs_come_along(rtfx, site):
     data = data_of((site / "index.html").read_text())
     pages = [run["page"] for run in data["runs"]]
-    assert pages[3] == "runs/run03_journal.html" and not any(pages[:3] + pages[4:])
+    assert pages[3] == "runs/run03/journal.html" and not any(pages[:3] + pages[4:])
     assert (site / pages[3]).read_text() == "<p>the page of run 3</p>"
 
 
@@ -90,6 +90,68 @@ def test_pages_are_made_where_they_are_wanted(rtfx, tmp_path):
     (run,) = data_of((tmp_path / "site/index.html").read_text())["runs"]
     assert "label_looping" in (tmp_path / "site" / run["page"]).read_text()
     assert not list((tmp_path / "journals").rglob("*.html"))
+
+
+def test_every_run_has_a_page_of_its_own(rtfx, tmp_path):
+    """An earlier run that --force kept lies beside the newer one, and names with underscores beside folders."""
+    folder = journals(tmp_path / "journals", count=4)
+    (folder / "run01/journal.jsonl").rename(folder / "run00/journal.jsonl.1")
+    (folder / "run02/journal.jsonl").rename(folder / "run00_journal.jsonl")
+    (folder / "run00/report.html").write_text("<p>the page of the newest run</p>")
+    for _ in range(2):
+        result = rtfx("dashboard", folder, "--output", tmp_path / "site", "--pages")
+        assert result.returncode == 0, result.stderr
+        pages = {run["journal"]: run["page"] for run in data_of((tmp_path / "site/index.html").read_text())["runs"]}
+        assert pages == {"run00/journal.jsonl": "runs/run00/journal.html",
+                         "run00/journal.jsonl.1": "runs/run00/journal.1.html",
+                         "run00_journal.jsonl": "runs/run00_journal.html",
+                         "run03/journal.jsonl": "runs/run03/journal.html"}  # fmt: skip
+        texts = [(tmp_path / "site" / page).read_text() for page in pages.values()]
+        assert len(set(texts)) == 4 and "the newest run" in texts[0]
+
+
+def rows_of(page, heading):
+    """The texts of the cells of the table behind a heading."""
+    table = page[page.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table.replace("<wbr>", ""), re.DOTALL)
+    return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td.*?</td>", row)] for row in rows if "<td" in row]
+
+
+def test_it_opens_with_what_changed_and_the_latest_of_each_decoder(site):
+    page = (site / "index.html").read_text()
+    assert page.index("<h2>What changed?</h2>") < page.index("<h2>The latest") < page.index('id="filters"')
+    changed = {row[1]: row for row in rows_of(page, "What changed?")}
+    assert set(changed) <= {"rtfx.total", "rtfx.decode"}
+    case, _, change, since, _ = changed["rtfx.decode"]
+    assert case == "quickstart-rnnt/quickstart/label_looping/b16/fp32" and change.startswith("-9.")
+    assert since == "2026-01-04 03030303"
+    latest = {row[0]: row[1:] for row in rows_of(page, "The latest of each decoder")}
+    newest = data_of(page)["series"]
+    assert list(latest) == ["frame_looping", "label_looping"]
+    for one in newest:
+        figures = one["points"][-1]["figures"]
+        model, batch, dtype, total, decode, wer, grade, run = latest[one["decoder"]]
+        assert (model, batch, dtype, wer, run) == ("quickstart-rnnt", "16", "fp32", "31.00", "2026-01-06 05050505")
+        assert float(total) == pytest.approx(figures["rtfx.total"][0], rel=0.01)
+        assert float(decode) == pytest.approx(figures["rtfx.decode"][0], rel=0.01)
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_row_of_the_overview_shows_its_chart(site, browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((site / "index.html").as_uri())
+    page.locator("#overview a", has_text="label_looping").first.click()
+    assert page.locator(".chart").count() == 1
+    assert "label_looping" in page.locator(".chart h3").text_content()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_axes_of_charts_have_several_ticks(site, browser):
+    page = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    ticks = "([low, high]) => ticks(low, high)[0].length"
+    for low, high in ((0.99, 1.0), (2.1, 2.94), (0, 0.31), (95, 105), (1e-4, 2.2e-4), (-3, 8), (123.4, 123.5)):
+        assert 3 <= page.evaluate(ticks, [low, high]) <= 12, (low, high)
 
 
 def test_results_of_other_conditions_are_other_series(rtfx, tmp_path):

@@ -17,7 +17,7 @@ from forked_script import script
 from journal import read_journal
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
-from style import NARROW, WIDE, log_ticks
+from style import NARROW, WIDE, log_ticks, note_stand_ins, two_lines
 
 FIGURES = [
     "batch_speed", "beam_sweep", "boost", "decoder_share", "exactness", "gpu_idle", "gpu_timeline", "lm_weight",
@@ -216,3 +216,47 @@ def test_tables_complain_in_one_line(tmp_path):
         complaint(name, *arguments, stdin="{}")
 
 
+
+
+LONG = "stt_en_fastconformer_transducer_large"
+
+
+def of_two_models(width, speeds):
+    """Cases of a model with a long name and of another one; `speeds` are seconds of two decoders for each model."""
+    records = [synthetic.provenance()]
+    for model, pair in zip((f"{LONG}-rnnt", "small-rnnt"), speeds):
+        for batch in (2, 16):
+            for decoder, seconds in zip(("frame_looping", "label_looping"), pair):
+                record = synthetic.run(model=model, batch=batch, decoder=decoder, decode_seconds=seconds)
+                record["model"]["stand_in"] = "tiny.nemo, widened to the shape of the published checkpoint " * 3
+                records.append(synthetic.with_batches(record))
+    return records
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_titles_and_footnotes_are_not_cut(tmp_path, width):
+    cases = read_journal(synthetic.write(tmp_path, of_two_models(width, [(2.0, 0.1)] * 2)).parent).cases
+    figure = trade_off.draw(cases, width)
+    note_stand_ins(figure, cases)
+    figure.draw_without_rendering()
+    texts = [cell.title for cell in figure.axes if cell.get_title()] + [cell._left_title for cell in figure.axes]
+    for text in [*texts, figure._supxlabel]:
+        box = text.get_window_extent()
+        assert box.x0 >= -1 and box.x1 <= figure.bbox.width + 1, text.get_text()
+    titles = " ".join(text.get_text().replace("\n", " ") for text in texts)
+    assert titles.count(LONG) == 2 and "published checkpoint" in figure.get_supxlabel()
+
+
+def test_long_names_have_two_lines():
+    assert two_lines("label_looping[window=16]") == "label_looping[window=16]"
+    assert two_lines("alsd_pp[beam_size=16][lm.alpha=0.25][kernels=fused]") == "alsd_pp[beam_size=16]\n[lm.alpha=0.25][kernels=fused]"
+    assert two_lines("a_decoder_whose_name_is_very_long_indeed") == "a_decoder_whose_name_is_very_long_indeed"
+
+
+@pytest.mark.parametrize("draw", [rtfx_by_decoder.draw, batch_speed.draw])
+@pytest.mark.parametrize("speeds, scale", [([(2.0, 0.01), (2.0, 1.5)], "log"), ([(2.0, 1.0), (2.0, 1.5)], "linear")])
+def test_the_axes_of_a_figure_are_of_one_kind(tmp_path, draw, speeds, scale):
+    cases = read_journal(synthetic.write(tmp_path, of_two_models(WIDE, speeds)).parent).cases
+    axis = "x" if draw is rtfx_by_decoder.draw else "y"
+    cells = draw(cases, WIDE).axes
+    assert len(cells) > 3 and {getattr(cell, f"get_{axis}scale")() for cell in cells} == {scale}

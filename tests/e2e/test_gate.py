@@ -5,6 +5,7 @@ import os
 import random
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import synthetic_journal as synthetic
@@ -192,6 +193,26 @@ def test_suspect_rounds_are_inconclusive(gate):
     assert result.returncode == INCONCLUSIVE and "suspect" in result.stdout
 
 
+def test_a_loaded_machine_is_inconclusive_and_not_regressed(gate):
+    """A gate against a journal of another day finds it half as fast, under another load or on another CPU of one name."""
+
+    def cpu(**more):
+        return {"model": "AMD EPYC", "cores": 2, "threads": 2, **more}
+
+    result = gate(journal(1, cpu=cpu(load_average=0.99)), journal(2, slower=2.2, cpu=cpu(load_average=3.59)))
+    assert result.returncode == INCONCLUSIVE
+    assert "other conditions: load average 0.99, now 3.59" in result.stdout
+    result = gate(journal(1, cpu=cpu(model_number=1)), journal(2, slower=2.2, cpu=cpu(model_number=17)))
+    assert result.returncode == INCONCLUSIVE and "CPU model number 1, now 17" in result.stdout
+    result = gate(journal(1, cpu=cpu(load_average=0.99)), journal(2, slower=2.2, cpu=cpu(load_average=1.1)))
+    assert result.returncode == REGRESSED
+
+
+def test_tolerances_of_word_errors_are_percentage_points(gate):
+    (line,) = [line for line in gate(journal(1), journal(2)).stdout.splitlines() if " wer " in line and "label" not in line][:1]
+    assert "tolerance 0.1 percentage points" in line
+
+
 def test_the_gravest_verdict_is_the_exit_code(gate):
     slow_and_wrong = journal(2, slower=1.5, change=planted(**WRONG_TOKEN))
     assert gate(journal(1), slow_and_wrong).returncode == CORRECTNESS
@@ -277,9 +298,15 @@ def test_a_real_run_records_what_statistics_need(real_records):
         assert sum(batches["audio_seconds"]) == pytest.approx(record["dataset"]["audio_seconds"])
         assert sum(batches["total_seconds"]) == pytest.approx(record["total_seconds"], abs=1e-4)
         assert record["conditions"]["wall_seconds"] > record["total_seconds"]
+        assert record["conditions"]["other_cpus"] is None or record["conditions"]["other_cpus"] >= 0
         assert 0 < record["cpu_seconds"] < 1.1 * record["wall_seconds"]  # one thread
         assert isinstance(record["suspect"], list)
     assert len({r["tokens_sha256"] for r in runs}) == 1
+    cpu = real_records[0]["cpu"]
+    assert 0.1 < cpu["calibration_ms"] < 100 and "hypervisor" in cpu
+    told = dict(re.findall(r"^(.+?)\s*: (.*)$", Path("/proc/cpuinfo").read_text().split("\n\n")[0], re.MULTILINE))
+    for key, name in (("family", "cpu family"), ("model_number", "model"), ("stepping", "stepping")):
+        assert str(cpu.get(key)) == told.get(name, "None")
 
 
 @pytest.mark.parametrize(

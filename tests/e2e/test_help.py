@@ -35,6 +35,18 @@ def test_a_mistyped_word_is_met_with_the_nearest(rtfx, arguments, place, nearest
     assert (f"did you mean '{nearest}'?" in result.stderr) == bool(nearest)
 
 
+def test_hidden_options_are_not_offered(rtfx):
+    result = rtfx("run", "c.json", "--chidl")
+    assert result.returncode == 2 and "unknown option '--chidl'" in result.stderr
+    assert "--child" not in result.stderr and "--ended" not in result.stderr
+
+
+def test_the_version_names_the_torch_in_use(program):
+    torch = pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
+    text = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    assert f"LibTorch {torch.__version__.partition('+')[0]}" in text and "made with" not in text
+
+
 def test_help_is_given_beside_a_mistyped_option(rtfx):
     result = rtfx("run", "--ouptut", "x", "--help")
     assert result.returncode == 0 and "--output" in result.stdout

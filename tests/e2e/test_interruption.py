@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import resource
+import shlex
 import signal
 import subprocess
 import time
@@ -24,7 +26,8 @@ def start(program, config, tmp_path):
     def run():
         many = {"warmup_rounds": 0, "measured_rounds": 1000}
         process = subprocess.Popen(
-            [program, "run", config(protocol=many), "--output", tmp_path / "run"],
+            [program, "run", config(protocol=many), "--output", tmp_path / "run", "--threads", "1",
+             "--set", "question=What is next?"],  # fmt: skip
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -61,9 +64,13 @@ def test_interrupted_and_resumed(start, run_config, journal, signal_number):
     process = start()
     wait_for_rounds(journal, 2)
     process.send_signal(signal_number)
-    _, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "--resume" in stderr
+    (command,) = re.findall(r"^next: rtfx (.*)$", stdout, re.MULTILINE)
+    output = str(journal.parent)
+    assert shlex.split(command) == ["run", str(journal.parents[1] / "config.json"), "--set", "question=What is next?",
+                                    "--threads", "1", "--output", output, "--resume"]  # fmt: skip
 
     before = strict_records(journal)
     rounds = 2 + max(record["round"] for record in runs_of(before))

@@ -1,12 +1,14 @@
 """A decoder of another project: examples/plugin, built against the installed files alone."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 
 import pytest
 from conftest import AUDIO, MODELS, PROGRAM, ROOT, runs_of, small_config, strict_records
+from ruamel.yaml import YAML
 
 
 def call(*command, **settings):
@@ -35,8 +37,25 @@ def test_the_installation_is_small(installed):
     prefix = installed[0].parents[1]
     files = [file for file in prefix.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files if file.suffix == ".h") < 1 << 20
-    assert {file.suffix for file in files} <= {"", ".h", ".cmake"}
+    assert {file.suffix for file in files} <= {"", ".h", ".cmake", ".1", ".fish"}
     assert not list(prefix.rglob("decoders"))
+
+
+def test_the_installation_has_the_manual_page_and_completions(installed):
+    share = installed[0].parents[1] / "share"
+    for file, arguments in {"man/man1/rtfx.1": ["man"], "bash-completion/completions/rtfx": ["completion", "bash"],
+                            "zsh/site-functions/_rtfx": ["completion", "zsh"],
+                            "fish/vendor_completions.d/rtfx.fish": ["completion", "fish"]}.items():  # fmt: skip
+        assert (share / file).read_text() == call(installed[0], *arguments)
+
+
+def test_bench_tries_it(installed, tmp_path):
+    program, plugin = installed
+    call(program, "bench", "--model", MODELS / "quickstart-rnnt.nemo", "--data", AUDIO / "manifest.jsonl",
+         "--plugins", plugin, "--decoder", "frame_looping,plain_greedy", "--limit", "2", "--rounds", "1",
+         "--device", "cpu", "--threads", "1", "--output", tmp_path / "bench")  # fmt: skip
+    records = {r["decoder"]["id"]: r for r in runs_of(strict_records(tmp_path / "bench/journal.jsonl"))}
+    assert records["plain_greedy"]["exactness"]["grade"] in ("bitwise", "exact")
 
 
 @pytest.mark.parametrize("model", ["quickstart-rnnt", "quickstart-tdt"])
@@ -60,3 +79,23 @@ def test_it_transcribes(installed):
     command = [program, "transcribe", "--model", MODELS / "quickstart-rnnt.nemo", "--threads", "1"]
     own = call(*command, "--plugins", plugin, "--decoder", "plain_greedy", AUDIO / "qs01.flac")
     assert own.strip() and own == call(*command, AUDIO / "qs01.flac")
+
+
+def test_the_workflow_of_its_repository_measures_and_judges_it(installed, tmp_path):
+    """The steps behind the build, with one plug-in as both commits and two rounds."""
+    program, plugin = installed
+    steps = YAML(typ="safe").load((ROOT / "docs/ci/decoder.yml").read_text())["jobs"]["plugin"]["steps"]
+    scripts = {step["name"]: step["run"] for step in steps if "run" in step}
+    (tmp_path / "prefix").symlink_to(program.parents[1])
+    (tmp_path / "rtfx").symlink_to(ROOT)
+    for folder in ("base", "change"):
+        (tmp_path / "build" / folder).mkdir(parents=True)
+        (tmp_path / "build" / folder / plugin.name).symlink_to(plugin)
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    measure = scripts["Measure both"].replace("--rounds 10", "--rounds 2 --limit 2 --threads 1 --device cpu")
+    for script, codes in ((measure, (0,)), (scripts["Gate"], (0, 10))):
+        done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode in codes, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()].count(["PASS", "results"]) == 2
+    assert "plain\\_greedy" in (tmp_path / "summary.md").read_text()

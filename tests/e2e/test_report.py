@@ -1,5 +1,7 @@
 """The page, the figures and the tables that are made from a journal."""
 
+import os
+import re
 import subprocess
 from html.parser import HTMLParser
 
@@ -12,6 +14,13 @@ from forked_script import script
 def report(*arguments):
     command = [PROGRAM, "report", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def script_free(*arguments, **settings):
+    """A command that needs no Python."""
+    result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **settings)
+    assert result.returncode == 0, result.stderr
+    return result
 
 
 class Page(HTMLParser):
@@ -207,3 +216,99 @@ def test_count_is_0_only_without_failures(tmp_path):
     (tmp_path / "pytest.xml").write_text(REPORT.format(PASSED))
     assert script("scripts/count_tests.py", tmp_path, "tidy=passed").returncode == 0
     assert script("scripts/count_tests.py", tmp_path, "tidy=failed").returncode == 1
+
+
+def planted(**fields):
+    """A run whose fastest decoder is wrong: WER 18.42 % where the baseline has 1.32 %."""
+    required = {"verify": {"required": {"fp32": "exact"}}, "protocol": {"cv_max": 0.05}}
+    records = [synthetic.provenance(config=required)]
+    for round in range(3):
+        records.append(synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0))
+        records.append(synthetic.run(round=round, decoder="my_greedy", grade="different", differing=20, decode_seconds=0.2))
+        records.append(synthetic.run(round=round, decode_seconds=1 + 0.01 * round) | fields)
+    for record in records[1:]:
+        wrong = record["decoder"]["id"] == "my_greedy"
+        record["wer"] |= {"wer": 0.1842 if wrong else 0.0132, "substitutions": 56 if wrong else 4, "insertions": 0,
+                          "deletions": 0, "reference_words": 304}  # fmt: skip
+    return records
+
+
+WRONG = (
+    "WRONG: my_greedy on quickstart-rnnt: graded different against frame_looping, and exact is required; "
+    "WER 18.42 % instead of 1.32 %."
+)
+WON = "quickstart-rnnt: label_looping decodes 1.98 times as fast as frame_looping (batch 16, fp32; 95 %: "
+
+
+def test_a_wrong_decoder_is_named_first_and_praised_nowhere(tmp_path):
+    text, page = page_of(tmp_path, planted())
+    first, second = page.texts["li"][1:3]
+    assert first == WRONG and f"<li><strong>{WRONG}</strong></li>" in text
+    assert second.startswith(WON)
+    assert "my_greedy decodes" not in text
+    end = text[text.index("<footer") :]  # the page ends with who won
+    assert WRONG in end and WON in end
+
+    markdown = script_free("export", tmp_path, "--to", "markdown").stdout
+    assert markdown.startswith(f"**{WRONG}**\n\n| ") and markdown.rstrip().splitlines()[-1].startswith(WON)
+    table = script_free("report", tmp_path, "--table-only").stdout
+    *_, wrong, won = re.split(r"\n(?=WRONG|quickstart-rnnt: )", table)
+    assert " ".join(wrong.split()) == WRONG and " ".join(won.split()).startswith(WON)
+
+
+def test_an_unmarked_decoder_comes_before_a_marked_one(tmp_path):
+    records = [r for r in planted(suspect=["cpu_wait"]) if r.get("decoder", {}).get("id") != "my_greedy"]
+    text, _ = page_of(tmp_path / "alone", records)
+    assert "label_looping decodes 1.98 times" in text and ", suspect 3/3)." in text
+    for round in range(3):
+        records.append(synthetic.run(round=round, decoder="window", decode_seconds=1.5))
+    text, _ = page_of(tmp_path / "both", records)
+    assert "window decodes 1.33 times" in text and "label_looping decodes" not in text
+
+
+def test_failures_stand_below_the_results_of_their_group(tmp_path):
+    """The failure to prepare is the first record of a case."""
+    records = [synthetic.provenance(), synthetic.failure(decoder="broken", batch=4), *compared(0.5)]
+    records += [synthetic.run(decoder="frame_looping", grade="baseline", batch=4), synthetic.run(batch=4)]
+    synthetic.write(tmp_path, records)
+    table = script_free("report", tmp_path, "--table-only").stdout
+    rows = re.findall(r"^  (frame_looping|label_looping|broken) +(\d+) ", table, re.MULTILINE)
+    assert rows == [("frame_looping", "16"), ("label_looping", "16"),
+                    ("frame_looping", "4"), ("label_looping", "4"), ("broken", "4")]  # fmt: skip
+
+
+def test_character_errors_count_where_texts_have_no_spaces(tmp_path):
+    run = synthetic.run()
+    run["wer"] |= {"cer": 0.0525, "character_errors": 21, "reference_characters": 400, "reference_words": 24}
+    text, page = page_of(tmp_path, [synthetic.provenance(), run])
+    assert "CER: 5.25" in page.texts["small"] and "the CER is what counts" in text
+    run["wer"]["reference_words"] = 80
+    text, _ = page_of(tmp_path, [synthetic.provenance(), run])
+    assert "CER" not in text
+
+
+def test_a_control_is_explained_with_its_noise(tmp_path):
+    records = [synthetic.provenance()]
+    for round in range(3):
+        records.append(synthetic.run(round=round, decoder="frame_looping", grade="baseline", decode_seconds=2.0))
+        control = synthetic.run(round=round, decoder="frame_looping.aa", decode_seconds=2.0 + 0.02 * (round - 1))
+        control["decoder"]["control_of"] = "frame_looping"
+        records.append(control)
+    text, _ = page_of(tmp_path, records)
+    assert "frame_looping.aa is frame_looping once more, an A/A control" in text
+    assert "The largest change that noise makes in this run is 1.3 % in rtfx.total, 2.5 % in rtfx.decode." in text
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_tables_and_legends_fit_the_terminal(tmp_path, columns):
+    synthetic.write(tmp_path, planted(suspect=["cpu_wait"]))
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    for command in (["report", tmp_path, "--table-only", "--costs"], ["compare", tmp_path], ["run", "--help"],
+                    ["bench", "--help"], ["--help"], ["noise", tmp_path]):  # fmt: skip
+        text = script_free(*command, env=environment).stdout
+        long = [line for line in text.splitlines() if len(line) > columns]
+        # A word of its own, such as the name of a case, may be longer, but nothing is cut within words.
+        assert all(len(line.split()) == 1 for line in long) or command[0] in ("compare", "noise"), long
+    wide = script_free("report", tmp_path, "--table-only", env={**os.environ, "COLUMNS": "200"}).stdout
+    narrow = script_free("report", tmp_path, "--table-only", env=environment).stdout
+    assert narrow.split() == wide.split()

@@ -154,7 +154,7 @@ def test_compare_refuses_profiles(rtfx, journals, tmp_path):
 def test_diff_runs(rtfx, journals):
     result = rtfx("diff-runs", *journals)
     assert result.returncode == 0
-    assert result.stdout.splitlines() == ['libtorch: "2.11.a" -> "2.11.b"']
+    assert result.stdout.splitlines() == ['libtorch: "2.11.a" -> "2.11.b"', "", "Rounds that count: all, in both runs"]
     assert "is the same" in rtfx("diff-runs", journals[0], journals[0]).stdout
 
 
@@ -291,3 +291,31 @@ def test_the_table_shows_long_ids_in_full(rtfx, tmp_path):
     records = [synthetic.run(decoder=name) for name in ids]
     table = rtfx("report", synthetic.write(tmp_path, records), "--table-only").stdout
     assert all(name in table for name in ids)
+
+
+def test_gate_compare_and_diff_runs_count_the_same_rounds(rtfx, tmp_path):
+    """Two of six rounds were disturbed and took five times as long. They count nowhere."""
+    for name, slow in (("a", ()), ("b", (1, 4))):
+        records = [synthetic.provenance()]
+        for round in range(6):
+            seconds = 0.5 * (1 + 0.002 * round) * (5 if round in slow else 1)
+            suspect = {"suspect": ["cpu_wait"] if round in slow else []}
+            for decoder in ("frame_looping", "label_looping"):
+                grade = "baseline" if decoder == "frame_looping" else "bitwise"
+                records.append(synthetic.run(round=round, decoder=decoder, grade=grade, decode_seconds=seconds) | suspect)
+                records[-1]["tokens_sha256"] = "t0"
+        synthetic.write(tmp_path / name, records)
+    a, b = tmp_path / "a", tmp_path / "b"
+    counted = "4 of 6 rounds, 2 suspect left out"
+    compare, gate = rtfx("compare", a, b).stdout, rtfx("gate", "--baseline", a, b).stdout
+    assert f"  A: 6 of 6 rounds\n  B: {counted}\n" in compare
+    assert f"6 of 6 rounds -> {counted}" in gate
+    case = "quickstart-rnnt/quickstart/label_looping/b16/fp32"
+    assert f"{case}: 6 of 6 rounds -> {counted}\n" in rtfx("diff-runs", a, b).stdout
+    ratios = [re.search(r"rtfx\.decode .*?(x 0\.\d+ \[.*?\])", text)[1] for text in (compare, gate)]
+    assert ratios[0] == ratios[1] and ratios[0].startswith(("x 0.99", "x 1.00"))
+    assert f"  {counted}\n" in rtfx("compare", b).stdout  # decoders of one run, too
+    for text, names in ((compare, ("B", "A")), (gate, ("this run", "the baseline"))):
+        end = " ".join(text.split())
+        assert f"no difference: {names[0]} decodes 0.99" in end or f"no difference: {names[0]} decodes 1.00" in end
+        assert f"times as fast as {names[1]} (mean of 2 cases; 95 %: 0.9" in end and "which holds 1)." in end

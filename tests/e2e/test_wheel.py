@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import synthetic_journal as synthetic
 from conftest import AUDIO, MODELS, ROOT
 
 WHEELS = sorted((ROOT / "dist").glob("rtfx-*.whl"))
@@ -54,7 +55,10 @@ def test_it_asks_for_a_c_library_and_the_torch_that_it_was_made_with():
     assert json.loads(shown.stdout)["sym_tag"] in name
     with zipfile.ZipFile(WHEELS[-1]) as wheel:
         about = next(n for n in wheel.namelist() if n.endswith("METADATA"))
-        assert "Requires-Dist: torch" in wheel.read(about).decode()
+        text = wheel.read(about).decode()
+        assert "Requires-Dist: torch" in text and "\nProvides-Extra: report\n" in text
+        extra = re.findall(r'^Requires-Dist: (\w+)>=[\d.]+; extra == "report"$', text, re.MULTILINE)
+        assert extra == ["jinja2", "matplotlib", "scipy"]
 
 
 def test_its_libraries_find_each_other_without_those_of_the_system(site):
@@ -68,6 +72,18 @@ def test_its_libraries_find_each_other_without_those_of_the_system(site):
             for what in ("needed", "rpath")
         )
         assert not libraries.keys() & set(needed) or found_in == ["$ORIGIN"], path.name
+
+
+def test_a_page_without_its_packages_names_the_extra(site, tmp_path):
+    synthetic.write(tmp_path / "run", [synthetic.provenance(), synthetic.run()])
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    libraries = f"{site / 'rtfx/lib'}:{Path(torch.__file__).parent / 'lib'}"
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries, "RTFX_PYTHON": str(tmp_path / "python")}
+    result = subprocess.run([site / "rtfx/bin/rtfx.bin", "report", tmp_path / "run"], env=environment,
+                            capture_output=True, text=True)  # fmt: skip
+    assert result.returncode == 2 and "pip install 'rtfx[report]'" in result.stderr
+    assert "make setup" not in result.stderr
 
 
 def test_transcribes_as_the_program_does(tdt, transcribe):

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "base/json.h"
+#include "harness/results/changes.h"
 #include "harness/results/journal.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -321,6 +323,115 @@ TEST_F(GateTest, OtherStandInTextsAreTheSameData) {
   for (CaseResult& c : current.cases)
     std::get<record::Run>(c.summary.last).dataset.stand_in = Nullable<std::string>();
   EXPECT_EQ(worst(gate(old, current)), Verdict::pass);
+}
+
+/// `value` of a round's conditions, in every round.
+void set_condition(ResultSet& results, const char* key, const json& value) {
+  for (CaseResult& c : results.cases) {
+    for (record::Round& round : c.summary.rounds) {
+      auto& run = std::get<record::Run>(round);
+      json conditions = run.conditions ? record::write(*run.conditions) : json::object();
+      conditions[key] = value;
+      run.conditions = record::MachineConditions::table().read(conditions);
+    }
+  }
+}
+
+TEST_F(GateTest, SpeedsUnderOtherConditionsAreInconclusiveAndTheReasonIsNamed) {
+  struct Condition {
+    std::string key;
+    json before, now, near;  // `near`: too little to matter
+    std::string reason;
+  };
+  const std::vector<Condition> conditions = {
+      {"/cpu/model_number", 1, 17, 1, "CPU model number 1, now 17"},
+      {"/cpu/family", 25, 26, 25, "CPU family 25, now 26"},
+      {"/cpu/cache_kib", 512, 1024, 512, "CPU cache, KiB 512, now 1024"},
+      {"/cpu/hypervisor", "KVMKVMKVM", nullptr, "KVMKVMKVM", "hypervisor \"KVMKVMKVM\", now null"},
+      {"/cpu/clock_mhz", 2600.0, 3400.0, 2650.0, "CPU clock, MHz 2600, now 3400"},
+      {"/cpu/calibration_ms", 1.5, 2.0, 1.6, "calibration of the CPU, ms 1.5, now 2"},
+      {"/cpu/load_average", 0.99, 3.59, 1.5, "load average 0.99, now 3.59"},
+  };
+  for (const auto& [key, before, now, near, reason] : conditions) {
+    for (const double slower : {1.0, 2.2}) {  // whatever the speeds are
+      ResultSet old = results(1), current = results(2, slower);
+      set(old, key, before);
+      set(current, key, now);
+      const auto rows = gate(old, current);
+      EXPECT_EQ(of(rows, "rtfx.decode"), Verdict::inconclusive) << key;
+      EXPECT_EQ(worst(rows), Verdict::inconclusive) << key;
+      EXPECT_HAS(reason_of(rows, "rtfx.total"), "other conditions: " + reason);
+      set(current, key, near);
+      EXPECT_EQ(of(gate(old, current), "rtfx.decode"),
+                slower == 1 ? Verdict::pass : Verdict::regressed)
+          << key;
+    }
+  }
+}
+
+TEST_F(GateTest, WrongResultsAreWrongUnderAnyConditions) {
+  ResultSet old = results(1), current = results(2);
+  set(old, "/cpu/model_number", 1);
+  set(current, "/cpu/model_number", 17);
+  for (CaseResult& c : current.cases) {
+    for (record::Round& round : c.summary.rounds) {
+      std::get<record::Run>(round).hypotheses_sha256 = "other";
+      std::get<record::Run>(round).tokens_sha256 = "other";
+    }
+  }
+  EXPECT_EQ(worst(gate(old, current)), Verdict::correctness);
+}
+
+TEST_F(GateTest, TheCpusThatOthersUsedCountInPlaceOfTheLoadAverage) {
+  ResultSet old = results(1), current = results(2, 1.5);
+  set(old, "/cpu/load_average", 0.1);
+  set(current, "/cpu/load_average", 2.1);  // of our own earlier run
+  set_condition(old, "other_cpus", 0.05);
+  set_condition(current, "other_cpus", 0.1);
+  EXPECT_EQ(of(gate(old, current), "rtfx.decode"), Verdict::regressed);
+  set_condition(current, "other_cpus", 0.9);
+  const auto rows = gate(old, current);
+  EXPECT_EQ(of(rows, "rtfx.decode"), Verdict::inconclusive);
+  EXPECT_HAS(reason_of(rows, "rtfx.decode"), "CPUs that other programs used 0.05, now 0.90");
+}
+
+TEST_F(GateTest, OtherClocksOfTheGpuAreInconclusive) {
+  ResultSet old = results(1), current = results(2, 1.5);
+  set_condition(old, "sm_clock_mhz", {{"mean", 1980}, {"min", 1900}, {"device_max", 1980}});
+  set_condition(current, "sm_clock_mhz", {{"mean", 1700}, {"min", 1500}, {"device_max", 1980}});
+  EXPECT_HAS(reason_of(gate(old, current), "rtfx.decode"), "clock of the GPU, MHz 1980, now 1700");
+  set_condition(current, "sm_clock_mhz", {{"mean", 1950}, {"min", 1500}, {"device_max", 1980}});
+  EXPECT_EQ(of(gate(old, current), "rtfx.decode"), Verdict::regressed);
+}
+
+/// Suspect rounds that were slow made `compare` say 0.925 where the gate said 1.077.
+TEST_F(GateTest, GateAndCompareCountTheSameRounds) {
+  const ResultSet old = results(1);
+  ResultSet current = results(2);
+  for (CaseResult& c : current.cases) {
+    for (size_t r = 0; r < 4; ++r) {
+      disturb(c, r);
+      auto& figures = std::get<record::Run>(c.summary.rounds[r]).metrics;
+      for (const char* metric : {"rtfx.decode", "rtfx.total"})
+        figures[metric] = Nullable<Number>(Number(0.4 * static_cast<double>(*figures[metric])));
+    }
+  }
+  const std::string name = "m/d/label/b1/fp32";
+  const auto rows = gate(old, current, {{"rtfx.decode", 0.03}, {"rtfx.total", 0.02}}, std::nullopt);
+  const auto row = std::ranges::find_if(
+      rows, [&](const GateRow& r) { return r.case_name == name && r.what == "rtfx.decode"; });
+  ASSERT_NE(row, rows.end());
+  EXPECT_NEAR(row->change->estimate, 1, 0.01);
+  EXPECT_EQ(row->rounds, "10 of 10 rounds -> 6 of 10 rounds, 4 suspect left out");
+  for (const MetricChange& change :
+       metric_changes(old, *old.find(name), current, *current.find(name), /*paired=*/false)) {
+    if (std::string_view(change.metric->key) != "rtfx.decode") continue;
+    EXPECT_EQ(change.change.estimate, row->change->estimate);
+    EXPECT_EQ(change.change.low, row->change->low);
+    EXPECT_EQ(change.to, *row->current);
+  }
+  const json compared = comparison_json(old, current)["cases"][1];
+  EXPECT_EQ(compared["rounds_b"], (json{{"counted", 6}, {"of", 10}}));
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+#include "base/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+namespace rtfx {
+
+std::optional<size_t> terminal_columns() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  const char* text = std::getenv("COLUMNS");
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits = text;
+  size_t columns = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), columns);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  return whole && columns > 0 ? std::optional(columns) : std::nullopt;
+}
+
+size_t text_columns() {
+  constexpr size_t kMost = 100;
+  return std::min(kMost, terminal_columns().value_or(kMost));
+}
+
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(std::string_view text, size_t columns, size_t indent) {
+  std::string out;
+  size_t column = 0;  // of the next character
+  while (!text.empty()) {
+    if (text.front() == '\n') {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+      text.remove_prefix(1);
+      continue;
+    }
+    const size_t word = std::min(text.find_first_not_of(' '), text.size());  // behind the blanks
+    const size_t end = std::min(text.find_first_of(" \n", word), text.size());
+    const std::string_view blanks = text.substr(0, word), letters = text.substr(word, end - word);
+    const size_t width = blanks.size() + characters(letters);
+    if (column > indent && column + width > columns && !letters.empty()) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent + characters(letters);
+    } else {
+      out += blanks;
+      column += width;
+    }
+    out += letters;
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+}  // namespace rtfx

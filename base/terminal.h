@@ -1,0 +1,26 @@
+// The width of a terminal, and text that fits in it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rtfx {
+
+/// Columns of the terminal that standard output is, or else of the environment variable COLUMNS;
+/// none where neither says, as in a file.
+std::optional<size_t> terminal_columns();
+
+/// Columns for running text: those of the terminal, and 100 at most or where there is none.
+size_t text_columns();
+
+/// Characters of UTF-8.
+size_t characters(std::string_view text);
+
+/// `text` with line breaks in place of blanks, so that no line is longer than `columns`, apart from
+/// words that are. Every line but the first begins with `indent` blanks. Line ends of the text
+/// stay.
+std::string wrapped(std::string_view text, size_t columns, size_t indent = 0);
+
+}  // namespace rtfx

@@ -1,0 +1,93 @@
+#include "harness/machine/cpu.h"
+
+#include <cpuid.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+namespace rtfx {
+namespace {
+
+/// The number at the beginning of a text; none where there is no number.
+template <class T>
+std::optional<T> leading_number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+/// The signature in the leaf that hypervisors answer; none where no hypervisor says that it is one.
+std::optional<std::string> hypervisor_signature() {
+  constexpr unsigned kHypervisorBit = 1U << 31;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kHypervisorBit) == 0) return std::nullopt;
+  __cpuid(0x40000000, a, b, c, d);
+  std::array<char, 13> text{};
+  std::memcpy(text.data(), &b, 4);
+  std::memcpy(text.data() + 4, &c, 4);
+  std::memcpy(text.data() + 8, &d, 4);
+  std::string signature = text.data();
+  const bool plain =
+      std::ranges::all_of(signature, [](char sign) { return sign > ' ' && sign < 127; });
+  return plain && !signature.empty() ? signature : "unknown";
+}
+
+/// MHz; none where the kernel does not govern the clock.
+std::optional<double> highest_clock() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+  double khz = 0;
+  return file >> khz ? std::optional(khz / 1000) : std::nullopt;
+}
+
+}  // namespace
+
+CpuIdentity read_cpuinfo(std::istream& cpuinfo) {
+  CpuIdentity cpu;
+  for (std::string line; std::getline(cpuinfo, line) && !line.empty();) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos || colon + 2 > line.size()) continue;
+    const std::string key = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    const std::string value = line.substr(colon + 2);
+    if (key == "cpu family") cpu.family = leading_number<int64_t>(value);
+    if (key == "model") cpu.model_number = leading_number<int64_t>(value);
+    if (key == "stepping") cpu.stepping = leading_number<int64_t>(value);
+    if (key == "cache size") cpu.cache_kib = leading_number<int64_t>(value);
+    if (key == "cpu MHz") cpu.clock_mhz = leading_number<double>(value);
+  }
+  return cpu;
+}
+
+CpuIdentity cpu_identity() {
+  std::ifstream file("/proc/cpuinfo");
+  CpuIdentity cpu = read_cpuinfo(file);
+  if (const auto clock = highest_clock()) cpu.clock_mhz = clock;
+  cpu.hypervisor = hypervisor_signature();
+  return cpu;
+}
+
+double calibration_ms() {
+  constexpr int kTimes = 15, kSteps = 500'000;
+  double best = std::numeric_limits<double>::infinity();
+  uint64_t state = 88172645463325252;
+  for (int time = 0; time < kTimes; ++time) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int step = 0; step < kSteps; ++step) {  // Marsaglia's xorshift, and a product
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      state *= 2685821657736338717U;
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+    if (state == 0) best = 0;  // never, which the compiler does not know
+  }
+  return std::round(best * 1000) / 1000;
+}
+
+}  // namespace rtfx

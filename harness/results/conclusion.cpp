@@ -1,0 +1,270 @@
+#include "harness/results/conclusion.h"
+
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/printable.h"
+#include "base/terminal.h"
+#include "harness/results/changes.h"
+#include "harness/results/metrics.h"
+#include "harness/results/table.h"
+
+namespace rtfx {
+namespace {
+
+constexpr const char* kDecodes = "decodes";
+constexpr const char* kTotal = "turns audio into text";
+
+const CaseSummary* find_baseline(const Summaries& cases, const CaseSummary& summary) {
+  const record::Exactness* exactness = summary.last_exactness();
+  if (exactness == nullptr) return nullptr;
+  for (const CaseSummary& other : cases) {
+    if (&other != &summary && other.about().decoder.id == exactness->baseline &&
+        other.group() == summary.group())
+      return &other;
+  }
+  return nullptr;
+}
+
+int64_t errors_of(const record::WordErrors& errors) {
+  return errors.substitutions + errors.deletions + errors.insertions;
+}
+
+/// Whether a decoder makes more word errors than its baseline by more than three standard
+/// deviations of a difference of two counts. Both decode the same audio, which makes the true
+/// deviation smaller.
+bool makes_more_errors(const CaseSummary& baseline, const CaseSummary& summary) {
+  const record::WordErrors *a = baseline.word_errors(), *b = summary.word_errors();
+  if (a == nullptr || b == nullptr) return false;
+  const auto before = static_cast<double>(errors_of(*a)), now = static_cast<double>(errors_of(*b));
+  return now - before > 3 * std::sqrt(before + now);
+}
+
+bool is_exact(const CaseSummary& summary) { return summary.about().decoder.exactness == "exact"; }
+
+std::string wer_text(const CaseSummary& baseline, const CaseSummary& summary) {
+  const record::WordErrors *a = baseline.word_errors(), *b = summary.word_errors();
+  return a == nullptr || b == nullptr
+             ? ""
+             : fmt::format("; WER {:.2f} % instead of {:.2f} %", 100 * *b->wer, 100 * *a->wer);
+}
+
+/// Why a case is wrong; empty where nothing shows it.
+std::string fault_of(const Summaries& cases, const CaseSummary& summary) {
+  const CaseSummary* baseline = find_baseline(cases, summary);
+  std::string reason = summary.fault();
+  if (baseline == nullptr) return reason;
+  if (reason.empty() && is_exact(summary) && makes_more_errors(*baseline, summary))
+    reason = fmt::format("more word errors than {}", baseline->about().decoder.id);
+  return reason.empty() ? reason : reason + wer_text(*baseline, summary);
+}
+
+std::string batch_text(const record::Batch& batch) {
+  return fmt::format("batch {:g}{}", static_cast<double>(batch.size),
+                     batch.by == "seconds" ? " s" : "");
+}
+
+bool is_disturbed(const std::string& mark) {
+  return mark.starts_with("NOISY") || mark.starts_with("suspect");
+}
+
+std::set<std::string> disturbances(const CaseSummary& a, const CaseSummary& b) {
+  std::set<std::string> marks;
+  for (const CaseSummary* summary : {&a, &b}) {
+    for (const std::string& mark : summary->marks()) {
+      if (is_disturbed(mark)) marks.insert(mark);
+    }
+  }
+  return marks;
+}
+
+/// A decoder beside its baseline.
+struct Gain {
+  const CaseSummary *baseline, *summary;
+  const char* verb;
+  Interval ratio;
+  std::set<std::string> marks;
+
+  bool is_clear() const { return ratio.low > 1 || ratio.high < 1; }
+  auto rank() const { return std::tuple(marks.empty(), is_clear(), ratio.estimate); }
+};
+
+std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) {
+  const CaseSummary* baseline = find_baseline(cases, summary);
+  if (baseline == nullptr || !is_exact(summary) || summary.about().decoder.control_of)
+    return std::nullopt;
+  if (summary.failure || baseline->failure || !fault_of(cases, summary).empty() ||
+      !fault_of(cases, *baseline).empty())
+    return std::nullopt;
+  for (const auto& [metric, verb] : {std::pair{"rtfx.decode", kDecodes}, {"rtfx.total", kTotal}}) {
+    const Metric& speed = find_metric(metric, "");
+    const auto theirs = counted_values(speed, *baseline), ours = counted_values(speed, summary);
+    if (theirs.empty() || ours.empty()) continue;
+    return Gain{baseline, &summary, verb, ratio_within_run(theirs, ours),
+                disturbances(*baseline, summary)};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> wrong_of(const Summaries& cases) {
+  struct Fault {
+    std::string reason;
+    int64_t wrong = 0, cases = 0;
+  };
+  std::vector<std::pair<std::string, Fault>> faults;  // by decoder and model, in their order
+  for (const CaseSummary& summary : cases) {
+    const std::string who = fmt::format("{} on {}", std::string(summary.about().decoder.id),
+                                        std::string(summary.about().model.id));
+    auto found = std::ranges::find(faults, who, &std::pair<std::string, Fault>::first);
+    if (found == faults.end()) found = faults.insert(faults.end(), {who, {}});
+    Fault& fault = found->second;
+    ++fault.cases;
+    const std::string reason = fault_of(cases, summary);
+    if (reason.empty()) continue;
+    if (fault.wrong++ == 0) fault.reason = reason;
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [who, fault] : faults) {
+    if (fault.wrong == 0) continue;
+    const std::string where =
+        fault.cases == 1 ? "" : fmt::format(" in {} of {} cases", fault.wrong, fault.cases);
+    sentences.push_back(fmt::format("WRONG: {}{}: {}.", who, where, fault.reason));
+  }
+  return sentences;
+}
+
+/// Three decimals where two would show 1.00 for a figure that is not 1.
+std::string ratio_text(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
+
+int digits_of(const Interval& ratio) {
+  const auto near_one = [](double value) { return std::abs(value - 1) < 0.1; };
+  return near_one(ratio.estimate) || near_one(ratio.low) || near_one(ratio.high) ? 3 : 2;
+}
+
+std::string interval_text(const Interval& ratio) {
+  if (!std::isfinite(ratio.high)) return "one round: no interval";
+  const int digits = digits_of(ratio);
+  return fmt::format("95 %: {} to {}", ratio_text(ratio.low, digits),
+                     ratio_text(ratio.high, digits));
+}
+
+/// The geometric mean, with ends that are as far away as if all errors were one.
+Interval mean_ratio(const std::vector<Interval>& ratios) {
+  const auto mean = [&](double Interval::*part) {
+    double sum = 0;
+    for (const Interval& ratio : ratios) sum += std::log(ratio.*part);
+    return std::exp(sum / static_cast<double>(ratios.size()));
+  };
+  const auto has_ends = [](const Interval& r) { return std::isfinite(r.high) && r.low > 0; };
+  Interval all{mean(&Interval::estimate), -INFINITY, INFINITY};
+  if (std::ranges::all_of(ratios, has_ends))
+    all.low = mean(&Interval::low), all.high = mean(&Interval::high);
+  return all;
+}
+
+/// The ratios of each speed over cases.
+struct Speeds {
+  std::vector<Interval> total, decode;
+
+  std::vector<std::string> sentences(const std::string& before, const std::string& now) const {
+    std::vector<std::string> list;
+    for (const auto& [verb, ratios] : {std::pair{kTotal, &total}, {kDecodes, &decode}}) {
+      if (ratios->empty()) continue;
+      const std::string cases =
+          ratios->size() == 1 ? "one case" : fmt::format("mean of {} cases", ratios->size());
+      list.push_back(speed_sentence(now, verb, before, mean_ratio(*ratios), cases));
+    }
+    return list;
+  }
+};
+
+}  // namespace
+
+std::string speed_sentence(const std::string& subject, const std::string& verb,
+                           const std::string& other, const Interval& ratio,
+                           const std::string& conditions) {
+  const bool known = std::isfinite(ratio.high);
+  const bool holds_one = known && ratio.low <= 1 && ratio.high >= 1;
+  return fmt::format("{}{} {} {} times as fast as {} ({}; {}{}).",
+                     holds_one ? "no difference: " : "", subject, verb,
+                     ratio_text(ratio.estimate, digits_of(ratio)), other, conditions,
+                     interval_text(ratio), holds_one ? ", which holds 1" : "");
+}
+
+Conclusion conclude(const Summaries& cases) {
+  std::map<std::string, Gain> best;
+  std::vector<std::string> models;
+  for (const CaseSummary& summary : cases) {
+    const auto gain = gain_of(cases, summary);
+    if (!gain) continue;
+    const std::string model(summary.about().model.id);
+    const auto [found, fresh] = best.emplace(model, *gain);
+    if (fresh) models.push_back(model);
+    if (!fresh && found->second.rank() < gain->rank()) found->second = *gain;
+  }
+  Conclusion conclusion{wrong_of(cases), {}};
+  for (const std::string& model : models) {
+    const Gain& gain = best.at(model);
+    const record::Case& about = gain.summary->about();
+    std::string conditions =
+        fmt::format("{}, {}", batch_text(about.batch), std::string(about.dtype));
+    for (const std::string& mark : gain.marks) conditions += ", " + mark;
+    conclusion.won.push_back(fmt::format(
+        "{}: {}", model,
+        speed_sentence(std::string(about.decoder.id), gain.verb,
+                       std::string(gain.baseline->about().decoder.id), gain.ratio, conditions)));
+  }
+  return conclusion;
+}
+
+std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
+                                  const std::string& before_name, const std::string& now_name) {
+  Speeds speeds;
+  for (const CaseResult& y : now.cases) {
+    const CaseResult* x = before.find(y.name());
+    if (x == nullptr || !y.control_of().empty()) continue;
+    if (x->summary.failure || y.summary.failure || !x->summary.fault().empty() ||
+        !y.summary.fault().empty())
+      continue;
+    for (const auto& [metric, ratios] :
+         {std::pair{"rtfx.total", &speeds.total}, {"rtfx.decode", &speeds.decode}}) {
+      const Metric& speed = find_metric(metric, "");
+      const auto a = counted_values(speed, x->summary), b = counted_values(speed, y.summary);
+      if (!a.empty() && !b.empty()) ratios->push_back(runs_ratio({a}, b));
+    }
+  }
+  return speeds.sentences(before_name, now_name);
+}
+
+std::vector<std::string> conclude(const std::vector<GateRow>& rows) {
+  std::set<std::string> wrong;
+  for (const GateRow& row : rows) {
+    if (row.verdict == Verdict::correctness) wrong.insert(row.case_name);
+  }
+  Speeds speeds;
+  for (const GateRow& row : rows) {
+    if (!row.change || wrong.contains(row.case_name)) continue;
+    if (row.what == "rtfx.total") speeds.total.push_back(*row.change);
+    if (row.what == "rtfx.decode") speeds.decode.push_back(*row.change);
+  }
+  return speeds.sentences("the baseline", "this run");
+}
+
+void print_conclusion(const std::vector<std::string>& wrong, const std::vector<std::string>& won) {
+  const auto style =
+      use_colours() ? fmt::emphasis::bold | fmt::fg(fmt::terminal_color::red) : fmt::text_style();
+  if (!wrong.empty() || !won.empty()) fmt::print("\n");
+  for (const std::string& sentence : wrong)
+    fmt::print("{}\n", fmt::format(style, "{}", wrapped(printable(sentence), text_columns())));
+  for (const std::string& sentence : won)
+    fmt::print("{}\n", wrapped(printable(sentence), text_columns()));
+}
+
+}  // namespace rtfx

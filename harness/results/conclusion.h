@@ -1,0 +1,45 @@
+// Conclusions of a run or a comparison, in sentences: which results are wrong, and who won by how
+// much.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/results/gate.h"
+#include "harness/results/results.h"
+#include "harness/results/summaries.h"
+
+namespace rtfx {
+
+struct Conclusion {
+  std::vector<std::string> wrong;  // a sentence for each decoder whose results are wrong
+  std::vector<std::string> won;    // a sentence for each model
+};
+
+/// The decoders of one run. A decoder is wrong where CaseSummary::fault() says so, or where an
+/// exact one makes more word errors than its baseline beyond chance. Wrong and approximate decoders
+/// win nothing. Of the others, each model's sentence names the one that gains most on its baseline
+/// under equal conditions: decoders without NOISY or suspect rounds come first, then those whose
+/// interval excludes 1. The speed is that of decoding, or the total one where batches overlap.
+Conclusion conclude(const Summaries& cases);
+
+/// "model: label_looping decodes 1.73 times as fast as frame_looping (batch 8, fp32; 95 %: 1.70 to
+/// 1.76)." An interval that holds 1 is "no difference".
+std::string speed_sentence(const std::string& subject, const std::string& verb,
+                           const std::string& other, const Interval& ratio,
+                           const std::string& conditions);
+
+/// Two runs: the geometric mean over the cases that both hold and that are right in both. Cases of
+/// two runs share the drift between these, so the interval is as wide as if all errors were one.
+/// Empty where there is no such case.
+std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
+                                  const std::string& before_name, const std::string& now_name);
+
+/// Concludes from the rows of a gate. Rows of cases with wrong results do not count.
+std::vector<std::string> conclude(const std::vector<GateRow>& rows);
+
+/// Prints the sentences to stdout, the wrong ones first, in bold red on a terminal.
+void print_conclusion(const std::vector<std::string>& wrong, const std::vector<std::string>& won);
+
+}  // namespace rtfx

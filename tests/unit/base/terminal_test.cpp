@@ -1,0 +1,27 @@
+#include "base/terminal.h"
+
+#include <gtest/gtest.h>
+
+namespace rtfx {
+namespace {
+
+TEST(Wrapped, BreaksBetweenWordsAlone) {
+  EXPECT_EQ(wrapped("one two three", 20), "one two three");
+  EXPECT_EQ(wrapped("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrapped("one two three", 7, 2), "one two\n  three");
+  EXPECT_EQ(wrapped("a_name_without_blanks is long", 8), "a_name_without_blanks\nis long");
+}
+
+TEST(Wrapped, KeepsLineEndsAndColumnsThatFit) {
+  EXPECT_EQ(wrapped("first\nsecond line", 20, 4), "first\n    second line");
+  EXPECT_EQ(wrapped("  8  fp32", 20), "  8  fp32");
+}
+
+TEST(Wrapped, CountsCharactersAndNoBytes) {
+  EXPECT_EQ(characters("35.2 ± 2.5"), 10U);
+  EXPECT_EQ(wrapped("± ± ± ±", 7), "± ± ± ±");
+  EXPECT_EQ(wrapped("± ± ± ±", 6), "± ± ±\n±");
+}
+
+}  // namespace
+}  // namespace rtfx

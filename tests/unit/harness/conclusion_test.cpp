@@ -1,0 +1,144 @@
+// Conclusions: who is wrong, and who won.
+#include "harness/results/conclusion.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "tests/unit/datasets/temp_folder.h"
+
+namespace rtfx {
+namespace {
+
+using nlohmann::json;
+using Texts = std::vector<std::string>;
+
+class ConclusionTest : public test::TempFolder {
+ protected:
+  /// A decoder of a run. It takes these seconds for 100 s of audio, a time for each round.
+  struct Arm {
+    std::string id;
+    std::vector<double> decode;
+    std::string grade = "bitwise";
+    int64_t errors = 10;  // of 100 words
+    json more = json::object();
+  };
+
+  ResultSet run(const std::vector<Arm>& arms, const std::string& dtype = "fp32",
+                const std::string& folder = "run") const {
+    std::string lines =
+        to_line({{"kind", "provenance"},
+                 {"provenance_id", "p"},
+                 {"config",
+                  {{"protocol", {{"cv_max", 0.5}}},
+                   {"verify", {{"required", {{"fp32", "exact"}, {"bf16", "different"}}}}}}},
+                 {"rtfx", {{"build_type", "Release"}, {"sanitizer", false}}}});
+    for (const Arm& arm : arms) {
+      for (size_t round = 0; round < arm.decode.size(); ++round)
+        lines += to_line(record(arm, round, dtype));
+    }
+    return read_results(write(folder + "/journal.jsonl", lines));
+  }
+
+  static json record(const Arm& arm, size_t round, const std::string& dtype) {
+    json fields = {
+        {"kind", "run"},
+        {"provenance_id", "p"},
+        {"case", "m/d/" + arm.id + "/b8/" + dtype},
+        {"result_key", arm.id},
+        {"round", round},
+        {"model", {{"id", "m"}}},
+        {"dataset", {{"id", "d"}, {"utterances", 8}, {"audio_seconds", 100}}},
+        {"decoder",
+         {{"id", arm.id}, {"name", arm.id}, {"head", "transducer"}, {"exactness", "exact"}}},
+        {"batch", {{"by", "count"}, {"size", 8}}},
+        {"dtype", dtype},
+        {"device", "cpu"},
+        {"regions", {{"decode", {{"host_seconds", arm.decode[round]}}}}},
+        {"total_seconds", 1 + arm.decode[round]},
+        {"metrics",
+         {{"rtfx.total", 100 / (1 + arm.decode[round])},
+          {"rtfx.encode_decode", nullptr},
+          {"rtfx.decode", 100 / arm.decode[round]},
+          {"share.decode", nullptr}}},
+        {"wer",
+         {{"normalizer", "none"},
+          {"version", 1},
+          {"wer", static_cast<double>(arm.errors) / 100},
+          {"substitutions", arm.errors},
+          {"deletions", 0},
+          {"insertions", 0},
+          {"reference_words", 100}}},
+        {"exactness",
+         {{"baseline", "frame"},
+          {"grade", arm.id == "frame" ? "baseline" : arm.grade},
+          {"grades", json::object()},
+          {"first_difference", nullptr}}},
+        {"deterministic", true},
+        {"hypotheses_sha256", "h"}};
+    fields.merge_patch(arm.more);
+    return fields;
+  }
+
+  static constexpr double kSlow = 2.0;
+  const Arm frame{"frame", {kSlow, kSlow, kSlow}, "baseline"};
+};
+
+TEST_F(ConclusionTest, AWrongDecoderIsNamedAndWinsNothing) {
+  const Arm greedy{"greedy", {0.5, 0.5, 0.5}, "different", 60}, label{"label", {1, 1.02, 0.98}};
+  const Conclusion found = conclude(all_of(run({frame, greedy, label})));
+  EXPECT_EQ(found.wrong, Texts{"WRONG: greedy on m: graded different against frame, and exact is "
+                               "required; WER 60.00 % instead of 10.00 %."});
+  ASSERT_EQ(found.won.size(), 1U);
+  EXPECT_HAS(found.won[0], "m: label decodes 2.00 times as fast as frame (batch 8, fp32; 95 %: ");
+}
+
+TEST_F(ConclusionTest, MoreWordErrorsThanChanceMakesAreWrongWhateverGradeIsAllowed) {
+  const Arm greedy{"greedy", {1, 1, 1}, "different", 60},
+      label{"label", {1.5, 1.5, 1.5}, "different", 12};
+  const Conclusion found = conclude(all_of(run({frame, greedy, label}, "bf16")));
+  EXPECT_EQ(
+      found.wrong,
+      Texts{"WRONG: greedy on m: more word errors than frame; WER 60.00 % instead of 10.00 %."});
+  EXPECT_HAS(found.won.at(0), "m: label decodes");
+}
+
+TEST_F(ConclusionTest, OtherFaultsAreWrong) {
+  const Arm unsure{"unsure", {1, 1, 1}, "bitwise", 10, {{"deterministic", false}}},
+      mute{"mute", {1, 1, 1}, "bitwise", 10, {{"all_empty", true}}};
+  const Conclusion found = conclude(all_of(run({frame, unsure, mute})));
+  ASSERT_EQ(found.wrong.size(), 2U);
+  EXPECT_HAS(found.wrong[0], "WRONG: unsure on m: it did not repeat its own hypotheses");
+  EXPECT_HAS(found.wrong[1], "WRONG: mute on m: no result has a token");
+  EXPECT_TRUE(found.won.empty());
+}
+
+TEST_F(ConclusionTest, UnmarkedDecodersComeBeforeMarkedOnes) {
+  const Arm fast{"fast", {0.2, 0.2, 0.2}, "bitwise", 10, {{"suspect", {"cpu_wait"}}}},
+      label{"label", {1, 1.02, 0.98}};
+  EXPECT_HAS(conclude(all_of(run({frame, fast, label}))).won.at(0), "m: label decodes 2.00 times");
+  const std::string alone = conclude(all_of(run({frame, fast}))).won.at(0);
+  EXPECT_HAS(alone, "m: fast decodes 10.00 times as fast as frame");
+  EXPECT_HAS(alone, "suspect 3/3");
+}
+
+TEST_F(ConclusionTest, AnIntervalThatHoldsOneIsNoDifference) {
+  const Arm label{"label", {1.9, 2.1, 1.95}};
+  EXPECT_EQ(conclude(all_of(run({frame, label}))).won,
+            Texts{"m: no difference: label decodes 1.009 times as fast as frame (batch 8, fp32; "
+                  "95 %: 0.887 to 1.148, which holds 1)."});
+}
+
+TEST_F(ConclusionTest, TwoRunsAreOneSentenceForEachSpeed) {
+  const ResultSet before = run({frame, {"label", {1, 1.02, 0.98}}}, "fp32", "before");
+  const ResultSet now =
+      run({{"frame", {1, 1.01, 0.99}, "baseline"}, {"label", {0.5, 0.51, 0.49}}}, "fp32", "now");
+  const Texts found = conclude(before, now, "A", "B");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_HAS(found[0], "B turns audio into text 1.41 times as fast as A (mean of 2 cases; 95 %: ");
+  EXPECT_HAS(found[1], "B decodes 2.00 times as fast as A (mean of 2 cases; 95 %: ");
+  for (const std::string& same : conclude(before, before, "A", "B"))
+    EXPECT_EQ(same.find("no difference: B "), 0U) << same;
+}
+
+}  // namespace
+}  // namespace rtfx
