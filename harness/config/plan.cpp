@@ -75,7 +75,7 @@ std::vector<size_t> round_order(size_t count, int64_t round, int64_t seed) {
   std::vector<size_t> names = iota(count);
   shuffle(names, seed);
   // The first row of the design is 0, n - 1, 1, n - 2, ..., and another row adds a number to each.
-  // For an even n, the reverse of a row is the one that adds n / 2.
+  // The reverse of a row is, where n is even, the row that adds n / 2.
   const auto row = static_cast<size_t>(round / 2) % count;
   std::vector<size_t> order;
   for (size_t place = 0; place < count; ++place) {

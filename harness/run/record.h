@@ -17,7 +17,7 @@ namespace rtfx {
 
 // The outcome of a whole run, from its cases.
 
-/// What is wrong with cases whose word error rate lies above that of the same case in fp32 by more
+/// A message for each case whose word error rate lies above that of the same case in fp32 by more
 /// than the share `allowed`.
 std::vector<std::string> above_fp32(const std::vector<CaseSummary>& cases, double allowed);
 
