@@ -180,15 +180,16 @@ void CaseGroupRunner::prepare() {
 }
 
 void CaseGroupRunner::warm_up(Decoder& decoder) {
-  constexpr size_t kMostRows = 128;
-  constexpr double kMostSeconds = 10;
-  const auto& batch = batches_.front();
-  size_t longest = 0;
-  for (const size_t i : batch) longest = std::max(longest, dataset_.audio[i].size());
-  const double seconds =
-      static_cast<double>(longest) / static_cast<double>(model_->config.features.sample_rate);
-  pipeline_->warm_up(decoder, static_cast<int64_t>(std::min(kMostRows, batch.size())),
-                     std::min(kMostSeconds, seconds));
+  int64_t rows = 0, samples = 0;  // of the batch that takes most memory
+  for (const auto& batch : batches_) {
+    size_t longest = 0;
+    for (const size_t i : batch) longest = std::max(longest, dataset_.audio[i].size());
+    const auto here = static_cast<int64_t>(batch.size());
+    if (here * static_cast<int64_t>(longest) <= rows * samples) continue;
+    rows = here;
+    samples = static_cast<int64_t>(longest);
+  }
+  pipeline_->warm_up(decoder, rows, samples);
 }
 
 void CaseGroupRunner::call(const Arm& arm, const std::function<void()>& work,

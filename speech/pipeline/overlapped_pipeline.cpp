@@ -67,6 +67,7 @@ struct OverlappedPipeline::Slot {
       : copied(streams), encoded(streams), decoded(streams) {}
 
   BatchInFlight batch;
+  PinnedMemory memory;                 // of the batch's samples, on a GPU
   EndOfWork copied, encoded, decoded;  // on the device
 };
 
@@ -86,10 +87,10 @@ void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
   synchronize(model_->device);
 }
 
-void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, double seconds) {
+void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples) {
   if (!model_->device.is_cuda()) return;
-  const auto rate = static_cast<double>(model_->config.features.sample_rate);
-  const std::vector<float> silence(static_cast<size_t>(seconds * rate));
+  for (Slot& slot : slots_) slot.memory.take(rows * samples);
+  const std::vector<float> silence(static_cast<size_t>(samples));
   const ScopedGraphs no_graphs(encoder_, false);
   run(
       decoder,
@@ -114,7 +115,8 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
   const auto copy = [&](Slot& slot) {
     BatchInFlight& b = slot.batch;
     b.begin = Clock::now();
-    b.copied = copy_batch(*model_, b.clips, clock, b.times);
+    b.copied = copy_batch(*model_, b.clips, clock, b.times,
+                          model_->device.is_cuda() ? &slot.memory : nullptr);
     slot.copied.record(&PipelineStreams::copy);
   };
   const auto encode = [&](Slot& slot) {

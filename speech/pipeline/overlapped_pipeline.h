@@ -103,11 +103,11 @@ class OverlappedPipeline {
   /// for the device.
   void prepare(Decoder& decoder, const Limits& limits) const;
 
-  /// Sends `rows` utterances of silence, each of `seconds`, through `decoder`, which is prepared,
-  /// so that libraries have loaded their kernels and taken their memory before the first batch
-  /// comes. The encoder records no graph. On a CPU it does nothing. Waits for the device; throws
-  /// what the batch fails with.
-  void warm_up(Decoder& decoder, int64_t rows, double seconds);
+  /// Sends `rows` utterances of silence, each of so many samples, through `decoder`, which is
+  /// prepared, and takes pinned memory for as many such batches as are in flight. So libraries have
+  /// loaded their kernels and taken their memory before the first batch comes. The encoder records
+  /// no graph. On a CPU it does nothing. Waits for the device; throws what the batch fails with.
+  void warm_up(Decoder& decoder, int64_t rows, int64_t samples);
 
   /// All batches through `decoder`, which is prepared. Source, decoder and sink are called on
   /// threads of their own, none of them by two at a time. `confidence`: null for none. On a GPU,

@@ -100,10 +100,13 @@ void RegionClock::measure(Region region, size_t rows, RegionTimes& times,
 
 namespace {
 
-/// [clips, samples of the longest], zeros behind each clip.
-at::Tensor padded(const Clips& clips, int64_t longest, bool pinned) {
-  const auto options = at::TensorOptions(at::kFloat).pinned_memory(pinned);
-  at::Tensor rows = at::empty({static_cast<int64_t>(clips.size()), longest}, options);
+/// [clips, samples of the longest], zeros behind each clip; in `memory`, if there is any.
+at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory* memory) {
+  const auto count = static_cast<int64_t>(clips.size());
+  at::Tensor rows =
+      memory != nullptr
+          ? memory->take(count * longest).view({count, longest})
+          : at::empty({count, longest}, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   float* const first = rows.mutable_data_ptr<float>();
   // Several threads copy, since the device waits for the first batch of a pass.
   parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
@@ -137,11 +140,11 @@ BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
 }
 
 CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
-                       RegionTimes& times) {
+                       RegionTimes& times, PinnedMemory* memory) {
   CopiedBatch copied;
   clock.measure(Region::pad, clips.size(), times, [&] {
     const bool pinned = model.device.is_cuda();
-    copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned);
+    copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned, memory);
     copied.host_lengths = lengths_of(clips, pinned);
     for (const auto* clip : clips)
       copied.lengths_host.push_back(

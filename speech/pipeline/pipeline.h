@@ -103,6 +103,21 @@ using Clips = std::vector<const std::vector<float>*>;
 /// The sizes that a batch's NVTX range shows.
 BatchSize batch_size(const AcousticModel& model, const Clips& clips);
 
+/// Pinned memory for samples, which one batch after the other uses. LibTorch's allocator would give
+/// a batch the memory of another one only where both sizes have the same power of two above them.
+class PinnedMemory {
+ public:
+  /// [count] float32, undefined values. What was taken before is overwritten.
+  at::Tensor take(int64_t count) {
+    if (!memory_.defined() || memory_.numel() < count)
+      memory_ = at::empty({count}, at::TensorOptions(at::kFloat).pinned_memory(true));
+    return memory_.narrow(0, 0, count);
+  }
+
+ private:
+  at::Tensor memory_;
+};
+
 /// A batch in the memory of the host and of the device.
 struct CopiedBatch {
   at::Tensor host, host_lengths;      // [B, longest] float32, [B] int64; pinned for a GPU
@@ -124,9 +139,11 @@ struct Decoded {
 /// the clock does, but for what a decoder waits for by itself and finish_batch(), which needs the
 /// result on the host.
 
-/// pad and h2d: one (pinned) piece of memory, with zeros behind each clip, and its copy.
+/// pad and h2d: one (pinned) piece of memory, with zeros behind each clip, and its copy. `memory`:
+/// where the samples are put for a GPU, which must have done with those of the batch before; null:
+/// in memory of their own.
 CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
-                       RegionTimes& times);
+                       RegionTimes& times, PinnedMemory* memory = nullptr);
 /// features and encoder, with `encoder`, which is of `model`.
 Encoded encode_copied(const AcousticModel& model, RecordedEncoder& encoder,
                       const CopiedBatch& copied, const RegionClock& clock, RegionTimes& times);
