@@ -208,19 +208,27 @@ Row cost_row(const CaseSummary& c, const Costs& costs) {
   return row;
 }
 
+/// Prints a line of text, wrapped where a terminal is narrower.
+void print_wrapped(const std::string& text) {
+  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
+}
+
 void print_details(const Summaries& cases) {
   for (const CaseSummary& c : cases) {
     if (c.failure) {
-      fmt::print("\n{} failed: {}\n", printable(c.case_name()), printable(*c.failure));
+      print_wrapped(
+          fmt::format("\n{} failed: {}", printable(c.case_name()), printable(*c.failure)));
     } else if (c.first_difference) {
       const record::FirstDifference& d = *c.first_difference;
-      fmt::print(
-          "\n{}: first difference in {} at frame {} ({:.2f} s)\n    {:<12} {}\n    {:<12} {}\n",
-          printable(c.case_name()), printable(d.utterance), d.frame, static_cast<double>(d.seconds),
-          "baseline:", printable(d.baseline_words), "here:", printable(d.words));
+      print_wrapped(fmt::format("\n{}: first difference in {} at frame {} ({:.2f} s)",
+                                printable(c.case_name()), printable(d.utterance), d.frame,
+                                static_cast<double>(d.seconds)));
+      fmt::print("    {:<12} {}\n    {:<12} {}\n", "baseline:", printable(d.baseline_words),
+                 "here:", printable(d.words));
     }
     if (const std::string beyond = beyond_rounding(c); !beyond.empty())
-      fmt::print("\n{}: beyond rounding: {}\n", printable(c.case_name()), printable(beyond));
+      print_wrapped(
+          fmt::format("\n{}: beyond rounding: {}", printable(c.case_name()), printable(beyond)));
   }
 }
 
@@ -243,8 +251,8 @@ void print_table(const Summaries& cases) {
   }
   const Layout layout(std::move(widths), last);
   for (const std::string& group : groups) {
-    fmt::print("\n{}\n{}\n", wrapped(group, layout.columns.value_or(group.size())),
-               layout.line(head(), head().back()));
+    print_wrapped("\n" + group);
+    fmt::print("{}\n", layout.line(head(), head().back()));
     for (const CaseSummary& c : cases) {
       if (group_of(c) == group) print_row(c, layout, colours);
     }
@@ -303,7 +311,10 @@ void print_costs(const Summaries& cases) {
   const Layout layout(std::move(widths), 0);
   std::string group;
   for (const CaseSummary& c : cases) {
-    if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), layout.line(heads, ""));
+    if (group_of(c) != group) {
+      print_wrapped("\n" + group_of(c));
+      fmt::print("{}\n", layout.line(heads, ""));
+    }
     group = group_of(c);
     fmt::print("{}\n", layout.line(cost_row(c, costs), ""));
   }
