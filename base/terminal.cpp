@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace rtfx {
 
@@ -12,6 +13,8 @@ std::optional<size_t> terminal_columns() {
   const bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return known && size.ws_col > 0 ? std::optional<size_t>(size.ws_col) : std::nullopt;
 }
+
+bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 size_t text_columns() {
   constexpr size_t kMost = 100;

@@ -12,6 +12,9 @@ namespace rtfx {
 /// other programs search.
 std::optional<size_t> terminal_columns();
 
+/// Whether what is printed to standard output may have colours: on a terminal without NO_COLOR.
+bool use_colours();
+
 /// Columns for running text: those of the terminal, and 100 at most or where there is none.
 size_t text_columns();
 

@@ -3,10 +3,8 @@
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -18,8 +16,6 @@
 #include "harness/results/summaries.h"
 
 namespace rtfx {
-
-bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 namespace {
 
