@@ -169,11 +169,9 @@ void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
-std::string meaning_of_marks(const Summaries& cases) {
-  std::string text;
-  for (const auto& [mark, meaning] : meanings_of_marks(cases))
-    text += fmt::format("\n{}: {}.", mark, printable(meaning));
-  return text;
+/// Prints a line of text, wrapped where a terminal is narrower.
+void print_wrapped(const std::string& text) {
+  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
 }
 
 using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
@@ -202,11 +200,6 @@ Row cost_row(const CaseSummary& c, const Costs& costs) {
   }
   row.emplace_back();
   return row;
-}
-
-/// Prints a line of text, wrapped where a terminal is narrower.
-void print_wrapped(const std::string& text) {
-  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
 }
 
 void print_details(const Summaries& cases) {
@@ -265,8 +258,10 @@ void print_table(const Summaries& cases) {
       "Baseline: {}.\n"
       "bitwise > exact (same tokens, frames, durations) > rounding (others, each decision the best "
       "up to rounding) > text (same words) > wer (same WER) > different. ~: declared "
-      "approximate.{}",
-      names.empty() ? "none" : names, meaning_of_marks(cases)));
+      "approximate.",
+      names.empty() ? "none" : names));
+  for (const auto& [mark, meaning] : meanings_of_marks(cases))
+    print_wrapped(fmt::format("{}: {}.", mark, printable(meaning)));
   const auto any_has = [&](const auto& member) {
     return std::ranges::any_of(cases, [&](const CaseSummary& c) {
       return c.last_run() != nullptr && (c.last_run()->*member).has_value();
