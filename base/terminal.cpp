@@ -4,23 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 namespace rtfx {
 
 std::optional<size_t> terminal_columns() {
   winsize size{};
-  if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
-  const char* text = std::getenv("COLUMNS");
-  if (text == nullptr) return std::nullopt;
-  const std::string_view digits = text;
-  size_t columns = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), columns);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
-  return whole && columns > 0 ? std::optional(columns) : std::nullopt;
+  const bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col > 0 ? std::optional<size_t>(size.ws_col) : std::nullopt;
 }
+
+bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 size_t text_columns() {
   constexpr size_t kMost = 100;

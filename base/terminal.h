@@ -8,9 +8,12 @@
 
 namespace rtfx {
 
-/// Columns of the terminal that standard output is, or else of the environment variable COLUMNS;
-/// none where neither says, as in a file.
+/// Columns of the terminal that standard output is; none where it is a file or a pipe, whose lines
+/// other programs search.
 std::optional<size_t> terminal_columns();
+
+/// Whether what is printed to standard output may have colours: on a terminal without NO_COLOR.
+bool use_colours();
 
 /// Columns for running text: those of the terminal, and 100 at most or where there is none.
 size_t text_columns();

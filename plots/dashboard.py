@@ -96,7 +96,7 @@ def add_changes(series):
 
 
 OVERVIEW = ("rtfx.total", "rtfx.decode", "wer")
-MOST_CHANGES = 12
+MOST_CHANGES, MOST_LATEST = 12, 15  # rows; further ones are folded in
 
 
 def filters_of(one, metric="rtfx.total"):
@@ -123,29 +123,29 @@ def latest_changes(series, runs, metrics):
 
 
 def latest_results(series, runs):
-    """Returns [(machine, rows)] with a row for each model and decoder: its newest run, there the fastest batch and type."""
+    """Returns a row for each decoder on a machine, whatever its options: its newest run, there its fastest result. The
+    newest stand first."""
     best = {}
     for one in series:
         points = [point for point in one["points"] if "rtfx.total" in point["figures"]]
         if not points:
             continue
-        speed = points[-1]["figures"]["rtfx.total"][0]
-        rank = (runs[points[-1]["run"]]["started"], speed)
-        key = (one["machine"], one["decoder"], one["model"])
+        rank = (runs[points[-1]["run"]]["started"], points[-1]["figures"]["rtfx.total"][0])
+        key = (one["decoder"].partition("[")[0], one["machine"])
         if key not in best or rank > best[key][0]:
             best[key] = (rank, one, points[-1])
-    machines = {}
-    for (machine, decoder, model), (_, one, point) in sorted(best.items(), key=lambda item: item[0]):
+    rows = []
+    for _, ((started, _), one, point) in sorted(best.items(), key=lambda item: item[0]):
         figures = {metric: values[0] for metric, values in point["figures"].items()}
         run = runs[point["run"]]
-        machines.setdefault(machine, []).append(
-            {"decoder": decoder, "model": model, "batch": one["batch"], "dtype": one["dtype"],
-             "total": figure(figures["rtfx.total"]), "decode": figure(figures.get("rtfx.decode")),
-             "wer": figure(figures.get("wer"), 100), "grade": " ".join(filter(None, [point["grade"], *point["marks"]])),
-             "run": f"{run['started'][:10]} {run['revision'][:8]}", "page": run["page"],
-             "filters": filters_of(one)}
+        doubts = [mark for mark in point["marks"] if "stand-in" not in mark]
+        rows.append(
+            {"decoder": one["decoder"], "model": one["model"], "machine": one["machine"], "batch": one["batch"],
+             "dtype": one["dtype"], "total": figure(figures["rtfx.total"]), "decode": figure(figures.get("rtfx.decode")),
+             "wer": figure(figures.get("wer"), 100), "grade": " ".join(filter(None, [point["grade"], *doubts])),
+             "run": f"{started[:10]} {run['revision'][:8]}", "page": run["page"], "filters": filters_of(one)}
         )  # fmt: skip
-    return list(machines.items())
+    return sorted(rows, key=lambda row: row["run"][:10], reverse=True)
 
 
 def figure(value, scale=1):
@@ -175,12 +175,14 @@ def render(facts, folder, output):
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["breakable"] = breakable
+    latest = latest_results(series, about)
     changes = latest_changes(series, about, {metric["name"]: metric for metric in facts["metrics"]})
     return environment.get_template("dashboard.html.j2").render(
         filters=FILTERS,
         changed=changes[:MOST_CHANGES],
         more_changes=max(0, len(changes) - MOST_CHANGES),
-        latest=latest_results(series, about),
+        latest=latest[:MOST_LATEST],
+        more_latest=latest[MOST_LATEST:],
         metrics=", ".join(OVERVIEW),
         journals=len({run["journal"] for run in runs}),
         runs=len(runs),

@@ -478,8 +478,8 @@ void print_plan(const Config& config, bool as_json) {
              time.passes == 1 ? "1 pass" : fmt::format("{} passes", time.passes),
              duration_text(time.audio_seconds));
   constexpr size_t kIndent = 9;
-  fmt::print("{}\n", wrapped(fmt::format("time     {}: {}", time_text(time), printable(time.basis)),
-                             text_columns(), kIndent));
+  const std::string line = fmt::format("time     {}: {}", time_text(time), printable(time.basis));
+  fmt::print("{}\n", wrapped(line, terminal_columns().value_or(line.size()), kIndent));
   fmt::print("output   {}; configuration {}\n", printable(config.output.string()),
              config.hash().substr(0, 12));
 }

@@ -14,7 +14,6 @@
 #include "base/terminal.h"
 #include "harness/results/changes.h"
 #include "harness/results/metrics.h"
-#include "harness/results/table.h"
 
 namespace rtfx {
 namespace {

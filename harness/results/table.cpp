@@ -3,10 +3,8 @@
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -18,8 +16,6 @@
 #include "harness/results/summaries.h"
 
 namespace rtfx {
-
-bool use_colours() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 namespace {
 
@@ -173,11 +169,9 @@ void print_row(const CaseSummary& c, const Layout& layout, bool colours) {
   fmt::print("{}\n", layout.line(row, fmt::format(style, "{}", row.back()) + more));
 }
 
-std::string meaning_of_marks(const Summaries& cases) {
-  std::string text;
-  for (const auto& [mark, meaning] : meanings_of_marks(cases))
-    text += fmt::format("\n{}: {}.", mark, printable(meaning));
-  return text;
+/// Prints a line of text, wrapped where a terminal is narrower.
+void print_wrapped(const std::string& text) {
+  fmt::print("{}\n", wrapped(text, terminal_columns().value_or(text.size())));
 }
 
 using Costs = std::vector<std::pair<const char*, const char*>>;  // head and metric
@@ -211,16 +205,19 @@ Row cost_row(const CaseSummary& c, const Costs& costs) {
 void print_details(const Summaries& cases) {
   for (const CaseSummary& c : cases) {
     if (c.failure) {
-      fmt::print("\n{} failed: {}\n", printable(c.case_name()), printable(*c.failure));
+      print_wrapped(
+          fmt::format("\n{} failed: {}", printable(c.case_name()), printable(*c.failure)));
     } else if (c.first_difference) {
       const record::FirstDifference& d = *c.first_difference;
-      fmt::print(
-          "\n{}: first difference in {} at frame {} ({:.2f} s)\n    {:<12} {}\n    {:<12} {}\n",
-          printable(c.case_name()), printable(d.utterance), d.frame, static_cast<double>(d.seconds),
-          "baseline:", printable(d.baseline_words), "here:", printable(d.words));
+      print_wrapped(fmt::format("\n{}: first difference in {} at frame {} ({:.2f} s)",
+                                printable(c.case_name()), printable(d.utterance), d.frame,
+                                static_cast<double>(d.seconds)));
+      fmt::print("    {:<12} {}\n    {:<12} {}\n", "baseline:", printable(d.baseline_words),
+                 "here:", printable(d.words));
     }
     if (const std::string beyond = beyond_rounding(c); !beyond.empty())
-      fmt::print("\n{}: beyond rounding: {}\n", printable(c.case_name()), printable(beyond));
+      print_wrapped(
+          fmt::format("\n{}: beyond rounding: {}", printable(c.case_name()), printable(beyond)));
   }
 }
 
@@ -243,8 +240,8 @@ void print_table(const Summaries& cases) {
   }
   const Layout layout(std::move(widths), last);
   for (const std::string& group : groups) {
-    fmt::print("\n{}\n{}\n", wrapped(group, layout.columns.value_or(group.size())),
-               layout.line(head(), head().back()));
+    print_wrapped("\n" + group);
+    fmt::print("{}\n", layout.line(head(), head().back()));
     for (const CaseSummary& c : cases) {
       if (group_of(c) == group) print_row(c, layout, colours);
     }
@@ -261,8 +258,10 @@ void print_table(const Summaries& cases) {
       "Baseline: {}.\n"
       "bitwise > exact (same tokens, frames, durations) > rounding (others, each decision the best "
       "up to rounding) > text (same words) > wer (same WER) > different. ~: declared "
-      "approximate.{}",
-      names.empty() ? "none" : names, meaning_of_marks(cases)));
+      "approximate.",
+      names.empty() ? "none" : names));
+  for (const auto& [mark, meaning] : meanings_of_marks(cases))
+    print_wrapped(fmt::format("{}: {}.", mark, printable(meaning)));
   const auto any_has = [&](const auto& member) {
     return std::ranges::any_of(cases, [&](const CaseSummary& c) {
       return c.last_run() != nullptr && (c.last_run()->*member).has_value();
@@ -303,7 +302,10 @@ void print_costs(const Summaries& cases) {
   const Layout layout(std::move(widths), 0);
   std::string group;
   for (const CaseSummary& c : cases) {
-    if (group_of(c) != group) fmt::print("\n{}\n{}\n", group_of(c), layout.line(heads, ""));
+    if (group_of(c) != group) {
+      print_wrapped("\n" + group_of(c));
+      fmt::print("{}\n", layout.line(heads, ""));
+    }
     group = group_of(c);
     fmt::print("{}\n", layout.line(cost_row(c, costs), ""));
   }

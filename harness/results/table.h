@@ -5,9 +5,6 @@
 
 namespace rtfx {
 
-/// Whether what is printed to stdout may have colours: on a terminal without NO_COLOR.
-bool use_colours();
-
 /// Prints one line per case to stdout, grouped by model and dataset, whole ids; colours
 /// only on a terminal and without NO_COLOR. It ends with the sentences of conclude().
 void print_table(const Summaries& cases);

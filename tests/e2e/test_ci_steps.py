@@ -110,7 +110,9 @@ def test_the_base_is_built_where_no_run_has_built_it(runner):
 
     steps = runner("gate.yml", "gate", only="Build the change", before=forget)
     assert steps and runner.calls.read_text().splitlines() == ["-C change program", "-C base program"]
-    runner.calls.unlink()
+
+
+def test_a_push_saves_the_program_that_later_gates_restore(runner):
     runner("gate.yml", "program")
     assert runner.calls.read_text().splitlines() == ["-C base program"]
     text = (ROOT / "docs/ci/gate.yml").read_text()  # what the one saves, the other restores

@@ -130,8 +130,9 @@ def test_it_opens_with_what_changed_and_the_latest_of_each_decoder(site):
     assert list(latest) == ["frame_looping", "label_looping"]
     for one in newest:
         figures = one["points"][-1]["figures"]
-        model, batch, dtype, total, decode, wer, grade, run = latest[one["decoder"]]
-        assert (model, batch, dtype, wer, run) == ("quickstart-rnnt", "16", "fp32", "31.00", "2026-01-06 05050505")
+        model, machine, batch, dtype, total, decode, wer, grade, run = latest[one["decoder"]]
+        assert (model, machine, batch, dtype) == ("quickstart-rnnt", "Some CPU, 2 threads", "16", "fp32")
+        assert (wer, run) == ("31.00", "2026-01-06 05050505")
         assert float(total) == pytest.approx(figures["rtfx.total"][0], rel=0.01)
         assert float(decode) == pytest.approx(figures["rtfx.decode"][0], rel=0.01)
 

@@ -144,8 +144,9 @@ def marked(tmp_path_factory):
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv"])
 def test_tables_show_what_may_be_shown_with_its_marks(rtfx, marked, format):
     text = rtfx("export", marked, "--to", format).stdout
+    rows = [line for line in text.splitlines() if not line.startswith("**WRONG")]  # which stands above the table
     null, other = (
-        next(line for line in text.splitlines() if name in line.replace("\\", ""))
+        next(line for line in rows if name in line.replace("\\", ""))
         for name in ("null", "label_looping")
     )
     assert "70." in null and "1200000" not in null and "100" not in null
