@@ -167,7 +167,7 @@ class Printer : public TranscriptionObserver {
     print_notice(inputs_[index].label(), text);
   }
 
-  void failure(size_t, const std::string& message) override {
+  void failure(size_t, const std::string& message, bool) override {
     clear_progress();
     ++failed_;
     fmt::print(stderr, "rtfx: error: {}\n", printable(message));
@@ -194,7 +194,7 @@ class Printer : public TranscriptionObserver {
                           .has_reference = input.reference.has_value(),
                           .with_tokens = options_.tokens});
     } catch (const UserError& error) {
-      failure(index, error.what());
+      failure(index, error.what(), true);
     }
   }
 
