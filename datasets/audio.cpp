@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/samples.h"
 #include "datasets/container.h"
 #include "datasets/mp3.h"
 
@@ -35,10 +36,6 @@ const char* const kFormats = "give a WAV, FLAC or Ogg file";
 
 /// Hz. Speech has no use for others, and a header of a few bytes that says 1 Hz asks for hours.
 constexpr int kLowestRate = 1000, kHighestRate = 768000;
-
-/// Recordings lie in [-1, 1], or within the range of their integers if nobody scaled them. Far
-/// larger samples are damage, and the squares of the largest overflow in the features.
-constexpr float kLargestSample = 1e12F;
 
 /// Reads a file for libsndfile in blocks of 256 KiB. Its own 8 KiB make 14,000 reads for an hour.
 /// The file begins behind an ID3v2 tag: libsndfile skips the tag, but counts its bytes as audio.
@@ -283,7 +280,7 @@ struct AudioReader::File {
 
   void read_block() {
     const std::vector<float> block = mono();
-    require_sound(block);
+    require_sound(block, path.string(), "repair the file or leave it out", samples);
     samples += block.size();
     if (block.empty()) check_end();
     if (resampler) {
@@ -292,20 +289,6 @@ struct AudioReader::File {
       ready.insert(ready.end(), block.begin(), block.end());
     }
     ended = block.empty();
-  }
-
-  void require_sound(const std::vector<float>& block) const {
-    // All of them, without a branch for each: there is hardly ever one.
-    const auto is_bad = [](float value) { return !(std::abs(value) <= kLargestSample); };
-    if (std::ranges::count_if(block, is_bad) == 0) return;
-    const auto bad = std::ranges::find_if(block, is_bad);
-    throw UserError(
-        path.string(),
-        fmt::format("sample {} is {}", samples + static_cast<size_t>(bad - block.begin()),
-                    std::isnan(*bad)   ? "NaN"
-                    : std::isinf(*bad) ? "infinite"
-                                       : fmt::format("{:g}", *bad)),
-        "repair the file or leave it out");
   }
 
   void check_end() const {

@@ -47,14 +47,6 @@ json describe(const rtfx_model& loaded) {
           {"notices", loaded.notices}};
 }
 
-/// `clips` of the caller's memory, as the pipeline takes them.
-std::vector<std::vector<float>> copies(const float* const* samples, const int64_t* counts,
-                                       int64_t rows) {
-  std::vector<std::vector<float>> clips;
-  for (int64_t b = 0; b < rows; ++b) clips.emplace_back(samples[b], samples[b] + counts[b]);
-  return clips;
-}
-
 }  // namespace
 
 const char* keep(std::string value) {
@@ -227,18 +219,17 @@ DLManagedTensor* rtfx_encode(rtfx_model* model, const float* const* samples, con
     if (rows < 1) throw UserError("audio", "no clips", "give at least one");
     const AcousticModel& acoustic = *model->model;
     const at::DeviceGuard guard = on_device_of(acoustic);
-    const auto clips = copies(samples, counts, rows);
-    Clips pointers;
+    Clips clips;
     int64_t longest = 0;
-    for (const auto& clip : clips) {
-      if (clip.empty()) throw UserError("audio", "a clip without samples", "leave it out");
-      pointers.push_back(&clip);
-      longest = std::max(longest, static_cast<int64_t>(clip.size()));
+    for (int64_t b = 0; b < rows; ++b) {
+      if (counts[b] == 0) throw UserError("audio", "a clip without samples", "leave it out");
+      clips.emplace_back(samples[b], static_cast<size_t>(counts[b]));
+      longest = std::max(longest, counts[b]);
     }
     require_encoder_memory(acoustic, rows, longest, free_memory(acoustic.device), "batch_size");
     RegionTimes times;
     const EncodedBatch batch =
-        encode_batch(acoustic, *model->encoder, pointers, RegionClock(acoustic.device), times);
+        encode_batch(acoustic, *model->encoder, clips, RegionClock(acoustic.device), times);
     std::ranges::copy(batch.lengths_host, lengths);
     return at::toDLPack(batch.frames);
   });

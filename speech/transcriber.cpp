@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/samples.h"
 #include "datasets/audio.h"
 #include "datasets/media.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/read_ahead.h"
-#include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/device.h"
+#include "speech/runtime/stages.h"
 
 namespace rtfx {
 namespace {
@@ -44,18 +45,24 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 
 struct Transcriber::Clip {
   size_t recording = 0;
-  Audio audio;           // empty where the header says that the recording is long
-  bool is_long = false;  // to be transcribed chunk by chunk
+  Audio audio = {};  // empty where the header says that the recording is long
+  std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
+  bool is_long = false;                                  // to be transcribed chunk by chunk
+
+  std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
+  double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
+  size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
 };
 
 struct Transcriber::Parts {
-  explicit Parts(const std::shared_ptr<const AcousticModel>& model)
-      : encoder(model, /*graphs=*/true),
-        pipeline(model, encoder, model->device.is_cuda() ? kInFlight : 1) {}
+  Parts(const std::shared_ptr<const AcousticModel>& model, std::shared_ptr<RecordedEncoder> shared)
+      : encoder(shared ? std::move(shared)
+                       : std::make_shared<RecordedEncoder>(model, /*graphs=*/true)),
+        pipeline(model, *encoder, model->device.is_cuda() ? kInFlight : 1) {}
 
-  RecordedEncoder encoder;
+  std::shared_ptr<RecordedEncoder> encoder;
   OverlappedPipeline pipeline;  // on a CPU, batches in flight would take each other's threads
-  std::unique_ptr<Decoder> decoder;
+  std::shared_ptr<Decoder> decoder;
   std::optional<Confidence> confidence;  // for the times of words too
   int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
   int64_t batch_size = 1;
@@ -76,11 +83,11 @@ class Transcriber::Pass {
         window_batches_(parts_.found ? kFirstWindow : 1),
         clips_(
             recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
-            [](const Clip& clip) { return clip.audio.samples.size() * sizeof(float); }) {}
+            [](const Clip& clip) { return clip.bytes(); }) {}
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (clips_.more() || !window_.empty()) {
+    while (!stopped() && (clips_.more() || !window_.empty())) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
@@ -108,20 +115,38 @@ class Transcriber::Pass {
                            where);
   }
 
-  /// Called on any thread. The header is asked first, since the samples of an hour take 0.2 GB.
+  /// Called on any thread.
   Clip read(size_t index) const {
+    const Recording& recording = recordings_[index];
+    Clip clip = recording.samples ? read_memory(index) : read_file(index);
+    if (clip.is_long) return clip;
+    clip.is_long = is_long(clip.seconds());
+    if (!clip.is_long) require_memory(1, clip.seconds(), recording.name);
+    return clip;
+  }
+
+  /// Checks what the reading of a file checks.
+  Clip read_memory(size_t index) const {
+    const Recording& recording = recordings_[index];
+    Clip clip{index, {}, recording.samples};
+    clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
+    if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
+    require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
+    return clip;
+  }
+
+  /// The header is asked first, since the samples of an hour take 0.2 GB.
+  Clip read_file(size_t index) const {
     const Recording& recording = recordings_[index];
     const double seconds = media_seconds(recording.audio);
     if (is_whole(recording.segment, seconds)) {
       // read_media() refuses a track that there is not, and the reader of long audio knows none.
-      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, true};
+      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, {}, true};
       require_memory(1, seconds, recording.name);
     }
     const AudioChoice choice{recording.segment.channel, recording.segment.track};
     Clip clip{index, read_media(recording.audio, 16000, choice)};
     cut(clip.audio, recording.segment, recording.name);
-    clip.is_long = is_long(clip.audio.seconds());
-    if (!clip.is_long) require_memory(1, clip.audio.seconds(), recording.name);
     return clip;
   }
 
@@ -130,6 +155,11 @@ class Transcriber::Pass {
   void tell(const Call& call) {
     const std::lock_guard lock(mutex_);
     call();
+  }
+
+  bool stopped() {
+    const std::lock_guard lock(mutex_);
+    return observer_.stopped();
   }
 
   void tell_notices(size_t recording, const std::vector<std::string>& notices) {
@@ -142,21 +172,24 @@ class Transcriber::Pass {
   /// may be a copy: the message then has the recording's name instead.
   void tell_failure(size_t index) {
     const Recording& recording = recordings_[index];
-    std::string message;
     try {
       throw;
     } catch (const UserError& error) {
-      message = error.what();
+      std::string message = error.what();
       if (error.where() == recording.audio.string())
         message.replace(0, error.where().size(), recording.name);
+      fail_with(index, message, true);
     } catch (...) {
-      message = recording.name + ": " + describe_failure();
+      fail(index, describe_failure(), false);
     }
-    fail_with(index, message);
   }
 
-  void fail_with(size_t index, const std::string& message) {
-    end(index, [this, index, message] { observer_.failure(index, message); });
+  void fail(size_t index, const std::string& why, bool bad_input) {
+    fail_with(index, recordings_[index].name + ": " + why, bad_input);
+  }
+
+  void fail_with(size_t index, const std::string& message, bool bad_input) {
+    end(index, [this, index, message, bad_input] { observer_.failure(index, message, bad_input); });
   }
 
   /// Calls `call`, which tells the observer the end of a recording, when all before it have ended.
@@ -176,7 +209,7 @@ class Transcriber::Pass {
         std::max(1.0, window_batches_ * static_cast<double>(parts_.batch_size)));
     double seconds = 0;
     size_t bytes = 0;
-    while (clips_.more() && !long_clip_ && bytes < kReadAheadBytes &&
+    while (clips_.more() && !long_clip_ && !stopped() && bytes < kReadAheadBytes &&
            window_.size() < (parts_.batch_size == 1 ? 1 : most) &&
            seconds < window_batches_ * parts_.batch_seconds) {
       const size_t index = clips_.index();
@@ -188,15 +221,15 @@ class Transcriber::Pass {
           break;
         }
         tell_notices(index, clip.audio.notices);
-        seconds += clip.audio.seconds();
-        bytes += clip.audio.samples.size() * sizeof(float);
+        seconds += clip.seconds();
+        bytes += clip.bytes();
         window_.push_back(std::move(clip));
       } catch (...) {
         tell_failure(index);
       }
     }
     std::ranges::stable_sort(window_, std::ranges::greater(),
-                             [](const Clip& clip) { return clip.audio.samples.size(); });
+                             [](const Clip& clip) { return clip.samples().size(); });
     window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
   }
 
@@ -212,11 +245,12 @@ class Transcriber::Pass {
            parts_.free_bytes;
   }
 
-  /// Forms the next batch. Returns false where there are no recordings, or a long one comes first.
+  /// Forms the next batch. Returns false where there are no recordings, a long one comes first, or
+  /// the observer has stopped the pass.
   bool fill(BatchInFlight& batch) {
-    while (window_.empty() && clips_.more() && !long_clip_) read_window();
-    if (window_.empty()) return false;
-    const double longest = window_.front().audio.seconds();
+    while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
+    if (window_.empty() || stopped()) return false;
+    const double longest = window_.front().seconds();
     std::vector<Clip> clips;
     do {
       clips.push_back(std::move(window_.front()));
@@ -227,7 +261,7 @@ class Transcriber::Pass {
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
     const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) batch.clips.push_back(&clip.audio.samples);
+    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
@@ -240,17 +274,21 @@ class Transcriber::Pass {
     });
     if (batch.failure) {
       std::string why;
+      bool bad_input = false;
       try {
         std::rethrow_exception(batch.failure);
+      } catch (const UserError& error) {
+        why = error.what();
+        bad_input = true;
       } catch (...) {
         why = describe_failure();
       }
-      for (const Clip& clip : clips) fail(clip.recording, why);
+      for (const Clip& clip : clips) fail(clip.recording, why, bad_input);
       return;
     }
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
     for (size_t row = 0; row < clips.size(); ++row)
-      give(clips[row].recording, clips[row].audio.seconds(), batch.decoded, row, {});
+      give(clips[row].recording, clips[row].seconds(), batch.decoded, row, {});
   }
 
   /// Reads block by block. A file that only ffmpeg can decode is in memory already.
@@ -262,19 +300,21 @@ class Transcriber::Pass {
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
-      LongAudio audio(cuts, model_, parts_.encoder, *parts_.decoder,
+      LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr);
       const auto rate = static_cast<int>(model_.config.features.sample_rate);
       std::optional<ParallelAudio> file;
-      ChunkSource source = source_of(clip.audio.samples);
-      if (clip.audio.samples.empty()) {
+      ChunkSource source = source_of(clip.samples());
+      if (clip.samples().empty()) {
         const Recording& recording = recordings_[index];
         file.emplace(recording.audio, rate, readers(), recording.segment.channel);
         source = {[&](size_t first, size_t count) { return file->read(first, count); },
                   file->threads()};
       }
-      const LongResult result = audio.transcribe(
-          source, [&](double seconds) { tell([&] { observer_.progress(index, seconds); }); });
+      const LongResult result = audio.transcribe(source, [&](double seconds) {
+        tell([&] { observer_.progress(index, seconds); });
+        if (stopped()) throw Interrupted();
+      });
       tell_notices(index, file ? file->notices() : clip.audio.notices);
       tell_notices(index, result.notices);
       Decoded decoded;
@@ -282,6 +322,7 @@ class Transcriber::Pass {
       if (parts_.confidence) decoded.evidence = {{result.evidence}};
       totals_.confidence_seconds += result.confidence_seconds;
       give(index, static_cast<double>(result.samples) / rate, decoded, 0, result.sections);
+    } catch (const Interrupted&) {
     } catch (...) {
       tell_failure(index);
     }
@@ -294,15 +335,12 @@ class Transcriber::Pass {
     return std::min(kMostChunks, static_cast<int64_t>(parts_.batch_seconds / padded));
   }
 
-  void fail(size_t index, const std::string& why) {
-    fail_with(index, recordings_[index].name + ": " + why);
-  }
-
   /// Gives the observer the result in row `row` of a batch.
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
             const std::vector<LongSection>& sections) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
-    if (hypothesis.nan) return fail(index, "NaN in the emissions; " + remedy_for_nan(model_));
+    if (hypothesis.nan)
+      return fail(index, "NaN in the emissions; " + remedy_for_nan(model_), false);
     totals_.audio_seconds += seconds;
     const Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
     end(index, [this, index, result] { observer_.result(index, result); });
@@ -357,8 +395,11 @@ class Transcriber::Pass {
 };
 
 Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
-                         const TranscriberOptions& options)
-    : model_(std::move(model)), options_(options), parts_(std::make_unique<Parts>(model_)) {
+                         const TranscriberOptions& options,
+                         std::shared_ptr<RecordedEncoder> encoder)
+    : model_(std::move(model)),
+      options_(options),
+      parts_(std::make_unique<Parts>(model_, std::move(encoder))) {
   const bool gpu = model_->device.is_cuda();
   if (options.batch_size > 0) {
     parts_->batch_size = options.batch_size;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "datasets/audio.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/default_decoder.h"
+#include "speech/pipeline/recorded_encoder.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {
@@ -34,6 +36,8 @@ struct Recording {
   std::string name;
   std::filesystem::path audio;
   AudioSegment segment = {};
+  /// Mono samples at the model's rate, in place of a file. They must outlive Transcriber::run().
+  std::optional<std::span<const float>> samples = {};
 };
 
 /// The result for one recording.
@@ -60,18 +64,23 @@ class TranscriptionObserver {
   /// Results come in the order of the recordings.
   virtual void result(size_t recording, const Transcription& transcription) = 0;
   /// There is no result for this recording. `message` names it and says why. Failures stand in the
-  /// order of the recordings, too.
-  virtual void failure(size_t recording, const std::string& message) = 0;
+  /// order of the recordings, too. `bad_input`: the recording or an option is at fault (UserError).
+  virtual void failure(size_t recording, const std::string& message, bool bad_input) = 0;
+  /// Asked before each recording that is read, each batch, and each part of a long recording. From
+  /// the first `true` on, nothing more is begun, and recordings without an end get none.
+  virtual bool stopped() { return false; }
 };
 
 class Transcriber {
  public:
-  /// Returns a decoder for the model that `prepare` was called for, or throws UserError.
-  using ChooseDecoder = std::function<std::unique_ptr<Decoder>(const PrepareDecoder& prepare)>;
+  /// Returns a decoder that is prepared for the model: by `prepare`, or already. Throws UserError.
+  using ChooseDecoder = std::function<std::shared_ptr<Decoder>(const PrepareDecoder& prepare)>;
 
-  /// The calling thread is on the model's device. Waits for the device.
+  /// The calling thread is on the model's device. Waits for the device. `encoder`: of the model, so
+  /// that its CUDA graphs serve several transcribers; null: one of its own.
   Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
-              const TranscriberOptions& options);
+              const TranscriberOptions& options,
+              std::shared_ptr<RecordedEncoder> encoder = nullptr);
   ~Transcriber();
   Transcriber(const Transcriber&) = delete;
   Transcriber& operator=(const Transcriber&) = delete;

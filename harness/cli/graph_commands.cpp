@@ -216,7 +216,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
     Clips clips;
-    for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
     RegionTimes times;
     auto found =
         source->lattices(encode_batch(*model, encoder, clips, RegionClock(scope.device()), times));
@@ -273,7 +273,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
     Clips clips;
-    for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
     RegionTimes times;
     const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
     const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);

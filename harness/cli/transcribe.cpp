@@ -173,7 +173,7 @@ class Printer : public TranscriptionObserver {
     for (const std::string& line : notices_.lines()) print_notice(line);
   }
 
-  void failure(size_t, const std::string& message) override {
+  void failure(size_t, const std::string& message, bool) override {
     clear_progress();
     ++failed_;
     fmt::print(stderr, "rtfx: error: {}\n", printable(message));
@@ -200,7 +200,7 @@ class Printer : public TranscriptionObserver {
                           .has_reference = input.reference.has_value(),
                           .with_tokens = options_.tokens});
     } catch (const UserError& error) {
-      failure(index, error.what());
+      failure(index, error.what(), true);
     }
   }
 

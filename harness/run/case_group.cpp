@@ -295,7 +295,7 @@ void CaseGroupRunner::isolated_pass(Arm& arm, const char* stage) {
 
 Clips CaseGroupRunner::clips_of(const std::vector<size_t>& utterances) const {
   Clips clips;
-  for (const size_t i : utterances) clips.push_back(&dataset_.audio[i]);
+  for (const size_t i : utterances) clips.emplace_back(dataset_.audio[i]);
   return clips;
 }
 
@@ -502,7 +502,7 @@ void CaseGroupRunner::fill(const std::vector<size_t>& utterances, Reader* reader
   if (reader != nullptr) {
     for (auto& samples : batch.audio) {
       samples = reader->next();
-      batch.clips.push_back(&samples);
+      batch.clips.emplace_back(samples);
     }
     return;
   }
@@ -510,7 +510,7 @@ void CaseGroupRunner::fill(const std::vector<size_t>& utterances, Reader* reader
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row)
       batch.audio[row] = read_utterance(dataset_.dataset.utterances[utterances[row]]).samples;
   });
-  for (const auto& samples : batch.audio) batch.clips.push_back(&samples);
+  for (const auto& samples : batch.audio) batch.clips.emplace_back(samples);
 }
 
 CaseGroupRunner::OverlappedPass CaseGroupRunner::overlapped_pass(Arm& arm, const char* stage,

@@ -137,7 +137,7 @@ class StreamRunner {
     for (const auto& batch : batches) {
       check_interrupt();
       Clips clips;
-      for (const size_t i : batch) clips.push_back(&dataset.audio[i]);
+      for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
       RegionTimes times;
       encoded.push_back(encode_batch(*model, encoder, clips, clock, times));
     }

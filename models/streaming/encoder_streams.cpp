@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/error.h"
+#include "base/samples.h"
 #include "models/acoustic_model.h"
 #include "models/checkpoint/config.h"
 #include "models/streaming/cached_encoder.h"
@@ -66,9 +66,8 @@ const EncoderStreams::Stream& EncoderStreams::find(int64_t stream) const {
 void EncoderStreams::check(int64_t stream, std::span<const float> samples) {
   if (find(stream).audio.finished())
     throw UserError(name_of(stream), "samples behind its end", "open a new stream for them");
-  if (!std::all_of(samples.begin(), samples.end(), [](float x) { return std::isfinite(x); }))
-    throw UserError(name_of(stream), "a sample is NaN or infinite",
-                    "give samples between -1 and 1; none of these were taken");
+  require_sound(samples, name_of(stream),
+                "give samples between -1 and 1; none of these were taken");
 }
 
 void EncoderStreams::push(int64_t stream, std::span<const float> samples) {

@@ -71,9 +71,9 @@ std::vector<BlockRange> silent_runs(std::span<const float> levels,
   return runs;
 }
 
-ChunkSource source_of(const std::vector<float>& samples, size_t threads) {
-  return {[&samples](size_t first, size_t count) {
-            const auto left = std::span(samples).subspan(std::min(first, samples.size()));
+ChunkSource source_of(std::span<const float> samples, size_t threads) {
+  return {[samples](size_t first, size_t count) {
+            const auto left = samples.subspan(std::min(first, samples.size()));
             const auto part = left.first(std::min(count, left.size()));
             return std::vector<float>(part.begin(), part.end());
           },

@@ -64,7 +64,7 @@ struct ChunkSource {
 };
 
 /// A source that reads `samples`, which must outlive it.
-ChunkSource source_of(const std::vector<float>& samples, size_t threads = 1);
+ChunkSource source_of(std::span<const float> samples, size_t threads = 1);
 
 class ChunkReader {
  public:

@@ -95,7 +95,7 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples
   run(
       decoder,
       [&](size_t number, BatchInFlight& batch) {
-        batch.clips.assign(static_cast<size_t>(rows), &silence);
+        batch.clips.assign(static_cast<size_t>(rows), silence);
         return number == 0;
       },
       [](size_t, BatchInFlight& batch) {

@@ -111,7 +111,7 @@ at::Tensor padded(const Clips& clips, int64_t longest, bool pinned, PinnedMemory
   // Several threads copy, since the device waits for the first batch of a pass.
   parallel_ranges(rows.size(0), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const auto& clip = *clips[static_cast<size_t>(i)];
+      const std::span<const float> clip = clips[static_cast<size_t>(i)];
       float* const row = first + i * longest;
       std::fill(std::copy(clip.begin(), clip.end(), row), row + longest, 0.0F);
     }
@@ -124,13 +124,13 @@ at::Tensor lengths_of(const Clips& clips, bool pinned) {
   const auto options = at::TensorOptions(at::kLong).pinned_memory(pinned);
   at::Tensor lengths = at::empty({static_cast<int64_t>(clips.size())}, options);
   std::ranges::transform(clips, lengths.mutable_data_ptr<int64_t>(),
-                         [](const auto* clip) { return static_cast<int64_t>(clip->size()); });
+                         [](const auto& clip) { return static_cast<int64_t>(clip.size()); });
   return lengths;
 }
 
 int64_t longest_of(const Clips& clips) {
-  const auto longest = std::ranges::max(clips, {}, [](const auto* clip) { return clip->size(); });
-  return static_cast<int64_t>(longest->size());
+  const auto longest = std::ranges::max(clips, {}, [](const auto& clip) { return clip.size(); });
+  return static_cast<int64_t>(longest.size());
 }
 
 }  // namespace
@@ -146,9 +146,8 @@ CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const Reg
     const bool pinned = model.device.is_cuda();
     copied.host = padded(clips, std::max<int64_t>(1, longest_of(clips)), pinned, memory);
     copied.host_lengths = lengths_of(clips, pinned);
-    for (const auto* clip : clips)
-      copied.lengths_host.push_back(
-          model.config.encoded_frames(static_cast<int64_t>(clip->size())));
+    for (const std::span<const float> clip : clips)
+      copied.lengths_host.push_back(model.config.encoded_frames(std::ssize(clip)));
   });
   clock.measure(Region::h2d, clips.size(), times, [&] {
     copied.audio = copied.host.to(model.device, at::kFloat, /*non_blocking=*/true);

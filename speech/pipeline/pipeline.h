@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,7 +99,7 @@ class RegionClock {
 };
 
 /// Samples of each utterance, mono at the model's rate; they must outlive the call.
-using Clips = std::vector<const std::vector<float>*>;
+using Clips = std::vector<std::span<const float>>;
 
 /// The sizes that a batch's NVTX range shows.
 BatchSize batch_size(const AcousticModel& model, const Clips& clips);

@@ -211,7 +211,7 @@ ERRORS = {
     "integers": (lambda s, x: s.push((x * 32767).short()), "audio: torch.int16"),
     "two channels": (lambda s, x: s.push(x.view(2, -1)), "mono samples"),
     "a file": (lambda s, x: s.push("a.wav"), "audio: str; "),
-    "NaN": (lambda s, x: s.push(wrong(x)), "a sample is NaN or infinite"),
+    "NaN": (lambda s, x: s.push(wrong(x)), "sample 100 is NaN"),
     "of others": (lambda s, x: of(s).streams().push({s: x}), "is none of these; "),
     "a number": (lambda s, x: s._streams.push({0: x}), "stream: 0 is none of these; "),
     "a phrase that is none": (lambda s, x: s._streams.open(boost=[" "]), "the phrase is empty"),

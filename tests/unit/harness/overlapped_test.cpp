@@ -233,7 +233,7 @@ TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
         decoder,
         [&](size_t number, BatchInFlight& batch) {
           if (number == 3) throw std::runtime_error("not to be read");
-          batch.clips.assign(number + 1, &clip);
+          batch.clips.assign(number + 1, clip);
           return number < 6;
         },
         [&](size_t number, BatchInFlight& batch) {

@@ -1,7 +1,9 @@
 // Streams of what cannot be streamed, and wrong calls.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "models/streaming/cached_encoder.h"
@@ -47,12 +49,13 @@ TEST(StreamErrors, WrongCalls) {
     const test::Samples audio = test::noise(100, 1);
     expect_error(error_of([&] { streams->push(7, audio); }), "stream 7: is not open");
     expect_error(error_of([&] { streams->finish(-1); }), "stream -1: is not open");
-    for (const float bad :
-         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const auto& [bad, text] : {std::pair(std::numeric_limits<float>::quiet_NaN(), "NaN"),
+                                    {std::numeric_limits<float>::infinity(), "infinite"}}) {
       test::Samples wrong = audio;
       wrong[50] = bad;
-      expect_error(error_of([&] { streams->check(first, wrong); }), "NaN or infinite");
-      expect_error(error_of([&] { streams->push(first, wrong); }), "NaN or infinite");
+      const std::string expected = fmt::format("sample 50 is {}", text);
+      expect_error(error_of([&] { streams->check(first, wrong); }), expected);
+      expect_error(error_of([&] { streams->push(first, wrong); }), expected);
     }
     streams->finish(first);
     streams->finish(first);  // says the same again

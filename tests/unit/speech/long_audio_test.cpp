@@ -97,7 +97,7 @@ class LongAudioTest : public testing::Test {
     for (const auto& samples : utterances) {
       RegionTimes times;
       const RegionClock clock(at::kCPU);
-      const EncodedBatch batch = encode_batch(*model_, encoder, {&samples}, clock, times);
+      const EncodedBatch batch = encode_batch(*model_, encoder, {samples}, clock, times);
       results.push_back(decode_batch(*decoder, *model_, batch, clock, times, false).hypotheses[0]);
     }
     return results;
@@ -144,7 +144,7 @@ TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
     RecordedEncoder encoder(model_, /*graphs=*/false);
     RegionTimes times;
     const EncodedBatch batch =
-        encode_batch(*model_, encoder, {&samples}, RegionClock(at::kCPU), times);
+        encode_batch(*model_, encoder, {samples}, RegionClock(at::kCPU), times);
     const TokenEvidence of_whole = confidence(batch, {0}, {&expected})[0];
     for (const int64_t chunks : {1, 100}) {
       LongAudioOptions options;

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
@@ -24,8 +26,9 @@ struct Notes : TranscriptionObserver {
     ends.push_back(recording);
     results[recording] = transcription;
   }
-  void failure(size_t recording, const std::string& message) override {
+  void failure(size_t recording, const std::string& message, bool bad_input) override {
     ends.push_back(recording);
+    if (bad_input) bad_inputs.insert(recording);
     failures[recording] = message;
   }
   void started(const std::vector<size_t>& recordings) override { batches.push_back(recordings); }
@@ -35,6 +38,7 @@ struct Notes : TranscriptionObserver {
   std::vector<std::vector<size_t>> batches;
   std::map<size_t, Transcription> results;
   std::map<size_t, std::string> failures;
+  std::set<size_t> bad_inputs;  // of the failures
   double done = 0;
 };
 
@@ -143,6 +147,7 @@ TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 2}));
   ASSERT_EQ(notes.failures.size(), 1U);
   EXPECT_TRUE(notes.failures[1].starts_with("the bad one: ")) << notes.failures[1];
+  EXPECT_TRUE(notes.bad_inputs.contains(1));
   EXPECT_TRUE(notes.results[0].transcript.words.empty());
   EXPECT_FALSE(notes.results[0].transcript.text.empty());
 }
@@ -164,6 +169,7 @@ TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
   const std::vector<std::string> names = {"qs01", "qs04", "qs06"};
   for (const size_t i : notes.batches[0])
     EXPECT_EQ(notes.failures[i], names[i] + ": the first batch");
+  EXPECT_TRUE(notes.bad_inputs.empty());
 }
 
 TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
@@ -173,6 +179,61 @@ TEST_F(TranscriberTest, LongRecordingsAreCutAndStandAlone) {
   EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1}));
   EXPECT_GT(notes.done, 3);
   for (const auto& batch : notes.batches) EXPECT_EQ(batch.size(), 1U);
+}
+
+/// Samples in memory give what their file gives, also where they are long or the decoder is shared.
+TEST_F(TranscriberTest, SamplesInMemoryGiveWhatTheirFileGives) {
+  const std::shared_ptr<Decoder> shared =
+      label_looping([](Decoder& decoder) { decoder.prepare(model(), {}); });
+  const auto choose = [&](const PrepareDecoder&) { return shared; };
+  const std::vector<Recording> files = {quickstart(1), quickstart(4), quickstart(6)};
+  std::vector<Audio> audio;
+  for (const Recording& file : files) audio.push_back(read_audio(file.audio));
+  std::vector<Recording> clips;
+  for (size_t i = 0; i < files.size(); ++i)
+    clips.push_back({files[i].name, {}, {}, std::span<const float>(audio[i].samples)});
+  std::vector<float> with_nan = audio[0].samples;
+  with_nan[7] = std::numeric_limits<float>::quiet_NaN();
+  clips.push_back({"audio[3]", {}, {}, std::span<const float>(with_nan)});
+  clips.push_back({"audio[4]", {}, {}, std::span<const float>()});
+  for (const double long_above : {600., 3.}) {
+    Notes of_files, of_clips;
+    const TranscriberOptions options{.batch_size = 2, .long_above = long_above};
+    const auto totals = Transcriber(model(), label_looping, options).run(files, of_files);
+    EXPECT_EQ(Transcriber(model(), choose, options).run(clips, of_clips).audio_seconds,
+              totals.audio_seconds);
+    EXPECT_EQ(of_clips.done > 0, long_above == 3);
+    EXPECT_EQ(of_clips.order, (std::vector<size_t>{0, 1, 2}));
+    for (const size_t i : of_files.order) {
+      EXPECT_EQ(of_clips.results[i].hypothesis, of_files.results[i].hypothesis) << i;
+      EXPECT_EQ(of_clips.results[i].transcript.words.size(),
+                of_files.results[i].transcript.words.size());
+    }
+    EXPECT_TRUE(of_clips.failures[3].starts_with("audio[3]: sample 7 is NaN"));
+    EXPECT_TRUE(of_clips.failures[4].starts_with("audio[4]: no samples"));
+    EXPECT_EQ(of_clips.bad_inputs, (std::set<size_t>{3, 4}));
+  }
+}
+
+/// Stops after the first result, or after the first part of a long recording.
+struct StoppedNotes : Notes {
+  bool stopped() override { return !ends.empty() || done > 0; }
+};
+
+TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
+  const std::vector<Recording> recordings = {quickstart(1), quickstart(4), quickstart(6)};
+  StoppedNotes notes, of_long;
+  Transcriber transcriber(model(), label_looping, {.batch_size = 1});
+  transcriber.run(recordings, notes);
+  EXPECT_EQ(notes.ends, std::vector<size_t>{0});
+  EXPECT_EQ(notes.batches.size(), 1U);
+  Transcriber(model(), label_looping, {.batch_size = 1, .long_above = 3, .chunk_seconds = 1})
+      .run(recordings, of_long);
+  EXPECT_TRUE(of_long.ends.empty());
+  EXPECT_EQ(of_long.batches.size(), 1U);
+  Notes again;
+  transcriber.run(recordings, again);
+  EXPECT_EQ(again.order.size(), 3U);
 }
 
 }  // namespace

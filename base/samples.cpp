@@ -1,0 +1,33 @@
+#include "base/samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace rtfx {
+namespace {
+
+/// Recordings lie in [-1, 1], or within the range of their integers if nobody scaled them. Far
+/// larger samples are damage, and the squares of the largest overflow in the features.
+constexpr float kLargestSample = 1e12F;
+
+}  // namespace
+
+void require_sound(std::span<const float> samples, std::string_view where, std::string_view remedy,
+                   size_t first) {
+  // All of them, without a branch for each: there is hardly ever one.
+  const auto is_bad = [](float value) { return !(std::abs(value) <= kLargestSample); };
+  if (std::ranges::count_if(samples, is_bad) == 0) return;
+  const auto bad = std::ranges::find_if(samples, is_bad);
+  throw UserError(where,
+                  fmt::format("sample {} is {}", first + static_cast<size_t>(bad - samples.begin()),
+                              std::isnan(*bad)   ? "NaN"
+                              : std::isinf(*bad) ? "infinite"
+                                                 : fmt::format("{:g}", *bad)),
+                  remedy);
+}
+
+}  // namespace rtfx

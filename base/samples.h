@@ -1,0 +1,15 @@
+// The audio samples that a model can compute with.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace rtfx {
+
+/// Throws UserError(where, problem, remedy) where a sample is NaN, infinite or beyond 1e12. The
+/// problem names the first such sample by its index, which is `first` for samples[0].
+void require_sound(std::span<const float> samples, std::string_view where, std::string_view remedy,
+                   size_t first = 0);
+
+}  // namespace rtfx
