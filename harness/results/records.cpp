@@ -471,15 +471,14 @@ const RecordTable<MachineConditions>& MachineConditions::table() {
       RecordTable<MachineConditions>(
           "conditions",
           "They describe the machine during the round, which all its decoders share. All but the "
-          "first three are of the GPU, sampled every 50 ms through NVML.")
+          "first four are of the GPU, sampled every 50 ms through NVML.")
           .add("wall_seconds", &MachineConditions::wall_seconds, "s", "time of the round")
           .add("cpu_wait_seconds", &MachineConditions::cpu_wait_seconds, "s",
                "time that threads waited for a CPU, summed over threads; null: unknown")
           .add("stopped_seconds", &MachineConditions::stopped_seconds, "s",
                "time in which no thread ran, because the process was stopped or the machine slept")
           .add("other_cpus", &MachineConditions::other_cpus, "CPUs",
-               "CPUs that other programs and the hypervisor used, the mean over the round; null: "
-               "unknown")
+               "CPUs that other programs and the hypervisor used on average; null: unknown")
           .add("sm_clock_mhz", &MachineConditions::sm_clock_mhz, "MHz", "clock of the processors")
           .add("memory_clock_mhz", &MachineConditions::memory_clock_mhz, "MHz", "memory clock")
           .add("temperature_c", &MachineConditions::temperature_c, "°C", "temperature")
@@ -549,8 +548,7 @@ const RecordTable<Run>& Run::table() {
           .add("suspect", &Run::suspect, "",
                "reasons to distrust the times: `sm_clock` (mean below 75 % of the device's "
                "maximum), a throttle reason, `cpu_wait` (over 10 % of the round), or `stopped` "
-               "(over 1 % of "
-               "the round; delays of up to 0.25 s do not count)")
+               "(over 1 % of the round; delays of up to 0.25 s do not count)")
           .add("shards", &Run::shards, "", "in the record of the whole of several shards");
   return table;
 }
