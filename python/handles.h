@@ -6,18 +6,21 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/result_check.h"
 #include "base/error.h"
+#include "python/library.h"
+#include "python/views.h"
 #include "speech/pipeline/recorded_encoder.h"
 
 struct rtfx_model {
   std::shared_ptr<const rtfx::AcousticModel> model;
+  // Batches of the caller's own are rarely of a size that came before: recording would only cost.
   std::unique_ptr<rtfx::RecordedEncoder> encoder;
+  std::shared_ptr<rtfx::RecordedEncoder> recorded;  // for rtfx_transcribe()
   rtfx::ModelConfig config;
   std::vector<std::string> notices;
 };
@@ -32,6 +35,8 @@ struct rtfx_result {
   rtfx::ResultRules rules;
   rtfx::EncodedBatch batch;  // its lengths, for the check of values
   rtfx::Hypotheses hypotheses;
+  std::vector<rtfx_hypothesis> rows;  // once they were asked for
+  rtfx::ViewMemory memory;
 };
 
 namespace rtfx {
@@ -64,8 +69,5 @@ inline at::DeviceGuard on_device_of(const AcousticModel& model) {
 /// them count. Throws UserError without rows, and where shape, dtype or device is not the model's.
 EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64_t* lengths,
                       int64_t rows);
-
-/// A row of rtfx_result_json().
-nlohmann::json row_json(const Hypothesis& row, const AcousticModel& model);
 
 }  // namespace rtfx

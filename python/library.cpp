@@ -4,7 +4,6 @@
 #include <ATen/DLConvertor.h>
 #include <fmt/format.h>
 
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +18,6 @@
 #include "speech/pipeline/recorded_encoder.h"
 #include "speech/runtime/build.h"
 #include "speech/runtime/device.h"
-#include "speech/transcript/formats.h"
 #include "speech/transcript/transcript.h"
 
 using nlohmann::json;
@@ -45,6 +43,32 @@ json describe(const rtfx_model& loaded) {
           {"durations", config.durations},
           {"pieces", std::move(pieces)},
           {"notices", loaded.notices}};
+}
+
+/// The caller's hypothesis, as far as it tells its words.
+Hypothesis hypothesis_of(const rtfx_hypothesis& given, const Tokenizer& tokenizer) {
+  const auto copy = [](const int32_t* values, int64_t count) {
+    return std::vector<int32_t>(values, values + (values == nullptr ? 0 : count));
+  };
+  Hypothesis hypothesis;
+  hypothesis.tokens = copy(given.tokens, given.token_count);
+  hypothesis.frames = copy(given.frames, given.token_count);
+  hypothesis.durations = copy(given.durations, given.token_count);
+  for (const int32_t token : hypothesis.tokens) {
+    if (token < 0 || token >= tokenizer.size())
+      throw UserError("tokens", fmt::format("{}, of {} pieces", token, tokenizer.size()),
+                      "give those of a hypothesis of this model");
+  }
+  if (given.has_words == 0) return hypothesis;
+  hypothesis.words.emplace();
+  for (int64_t i = 0; i < given.word_count; ++i) {
+    if (given.word_frames[i] < 0) {
+      throw UserError("word_frames", fmt::format("{}", given.word_frames[i]),
+                      "give those of a hypothesis");
+    }
+    hypothesis.words->push_back({given.words[i], given.word_frames[i]});
+  }
+  return hypothesis;
 }
 
 }  // namespace
@@ -100,10 +124,6 @@ EncodedBatch batch_of(const AcousticModel& model, at::Tensor frames, const int64
   return batch;
 }
 
-json row_json(const Hypothesis& row, const AcousticModel& model) {
-  return row.nan ? json() : to_json(row, *model.tokenizer);
-}
-
 }  // namespace rtfx
 
 using namespace rtfx;
@@ -125,14 +145,14 @@ int rtfx_load_plugin(const char* path) {
 }
 
 rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
-                            const int64_t* context, int64_t contexts) {
+                            const int32_t* context, int64_t contexts) {
   return guarded<rtfx_model*>(nullptr, [&] {
     const Checkpoint checkpoint = load_checkpoint(path, {context, context + contexts});
     auto loaded = std::make_unique<rtfx_model>();
     loaded->model = AcousticModel::build(checkpoint, parse_device(device, "device"),
                                          parse_dtypes(dtype, "dtype"));
-    // Batches of one's own are rarely of a size that came before: recording would only cost.
     loaded->encoder = std::make_unique<RecordedEncoder>(loaded->model, /*graphs=*/false);
+    loaded->recorded = std::make_shared<RecordedEncoder>(loaded->model, /*graphs=*/true);
     loaded->config = checkpoint.config;
     loaded->notices = checkpoint.notices;
     return loaded.release();
@@ -144,35 +164,19 @@ const char* rtfx_model_json(const rtfx_model* model) {
 }
 void rtfx_model_free(rtfx_model* model) { delete model; }
 
-const char* rtfx_words(const rtfx_model* loaded, const int64_t* tokens, const int64_t* frames,
-                       const int64_t* durations, int64_t count, const char* found) {
-  return guarded<const char*>(nullptr, [&] {
+int64_t rtfx_words(const rtfx_model* loaded, const rtfx_hypothesis* hypothesis,
+                   const rtfx_word** words) {
+  return guarded<int64_t>(-1, [&] {
     const Tokenizer& tokenizer = *loaded->model->tokenizer;
-    Hypothesis hypothesis;
-    hypothesis.tokens.assign(tokens, tokens + count);
-    hypothesis.frames.assign(frames, frames + count);
-    if (durations != nullptr) hypothesis.durations.assign(durations, durations + count);
-    for (const int32_t token : hypothesis.tokens) {
-      if (token < 0 || token >= tokenizer.size())
-        throw UserError("tokens", fmt::format("{}, of {} pieces", token, tokenizer.size()),
-                        "give those of a hypothesis of this model");
-    }
-    if (found != nullptr) {
-      const json given = parse_json(found, "words", "give those of a hypothesis");
-      hypothesis.words.emplace();
-      for (const json& word : given) {
-        const std::vector<JsonView> pair = JsonView(word, "words").elements();
-        if (pair.size() != 2) JsonView(word, "words").fail("a word and its frame");
-        hypothesis.words->push_back({pair[0].text(), static_cast<int32_t>(pair[1].integer(
-                                                         0, std::numeric_limits<int32_t>::max()))});
-      }
-    }
     TranscriptRules rules;
     rules.frame_seconds = loaded->config.frame_seconds();
-    json words = json::array();
-    for (const TimedWord& word : transcript_of(hypothesis, {}, tokenizer, rules).words)
-      words.push_back({word.text, word.start, word.end});
-    return keep(words.dump());
+    const Transcript transcript =
+        transcript_of(hypothesis_of(*hypothesis, tokenizer), {}, tokenizer, rules);
+    static thread_local ViewMemory memory;
+    memory = {};
+    int64_t count = 0;
+    memory.view(transcript.words, count, *words);
+    return count;
   });
 }
 
@@ -245,7 +249,7 @@ rtfx_result* rtfx_decode(rtfx_decoder* decoder, DLManagedTensor* frames, const i
     Hypotheses found = decoder->decoder->decode(batch);
     const ResultRules rules(*decoder->decoder, model.config);
     check_layout(found, batch, rules);
-    return new rtfx_result{decoder->model, rules, std::move(batch), std::move(found)};
+    return new rtfx_result{decoder->model, rules, std::move(batch), std::move(found), {}, {}};
   });
 }
 
@@ -265,13 +269,16 @@ DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, const char* name)
   });
 }
 
-const char* rtfx_result_json(rtfx_result* result) {
-  return guarded<const char*>(nullptr, [&] {
-    const std::vector<Hypothesis> rows = result->hypotheses.to_host();
-    check_values(rows, result->batch, result->rules);
-    json list = json::array();
-    for (const Hypothesis& row : rows) list.push_back(row_json(row, *result->model));
-    return keep(list.dump());
+int64_t rtfx_result_rows(rtfx_result* result, const rtfx_hypothesis** rows) {
+  return guarded<int64_t>(-1, [&] {
+    if (result->rows.empty()) {
+      std::vector<Hypothesis> found = result->hypotheses.to_host();
+      check_values(found, result->batch, result->rules);
+      for (Hypothesis& row : found)
+        result->rows.push_back(result->memory.view(std::move(row), *result->model->tokenizer));
+    }
+    *rows = result->rows.data();
+    return std::ssize(result->rows);
   });
 }
 void rtfx_result_free(rtfx_result* result) { delete result; }

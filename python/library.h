@@ -4,9 +4,10 @@
  *
  * Tensors cross as DLPack (https://dmlc.github.io/dlpack): nothing is copied. Work is enqueued on
  * the calling thread's current CUDA stream, LibTorch's own, which PyTorch's `torch.cuda.stream`
- * sets. Strings are UTF-8; those that are returned live until the thread's next call. A function
- * that fails returns null (or -1), and rtfx_error() says why. Calls for one model, its decoders and
- * streams must not overlap in time. */
+ * sets. Strings are UTF-8; those that are returned live until the thread's next call. What structs
+ * point to lives as the function that gives them says. A function that fails returns null (or -1),
+ * and rtfx_error() says why. Calls for one model, its decoders and streams must not overlap in
+ * time. */
 #pragma once
 
 #include <stdint.h>
@@ -17,11 +18,35 @@ extern "C" {
 
 #define RTFX_API __attribute__((visibility("default")))
 
-typedef struct rtfx_model rtfx_model;     /* features, encoder and heads on a device */
-typedef struct rtfx_decoder rtfx_decoder; /* of one model */
-typedef struct rtfx_result rtfx_result;   /* hypotheses of a batch */
-typedef struct rtfx_streams rtfx_streams; /* utterances that come in pieces */
+typedef struct rtfx_model rtfx_model;             /* features, encoder and heads on a device */
+typedef struct rtfx_decoder rtfx_decoder;         /* of one model */
+typedef struct rtfx_result rtfx_result;           /* hypotheses of a batch */
+typedef struct rtfx_transcripts rtfx_transcripts; /* results for recordings */
+typedef struct rtfx_streams rtfx_streams;         /* utterances that come in pieces */
 struct DLManagedTensor;
+
+/* A text and how it was found. Where NaN reached the utterance, everything else is 0 or null. */
+typedef struct rtfx_hypothesis {
+  int32_t is_nan;
+  int32_t has_words; /* the search found words, in a lexicon or a word graph */
+  const char* text;
+  float score;
+  int64_t token_count;
+  const int32_t* tokens;    /* [token_count] */
+  const int32_t* frames;    /* [token_count]: the encoder frame of each token */
+  const int32_t* durations; /* [token_count], in frames; null but for TDT */
+  int64_t word_count;
+  const char* const* words;            /* [word_count]: those that the search found */
+  const int32_t* word_frames;          /* [word_count]: the encoder frame of each */
+  int64_t nbest_count;                 /* 0 where the decoder was not asked for a list */
+  const struct rtfx_hypothesis* nbest; /* [nbest_count]: the first one is this hypothesis */
+} rtfx_hypothesis;
+
+/* A word and its begin and end in seconds, as speech/transcript/transcript.h defines them. */
+typedef struct rtfx_word {
+  const char* text;
+  double start, end;
+} rtfx_word;
 
 /* The last failure on this thread; rtfx_error_is_input(): 1 if the caller's input was wrong. */
 RTFX_API const char* rtfx_error(void);
@@ -37,17 +62,15 @@ RTFX_API int rtfx_load_plugin(const char* path);
  * `dtype`: "fp32", "bf16", "fp16". `context`: `contexts` numbers that select an attention context;
  * none: the model's. */
 RTFX_API rtfx_model* rtfx_model_load(const char* path, const char* device, const char* dtype,
-                                     const int64_t* context, int64_t contexts);
+                                     const int32_t* context, int64_t contexts);
 /* {"kind", "device", "dtype", "sample_rate", "frame_seconds", "blank", "durations", "pieces",
  * "notices"} */
 RTFX_API const char* rtfx_model_json(const rtfx_model* model);
 RTFX_API void rtfx_model_free(rtfx_model* model);
-/* A JSON list of [word, start, end], in seconds, of `count` tokens at these encoder frames;
- * `durations`, in frames, may be null. `found`: null, or a JSON list of [word, frame], the words of
- * a search with a word table. As speech/transcript/transcript.h has them. */
-RTFX_API const char* rtfx_words(const rtfx_model* model, const int64_t* tokens,
-                                const int64_t* frames, const int64_t* durations, int64_t count,
-                                const char* found);
+/* The number of words of a hypothesis, whose text, score and list do not matter. `words` become
+ * these, which live until the thread's next call. */
+RTFX_API int64_t rtfx_words(const rtfx_model* model, const rtfx_hypothesis* hypothesis,
+                            const rtfx_word** words);
 
 /* `options`: a JSON object. Without `name` the fastest exact greedy search
  * (speech/pipeline/default_decoder.h). */
@@ -75,11 +98,42 @@ RTFX_API rtfx_result* rtfx_decode(rtfx_decoder* decoder, struct DLManagedTensor*
 /* `name`: "lengths" [B] int32, "tokens", "frames", "durations" [B, capacity] int32, "scores" [B]
  * float32, where they were made. "durations" is null, without an error, but for TDT. */
 RTFX_API struct DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, const char* name);
-/* A JSON list: "text", "tokens", "frames", "score", "durations" (TDT), "nbest" where there is one,
- * "words" and "word_frames" of a search with a word table; null for a row that NaN reached. Waits
- * for the device. */
-RTFX_API const char* rtfx_result_json(rtfx_result* result);
+/* The number of rows. `rows` become their hypotheses, which live as long as the result. Waits for
+ * the device. */
+RTFX_API int64_t rtfx_result_rows(rtfx_result* result, const rtfx_hypothesis** rows);
 RTFX_API void rtfx_result_free(rtfx_result* result);
+
+/* What is to be transcribed: a file, or samples in memory. */
+typedef struct rtfx_recording {
+  const char* name;     /* stands for it in messages */
+  const char* path;     /* null for samples */
+  const float* samples; /* [sample_count], mono at the model's rate */
+  int64_t sample_count;
+} rtfx_recording;
+
+/* The result for a recording, or the reason why there is none. */
+typedef struct rtfx_transcript {
+  const char* failure; /* null where there is a result */
+  int32_t bad_input;   /* of a failure: the recording or an option is at fault */
+  rtfx_hypothesis hypothesis;
+  int64_t word_count;
+  const rtfx_word* words; /* [word_count] */
+  int64_t notice_count;
+  const char* const* notices; /* [notice_count]: what was changed or left out */
+} rtfx_transcript;
+
+/* Transcribes recordings as speech/transcriber.h does. `batch_size`: recordings; 0: by the free
+ * memory. `with_words`: with words and their times. The call ends after the batches in flight, with
+ * null, once another thread sets `*stop` to 1. The samples must live until it returns. Waits for
+ * the device. */
+RTFX_API rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
+                                           const rtfx_recording* recordings, int64_t count,
+                                           int64_t batch_size, int with_words, const int32_t* stop);
+/* The number of transcripts, one for each recording in order. `list` becomes these, which live as
+ * long as the handle. */
+RTFX_API int64_t rtfx_transcripts_list(const rtfx_transcripts* transcripts,
+                                       const rtfx_transcript** list);
+RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
 
 /* Live speech: up to `streams` utterances at a time, encoded and searched in batches of always
  * `rows` rows, 0 for as many as streams. `buffer`: null, or seconds of chunk, left and right
@@ -99,19 +153,28 @@ RTFX_API void rtfx_streams_free(rtfx_streams* streams);
 /* A new utterance: its number, or -1. `request`: a JSON object of phrases and characters of its
  * own, {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}. */
 RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
+
+/* The text of an utterance so far. */
+typedef struct rtfx_partial {
+  rtfx_hypothesis hypothesis; /* as if the utterance ended here */
+  int64_t stable;             /* so many of its first tokens stay, whatever comes */
+  const char* stable_text;    /* of these */
+} rtfx_partial;
+
 /* The next samples of `rows` utterances, samples[i] of counts[i] floats at the model's rate, 0 too.
- * A JSON list, of each utterance {"stream", "hypothesis" as if no more came, "stable": so many of
- * its first tokens stay, "stable_text"}. Bad samples change nothing. Waits for the device. */
-RTFX_API const char* rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
-                                       const float* const* samples, const int64_t* counts,
-                                       int64_t rows);
+ * partials[i] becomes the text of each, which lives until the next call for these streams. Bad
+ * samples are an error and change nothing. 0, or -1. Waits for the device. */
+RTFX_API int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
+                               const float* const* samples, const int64_t* counts, int64_t rows,
+                               rtfx_partial* partials);
 /* The same with encoder frames, which are as rtfx_decode() takes them. */
-RTFX_API const char* rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
-                                              struct DLManagedTensor* frames,
-                                              const int64_t* lengths, int64_t rows);
-/* The result of an utterance, a row of rtfx_result_json(); "null" for one that NaN reached. The
- * utterance is closed with that. Waits for the device. */
-RTFX_API const char* rtfx_streams_finish(rtfx_streams* streams, int64_t number);
+RTFX_API int rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
+                                      struct DLManagedTensor* frames, const int64_t* lengths,
+                                      int64_t rows, rtfx_partial* partials);
+/* `hypothesis` becomes the result of an utterance, which is closed with that. It lives until the
+ * next call for these streams. 0, or -1. Waits for the device. */
+RTFX_API int rtfx_streams_finish(rtfx_streams* streams, int64_t number,
+                                 rtfx_hypothesis* hypothesis);
 /* Forgets an utterance. 0, or -1. */
 RTFX_API int rtfx_streams_close(rtfx_streams* streams, int64_t number);
 

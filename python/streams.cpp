@@ -21,6 +21,7 @@ struct rtfx_streams {
   std::unique_ptr<rtfx::SpeechStreams> speech;
   std::unique_ptr<rtfx::Streams> search;
   std::vector<std::string> notices;
+  rtfx::ViewMemory memory;  // of the last call's results
 
   /// Calls the one that there is; their verbs have the same names.
   template <class Work>
@@ -42,22 +43,14 @@ BiasRequest parse_request(const json& request) {
   return asked;
 }
 
-json to_json(int64_t stream, const PartialResult& partial, const AcousticModel& model) {
-  const std::vector<int32_t>& tokens = partial.best.tokens;
-  const std::vector<int32_t> stable(tokens.begin(), tokens.begin() + partial.stable);
-  return {{"stream", stream},
-          {"hypothesis", row_json(partial.best, model)},
-          {"stable", partial.stable},
-          {"stable_text", model.tokenizer->text(stable)}};
-}
-
-const char* partials(rtfx_streams& streams, std::span<const int64_t> numbers) {
-  json list = json::array();
-  for (const int64_t number : numbers) {
-    const PartialResult partial = streams.with([&](auto& s) { return s.partial(number); });
-    list.push_back(to_json(number, partial, *streams.model));
+/// Fills partials[i] with the text so far of utterance numbers[i].
+void view_partials(rtfx_streams& streams, std::span<const int64_t> numbers,
+                   rtfx_partial* partials) {
+  streams.memory = {};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    PartialResult partial = streams.with([&](auto& s) { return s.partial(numbers[i]); });
+    partials[i] = streams.memory.view(std::move(partial), *streams.model->tokenizer);
   }
-  return keep(list.dump());
 }
 
 /// Encodes and searches what there is; the result of `ending`, if that ends.
@@ -147,9 +140,9 @@ int64_t rtfx_streams_open(rtfx_streams* streams, const char* request) {
   });
 }
 
-const char* rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
-                              const float* const* samples, const int64_t* counts, int64_t rows) {
-  return guarded<const char*>(nullptr, [&] {
+int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers, const float* const* samples,
+                      const int64_t* counts, int64_t rows, rtfx_partial* partials) {
+  return guarded(-1, [&] {
     const at::DeviceGuard guard = on_device_of(*streams->model);
     if (!streams->speech) throw UserError("streams", "are of encoder frames", "push frames");
     const auto count = static_cast<size_t>(rows);
@@ -160,14 +153,14 @@ const char* rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
     each([&](int64_t stream, auto piece) { streams->speech->check(stream, piece); });
     each([&](int64_t stream, auto piece) { streams->speech->push(stream, piece); });
     work(*streams->speech, -1);
-    return partials(*streams, {numbers, count});
+    view_partials(*streams, {numbers, count}, partials);
+    return 0;
   });
 }
 
-const char* rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
-                                     DLManagedTensor* frames, const int64_t* lengths,
-                                     int64_t rows) {
-  return guarded<const char*>(nullptr, [&] {
+int rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers, DLManagedTensor* frames,
+                             const int64_t* lengths, int64_t rows, rtfx_partial* partials) {
+  return guarded(-1, [&] {
     at::Tensor taken = at::fromDLPack(frames);
     const at::DeviceGuard guard = on_device_of(*streams->model);
     if (!streams->search) throw UserError("streams", "are of samples", "push samples");
@@ -175,17 +168,24 @@ const char* rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbe
     const std::span called(numbers, static_cast<size_t>(rows));
     batch.frames = streams->search->project(batch.frames);
     streams->search->push(called, batch);
-    return partials(*streams, called);
+    view_partials(*streams, called, partials);
+    return 0;
   });
 }
 
-const char* rtfx_streams_finish(rtfx_streams* streams, int64_t number) {
-  return guarded<const char*>(nullptr, [&] {
+int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* hypothesis) {
+  return guarded(-1, [&] {
     const at::DeviceGuard guard = on_device_of(*streams->model);
-    if (!streams->speech)
-      return keep(row_json(streams->search->finish(number), *streams->model).dump());
-    streams->speech->finish(number);
-    return keep(row_json(work(*streams->speech, number), *streams->model).dump());
+    Hypothesis found;
+    if (streams->speech) {
+      streams->speech->finish(number);
+      found = work(*streams->speech, number);
+    } else {
+      found = streams->search->finish(number);
+    }
+    streams->memory = {};
+    *hypothesis = streams->memory.view(std::move(found), *streams->model->tokenizer);
+    return 0;
   });
 }
 

@@ -2,23 +2,49 @@
 
 >>> import rtfx
 >>> model = rtfx.load("parakeet.nemo", device="cuda", dtype="bf16")
->>> [t.text for t in model.transcribe(["a.wav", "b.wav"], batch_size=16)]
+>>> [t.text for t in model.transcribe(["a.wav", "b.wav"])]
 
 `load` gives a `Model`, `decoder` a `Decoder` of encoder frames, their method `streams` utterances in pieces, `run` what
 the program's `rtfx run` does. Errors are `rtfx.Error`, with the program's own text; bad input is `rtfx.InputError`.
 """
 
-from rtfx.decoding import Decoder, Hypotheses
-from rtfx.errors import Error, InputError
-from rtfx.library import number_of_version, version
-from rtfx.models import Model, decoder, load, load_plugin
-from rtfx.program import records, run
-from rtfx.results import Hypothesis, Partial, Transcription, Word
-from rtfx.streaming import FrameStreams, SpeechStreams, Stream
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__version__ = number_of_version()
+if TYPE_CHECKING:
+    from rtfx.decoding import Decoder, Hypotheses
+    from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
+    from rtfx.library import __version__, version
+    from rtfx.models import Model, decoder, load, load_plugin
+    from rtfx.program import records, run
+    from rtfx.results import Hypothesis, Partial, Transcription, Word
+    from rtfx.streaming import FrameStreams, SpeechStreams, Stream
+
+# Modules are imported when they are needed: the command `rtfx`, a function of rtfx.program, needs no torch, which takes
+# seconds and warns where NumPy is absent.
+_MODULES = {
+    "decoding": ["Decoder", "Hypotheses"],
+    "errors": ["Error", "InputError", "TranscriptionError", "TranscriptionInputError"],
+    "library": ["__version__", "version"],
+    "models": ["Model", "decoder", "load", "load_plugin"],
+    "program": ["records", "run"],
+    "results": ["Hypothesis", "Partial", "Transcription", "Word"],
+    "streaming": ["FrameStreams", "SpeechStreams", "Stream"],
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Decoder", "Error", "FrameStreams", "Hypotheses", "Hypothesis", "InputError", "Model", "Partial", "SpeechStreams",
-    "Stream", "Transcription", "Word", "__version__", "decoder", "load", "load_plugin", "records", "run", "version",
+    "Stream", "Transcription", "TranscriptionError", "TranscriptionInputError", "Word", "__version__", "decoder", "load",
+    "load_plugin", "records", "run", "version",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'rtfx' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"rtfx.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import weakref
@@ -11,8 +12,9 @@ from typing import Any
 import torch
 
 from rtfx import library
-from rtfx.results import Hypothesis, hypothesis_of
+from rtfx.results import Hypothesis
 from rtfx.streaming import FrameStreams
+from rtfx.views import HypothesisView, integers
 
 
 class Hypotheses(library.Handle, Sequence):
@@ -26,15 +28,9 @@ class Hypotheses(library.Handle, Sequence):
 
     @functools.cached_property
     def _rows(self) -> list[Hypothesis]:
-        return self._named(None)
-
-    def _named(self, names: Sequence[str] | None) -> list[Hypothesis]:
-        """The hypotheses; an error calls row i `names[i]`."""
-        rows = library.call_json("result_json", self._handle)
-        for i, row in enumerate(rows):
-            if row is None:
-                raise library.Error(f"{names[i] if names else f'row {i}'}: NaN in the emissions; try dtype fp32")
-        return [hypothesis_of(row) for row in rows]
+        rows = ctypes.POINTER(HypothesisView)()
+        count = library.call("result_rows", self._handle, rows)
+        return [rows[i].value(f"row {i}") for i in range(count)]
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -82,7 +78,7 @@ class Decoder(library.Handle):
     def __init__(self, name: str | None, model: library.Handle, options: dict[str, Any]):
         self._model = model  # the handle below needs it
         text = json.dumps(options, default=_plain)
-        self._handle = library.call("decoder_new", model._handle, library.text(name or ""), text.encode())
+        self._handle = library.call("decoder_new", model._handle, library.text(name or "", "decoder"), text.encode())
         weakref.finalize(self, library.free, "decoder", self._handle)
         about = library.call_json("decoder_json", self._handle)
         self.name: str = about["name"]
@@ -96,14 +92,14 @@ class Decoder(library.Handle):
         """frames [B, T, D] in the model's dtype on its device, taken without a copy if they are contiguous, of which
         lengths[b] count in row b (on a GPU, lengths there are read by the host). On the current stream."""
         counts = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
-        given = library.integers(counts, "lengths")
+        given = integers(counts, "lengths")
         handle = library.call("decode", self._handle, library.pointer_of(frames), given, len(counts))
         return Hypotheses(handle)
 
     def streams(self, batch_size: int = 1, max_frames: int = 16) -> FrameStreams:
         """Utterances whose encoder frames come in pieces, any number of them, searched in batches of always
         `batch_size` rows of `max_frames` frames: more are cut, less are padded."""
-        sizes = library.integers([batch_size, max_frames], "batch_size and max_frames")
+        sizes = integers([batch_size, max_frames], "batch_size and max_frames")
         return FrameStreams(self, library.call("streams_of_frames", self._handle, *sizes))
 
     @property

@@ -1,5 +1,12 @@
 """The exceptions of rtfx."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rtfx.results import Transcription
+
 
 class Error(RuntimeError):
     """An error of rtfx."""
@@ -7,3 +14,23 @@ class Error(RuntimeError):
 
 class InputError(Error, ValueError):
     """Bad input: a file, a value, an option; "where: problem; remedy"."""
+
+
+class TranscriptionError(Error):
+    """Some clips of `Model.transcribe()` have no result. `results` has None for these, and the transcription of each
+    other clip. `failures` has the message for each of them, by its index."""
+
+    def __init__(self, results: list[Transcription | None], failures: dict[int, str]):
+        super().__init__(results, failures)  # the arguments, from which a copy is made
+        self.results = results
+        self.failures = failures
+
+    def __str__(self) -> str:
+        first = next(iter(self.failures.values()))
+        if len(self.failures) == 1:
+            return first
+        return f"{first} (and {len(self.failures) - 1} others of {len(self.results)} clips; see `failures`)"
+
+
+class TranscriptionInputError(TranscriptionError, InputError):
+    """A TranscriptionError whose failures are all bad input."""

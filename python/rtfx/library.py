@@ -4,54 +4,69 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rtfx.errors import Error, InputError
+from rtfx.views import (
+    HypothesisView,
+    PartialView,
+    RecordingView,
+    TranscriptView,
+    WordView,
+    message,
+)
 
-FOLDER = Path(__file__).parent
+_PATH = Path(__file__).parent / "lib/librtfx.so"
 _CAPSULE = b"dltensor"
 
 
 def _load() -> ctypes.CDLL:
     """LibTorch's libraries are in this process already, by `import torch`; librtfx finds them by name."""
     try:
-        library = ctypes.CDLL(str(FOLDER / "lib/librtfx.so"))
+        library = ctypes.CDLL(str(_PATH))
     except OSError as error:
         raise ImportError(
             f"rtfx does not load beside torch {torch.__version__}: {error}; docs/python.md says which releases do"
         ) from None
-    text, handle, integers = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)
-    floats, count = ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64
+    text, handle, pointer = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER
+    count, flag = ctypes.c_int64, ctypes.c_int32
+    integers, floats = pointer(count), pointer(ctypes.c_void_p)
+    hypothesis, partial = pointer(HypothesisView), pointer(PartialView)
     for name, result, arguments in [
         ("error", text, []),
         ("error_is_input", ctypes.c_int, []),
         ("version", text, []),
         ("load_plugin", ctypes.c_int, [text]),
-        ("model_load", handle, [text, text, text, integers, count]),
+        ("model_load", handle, [text, text, text, pointer(flag), count]),
         ("model_json", text, [handle]),
         ("model_free", None, [handle]),
-        ("words", text, [handle, integers, integers, integers, count, text]),
+        ("words", count, [handle, hypothesis, pointer(pointer(WordView))]),
         ("decoder_new", handle, [handle, text, text]),
         ("decoder_json", text, [handle]),
         ("decoder_free", None, [handle]),
-        ("read_audio", handle, [text, ctypes.c_int, ctypes.POINTER(text)]),
+        ("read_audio", handle, [text, ctypes.c_int, pointer(text)]),
         ("encode", handle, [handle, floats, integers, count, integers]),
         ("decode", handle, [handle, handle, integers, count]),
         ("result_tensor", handle, [handle, text]),
-        ("result_json", text, [handle]),
+        ("result_rows", count, [handle, pointer(hypothesis)]),
         ("result_free", None, [handle]),
-        ("streams_of_speech", handle, [handle, handle, count, count, ctypes.POINTER(ctypes.c_double)]),
+        ("transcribe", handle, [handle, handle, pointer(RecordingView), count, count, ctypes.c_int, pointer(flag)]),
+        ("transcripts_list", count, [handle, pointer(pointer(TranscriptView))]),
+        ("transcripts_free", None, [handle]),
+        ("streams_of_speech", handle, [handle, handle, count, count, pointer(ctypes.c_double)]),
         ("streams_of_frames", handle, [handle, count, count]),
         ("streams_json", text, [handle]),
         ("streams_free", None, [handle]),
         ("streams_open", count, [handle, text]),
-        ("streams_push", text, [handle, integers, floats, integers, count]),
-        ("streams_push_frames", text, [handle, integers, handle, integers, count]),
-        ("streams_finish", text, [handle, count]),
+        ("streams_push", ctypes.c_int, [handle, integers, floats, integers, count, partial]),
+        ("streams_push_frames", ctypes.c_int, [handle, integers, handle, integers, count, partial]),
+        ("streams_finish", ctypes.c_int, [handle, count, hypothesis]),
         ("streams_close", ctypes.c_int, [handle, count]),
     ]:
         function = getattr(library, f"rtfx_{name}")
@@ -68,6 +83,12 @@ _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
 
+def load_plugin(plugin: bytes) -> None:
+    """The plugin finds the library's symbols only where these are global, which ctypes does not make them."""
+    ctypes.CDLL(str(_PATH), mode=os.RTLD_NOLOAD | os.RTLD_GLOBAL)
+    call("load_plugin", plugin)
+
+
 class Handle:
     """An object of the library behind a handle. A copy would share the handle, which is freed once."""
 
@@ -77,28 +98,62 @@ class Handle:
         raise TypeError(f"rtfx.{type(self).__name__} cannot be copied or pickled; {self._instead}")
 
 
+# A child of os.fork() has the memory of its parent but none of its threads: those of OpenMP are waited for in vain, and
+# CUDA does not work at all.
+_used = False  # by this process
+_lost = False  # since its parent had used it
+
+
+def _after_fork() -> None:
+    global _lost
+    _lost = _used
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def call(name: str, *arguments: Any) -> Any:
     """The result of rtfx_<name>; raises what it says. Other threads of Python go on meanwhile."""
+    global _used
+    if _lost:
+        raise Error("rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead")
+    _used = True
     result = getattr(_library, f"rtfx_{name}")(*arguments)
     if result is None or result == -1:
-        message = _library.rtfx_error().decode(errors="surrogateescape")
-        raise (InputError if _library.rtfx_error_is_input() else Error)(message)
+        error = message(_library.rtfx_error())
+        raise (InputError if _library.rtfx_error_is_input() else Error)(error)
     return result
+
+
+def run_until_interrupted(work: Callable[[ctypes.c_int32], Any]) -> Any:
+    """Returns work(stop), which runs on a thread of its own. A signal such as Ctrl-C reaches Python only on the main
+    thread, and not within a call of the library. Where it raises, `stop` becomes 1, and `work` is to return."""
+    stop = ctypes.c_int32(0)
+    with ThreadPoolExecutor(1) as worker:
+        try:
+            return worker.submit(work, stop).result()
+        except BaseException:
+            stop.value = 1
+            raise
 
 
 def call_json(name: str, *arguments: Any) -> Any:
     return json.loads(call(name, *arguments))
 
 
-def text(value: Any) -> bytes:
-    return str(value).encode(errors="surrogateescape")
-
-
-def integers(values: Sequence[int], where: str = "integers") -> ctypes.Array:
+def path(value: str | os.PathLike, where: str = "path") -> bytes:
+    """A path, or another text, as C takes it: C would read the part before a NUL alone."""
     try:
-        return (ctypes.c_int64 * max(1, len(values)))(*map(int, values))
-    except (OverflowError, TypeError, ValueError):
-        raise InputError(f"{where}: {values}; give integers") from None
+        encoded = os.fsencode(value)
+    except (TypeError, UnicodeEncodeError):
+        raise InputError(f"{where}: {value!r}; give a text of Unicode characters, or a path") from None
+    if b"\0" in encoded:
+        raise InputError(f"{where}: {value!r} has a NUL character; leave it out")
+    return encoded
+
+
+def text(value: Any, where: str) -> bytes:
+    return path(str(value), where)
 
 
 def tensor_of(pointer: int) -> torch.Tensor:
@@ -116,7 +171,7 @@ def pointer_of(tensor: torch.Tensor) -> int:
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"frames: {type(tensor).__name__}; give a torch tensor on the model's device")
     require_values("frames", tensor)
-    capsule = torch.utils.dlpack.to_dlpack(tensor.detach())
+    capsule = torch.utils.dlpack.to_dlpack(_resolved(tensor))
     pointer = _pointer_in(capsule, _CAPSULE)
     _rename(capsule, b"used_dltensor")  # as DLPack asks of whoever takes a tensor over
     return pointer
@@ -140,18 +195,22 @@ def samples_of(audio: Any, where: str = "audio") -> torch.Tensor:
     if samples.dim() != 1 or not samples.is_floating_point():
         shape = tuple(samples.shape)
         raise InputError(f"{where}: {samples.dtype} of shape {shape}; give [n] floats: mono samples in [-1, 1]")
-    return samples.detach().to("cpu", torch.float32).contiguous()
+    return _resolved(samples).to("cpu", torch.float32).contiguous()
+
+
+def _resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor without gradients, and with the values that its memory holds: a view may negate or conjugate them."""
+    return tensor.detach().resolve_conj().resolve_neg()
 
 
 def free(name: str, handle: int) -> None:
-    getattr(_library, f"rtfx_{name}_free")(handle)
-
-
-def number_of_version() -> str:
-    """The version alone, for example "0.1.0"."""
-    return version().split()[1]
+    if not _lost:
+        getattr(_library, f"rtfx_{name}_free")(handle)
 
 
 def version() -> str:
     """Version and revision of rtfx, and the LibTorch that it was built against."""
-    return call("version").decode()
+    return _library.rtfx_version().decode()
+
+
+__version__ = version().split()[1]  # for example "0.1.0"

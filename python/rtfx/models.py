@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import json
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Union
 
 import torch
 
 from rtfx import library, streaming
 from rtfx.decoding import Decoder
+from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
 from rtfx.results import Hypothesis, Transcription, Word
+from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, words_of
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
 
@@ -29,7 +28,7 @@ def load(path: str | os.PathLike, device: str = "auto", dtype: str = "fp32",
 
 def load_plugin(path: str | os.PathLike) -> None:
     """A shared library with further decoders, of the same build."""
-    library.call("load_plugin", os.fsencode(path))
+    library.load_plugin(library.path(path))
 
 
 def decoder(name: str | None, model: Model, **options: Any) -> Decoder:
@@ -43,8 +42,9 @@ class Model(library.Handle):
 
     def __init__(self, path: str | os.PathLike, device: str, dtype: str, att_context_size: Sequence[int]):
         context = list(att_context_size)
-        self._handle = library.call("model_load", os.fsencode(path), library.text(device), library.text(dtype),
-                                    library.integers(context, "att_context_size"), len(context))  # fmt: skip
+        self._handle = library.call("model_load", library.path(path), library.text(device, "device"),
+                                    library.text(dtype, "dtype"),
+                                    integers(context, "att_context_size", ctypes.c_int32), len(context))  # fmt: skip
         weakref.finalize(self, library.free, "model", self._handle)
         about = library.call_json("model_json", self._handle)
         self.kind: str = about["kind"]  # "ctc", "rnnt" or "tdt"
@@ -64,7 +64,7 @@ class Model(library.Handle):
         """[n] float32 of a wav, flac, ogg, ... file: mono, at the model's rate."""
         notices = ctypes.c_char_p()
         return library.tensor_of(
-            library.call("read_audio", os.fsencode(path), self.sample_rate, ctypes.byref(notices))
+            library.call("read_audio", library.path(path), self.sample_rate, ctypes.byref(notices))
         )
 
     def encode(self, audio: Sequence[Audio]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -72,34 +72,55 @@ class Model(library.Handle):
         Waits for the device."""
         clips = [self._samples(clip, _name(i, clip)) for i, clip in enumerate(audio)]
         pointers = (ctypes.c_void_p * max(1, len(clips)))(*(clip.data_ptr() for clip in clips))
-        lengths = library.integers([0] * len(clips))
-        counts = library.integers([len(clip) for clip in clips])
+        lengths = integers([0] * len(clips), "lengths")
+        counts = integers([len(clip) for clip in clips], "samples")
         frames = library.call("encode", self._handle, pointers, counts, len(clips), lengths)
         return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)], device="cpu")
 
-    def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int = 16, timestamps: bool = False,
+    def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int | None = None, timestamps: bool = False,
                    decoder: Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
-        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order. Up to eight
-        threads read files, all before the first is encoded. A bad clip raises InputError then, which names it by its
-        path, or as `audio[index]`.
+        """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order, as
+        `rtfx transcribe` does it: files are read ahead, and long ones are cut. `batch_size`: clips; None: one on a CPU,
+        and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
+        raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
+        its path, or as `audio[index]`. Ctrl-C ends the call after the batches in flight.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
         label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
             audio = [audio]
-        if batch_size < 1:
-            raise library.InputError(f"batch_size: {batch_size}; at least 1")
-        decoder = self._decoder(decoder, options)
-        audio = list(audio)
-        names = [_name(i, clip) for i, clip in enumerate(audio)]
-        clips = self._read(audio, names)
-        order = sorted(range(len(clips)), key=lambda i: -len(clips[i]))  # alike in length: little padding
-        found: dict[int, Transcription] = {}
-        for first in range(0, len(order), batch_size):
-            rows = order[first : first + batch_size]
-            hypotheses = decoder(*self.encode([clips[i] for i in rows]))._named([names[i] for i in rows])
-            for i, hypothesis in zip(rows, hypotheses, strict=True):
-                found[i] = self._transcription(hypothesis, timestamps)
-        return [found[i] for i in range(len(clips))]
+        rows = 0 if batch_size is None else integers([batch_size], "batch_size")[0]
+        if batch_size is not None and rows < 1:
+            raise InputError(f"batch_size: {batch_size}; at least 1")
+        search = self._decoder(decoder, options)
+        found: dict[int, Transcription | Error] = {}
+        given: dict[int, tuple[RecordingView, Any]] = {}
+        for i, clip in enumerate(audio):
+            try:
+                given[i] = _recording(clip, _name(i, clip))
+            except InputError as error:
+                found[i] = error
+        results = library.run_until_interrupted(
+            lambda stop: self._transcripts(search, given, rows, timestamps, stop))  # fmt: skip
+        found.update(zip(given, results, strict=True))
+        failures = {i: found[i] for i in sorted(found) if isinstance(found[i], Error)}
+        if failures:
+            of_input = all(isinstance(failure, InputError) for failure in failures.values())
+            raise (TranscriptionInputError if of_input else TranscriptionError)(
+                [None if i in failures else found[i] for i in range(len(found))],
+                {i: str(failure) for i, failure in failures.items()})  # fmt: skip
+        return [found[i] for i in range(len(found))]
+
+    def _transcripts(self, search: Decoder, given: dict[int, tuple[RecordingView, Any]], batch_size: int,
+                     timestamps: bool, stop: ctypes.c_int32) -> list[Transcription | Error]:  # fmt: skip
+        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
+        handle = library.call("transcribe", self._handle, search._handle, recordings, len(given), batch_size,
+                              timestamps, stop)  # fmt: skip
+        try:
+            transcripts = ctypes.POINTER(TranscriptView)()
+            count = library.call("transcripts_list", handle, transcripts)
+            return [transcripts[i].value() for i in range(count)]
+        finally:
+            library.free("transcripts", handle)
 
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
                 buffer: Sequence[float] | None = None, **options: Any) -> streaming.SpeechStreams:  # fmt: skip
@@ -108,59 +129,40 @@ class Model(library.Handle):
         caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
         2, 10 and 2. `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
-                                       self.sample_rate, functools.partial(self._transcription, timestamps=True))  # fmt: skip
+                                       self.sample_rate, self._with_words)  # fmt: skip
 
     def _decoder(self, decoder: Decoder | str | None, options: dict[str, Any]) -> Decoder:
         if not isinstance(decoder, Decoder):
             return Decoder(decoder, self, options)
         if options:
-            raise library.InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
+            raise InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
         return decoder
 
-    def _transcription(self, hypothesis: Hypothesis, timestamps: bool) -> Transcription:
-        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis) if timestamps else [])
+    def _with_words(self, hypothesis: Hypothesis) -> Transcription:
+        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis))
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
-        """Words with their times, as `rtfx transcribe` has them, but for a CTC token's run of frames, of which each has
-        one here, and for the last one's end, which may lie behind the audio's. Raises InputError for lists of different lengths and tokens that the model does not have."""
-        tokens, frames, durations = hypothesis.tokens, hypothesis.frames, hypothesis.durations
-        if len(frames) != len(tokens) or len(durations) not in (0, len(tokens)):
-            raise library.InputError(f"hypothesis: {len(tokens)} tokens, {len(frames)} frames, {len(durations)} durations")
-        words = library.call_json(
-            "words", self._handle, library.integers(tokens), library.integers(frames),
-            library.integers(durations) if durations else None, len(tokens), self._found_words(hypothesis))  # fmt: skip
-        return [Word(*word) for word in words]
-
-    @staticmethod
-    def _found_words(hypothesis: Hypothesis) -> bytes | None:
-        if hypothesis.words is None:
-            return None
-        if len(hypothesis.words) != len(hypothesis.word_frames):
-            raise library.InputError(
-                f"hypothesis: {len(hypothesis.words)} words, {len(hypothesis.word_frames)} word_frames")
-        return json.dumps(list(zip(hypothesis.words, hypothesis.word_frames))).encode()
-
-    def _read(self, audio: list[Audio], names: list[str]) -> list[torch.Tensor]:
-        readers = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
-        try:
-            return list(readers.map(self._checked, audio, names))
-        finally:
-            readers.shutdown(cancel_futures=True)  # behind an error nothing more is read
-
-    def _checked(self, audio: Any, name: str) -> torch.Tensor:
-        samples = self._samples(audio, name)
-        if not len(samples):
-            raise library.InputError(f"{name}: a clip without samples; leave it out")
-        if not samples.isfinite().all():
-            bad = int((~samples.isfinite()).nonzero()[0])
-            raise library.InputError(f"{name}: sample {bad} is {samples[bad]:g}; give finite ones, or leave it out")
-        return samples
+        """Words with their times, as transcribe() gives them, but for a CTC token's run of frames, of which each has
+        one here, and for the last one's end, which may lie behind the audio's. Raises InputError for lists of different
+        lengths and tokens that the model does not have."""
+        words = ctypes.POINTER(WordView)()
+        count = library.call("words", self._handle, HypothesisView.of(hypothesis), words)
+        return words_of(words, count)
 
     def _samples(self, audio: Any, name: str) -> torch.Tensor:
         """[n] float32 on the host, contiguous."""
         if isinstance(audio, (str, os.PathLike)):
             return self.read_audio(audio)
         return library.samples_of(audio, name)
+
+
+def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:
+    """A clip as the library takes it, and the object that owns its samples."""
+    named = library.path(name)
+    if isinstance(audio, (str, os.PathLike)):
+        return RecordingView(name=named, path=named), None
+    samples = library.samples_of(audio, name)
+    return RecordingView(name=named, samples=samples.data_ptr(), sample_count=len(samples)), samples
 
 
 def _name(index: int, audio: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,13 @@ class Word:
 
 @dataclass(frozen=True)
 class Transcription:
-    """The text of one clip or stream. `words` is empty where no timestamps were asked for."""
+    """The text of one clip or stream. `words` is empty where no timestamps were asked for. `notices` say what was
+    changed or left out in reading the clip, such as its sample rate."""
 
     text: str
     hypothesis: Hypothesis
     words: list[Word] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text
@@ -56,8 +57,3 @@ class Partial:
 
     def __str__(self) -> str:
         return self.text
-
-
-def hypothesis_of(row: dict[str, Any]) -> Hypothesis:
-    """The hypothesis in the library's JSON."""
-    return Hypothesis(**{**row, "nbest": [hypothesis_of(entry) for entry in row.get("nbest", [])]})

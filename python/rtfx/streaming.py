@@ -12,18 +12,13 @@ from typing import Any, Generic, TypeVar, Union
 import torch
 
 from rtfx import library
-from rtfx.results import Hypothesis, Partial, Transcription, hypothesis_of
+from rtfx.results import Hypothesis, Partial, Transcription
+from rtfx.views import HypothesisView, PartialView, integers
 
 Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
 Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-
-
-def _hypothesis(stream: Stream, row: dict[str, Any] | None) -> Hypothesis:
-    if row is None:
-        raise library.Error(f"stream {stream.number}: NaN in the emissions; try dtype fp32")
-    return hypothesis_of(row)
 
 
 class Stream(library.Handle, Generic[Piece, Result]):
@@ -83,21 +78,21 @@ class Streams(library.Handle, Generic[Piece, Result]):
             self._own(stream)
         if not streams:
             return {}
-        numbers = library.integers([stream.number for stream in streams])
-        found = json.loads(self._push(numbers, [pieces[stream] for stream in streams]))
-        partials = {}
-        for stream, row in zip(streams, found, strict=True):
-            hypothesis = _hypothesis(stream, row["hypothesis"])
-            partials[stream] = Partial(hypothesis.text, hypothesis, row["stable"], row["stable_text"])
-        return partials
+        numbers = integers([stream.number for stream in streams], "streams")
+        partials = (PartialView * len(streams))()
+        self._push(numbers, [pieces[stream] for stream in streams], partials)
+        return {
+            stream: partial.value(f"stream {stream.number}") for stream, partial in zip(streams, partials, strict=True)
+        }
 
     def finish(self, stream: Stream[Piece, Result]) -> Result:
         """Returns the text of the whole utterance and closes it. Waits for the device."""
         self._close_left()
         self._own(stream)
-        row = library.call_json("streams_finish", self._handle, stream.number)
+        found = HypothesisView()
+        library.call("streams_finish", self._handle, stream.number, found)
         stream._left.detach()
-        return self._result(_hypothesis(stream, row))
+        return self._result(found.value(f"stream {stream.number}"))
 
     def _own(self, stream: Stream[Piece, Result]) -> None:
         if not isinstance(stream, Stream) or stream._streams is not self:
@@ -108,7 +103,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
             with contextlib.suppress(library.Error):  # one that could not be finished either
                 library.call("streams_close", self._handle, self._left.pop())
 
-    def _push(self, numbers: ctypes.Array, pieces: list[Piece]) -> bytes:
+    def _push(self, numbers: ctypes.Array, pieces: list[Piece], partials: ctypes.Array[PartialView]) -> None:
         raise NotImplementedError
 
     def _result(self, hypothesis: Hypothesis) -> Result:
@@ -125,7 +120,7 @@ class SpeechStreams(Streams[Samples, Transcription]):
         seconds = None if buffer is None else list(buffer)
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
-        sizes = library.integers([max_streams, batch_size], "max_streams and batch_size")
+        sizes = integers([max_streams, batch_size], "max_streams and batch_size")
         super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes,
                          None if seconds is None else (ctypes.c_double * 3)(*seconds)))  # fmt: skip
         self._transcription = transcription
@@ -134,11 +129,11 @@ class SpeechStreams(Streams[Samples, Transcription]):
         self.look_ahead_seconds: float = about["look_ahead_samples"] / sample_rate
         self.notices: list[str] = about["notices"]  # why not by caches
 
-    def _push(self, numbers: ctypes.Array, pieces: list[Samples]) -> bytes:
+    def _push(self, numbers: ctypes.Array, pieces: list[Samples], partials: ctypes.Array[PartialView]) -> None:
         clips = [library.samples_of(piece) for piece in pieces]
         pointers = (ctypes.c_void_p * len(clips))(*(clip.data_ptr() for clip in clips))
-        counts = library.integers([len(clip) for clip in clips])
-        return library.call("streams_push", self._handle, numbers, pointers, counts, len(clips))
+        counts = integers([len(clip) for clip in clips], "samples")
+        library.call("streams_push", self._handle, numbers, pointers, counts, len(clips), partials)
 
     def _result(self, hypothesis: Hypothesis) -> Transcription:
         return self._transcription(hypothesis)
@@ -147,17 +142,16 @@ class SpeechStreams(Streams[Samples, Transcription]):
 class FrameStreams(Streams[torch.Tensor, Hypothesis]):
     """Streams of encoder frames (`Decoder.streams()`). Pieces are [T, D] in the model's dtype on its device."""
 
-    def _push(self, numbers: ctypes.Array, pieces: list[torch.Tensor]) -> bytes:
+    def _push(self, numbers: ctypes.Array, pieces: list[torch.Tensor], partials: ctypes.Array[PartialView]) -> None:
         for piece in pieces:
             if not isinstance(piece, torch.Tensor) or piece.dim() != 2:
                 shape = tuple(getattr(piece, "shape", ()))
                 raise library.InputError(f"frames: {type(piece).__name__} of shape {shape}; give a tensor [T, D]")
             library.require_values("frames", piece)
         batch = pieces[0].unsqueeze(0) if len(pieces) == 1 else _padded(pieces)
-        lengths = library.integers([len(piece) for piece in pieces])
-        return library.call(
-            "streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces)
-        )
+        lengths = integers([len(piece) for piece in pieces], "frames")
+        library.call("streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces),
+                     partials)  # fmt: skip
 
     def _result(self, hypothesis: Hypothesis) -> Hypothesis:
         return hypothesis

@@ -21,8 +21,8 @@ FrameSpan span_of_token(const Hypothesis& h, const TokenEvidence& evidence, size
   int32_t frames = 1;
   if (!h.durations.empty()) frames = h.durations[token];
   if (!evidence.runs.empty()) frames = evidence.runs[token];
-  return {static_cast<double>(h.frames[token]),
-          static_cast<double>(h.frames[token] + std::max(1, frames))};
+  const auto begin = static_cast<double>(h.frames[token]);
+  return {begin, begin + std::max(1, frames)};
 }
 
 /// The start of each word in the tokens of a hypothesis with words. A path has a word at the

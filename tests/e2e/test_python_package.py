@@ -9,6 +9,7 @@ import pytest
 from conftest import AUDIO, MODELS, PROGRAM, ROOT
 
 LIBRARY = PROGRAM.with_name("librtfx.so")
+PLUGIN = PROGRAM.parent / "tests/librtfx_faulty_decoder.so"
 pytest.importorskip("torch", reason="no torch for this Python: LIBTORCH names a folder")
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="no librtfx.so: `make build` makes it")
 CLIPS = [str(AUDIO / name) for name in ("qs01.flac", "1737-146161-0006.flac")]
@@ -33,9 +34,27 @@ REFUSED = {
     "sparse_audio": ("m.encode([torch.zeros(100).to_sparse()])", "audio[0]: a tensor of layout torch.sparse_coo"),
     "meta_piece": ("d.streams().open().push(frames[0].to('meta'))", "frames: a tensor without values"),
     "no_lengths": ("d(frames, ['two', 'three'])", "lengths: ['two', 'three']; give integers"),
+    "relative_lengths": ("d(frames, [0.9])", "lengths: [0.9]; give integers"),
+    "relative_lengths_tensor": ("d(frames, torch.tensor([1.0]))", "lengths: [1.0]; give integers"),
+    "lengths_beyond_int64": ("d(frames, [2**64 + 1])", "lengths: 18446744073709551617 is out of range"),
+    "sizes_beyond_int64": ("d.streams(2**64 + 1)", "batch_size and max_frames: 18446744073709551617 is out of range"),
+    "rows_beyond_int64": ("m.transcribe(CLIPS, batch_size=2**64 + 1)", "batch_size: 18446744073709551617 is out of range"),
+    "no_rows_asked": ("m.transcribe(CLIPS, batch_size=0)", "batch_size: 0; at least 1"),
+    "half_a_row": ("m.transcribe(CLIPS, batch_size=0.5)", "batch_size: [0.5]; give integers"),
+    "tokens_beyond_int32": ("m.words(rtfx.Hypothesis('', [2**32 + 1], [0], 0.0))", "tokens: 4294967297 is out of range"),
+    "frames_beyond_int32": ("m.words(rtfx.Hypothesis('', [1], [2**31], 0.0))", "frames: 2147483648 is out of range"),
+    "negative_durations": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, [-2**31 - 1]))", "durations: -2147483649 is out of"),
+    "negative_word_frames": ("m.words(rtfx.Hypothesis('', [1], [0], 0.0, words=['a'], word_frames=[-1]))", "word_frames: -1"),
+    "context_beyond_int32": ("rtfx.load(MODEL, att_context_size=[2**32 + 70, 1])", "att_context_size: 4294967366 is out"),
+    "path_with_nul": ("rtfx.load(MODEL + '\\0.nemo')", "has a NUL character; leave it out"),
+    "audio_with_nul": ("m.transcribe([CLIPS[0] + '\\0'])", "has a NUL character; leave it out"),
+    "path_of_half_a_character": ("rtfx.load('\\ud800.nemo')", "give a text of Unicode characters"),
+    "no_path": ("rtfx.load(7)", "path: 7; give a text"),
+    "complex_frames": ("d(torch.complex(frames, frames).conj(), lengths)", "frames: ComplexFloat"),
+    "decoder_of_another_model": ("rtfx.load(MODEL, device='cpu').transcribe(CLIPS, decoder=d)", "decoder: of another model"),
     "dtype": ("rtfx.load(MODEL, dtype=torch.float32)", "dtype: "),
-    "nan_clip": ("m.transcribe([clip[:8000], clip, with_nan], batch_size=1)", "audio[2]: sample 7 is nan"),
-    "empty_clip": ("m.transcribe([*CLIPS, clip[:0]])", "audio[2]: a clip without samples"),
+    "nan_clip": ("m.transcribe([clip[:8000], clip, with_nan], batch_size=1)", "audio[2]: sample 7 is NaN"),
+    "empty_clip": ("m.transcribe([*CLIPS, clip[:0]])", "audio[2]: no samples"),
     "two_channels": ("m.transcribe([clip, torch.zeros(2, 100)])", "audio[1]: torch.float32 of shape (2, 100)"),
 }
 TRUE = {
@@ -46,12 +65,24 @@ TRUE = {
     "hypotheses_as_list": "copy.deepcopy(list(d(frames, lengths))) == list(d(frames, lengths))",
     "words_of_a_lexicon": "[w.text for w in m.words(dataclasses.replace(d(frames, lengths)[0], words=['A', 'b'], "
                           "word_frames=[2, 20]))] == ['A', 'b']",
-    "no_autocast": "torch.equal(under_autocast(), frames)",
-    "none_decoded_before_the_check": "d_was_not_called()",
+    "numpy_lengths": "d(frames, numpy.array(lengths))[0] == d(frames, lengths)[0]",
+    "last_frame_of_all": "m.words(rtfx.Hypothesis('', [1], [2**31 - 1], 0.0))[0].end > 2**31 * m.frame_seconds - 1e-3",
+    "no_autocast": "under_autocast(lambda: m.encode(CLIPS[:1])[0].tolist()) == frames.tolist()",
+    "no_autocast_in_decoders": "under_autocast(lambda: list(d(frames, lengths))) == list(d(frames, lengths))",
+    "no_autocast_in_clips": "under_autocast(lambda: m.transcribe(CLIPS)) == m.transcribe(CLIPS)",
+    "negated_frames": "list(d(negated(-frames), lengths)) == list(d(frames, lengths))",
+    "negated_clip": "m.transcribe(negated(-clip)) == m.transcribe(clip)",
+    "batch_sizes": "m.transcribe(CLIPS) == m.transcribe(CLIPS, batch_size=1) and same_texts(m.transcribe(CLIPS, batch_size=2))",
+    "no_clips_at_all": "m.transcribe([]) == []",
+    "results_of_the_others": "results_of_the_others()",
+    "failures_of_a_decoder": "failures_of_a_decoder()",
+    "a_stream_goes_on_after_nan": "said_in_a_stream([with_nan]) == said_in_a_stream([])",
+    "forked": "forked() == 'rtfx: not after os.fork(), since the parent has used it; start processes by spawn instead'",
+    "interrupted": "interrupted()",
 }
 SCRIPT = """
-import copy, dataclasses, json, multiprocessing, numpy, os, pickle, sys, torch, rtfx
-MODEL, CLIPS, refused, true = json.loads(sys.argv[1])
+import copy, dataclasses, json, multiprocessing, numpy, os, pickle, signal, sys, threading, time, torch, rtfx
+MODEL, CLIPS, PLUGIN, refused, true = json.loads(sys.argv[1])
 m = rtfx.load(MODEL, device="cpu")
 d = rtfx.decoder("label_looping", m)
 frames, lengths = m.encode(CLIPS[:1])
@@ -59,18 +90,77 @@ clip = m.read_audio(CLIPS[0])
 with_nan = clip[:9000].clone()
 with_nan[7] = float("nan")
 
-def under_autocast():
+def under_autocast(work):
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        return m.encode(CLIPS[:1])[0]
+        return work()
 
-def d_was_not_called():
-    fresh = rtfx.decoder("label_looping", m)
-    before = fresh.counters
+def negated(values):
+    # Minus the values, as a view that shares their memory.
+    view = torch.complex(torch.zeros_like(values), values).conj().imag
+    assert view.is_neg()
+    return view
+
+def same_texts(found):
+    return [t.text for t in found] == [t.text for t in m.transcribe(CLIPS)]
+
+def results_of_the_others():
     try:
-        m.transcribe([clip, with_nan], decoder=fresh)
-    except rtfx.InputError:
-        return fresh.counters == before
-    return False
+        m.transcribe([CLIPS[0], with_nan, "absent.wav", clip, clip[:0], torch.zeros(2, 5)], batch_size=2)
+    except rtfx.TranscriptionInputError as error:
+        text = m.transcribe(CLIPS[0])[0].text
+        assert isinstance(error, rtfx.InputError) and isinstance(error, rtfx.TranscriptionError)
+        assert [found and found.text for found in error.results] == [text, None, None, text, None, None]
+        names = {1: "audio[1]: sample 7 is NaN", 2: "absent.wav: ", 4: "audio[4]: no samples", 5: "audio[5]: "}
+        assert list(error.failures) == list(names)
+        assert all(error.failures[i].startswith(name) for i, name in names.items()), error.failures
+        assert str(error) == error.failures[1] + " (and 3 others of 6 clips; see `failures`)"
+        again = pickle.loads(pickle.dumps(error))
+        return (again.results, again.failures, str(again)) == (error.results, error.failures, str(error))
+
+def failures_of_a_decoder():
+    rtfx.load_plugin(PLUGIN)
+    try:
+        m.transcribe([clip, clip, clip], decoder="faulty", fault="throw_error", decodes=1, batch_size=1)
+    except rtfx.TranscriptionError as error:
+        assert [found is None for found in error.results] == [False, True, True]
+        return not isinstance(error, rtfx.InputError) and list(error.failures) == [1, 2]
+
+def said_in_a_stream(refused):
+    stream = m.streams(buffer=(1, 5, 1)).open()
+    stream.push(clip[:9000])
+    for piece in refused:
+        try:
+            stream.push(piece)
+        except rtfx.InputError as error:
+            assert f"stream {stream.number}: sample 7 is NaN; " in str(error)
+        else:
+            return "not refused"
+    stream.push(clip[9000:])
+    return stream.finish()
+
+def forked():
+    # The text of the error in a child, which ends itself where it waits for ever.
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        signal.alarm(60)
+        try:
+            d(frames, lengths)
+        except rtfx.Error as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.close(writer)
+    os.wait()
+    return os.read(reader, 1000).decode()
+
+def interrupted():
+    # Ctrl-C ends a call of minutes at once, and the model goes on working.
+    begin = time.monotonic()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        m.transcribe([clip] * 20000, batch_size=1)
+    except KeyboardInterrupt:
+        return time.monotonic() - begin < 10 and same_texts(m.transcribe(CLIPS))
 
 def outcome(code):
     try:
@@ -86,17 +176,23 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
-    """{name: [names of the exception's classes or None, text]}"""
+def site(tmp_path_factory):
+    """The folder of the package, as it would be installed."""
     site = tmp_path_factory.mktemp("site")
     (site / "rtfx/lib").mkdir(parents=True)
     for path in (ROOT / "python/rtfx").iterdir():
         if path.is_file():
             (site / "rtfx" / path.name).symlink_to(path)
     (site / "rtfx/lib/librtfx.so").symlink_to(LIBRARY)
+    return site
+
+
+@pytest.fixture(scope="module")
+def outcomes(site):
+    """{name: [names of the exception's classes or None, text]}"""
     (site / "cases.py").write_text(SCRIPT)
     refused = {name: code for name, (code, _) in REFUSED.items()}
-    given = json.dumps([str(MODELS / "quickstart-rnnt.nemo"), CLIPS, refused, TRUE])
+    given = json.dumps([str(MODELS / "quickstart-rnnt.nemo"), CLIPS, str(PLUGIN), refused, TRUE])
     done = subprocess.run([sys.executable, site / "cases.py", given], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -118,3 +214,11 @@ def test_it_holds(outcomes, name):
 def test_the_version_is_the_programs(outcomes, program):
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     assert outcomes["version"][1] in shown.split()
+
+
+def test_the_command_starts_without_torch(site):
+    """torch takes seconds, and warns where NumPy is absent."""
+    code = "import sys; sys.modules['numpy'] = None; from rtfx.program import main; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(site)})  # fmt: skip
+    assert (done.stdout, done.stderr) == ("False\n", "")

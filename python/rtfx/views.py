@@ -1,0 +1,140 @@
+"""The structs of library.h, and the values of Python that they hold."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64
+
+from rtfx.errors import Error, InputError
+from rtfx.results import Hypothesis, Partial, Transcription, Word
+
+
+class HypothesisView(ctypes.Structure):
+    """rtfx_hypothesis"""
+
+    def value(self, name: str) -> Hypothesis:
+        """The hypothesis. An error calls its utterance `name`."""
+        if self.is_nan:
+            raise Error(f"{name}: NaN in the emissions; try dtype fp32")
+        count = self.token_count
+        return Hypothesis(
+            text=_text(self.text),
+            tokens=self.tokens[:count],
+            frames=self.frames[:count],
+            score=self.score,
+            durations=self.durations[:count] if self.durations else [],
+            nbest=[entry.value(name) for entry in self.nbest[: self.nbest_count]],
+            words=[_text(word) for word in self.words[: self.word_count]] if self.has_words else None,
+            word_frames=self.word_frames[: self.word_count],
+        )
+
+    @classmethod
+    def of(cls, hypothesis: Hypothesis) -> HypothesisView:
+        """The view of what tells a hypothesis its words. Raises InputError for lists of different lengths."""
+        tokens, frames, durations = hypothesis.tokens, hypothesis.frames, hypothesis.durations
+        words, word_frames = hypothesis.words, hypothesis.word_frames
+        if len(frames) != len(tokens) or len(durations) not in (0, len(tokens)):
+            raise InputError(f"hypothesis: {len(tokens)} tokens, {len(frames)} frames, {len(durations)} durations")
+        if words is not None and len(words) != len(word_frames):
+            raise InputError(f"hypothesis: {len(words)} words, {len(word_frames)} word_frames")
+        view = cls(token_count=len(tokens), tokens=integers(tokens, "tokens", c_int32),
+                   frames=integers(frames, "frames", c_int32))  # fmt: skip
+        if durations:
+            view.durations = integers(durations, "durations", c_int32)
+        if words is not None:
+            view.has_words, view.word_count = True, len(words)
+            view.words = (c_char_p * len(words))(*(word.encode() for word in words))
+            view.word_frames = integers(word_frames, "word_frames", c_int32)
+        return view
+
+
+HypothesisView._fields_ = [  # they name the class itself
+    ("is_nan", c_int32),
+    ("has_words", c_int32),
+    ("text", c_char_p),
+    ("score", c_float),
+    ("token_count", c_int64),
+    ("tokens", POINTER(c_int32)),
+    ("frames", POINTER(c_int32)),
+    ("durations", POINTER(c_int32)),
+    ("word_count", c_int64),
+    ("words", POINTER(c_char_p)),
+    ("word_frames", POINTER(c_int32)),
+    ("nbest_count", c_int64),
+    ("nbest", POINTER(HypothesisView)),
+]
+
+
+class WordView(ctypes.Structure):
+    """rtfx_word"""
+
+    _fields_ = [("text", c_char_p), ("start", c_double), ("end", c_double)]
+
+    def value(self) -> Word:
+        return Word(_text(self.text), self.start, self.end)
+
+
+class PartialView(ctypes.Structure):
+    """rtfx_partial"""
+
+    _fields_ = [("hypothesis", HypothesisView), ("stable", c_int64), ("stable_text", c_char_p)]
+
+    def value(self, name: str) -> Partial:
+        hypothesis = self.hypothesis.value(name)
+        return Partial(hypothesis.text, hypothesis, self.stable, _text(self.stable_text))
+
+
+class RecordingView(ctypes.Structure):
+    """rtfx_recording"""
+
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("samples", ctypes.c_void_p), ("sample_count", c_int64)]
+
+
+class TranscriptView(ctypes.Structure):
+    """rtfx_transcript"""
+
+    _fields_ = [
+        ("failure", c_char_p),
+        ("bad_input", c_int32),
+        ("hypothesis", HypothesisView),
+        ("word_count", c_int64),
+        ("words", POINTER(WordView)),
+        ("notice_count", c_int64),
+        ("notices", POINTER(c_char_p)),
+    ]
+
+    def value(self) -> Transcription | Error:
+        """The result, or the error that stands for it."""
+        if self.failure is not None:
+            return (InputError if self.bad_input else Error)(message(self.failure))
+        hypothesis = self.hypothesis.value("recording")
+        return Transcription(hypothesis.text, hypothesis, words_of(self.words, self.word_count),
+                             [message(notice) for notice in self.notices[: self.notice_count]])  # fmt: skip
+
+
+def words_of(words: ctypes.Array[WordView], count: int) -> list[Word]:
+    return [words[i].value() for i in range(count)]
+
+
+def integers(values: Sequence[int], where: str, kind: type = c_int64) -> ctypes.Array:
+    """An array of them, of a length of at least 1. ctypes would wrap integers that are too large."""
+    limit = 1 << (8 * ctypes.sizeof(kind) - 1)
+    try:
+        plain = [operator.index(value) for value in values]
+    except TypeError:
+        raise InputError(f"{where}: {values}; give integers") from None
+    for value in plain:
+        if not -limit <= value < limit:
+            raise InputError(f"{where}: {value} is out of range; give integers between {-limit} and {limit - 1}")
+    return (kind * max(1, len(plain)))(*plain)
+
+
+def message(given: bytes) -> str:
+    """A message of the library, which may name a path that is not UTF-8."""
+    return given.decode(errors="surrogateescape")
+
+
+def _text(given: bytes) -> str:
+    return given.decode(errors="replace")

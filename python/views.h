@@ -1,0 +1,44 @@
+// Results in the form of library.h: structs of pointers, and the memory that these point into.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "algorithms/hypotheses.h"
+#include "algorithms/streams.h"
+#include "models/tokenizers/tokenizer.h"
+#include "python/library.h"
+#include "speech/transcript/transcript.h"
+
+namespace rtfx {
+
+/// The memory of views. It only grows, so that pointers into it stay valid as long as it lives.
+class ViewMemory {
+ public:
+  ViewMemory() = default;
+  ViewMemory(ViewMemory&&) = default;
+  ViewMemory& operator=(ViewMemory&&) = default;
+
+  /// Returns the view of a hypothesis, of which a copy is kept.
+  rtfx_hypothesis view(Hypothesis hypothesis, const Tokenizer& tokenizer);
+  rtfx_partial view(PartialResult partial, const Tokenizer& tokenizer);
+
+  /// Fills `count` and `list` of a struct with views of words.
+  void view(const std::vector<TimedWord>& words, int64_t& count, const rtfx_word*& list);
+  const char* view(std::string text);
+  const char* const* view(const std::vector<std::string>& texts);
+
+ private:
+  /// Returns the view of a hypothesis that this holds already.
+  rtfx_hypothesis view_of_kept(const Hypothesis& hypothesis, const Tokenizer& tokenizer);
+
+  std::deque<Hypothesis> hypotheses_;
+  std::deque<std::string> texts_;
+  std::deque<std::vector<const char*>> lists_of_texts_;
+  std::deque<std::vector<int32_t>> word_frames_;
+  std::deque<std::vector<rtfx_hypothesis>> nbest_;
+  std::deque<std::vector<rtfx_word>> words_;
+};
+
+}  // namespace rtfx
