@@ -13,6 +13,7 @@
 
 #include "algorithms/decoder.h"
 #include "models/load_checkpoint.h"
+#include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
 #include "tests/unit/datasets/temp_folder.h"
 
@@ -150,6 +151,17 @@ TEST_F(TranscriberTest, AFileThatCannotBeReadCostsItself) {
   EXPECT_TRUE(notes.bad_inputs.contains(1));
   EXPECT_TRUE(notes.results[0].transcript.words.empty());
   EXPECT_FALSE(notes.results[0].transcript.text.empty());
+}
+
+/// NaN in an fp32 model has another cause than the dtype.
+TEST(RemedyForNan, NamesFp32OnlyWhereItWouldChangeSomething) {
+  AcousticModel model;
+  EXPECT_EQ(remedy_for_nan(model),
+            "check the audio and the checkpoint: both were computed in fp32");
+  model.encoder_dtype = at::kBFloat16;
+  EXPECT_HAS(remedy_for_nan(model), "--dtype fp32");
+  model.dtype = at::kBFloat16;
+  EXPECT_HAS(remedy_for_nan(model), "--dtype fp32");
 }
 
 TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
