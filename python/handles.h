@@ -12,7 +12,6 @@
 #include "algorithms/decoder.h"
 #include "algorithms/result_check.h"
 #include "base/error.h"
-#include "python/library.h"
 #include "python/views.h"
 #include "speech/pipeline/recorded_encoder.h"
 

@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#include "python/structs.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,29 +26,6 @@ typedef struct rtfx_result rtfx_result;           /* hypotheses of a batch */
 typedef struct rtfx_transcripts rtfx_transcripts; /* results for recordings */
 typedef struct rtfx_streams rtfx_streams;         /* utterances that come in pieces */
 struct DLManagedTensor;
-
-/* A text and how it was found. Where NaN reached the utterance, everything else is 0 or null. */
-typedef struct rtfx_hypothesis {
-  int32_t is_nan;
-  int32_t has_words; /* the search found words, in a lexicon or a word graph */
-  const char* text;
-  float score;
-  int64_t token_count;
-  const int32_t* tokens;    /* [token_count] */
-  const int32_t* frames;    /* [token_count]: the encoder frame of each token */
-  const int32_t* durations; /* [token_count], in frames; null but for TDT */
-  int64_t word_count;
-  const char* const* words;            /* [word_count]: those that the search found */
-  const int32_t* word_frames;          /* [word_count]: the encoder frame of each */
-  int64_t nbest_count;                 /* 0 where the decoder was not asked for a list */
-  const struct rtfx_hypothesis* nbest; /* [nbest_count]: the first one is this hypothesis */
-} rtfx_hypothesis;
-
-/* A word and its begin and end in seconds, as speech/transcript/transcript.h defines them. */
-typedef struct rtfx_word {
-  const char* text;
-  double start, end;
-} rtfx_word;
 
 /* The last failure on this thread; rtfx_error_is_input(): 1 if the caller's input was wrong. */
 RTFX_API const char* rtfx_error(void);
@@ -103,25 +82,6 @@ RTFX_API struct DLManagedTensor* rtfx_result_tensor(const rtfx_result* result, c
 RTFX_API int64_t rtfx_result_rows(rtfx_result* result, const rtfx_hypothesis** rows);
 RTFX_API void rtfx_result_free(rtfx_result* result);
 
-/* What is to be transcribed: a file, or samples in memory. */
-typedef struct rtfx_recording {
-  const char* name;     /* stands for it in messages */
-  const char* path;     /* null for samples */
-  const float* samples; /* [sample_count], mono at the model's rate */
-  int64_t sample_count;
-} rtfx_recording;
-
-/* The result for a recording, or the reason why there is none. */
-typedef struct rtfx_transcript {
-  const char* failure; /* null where there is a result */
-  int32_t bad_input;   /* of a failure: the recording or an option is at fault */
-  rtfx_hypothesis hypothesis;
-  int64_t word_count;
-  const rtfx_word* words; /* [word_count] */
-  int64_t notice_count;
-  const char* const* notices; /* [notice_count]: what was changed or left out */
-} rtfx_transcript;
-
 /* Transcribes recordings as speech/transcriber.h does. `batch_size`: recordings; 0: by the free
  * memory. `with_words`: with words and their times. The call ends after the batches in flight, with
  * null, once another thread sets `*stop` to 1. The samples must live until it returns. Waits for
@@ -153,13 +113,6 @@ RTFX_API void rtfx_streams_free(rtfx_streams* streams);
 /* A new utterance: its number, or -1. `request`: a JSON object of phrases and characters of its
  * own, {"boost": ["new york", {"phrase": "kubernetes", "weight": 2}], "allowed": ["latin"]}. */
 RTFX_API int64_t rtfx_streams_open(rtfx_streams* streams, const char* request);
-
-/* The text of an utterance so far. */
-typedef struct rtfx_partial {
-  rtfx_hypothesis hypothesis; /* as if the utterance ended here */
-  int64_t stable;             /* so many of its first tokens stay, whatever comes */
-  const char* stable_text;    /* of these */
-} rtfx_partial;
 
 /* The next samples of `rows` utterances, samples[i] of counts[i] floats at the model's rate, 0 too.
  * partials[i] becomes the text of each, which lives until the next call for these streams. Bad

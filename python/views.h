@@ -1,4 +1,4 @@
-// Results in the form of library.h: structs of pointers, and the memory that these point into.
+// Results as structs of pointers, and the memory that these point into.
 #pragma once
 
 #include <deque>
@@ -8,7 +8,7 @@
 #include "algorithms/hypotheses.h"
 #include "algorithms/streams.h"
 #include "models/tokenizers/tokenizer.h"
-#include "python/library.h"
+#include "python/structs.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {

@@ -167,7 +167,7 @@ def test_results_outlive_their_decoder(rtfx_package):
         (lambda r, m: r.decoder("label_looping", m, windw=3), "windw"),
         (lambda r, m: m.transcribe(["absent.wav"]), "absent.wav"),
         (lambda r, m: m.transcribe([torch.zeros(2, 100)]), "mono samples"),
-        (lambda r, m: m.transcribe([torch.zeros(0)]), "without samples"),
+        (lambda r, m: m.transcribe([torch.zeros(0)]), "audio[0]: no samples"),
         (lambda r, m: m.transcribe(CLIPS, batch_size=0), "batch_size"),
         (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 144, device=m.device).half(), [4]), "frames: Half"),
         (lambda r, m: r.decoder("label_looping", m)(torch.zeros(1, 4, 7, device=m.device), [4]), "frames: 7 wide"),

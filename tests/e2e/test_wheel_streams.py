@@ -195,7 +195,7 @@ def test_nothing_said_is_no_text(rnnt):
 
 def of(stream):
     """The model."""
-    return stream._streams._model
+    return stream._streams.decoder._model
 
 
 def wrong(samples):

@@ -1,0 +1,62 @@
+/* The structs of library.h, which only point to what they hold: the function that gives one says
+ * how long that lives. Strings are UTF-8. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A text and how it was found. Where NaN reached the utterance, everything else is 0 or null. */
+typedef struct rtfx_hypothesis {
+  int32_t is_nan;
+  int32_t has_words; /* the search found words, in a lexicon or a word graph */
+  const char* text;
+  float score;
+  int64_t token_count;
+  const int32_t* tokens;    /* [token_count] */
+  const int32_t* frames;    /* [token_count]: the encoder frame of each token */
+  const int32_t* durations; /* [token_count], in frames; null but for TDT */
+  int64_t word_count;
+  const char* const* words;            /* [word_count]: those that the search found */
+  const int32_t* word_frames;          /* [word_count]: the encoder frame of each */
+  int64_t nbest_count;                 /* 0 where the decoder was not asked for a list */
+  const struct rtfx_hypothesis* nbest; /* [nbest_count]: the first one is this hypothesis */
+} rtfx_hypothesis;
+
+/* A word and its begin and end in seconds, as speech/transcript/transcript.h defines them. */
+typedef struct rtfx_word {
+  const char* text;
+  double start, end;
+} rtfx_word;
+
+/* The text of an utterance so far. */
+typedef struct rtfx_partial {
+  rtfx_hypothesis hypothesis; /* as if the utterance ended here */
+  int64_t stable;             /* so many of its first tokens stay, whatever comes */
+  const char* stable_text;    /* of these */
+} rtfx_partial;
+
+/* What is to be transcribed: a file, or samples in memory. */
+typedef struct rtfx_recording {
+  const char* name;     /* stands for it in messages */
+  const char* path;     /* null for samples */
+  const float* samples; /* [sample_count], mono at the model's rate */
+  int64_t sample_count;
+} rtfx_recording;
+
+/* The result for a recording, or the reason why there is none. */
+typedef struct rtfx_transcript {
+  const char* failure; /* null where there is a result */
+  int32_t bad_input;   /* of a failure: the recording or an option is at fault */
+  rtfx_hypothesis hypothesis;
+  int64_t word_count;
+  const rtfx_word* words; /* [word_count] */
+  int64_t notice_count;
+  const char* const* notices; /* [notice_count]: what was changed or left out */
+} rtfx_transcript;
+
+#ifdef __cplusplus
+}
+#endif
