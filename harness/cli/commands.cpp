@@ -261,7 +261,7 @@ bool reader_has_left(int error) {
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv, int& unwritten) {
   Program program;
   try {
     program.app.parse(argc, argv);
@@ -281,7 +281,12 @@ int run_program(int argc, char** argv) {
   } catch (const UserError& e) {
     print_error(e);
   } catch (const std::system_error& e) {
-    if (e.code() == std::errc::broken_pipe && reader_has_left(e.code().value())) return kOk;
+    const int error = e.code().value();
+    if (e.code() == std::errc::broken_pipe && reader_has_left(error)) return kOk;
+    if (std::ferror(stdout) != 0) {
+      unwritten = error;
+      return kFailed;
+    }
     fmt::print(stderr, "rtfx: error: {}\n", printable(describe_failure()));
     return kFailed;
   } catch (...) {
@@ -291,11 +296,12 @@ int run_program(int argc, char** argv) {
   return kUsage;
 }
 
-/// Whether all that was printed has arrived: a disk may be full.
-bool output_arrived() {
+/// Whether all that was printed has arrived: a disk may be full. `unwritten`: the error of an
+/// earlier print, or 0.
+bool output_arrived(int unwritten) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
-  const int error = errno;
+  const int error = unwritten != 0 ? unwritten : errno;
   if (flushed && std::ferror(stdout) == 0) return true;
   if (reader_has_left(error)) return true;
   fmt::print(stderr, "rtfx: error: standard output: cannot be written: {}{}\n",
@@ -307,8 +313,9 @@ bool output_arrived() {
 
 int run_command_line(int argc, char** argv) {
   set_under_way(fmt::format("rtfx {}", argc > 1 ? argv[1] : ""));
-  int code = run_program(argc, argv);
-  if (!output_arrived() && code == kOk) code = kFailed;
+  int unwritten = 0;
+  int code = run_program(argc, argv, unwritten);
+  if (!output_arrived(unwritten) && code == kOk) code = kFailed;
   if (std::find(argv, argv + argc, std::string_view("--child")) != argv + argc) end_child(code);
   set_under_way({});
   return code;

@@ -139,6 +139,12 @@ BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
   return {static_cast<int64_t>(clips.size()), model.config.encoded_frames(longest_of(clips))};
 }
 
+at::Tensor PinnedMemory::take(int64_t count) {
+  if (!memory_.defined() || memory_.numel() < count)
+    memory_ = at::empty({count}, at::TensorOptions(at::kFloat).pinned_memory(true));
+  return memory_.narrow(0, 0, count);
+}
+
 CopiedBatch copy_batch(const AcousticModel& model, const Clips& clips, const RegionClock& clock,
                        RegionTimes& times, PinnedMemory* memory) {
   CopiedBatch copied;

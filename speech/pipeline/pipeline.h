@@ -109,11 +109,7 @@ BatchSize batch_size(const AcousticModel& model, const Clips& clips);
 class PinnedMemory {
  public:
   /// [count] float32, undefined values. What was taken before is overwritten.
-  at::Tensor take(int64_t count) {
-    if (!memory_.defined() || memory_.numel() < count)
-      memory_ = at::empty({count}, at::TensorOptions(at::kFloat).pinned_memory(true));
-    return memory_.narrow(0, 0, count);
-  }
+  at::Tensor take(int64_t count);
 
  private:
   at::Tensor memory_;
