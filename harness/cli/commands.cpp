@@ -304,8 +304,10 @@ bool output_arrived(int unwritten) {
   const int error = unwritten != 0 ? unwritten : errno;
   if (flushed && std::ferror(stdout) == 0) return true;
   if (reader_has_left(error)) return true;
-  fmt::print(stderr, "rtfx: error: standard output: cannot be written: {}{}\n",
-             std::strerror(error), error == ENOSPC ? "; free some space" : "");
+  // The error of a print long ago is not known any more.
+  const std::string why = error == 0 ? "" : fmt::format(": {}", std::strerror(error));
+  fmt::print(stderr, "rtfx: error: standard output: cannot be written{}{}\n", why,
+             error == ENOSPC ? "; free some space" : "");
   return false;
 }
 

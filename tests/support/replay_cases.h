@@ -43,6 +43,7 @@ inline std::vector<Replayed> replay(const std::shared_ptr<const AcousticModel>& 
     row.decisions += one.decisions;
     row.beyond += one.beyond;
     row.worst = std::max(row.worst, one.worst);
+    row.score_bound = std::max(row.score_bound, one.score_bound);
     if (!row.first) row.first = one.first;
   }
   return results;

@@ -199,11 +199,11 @@ TEST(CachedStreams, WhatAStreamLeavesBehindIsNotSeenByTheNext) {
   const auto model = test::random_model(streaming_config({6, 2}), 7);
   const auto streams = make_encoder_streams(model, {});
   Samples loud = test::noise(40000, 1);
-  for (float& sample : loud) sample *= 1e30F;  // features beyond all floats
+  for (float& sample : loud) sample *= 1000;
   const Samples audio = test::noise(20000, 2);
   const at::Tensor fresh = test::stream(*streams, {audio}, 1, 1000, 3)[0].frames;
-  const at::Tensor broken = test::stream(*streams, {loud}, 1, 1000, 3)[0].frames;
-  EXPECT_TRUE(broken.isnan().any().item<bool>());
+  const at::Tensor other = test::stream(*streams, {loud}, 1, 1000, 3)[0].frames;
+  EXPECT_GT(test::largest(other.narrow(0, 0, fresh.size(0)), fresh), 0.1);
   EXPECT_TRUE(fresh.equal(test::stream(*streams, {audio}, 1, 1000, 3)[0].frames));
   // In the middle of a stream, too.
   const int64_t stream = streams->open();
