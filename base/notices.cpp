@@ -14,6 +14,7 @@ void Notices::add(const std::string& file, const std::string& notice) {
 
 std::vector<std::string> Notices::lines() const {
   std::vector<std::string> lines;
+  lines.reserve(entries_.size());
   for (const Entry& entry : entries_) {
     lines.push_back(entry.files == 1 ? fmt::format("{}: {}", entry.first, entry.notice)
                                      : fmt::format("{} files, {} first: {}", entry.files,
