@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "algorithms/foreign_code.h"
 #include "base/gpu/check.h"
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
@@ -83,7 +84,9 @@ OverlappedPipeline::~OverlappedPipeline() = default;
 
 void OverlappedPipeline::prepare(Decoder& decoder, const Limits& limits) const {
   synchronize(model_->device);  // the model's weights come from another stream
-  on_stream(streams_, &PipelineStreams::decode, [&] { decoder.prepare(model_, limits); });
+  call_decoder(decoder, {}, [&] {
+    on_stream(streams_, &PipelineStreams::decode, [&] { decoder.prepare(model_, limits); });
+  });
   synchronize(model_->device);
 }
 
@@ -95,8 +98,9 @@ void OverlappedPipeline::warm_up(Decoder& decoder, int64_t rows, int64_t samples
   run(
       decoder,
       [&](size_t number, BatchInFlight& batch) {
+        if (number > 0) return false;
         batch.clips.assign(static_cast<size_t>(rows), silence);
-        return number == 0;
+        return true;
       },
       [](size_t, BatchInFlight& batch) {
         if (batch.failure) std::rethrow_exception(batch.failure);
@@ -149,6 +153,7 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
   const auto slot_of = [&](size_t item) -> Slot& { return slots_[item % slots_.size()]; };
   const auto load = [&](size_t item) {
     BatchInFlight& b = slot_of(item).batch;
+    b = {};  // a source that has ended may have left something in it
     const auto begin = Clock::now();
     bool more = true;
     attempt(b, "load", [&] { more = source(item, b); });

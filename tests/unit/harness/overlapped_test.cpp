@@ -246,6 +246,35 @@ TEST_F(OverlappedTest, OtherBatchesGoOnAfterOneThatFails) {
   }
 }
 
+/// The source of one run leaves clips behind where it ends; that of the next one adds its own.
+TEST_F(OverlappedTest, ABatchBeginsEmptyWhateverASourceLeftInIt) {
+  json config = document({"label_looping"});
+  config["output"] = path("run").string();
+  Session session(parse_config({config, path("c.json")}), {});
+  const auto model = session.workspace().model(0, at::kCPU, "fp32");
+  RecordedEncoder encoder(model, /*graphs=*/false);
+  const std::vector<float> clip = test::sine(440, 16000, 16000);
+  for (const size_t in_flight : {1, 3}) {
+    OverlappedPipeline pipeline(model, encoder, in_flight);
+    const auto decoder = make_decoder("label_looping", {}, "");
+    pipeline.prepare(*decoder, {});
+    for (int run = 0; run < 3; ++run) {
+      size_t batches = 0;
+      pipeline.run(
+          *decoder,
+          [&](size_t number, BatchInFlight& batch) {
+            batch.clips.emplace_back(clip);
+            return number < 2;
+          },
+          [&](size_t, BatchInFlight& batch) {
+            EXPECT_EQ(batch.decoded.texts.size(), 1U) << in_flight << ' ' << run;
+            ++batches;
+          });
+      EXPECT_EQ(batches, 2U);
+    }
+  }
+}
+
 TEST_F(OverlappedTest, SyncDebugIsRefused) {
   json config = document({"label_looping"});
   config["sync_debug"] = true;
