@@ -332,7 +332,9 @@ Conditions ConditionSampler::end() {
   if (waited && state_->waited)
     conditions.cpu_wait_seconds = std::max(0.0, *waited - *state_->waited);
   const auto cpu = State::CpuTimes::now();
-  if (cpu.machine && state_->cpu.machine && conditions.wall_seconds > 0) {
+  // The kernel counts in steps of 10 ms, which a short round would take for other programs.
+  constexpr double kLeastSeconds = 0.2;
+  if (cpu.machine && state_->cpu.machine && conditions.wall_seconds >= kLeastSeconds) {
     const double others = *cpu.machine - *state_->cpu.machine - (cpu.own - state_->cpu.own);
     conditions.other_cpus = std::max(0.0, others) / conditions.wall_seconds;
   }

@@ -14,10 +14,9 @@
 namespace rtfx {
 namespace {
 
-/// The number at the beginning of a text; none where there is no number.
-template <class T>
-std::optional<T> leading_number(const std::string& text) {
-  T value{};
+/// The integer at the beginning of a text; none where there is none.
+std::optional<int64_t> leading_integer(const std::string& text) {
+  int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
@@ -54,11 +53,10 @@ CpuIdentity read_cpuinfo(std::istream& cpuinfo) {
     if (colon == std::string::npos || colon + 2 > line.size()) continue;
     const std::string key = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
     const std::string value = line.substr(colon + 2);
-    if (key == "cpu family") cpu.family = leading_number<int64_t>(value);
-    if (key == "model") cpu.model_number = leading_number<int64_t>(value);
-    if (key == "stepping") cpu.stepping = leading_number<int64_t>(value);
-    if (key == "cache size") cpu.cache_kib = leading_number<int64_t>(value);
-    if (key == "cpu MHz") cpu.clock_mhz = leading_number<double>(value);
+    if (key == "cpu family") cpu.family = leading_integer(value);
+    if (key == "model") cpu.model_number = leading_integer(value);
+    if (key == "stepping") cpu.stepping = leading_integer(value);
+    if (key == "cache size") cpu.cache_kib = leading_integer(value);
   }
   return cpu;
 }
@@ -66,7 +64,7 @@ CpuIdentity read_cpuinfo(std::istream& cpuinfo) {
 CpuIdentity cpu_identity() {
   std::ifstream file("/proc/cpuinfo");
   CpuIdentity cpu = read_cpuinfo(file);
-  if (const auto clock = highest_clock()) cpu.clock_mhz = clock;
+  cpu.clock_mhz = highest_clock();
   cpu.hypervisor = hypervisor_signature();
   return cpu;
 }

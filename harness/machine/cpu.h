@@ -11,11 +11,11 @@ namespace rtfx {
 
 struct CpuIdentity {
   std::optional<int64_t> family, model_number, stepping, cache_kib;
-  std::optional<double> clock_mhz;        // the highest, or the present one where that is not known
+  std::optional<double> clock_mhz;        // the highest, where the kernel tells it
   std::optional<std::string> hypervisor;  // its signature, such as "KVMKVMKVM"; none without one
 };
 
-/// The first CPU of the text of /proc/cpuinfo, without the hypervisor.
+/// The first CPU of the text of /proc/cpuinfo, without clock and hypervisor.
 CpuIdentity read_cpuinfo(std::istream& cpuinfo);
 
 /// The CPU of this machine.

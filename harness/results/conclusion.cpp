@@ -91,8 +91,14 @@ struct Gain {
   Interval ratio;
   std::set<std::string> marks;
 
-  bool is_clear() const { return ratio.low > 1 || ratio.high < 1; }
-  auto rank() const { return std::tuple(marks.empty(), is_clear(), ratio.estimate); }
+  /// Whether the rounds that the ratio comes from are doubtful. Suspect ones may be left out of it.
+  bool is_doubtful() const {
+    const auto doubtful = [](const CaseSummary& one) {
+      return one.noisy() || one.counted_rounds().disturbed;
+    };
+    return doubtful(*baseline) || doubtful(*summary);
+  }
+  auto rank() const { return std::tuple(!is_doubtful(), ratio.low > 1, ratio.estimate); }
 };
 
 std::optional<Gain> gain_of(const Summaries& cases, const CaseSummary& summary) {
@@ -225,12 +231,13 @@ Conclusion conclude(const Summaries& cases) {
 
 std::vector<std::string> conclude(const ResultSet& before, const ResultSet& now,
                                   const std::string& before_name, const std::string& now_name) {
+  const Summaries old = all_of(before), cases = all_of(now);
   Speeds speeds;
   for (const CaseResult& y : now.cases) {
     const CaseResult* x = before.find(y.name());
     if (x == nullptr || !y.control_of().empty()) continue;
-    if (x->summary.failure || y.summary.failure || !x->summary.fault().empty() ||
-        !y.summary.fault().empty())
+    if (x->summary.failure || y.summary.failure || !fault_of(old, x->summary).empty() ||
+        !fault_of(cases, y.summary).empty())
       continue;
     for (const auto& [metric, ratios] :
          {std::pair{"rtfx.total", &speeds.total}, {"rtfx.decode", &speeds.decode}}) {
@@ -249,7 +256,7 @@ std::vector<std::string> conclude(const std::vector<GateRow>& rows) {
   }
   Speeds speeds;
   for (const GateRow& row : rows) {
-    if (!row.change || wrong.contains(row.case_name)) continue;
+    if (!row.change || !row.is_fair || wrong.contains(row.case_name)) continue;
     if (row.what == "rtfx.total") speeds.total.push_back(*row.change);
     if (row.what == "rtfx.decode") speeds.decode.push_back(*row.change);
   }

@@ -431,13 +431,13 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
                                  double measured_floor, size_t judged_rows) {
   const CountedRounds now_rounds = now.summary.counted_rounds();
   const auto b = counted_values(metric, now.summary);
-  bool disturbed = now_rounds.disturbed, any_noisy = noisy(now), missing = b.empty();
+  bool old_disturbed = false, any_noisy = noisy(now), missing = b.empty();
   std::string rounds;
   std::vector<std::vector<double>> before;
   double sum = 0;
   for (const CaseResult* run : old) {
     const CountedRounds counted = run->summary.counted_rounds();
-    disturbed = disturbed || counted.disturbed;
+    old_disturbed = old_disturbed || counted.disturbed;
     rounds += (rounds.empty() ? "" : "; ") + counted.text();
     before.push_back(counted_values(metric, run->summary));
     any_noisy = any_noisy || noisy(*run);
@@ -456,7 +456,8 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
   row.change = runs_ratio(before, b, drift);
   const double corrected = 1 - (1 - kConfidence) / static_cast<double>(judged_rows);
   const Interval wide = runs_ratio(before, b, drift, corrected);
-  row.floor = std::max(measured_floor, noise_of(*row.change));
+  const bool has_interval = std::isfinite(row.change->high);
+  row.floor = has_interval ? std::max(measured_floor, noise_of(*row.change)) : measured_floor;
   const bool more_is_better = metric.direction > 0;
   const Interval gain = more_is_better ? *row.change
                                        : Interval{1 / row.change->estimate, 1 / row.change->high,
@@ -471,16 +472,18 @@ std::optional<GateRow> speed_row(const Metric& metric, const Cases& old, const C
       if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
   }
+  const bool disturbed = old_disturbed || now_rounds.disturbed;
+  row.is_fair = doubts.empty() && !disturbed;
   if (!doubts.empty()) {
     row.verdict = Verdict::inconclusive;
     row.reason = fmt::format("other conditions: {}", fmt::join(doubts, "; "));
     return row;
   }
-  const bool better = gain.low > 1;
-  if (better) return row;
+  // Beside a disturbed baseline everything is better.
+  if (gain.low > 1 && !old_disturbed) return row;
   if (disturbed) {
     row.verdict = Verdict::inconclusive;
-    row.reason = "most rounds are suspect: the machine was disturbed";
+    row.reason = "fewer than three rounds are not suspect: the machine was disturbed";
   } else if (any_noisy) {
     row.verdict = Verdict::inconclusive;
     row.reason = "NOISY: the spread of its rounds is over protocol.cv_max";
@@ -599,6 +602,8 @@ Verdict worse(Verdict a, Verdict b) {
 
 Judgement judge(const Interval& gain, double tolerance, double floor,
                 std::optional<double> corrected_high) {
+  if (!std::isfinite(gain.high) || gain.low <= 0)
+    return {Verdict::inconclusive, "one round has no interval: measure more"};
   if (gain.low > 1) return {Verdict::pass, "better"};
   const double limit = std::max(tolerance, floor);
   if (gain.high < 1 - limit && corrected_high.value_or(0) >= 1 - limit) {

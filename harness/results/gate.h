@@ -41,7 +41,7 @@ std::vector<std::string> condition_doubts(const CaseResult& a, const CaseResult&
 
 /// The values are exit codes of `rtfx gate`.
 enum class Verdict {
-  pass = 0,           // nothing is worse beyond its tolerance; getting better never fails
+  pass = 0,           // nothing is worse beyond its tolerance
   regressed = 10,     // the interval of the change lies on the worse side of the tolerance
   inconclusive = 11,  // the interval holds the tolerance, the noise is larger than it, or machine,
                       // load or clocks differ
@@ -64,6 +64,7 @@ struct GateRow {
   Verdict verdict = Verdict::pass;
   std::string reason;
   std::string rounds = {};  // those that count before and now, of a ratio metric
+  bool is_fair = true;      // both were measured on the same machine, and undisturbed
 };
 
 struct Judgement {

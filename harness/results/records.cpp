@@ -354,7 +354,7 @@ const RecordTable<Batches>& Batches::table() {
   static const auto table =
       RecordTable<Batches>("batches",
                            "Each list has an entry for each batch, in the order of the round, "
-                           "rounded to 1 µs. Intervals of RTFx resample them.")
+                           "rounded to 1 µs.")
           .add("audio_seconds", &Batches::audio_seconds, "s", "audio without padding", kPositive)
           .add(
               "total_seconds", &Batches::total_seconds, "s",
@@ -394,10 +394,11 @@ const RecordTable<EncoderRuns>& EncoderRuns::table() {
 
 const RecordTable<FirstPass>& FirstPass::table() {
   static const auto table =
-      RecordTable<FirstPass>("first pass",
-                             "It is the first one over the dataset in its process, after the "
-                             "preparation of model and decoder, and before any size of batch was "
-                             "seen. A warm-up round has it where there is one.")
+      RecordTable<FirstPass>(
+          "first pass",
+          "It is the first pass of the case in its process. On a GPU, a batch of "
+          "silence of the largest size came before it. A warm-up round has it "
+          "where there is one.")
           .add("seconds", &FirstPass::seconds, "s", "from the first sample to the last text")
           .add("first_text_seconds", &FirstPass::first_text_seconds, "s",
                "from the samples of the first batch to its text")
@@ -671,8 +672,7 @@ const RecordTable<Cpu>& Cpu::table() {
                "its model within the family; cloud machines with one product name differ in it")
           .add("stepping", &Cpu::stepping, "", "its revision")
           .add("cache_kib", &Cpu::cache_kib, "KiB", "the cache that the kernel names")
-          .add("clock_mhz", &Cpu::clock_mhz, "MHz",
-               "its highest clock, or the present one where the kernel tells no highest")
+          .add("clock_mhz", &Cpu::clock_mhz, "MHz", "its highest clock, where the kernel tells it")
           .add("hypervisor", &Cpu::hypervisor, "",
                "the virtual machine's host, such as `KVMKVMKVM`; null: none")
           .add("calibration_ms", &Cpu::calibration_ms, "ms",

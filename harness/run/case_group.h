@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/foreign_code.h"
+#include "algorithms/result_check.h"
 #include "harness/config/plan.h"
 #include "harness/machine/conditions.h"
 #include "harness/machine/sudden_end.h"
@@ -37,8 +38,9 @@ struct Arm {
   const DecoderSpec* spec = nullptr;
   Description description;
   std::unique_ptr<Decoder> decoder;
-  BoostedWords boosted;   // of the prepared decoder
-  CompiledBiases biases;  // likewise
+  std::optional<ResultRules> rules;  // of its results
+  BoostedWords boosted;              // of the prepared decoder
+  CompiledBiases biases;             // likewise
   std::optional<Confidence> confidence;
   std::optional<int64_t> kept_bytes;  // of the device, that prepare() took and kept; none where
                                       // something else gave memory back meanwhile
@@ -67,7 +69,8 @@ struct RoundResult {
   std::vector<double> pass_seconds;             // of each overlapped pass
   std::vector<std::vector<double>> latencies;   // likewise, seconds of each batch to its text
   RecordedEncoder::Counts encoder;              // of all overlapped passes
-  bool repeats = true;                          // all passes have the same hypotheses
+  bool repeats = true;                          // all passes, also those that are not
+                                                // measured, have the same hypotheses
   int64_t order = 0;                            // position within the round
   std::vector<Hypothesis> hypotheses;           // by utterance of the dataset
   std::vector<std::vector<std::string>> words;  // the same as the scorer writes them

@@ -139,11 +139,12 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
   const auto least = static_cast<double>(rounds_of(config.protocol, false));
   const auto most = static_cast<double>(rounds_of(config.protocol, true));
   const bool gpu = runs_on_gpu(config);
+  const auto known = measured(workspace, plan);
   std::map<std::pair<int64_t, at::ScalarType>, Speed> speeds;  // by width and dtype
   const auto speed_of = [&](const CaseGroup& group) {
     const int64_t width = workspace.checkpoints()[group.model].config.encoder.width;
     const at::ScalarType dtype = parse_dtypes(group.dtype, "dtypes").encoder;
-    if (gpu || dtype == at::kFloat8_e4m3fn) return kGpu;
+    if (gpu || known || dtype == at::kFloat8_e4m3fn) return kGpu;
     const auto [found, fresh] = speeds.try_emplace({width, dtype});
     if (fresh) found->second = cpu_speed(width, dtype, config.threads);
     return found->second;
@@ -186,8 +187,8 @@ Estimate estimate(const Workspace& workspace, const std::vector<CaseGroup>& plan
     all.audio_seconds += least * encoders * padded;
     all.passes += static_cast<int64_t>(least);
   }
-  if (const auto seconds = measured(workspace, plan)) {
-    all.low = all.high = *seconds + energy;
+  if (known) {
+    all.low = all.high = *known + energy;
     all.basis =
         fmt::format("as {} measured these cases", (config.output / "journal.jsonl").string());
     return all;

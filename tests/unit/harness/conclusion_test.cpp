@@ -121,6 +121,24 @@ TEST_F(ConclusionTest, UnmarkedDecodersComeBeforeMarkedOnes) {
   EXPECT_HAS(alone, "suspect 3/3");
 }
 
+TEST_F(ConclusionTest, ASlowerDecoderDoesNotComeFirst) {
+  const Arm slow{"slow", {4, 4.01, 3.99}}, label{"label", {1.9, 2.1, 1.95}};
+  EXPECT_HAS(conclude(all_of(run({frame, slow, label}))).won.at(0), "no difference: label");
+}
+
+TEST_F(ConclusionTest, ASuspectRoundThatIsLeftOutCostsNoPlace) {
+  const Arm still{"frame", {kSlow, kSlow, kSlow, kSlow}, "baseline"},
+      label{"label", {1.9, 1.91, 1.89, 1.9}};
+  ResultSet results = run({still, {"fast", {1, 1.01, 0.99, 3}}, label});
+  for (CaseResult& c : results.cases) {
+    if (c.decoder() != "fast") continue;
+    std::get<record::Run>(c.summary.rounds.back()).suspect = std::vector<std::string>{"cpu_wait"};
+  }
+  const std::string won = conclude(all_of(results)).won.at(0);
+  EXPECT_HAS(won, "fast decodes 2.00 times");
+  EXPECT_HAS(won, "suspect 1/4");
+}
+
 TEST_F(ConclusionTest, AnIntervalThatHoldsOneIsNoDifference) {
   const Arm label{"label", {1.9, 2.1, 1.95}};
   EXPECT_EQ(conclude(all_of(run({frame, label}))).won,
@@ -136,8 +154,31 @@ TEST_F(ConclusionTest, TwoRunsAreOneSentenceForEachSpeed) {
   ASSERT_EQ(found.size(), 2U);
   EXPECT_HAS(found[0], "B turns audio into text 1.41 times as fast as A (mean of 2 cases; 95 %: ");
   EXPECT_HAS(found[1], "B decodes 2.00 times as fast as A (mean of 2 cases; 95 %: ");
-  for (const std::string& same : conclude(before, before, "A", "B"))
-    EXPECT_EQ(same.find("no difference: B "), 0U) << same;
+  const Texts same_runs = conclude(before, before, "A", "B");
+  EXPECT_EQ(same_runs.size(), 2U);
+  for (const std::string& same : same_runs) EXPECT_EQ(same.find("no difference: B "), 0U) << same;
+}
+
+TEST_F(ConclusionTest, AWrongDecoderDoesNotCountBetweenTwoRuns) {
+  const ResultSet before = run({frame, {"label", {1, 1.02, 0.98}}}, "bf16", "before");
+  const ResultSet now = run({frame, {"label", {0.1, 0.11, 0.1}, "different", 60}}, "bf16", "now");
+  for (const std::string& sentence : conclude(before, now, "A", "B"))
+    EXPECT_HAS(sentence, "no difference");
+}
+
+TEST(ConclusionOfAGate, UnfairRowsNameNoWinner) {
+  GateRow row{"m/d/label/b8/fp32",
+              "rtfx.decode",
+              1,
+              2,
+              Interval{2, 1.9, 2.1},
+              0.05,
+              0.01,
+              Verdict::pass,
+              ""};
+  EXPECT_EQ(conclude({row}).size(), 1U);
+  row.is_fair = false;
+  EXPECT_TRUE(conclude({row}).empty());
 }
 
 }  // namespace
