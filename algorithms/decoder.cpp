@@ -45,7 +45,7 @@ std::map<std::string, DecoderEntry>& table() {
 
 }  // namespace
 
-static bool loads_plugin = false;
+static thread_local bool loads_plugin = false;
 
 RegisterDecoder::RegisterDecoder(DecoderEntry entry) {
   entry.is_foreign = entry.is_foreign || loads_plugin;
@@ -95,9 +95,15 @@ std::unique_ptr<Decoder> make_decoder(std::string_view name, const nlohmann::jso
 }
 
 void load_plugin(const std::string& path) {
-  loads_plugin = true;
-  const void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  loads_plugin = false;
+  struct Loading {
+    Loading() { loads_plugin = true; }
+    ~Loading() { loads_plugin = false; }  // also where the plugin's registration throws
+  };
+  const void* library = nullptr;
+  {
+    const Loading loading;
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (library == nullptr) {
     throw UserError(path, fmt::format("cannot be loaded ({})", dlerror()),
                     "a plugin is a shared library built against this rtfx");

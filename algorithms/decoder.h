@@ -117,8 +117,8 @@ class Decoder {
   /// decodes. Throws UserError, also where the decoder has no such thing.
   virtual std::shared_ptr<const CompiledBias> compile_bias(const BiasRequest& request) const;
 
-  /// Whether its code is no part of rtfx: that of a plug-in, or in Python. Then its calls go
-  /// through call_decoder() of algorithms/foreign_code.h.
+  /// Whether its code is no part of rtfx: that of a plug-in, or in Python. Then prepare() and
+  /// decode() are called through call_decoder() of algorithms/foreign_code.h; streams are not.
   bool is_foreign() const { return is_foreign_; }
 
  private:

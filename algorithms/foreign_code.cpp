@@ -254,8 +254,14 @@ void call_decoder(const Decoder& decoder, std::initializer_list<const SharedTens
     failure = std::current_exception();
   }
   std::vector<std::string> changes = settings.restore();
-  for (const SharedTensors* tensors : shared)
-    for (std::string& name : tensors->restore()) changes.push_back(std::move(name));
+  try {
+    for (const SharedTensors* tensors : shared)
+      for (std::string& name : tensors->restore()) changes.push_back(std::move(name));
+  } catch (...) {
+    // After a fault of the device, comparing fails too, and the fault itself says more.
+    if (failure) std::rethrow_exception(failure);
+    throw;
+  }
   if (!changes.empty()) {
     throw UserError(
         decoder.describe().name,

@@ -109,7 +109,10 @@ ResultRules::ResultRules(const Description& decoder, const ModelConfig& model,
     : vocabulary(model.vocabulary), is_ctc(decoder.head == Head::ctc) {
   if (decoder.head != Head::transducer) return;
   if (model.is_tdt()) durations = model.durations;
-  if (options.is_object()) max_symbols = options.value("max_symbols", int64_t{0});
+  // A plug-in may have something else under this name.
+  if (!options.is_object()) return;
+  const auto found = options.find("max_symbols");
+  if (found != options.end() && found->is_number_integer()) max_symbols = found->get<int64_t>();
 }
 
 void check_layout(const Hypotheses& result, const EncodedBatch& batch, const ResultRules& rules) {

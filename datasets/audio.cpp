@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/samples.h"
 #include "datasets/container.h"
 #include "datasets/mp3.h"
@@ -306,10 +307,10 @@ AudioReader::AudioReader(const std::filesystem::path& path, int sample_rate, int
   file_->channel = channel;
   if (file_->audio.mp3) file_->audio.mp3->choose(channel);
   if (const int channels = file_->audio.info.channels; channel > channels) {
-    throw UserError(path.string(),
-                    fmt::format("has {} channel{}, and not channel {}", channels,
-                                channels == 1 ? "" : "s", channel),
-                    "choose another one, or leave the choice out");
+    throw UserError(
+        path.string(),
+        fmt::format("has {}, and not channel {}", counted(channels, "channel"), channel),
+        "choose another one, or leave the choice out");
   }
   start();
 }

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "datasets/container.h"
 
 namespace rtfx {
@@ -205,10 +206,10 @@ Audio read_through_ffmpeg(const std::filesystem::path& path, int sample_rate,
   if (choice.channel > 1) {
     const int channels = media_channels(path, choice.track);
     if (choice.channel > channels) {
-      throw UserError(path.string(),
-                      fmt::format("has {} channel{}, and not channel {}", channels,
-                                  channels == 1 ? "" : "s", choice.channel),
-                      "give another --channel");
+      throw UserError(
+          path.string(),
+          fmt::format("has {}, and not channel {}", counted(channels, "channel"), choice.channel),
+          "give another --channel");
     }
   }
   // The filter puts silence where a track begins late or has a gap, so that times are the file's.

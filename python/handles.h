@@ -6,6 +6,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct rtfx_model {
 struct rtfx_decoder {
   std::shared_ptr<const rtfx::AcousticModel> model;
   std::shared_ptr<rtfx::Decoder> decoder;  // streams outlive the handle
+  std::optional<rtfx::ResultRules> rules;  // of its results
 };
 
 struct rtfx_result {

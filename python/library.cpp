@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/decoder.h"
+#include "algorithms/foreign_code.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "datasets/audio.h"
@@ -186,13 +187,16 @@ rtfx_decoder* rtfx_decoder_new(const rtfx_model* model, const char* name, const 
     auto made = std::make_unique<rtfx_decoder>();
     made->model = model->model;
     const at::DeviceGuard guard = on_device_of(*made->model);
-    const auto prepare = [&](Decoder& decoder) { decoder.prepare(made->model, {}); };
+    const auto prepare = [&](Decoder& decoder) {
+      call_decoder(decoder, {}, [&] { decoder.prepare(made->model, {}); });
+    };
     if (name == nullptr || *name == '\0') {
       made->decoder = default_greedy(*made->model, given, "options", prepare);
     } else {
       made->decoder = make_decoder(name, given, "options", model->config);
       prepare(*made->decoder);
     }
+    made->rules.emplace(*made->decoder, model->config);
     return made.release();
   });
 }
@@ -246,10 +250,11 @@ rtfx_result* rtfx_decode(rtfx_decoder* decoder, DLManagedTensor* frames, const i
     at::Tensor taken = at::fromDLPack(frames);
     const at::DeviceGuard guard = on_device_of(model);
     EncodedBatch batch = batch_of(model, std::move(taken), lengths, rows);
-    Hypotheses found = decoder->decoder->decode(batch);
-    const ResultRules rules(*decoder->decoder, model.config);
-    check_layout(found, batch, rules);
-    return new rtfx_result{decoder->model, rules, std::move(batch), std::move(found), {}, {}};
+    Hypotheses found;
+    call_decoder(*decoder->decoder, {}, [&] { found = decoder->decoder->decode(batch); });
+    check_layout(found, batch, *decoder->rules);
+    return new rtfx_result{
+        decoder->model, *decoder->rules, std::move(batch), std::move(found), {}, {}};
   });
 }
 

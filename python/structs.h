@@ -17,7 +17,7 @@ typedef struct rtfx_hypothesis {
   int64_t token_count;
   const int32_t* tokens;    /* [token_count] */
   const int32_t* frames;    /* [token_count]: the encoder frame of each token */
-  const int32_t* durations; /* [token_count], in frames; null but for TDT */
+  const int32_t* durations; /* [token_count], in frames; null but for TDT with tokens */
   int64_t word_count;
   const char* const* words;            /* [word_count]: those that the search found */
   const int32_t* word_frames;          /* [word_count]: the encoder frame of each */

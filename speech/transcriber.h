@@ -66,8 +66,9 @@ class TranscriptionObserver {
   /// There is no result for this recording. `message` names it and says why. Failures stand in the
   /// order of the recordings, too. `bad_input`: the recording or an option is at fault (UserError).
   virtual void failure(size_t recording, const std::string& message, bool bad_input) = 0;
-  /// Asked before each recording that is read, each batch, and each part of a long recording. From
-  /// the first `true` on, nothing more is begun, and recordings without an end get none.
+  /// Asked before each recording that is taken, each batch, and each part of a long recording. From
+  /// the first `true` on, no batch is begun. Those in flight still end, and no other recording
+  /// does.
   virtual bool stopped() { return false; }
 };
 

@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <bit>
 #include <ctime>
 #include <numeric>
 
@@ -140,8 +141,11 @@ BatchSize batch_size(const AcousticModel& model, const Clips& clips) {
 }
 
 at::Tensor PinnedMemory::take(int64_t count) {
-  if (!memory_.defined() || memory_.numel() < count)
-    memory_ = at::empty({count}, at::TensorOptions(at::kFloat).pinned_memory(true));
+  if (!memory_.defined() || memory_.numel() < count) {
+    // The allocator rounds up to a power of two anyway.
+    const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
+    memory_ = at::empty({power}, at::TensorOptions(at::kFloat).pinned_memory(true));
+  }
   return memory_.narrow(0, 0, count);
 }
 
@@ -229,7 +233,7 @@ void add_evidence(const Confidence& confidence, const EncodedBatch& batch, Decod
 std::string remedy_for_nan(const AcousticModel& model) {
   const bool is_fp32 = model.dtype == at::kFloat && model.encoder_dtype == at::kFloat;
   return is_fp32 ? "check the audio and the checkpoint: both were computed in fp32"
-                 : "compute in fp32 (--dtype fp32)";
+                 : "compute in dtype fp32";
 }
 
 EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, const Clips& clips,
@@ -246,9 +250,8 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 }
 
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
-                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
-                     const Confidence* confidence) {
-  const ResultRules rules(decoder, model.config);
+                     const ResultRules& rules, const RegionClock& clock, RegionTimes& times,
+                     bool sync_debug, const Confidence* confidence) {
   Decoded decoded;
   {
     const WallClock wall(times);

@@ -167,7 +167,7 @@ EncodedBatch encode_batch(const AcousticModel& model, RecordedEncoder& encoder, 
 /// The last ones, likewise; the checks of the result count as wall time. `confidence`: null for
 /// none.
 Decoded decode_batch(Decoder& decoder, const AcousticModel& model, const EncodedBatch& batch,
-                     const RegionClock& clock, RegionTimes& times, bool sync_debug,
-                     const Confidence* confidence = nullptr);
+                     const ResultRules& rules, const RegionClock& clock, RegionTimes& times,
+                     bool sync_debug, const Confidence* confidence = nullptr);
 
 }  // namespace rtfx

@@ -142,7 +142,9 @@ Encoded RecordedEncoder::operator()(const Features& features) {
   const bool full = at_once_ && sizes_.size() == kMostSizes && sizes_.find(size) == nullptr;
   if (graphs_ && !full) {
     known = &sizes_(size, [&](const Size& oldest) {
-      if (oldest.recording) synchronize(model_->device);  // it may still run
+      if (!oldest.recording) return;
+      synchronize(model_->device);  // it may still run
+      room_ = true;
     });
   }
   Encoded encoded;

@@ -30,7 +30,9 @@ std::filesystem::path libtorch_file() {
 /// The release of the LibTorch in use, by the file that its package or archive has: "2.11.0"
 /// without what follows a plus sign. Empty where there is no such file.
 std::string libtorch_in_use() {
-  const std::filesystem::path folder = libtorch_file().parent_path().parent_path();
+  const std::filesystem::path file_in_use = libtorch_file();
+  if (file_in_use.empty()) return "";
+  const std::filesystem::path folder = file_in_use.parent_path().parent_path();
   for (const char* name : {"version.py", "build-version"}) {
     std::ifstream file(folder / name);
     for (std::string line; std::getline(file, line);) {

@@ -98,7 +98,9 @@ class LongAudioTest : public testing::Test {
       RegionTimes times;
       const RegionClock clock(at::kCPU);
       const EncodedBatch batch = encode_batch(*model_, encoder, {samples}, clock, times);
-      results.push_back(decode_batch(*decoder, *model_, batch, clock, times, false).hypotheses[0]);
+      const ResultRules rules(*decoder, model_->config);
+      results.push_back(
+          decode_batch(*decoder, *model_, batch, rules, clock, times, false).hypotheses[0]);
     }
     return results;
   }

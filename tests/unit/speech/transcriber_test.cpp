@@ -159,9 +159,9 @@ TEST(RemedyForNan, NamesFp32OnlyWhereItWouldChangeSomething) {
   EXPECT_EQ(remedy_for_nan(model),
             "check the audio and the checkpoint: both were computed in fp32");
   model.encoder_dtype = at::kBFloat16;
-  EXPECT_HAS(remedy_for_nan(model), "--dtype fp32");
+  EXPECT_EQ(remedy_for_nan(model), "compute in dtype fp32");
   model.dtype = at::kBFloat16;
-  EXPECT_HAS(remedy_for_nan(model), "--dtype fp32");
+  EXPECT_EQ(remedy_for_nan(model), "compute in dtype fp32");
 }
 
 TEST_F(TranscriberTest, ABatchThatFailsCostsItsRecordings) {
