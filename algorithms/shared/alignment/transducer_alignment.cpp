@@ -71,7 +71,7 @@ class Lattice {
     for (const Step& step : steps_) reach_ = std::max(reach_, step.frames);
     values_.resize(static_cast<size_t>(reach_) + 1);
     int64_t nodes = 0;
-    for (int64_t t = 0; t < frames_(); ++t) {
+    for (int64_t t = 0; t < length(); ++t) {
       row_.push_back(nodes);
       nodes += width(t);
     }
@@ -83,13 +83,13 @@ class Lattice {
     const int64_t labels = transducer_.blank() + 1;
     const int64_t most =
         std::max<int64_t>(1, kBlockBytes / (4 * labels * static_cast<int64_t>(sizeof(float))));
-    for (int64_t t = 0; t < std::min<int64_t>(frames_(), reach_ + 1); ++t) open_row(t);
+    for (int64_t t = 0; t < std::min<int64_t>(length(), reach_ + 1); ++t) open_row(t);
     if (band_.first[0] == 0) value(0, 0) = 0;
-    for (int64_t first = 0; first < frames_();) {
+    for (int64_t first = 0; first < length();) {
       int64_t end = first, nodes = 0;
       do {
         nodes += width(end++);
-      } while (end < frames_() && nodes + width(end) <= most);
+      } while (end < length() && nodes + width(end) <= most);
       const std::vector<float> outputs = evaluate(first, end, most);
       const float* output = outputs.data();
       for (int64_t t = first; t < end; ++t) {
@@ -97,7 +97,7 @@ class Lattice {
           leave(t, u, output);
           output += output_width();
         }
-        if (t + reach_ + 1 < frames_()) open_row(t + reach_ + 1);  // in the place of row t
+        if (t + reach_ + 1 < length()) open_row(t + reach_ + 1);  // in the place of row t
       }
       first = end;
     }
@@ -108,7 +108,7 @@ class Lattice {
   static constexpr int64_t kBlockBytes = int64_t{128} << 20;
 
   static size_t index(int64_t i) { return static_cast<size_t>(i); }
-  int64_t frames_() const { return band_.frames(); }
+  int64_t length() const { return band_.frames(); }
   int64_t width(int64_t t) const { return band_.last[index(t)] - band_.first[index(t)] + 1; }
   /// Numbers of a node: log p(blank), log p(next token), and that of each duration.
   int64_t output_width() const {
@@ -172,7 +172,7 @@ class Lattice {
       const int32_t to = u + (step.token ? 1 : 0);
       double reached = here + output[step.token ? 1 : 0];
       if (step.column >= 0) reached += output[2 + step.column];
-      if (t + step.frames >= frames_()) {
+      if (t + step.frames >= length()) {
         if (index(to) == tokens_.size() && reached > end_value_) {
           end_value_ = reached;
           end_ = {t, u, static_cast<uint8_t>(s)};
