@@ -47,7 +47,7 @@ struct AllPaths {
   std::vector<int32_t> tokens;
 
   double best = -std::numeric_limits<double>::infinity();
-  std::vector<int32_t> best_frames, best_durations;
+  std::vector<int32_t> best_frames = {}, best_durations = {};
   std::vector<int32_t> said_at = {}, lasted = {};
   std::vector<std::vector<std::vector<double>>> logprobs = {};  // [T][U + 1][V + 1 + D]
 
