@@ -37,10 +37,10 @@ void add_machine(CLI::App& command, SpeechOptions& options) {
 }
 
 CLI::Option* add_output(CLI::App& command, SpeechOptions& options) {
-  auto* const format =
-      command
-          .add_option("--format", options.format, "text; words with times; subtitles; for scoring")
-          ->check(CLI::IsMember(transcript_formats()));
+  auto* const format = command
+                           .add_option("--format", options.format,
+                                       "text; words with times; subtitles; for scoring; for Praat")
+                           ->check(CLI::IsMember(transcript_formats()));
   command
       .add_option("--output", options.output,
                   "folder of a file for each input; earlier ones there are kept as NAME.N")
@@ -65,8 +65,7 @@ void add_details(CLI::App& command, SpeechOptions& options) {
       ->check(above_zero());
   command
       .add_option("--long-above", options.long_above,
-                  "seconds: longer files are cut, in pauses, and take no more memory than a few "
-                  "chunks")
+                  "seconds: longer files are cut, in pauses, and encoded a few chunks at a time")
       ->check(at_least(0));
   command.add_option("--chunk", options.chunk, "seconds of a chunk of theirs at most")
       ->check(between(0.5, 3600.0));
