@@ -29,6 +29,7 @@ typedef struct rtfx_hypothesis {
 typedef struct rtfx_word {
   const char* text;
   double start, end;
+  double confidence; /* NaN where none was asked for */
 } rtfx_word;
 
 /* The text of an utterance so far. */

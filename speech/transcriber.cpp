@@ -10,9 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/samples.h"
-#include "datasets/audio.h"
-#include "datasets/media.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/read_ahead.h"
@@ -42,17 +39,6 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 }
 
 }  // namespace
-
-struct Transcriber::Clip {
-  size_t recording = 0;
-  Audio audio = {};  // empty where the header says that the recording is long
-  std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
-  bool is_long = false;                                  // to be transcribed chunk by chunk
-
-  std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
-  double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
-  size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
-};
 
 struct Transcriber::Parts {
   Parts(const std::shared_ptr<const AcousticModel>& model, std::shared_ptr<RecordedEncoder> shared)
@@ -117,37 +103,13 @@ class Transcriber::Pass {
 
   /// Called on any thread.
   Clip read(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip = recording.samples ? read_memory(index) : read_file(index);
-    if (clip.is_long) return clip;
-    clip.is_long = is_long(clip.seconds());
-    if (!clip.is_long) require_memory(1, clip.seconds(), recording.name);
-    return clip;
-  }
-
-  /// Checks what the reading of a file checks.
-  Clip read_memory(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip{index, {}, recording.samples};
-    clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
-    if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
-    require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
-    return clip;
-  }
-
-  /// The header is asked first, since the samples of an hour take 0.2 GB.
-  Clip read_file(size_t index) const {
-    const Recording& recording = recordings_[index];
-    const double seconds = media_seconds(recording.audio);
-    if (is_whole(recording.segment, seconds)) {
-      // read_media() refuses a track that there is not, and the reader of long audio knows none.
-      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, {}, true};
-      require_memory(1, seconds, recording.name);
-    }
-    const AudioChoice choice{recording.segment.channel, recording.segment.track};
-    Clip clip{index, read_media(recording.audio, 16000, choice)};
-    cut(clip.audio, recording.segment, recording.name);
-    return clip;
+    return read_clip(recordings_[index], index,
+                     {.sample_rate = static_cast<int>(model_.config.features.sample_rate),
+                      .is_long = [this](double seconds) { return is_long(seconds); },
+                      .require_memory =
+                          [this](double seconds, const std::string& where) {
+                            require_memory(1, seconds, where);
+                          }});
   }
 
   /// Calls the observer while no other thread does.
@@ -168,20 +130,10 @@ class Transcriber::Pass {
     });
   }
 
-  /// Reports the exception that is being handled. A user error names the file by its path, which
-  /// may be a copy: the message then has the recording's name instead.
+  /// Reports the exception that is being handled.
   void tell_failure(size_t index) {
-    const Recording& recording = recordings_[index];
-    try {
-      throw;
-    } catch (const UserError& error) {
-      std::string message = error.what();
-      if (error.where() == recording.audio.string())
-        message.replace(0, error.where().size(), recording.name);
-      fail_with(index, message, true);
-    } catch (...) {
-      fail(index, describe_failure(), false);
-    }
+    const RecordingFailure failure = failure_of(recordings_[index]);
+    fail_with(index, failure.message, failure.bad_input);
   }
 
   void fail(size_t index, const std::string& why, bool bad_input) {
@@ -303,19 +255,12 @@ class Transcriber::Pass {
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr);
       const auto rate = static_cast<int>(model_.config.features.sample_rate);
-      std::optional<ParallelAudio> file;
-      ChunkSource source = source_of(clip.samples());
-      if (clip.samples().empty()) {
-        const Recording& recording = recordings_[index];
-        file.emplace(recording.audio, rate, readers(), recording.segment.channel);
-        source = {[&](size_t first, size_t count) { return file->read(first, count); },
-                  file->threads()};
-      }
-      const LongResult result = audio.transcribe(source, [&](double seconds) {
+      LongClip samples(clip, recordings_[index], rate, readers());
+      const LongResult result = audio.transcribe(samples.source(), [&](double seconds) {
         tell([&] { observer_.progress(index, seconds); });
         if (stopped()) throw Interrupted();
       });
-      tell_notices(index, file ? file->notices() : clip.audio.notices);
+      tell_notices(index, samples.notices());
       tell_notices(index, result.notices);
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};
