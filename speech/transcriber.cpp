@@ -13,6 +13,7 @@
 #include "base/samples.h"
 #include "datasets/audio.h"
 #include "datasets/media.h"
+#include "speech/long_audio/decode_again.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/read_ahead.h"
@@ -48,10 +49,20 @@ struct Transcriber::Clip {
   Audio audio = {};  // empty where the header says that the recording is long
   std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
   bool is_long = false;                                  // to be transcribed chunk by chunk
+  std::optional<AgainPiece> again = {};                  // a piece that is decoded again
 
-  std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
+  std::span<const float> samples() const {
+    return again ? again->samples : in_memory.value_or(audio.samples);
+  }
   double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
   size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
+};
+
+/// A recording that is decoded again in part.
+struct Transcriber::Waiting {
+  Clip clip;
+  Decoded first;  // one row
+  DecodeAgain again;
 };
 
 struct Transcriber::Parts {
@@ -64,6 +75,8 @@ struct Transcriber::Parts {
   OverlappedPipeline pipeline;  // on a CPU, batches in flight would take each other's threads
   std::shared_ptr<Decoder> decoder;
   std::optional<Confidence> confidence;  // for the times of words too
+  std::optional<Confidence> own_judge;   // where `confidence` has no confidences
+  const Confidence* judge = nullptr;     // of what is decoded again; null: nothing is
   int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
   int64_t batch_size = 1;
   double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
@@ -87,12 +100,13 @@ class Transcriber::Pass {
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (!stopped() && (clips_.more() || !window_.empty())) {
+    while (!stopped() && (clips_.more() || !window_.empty() || has_pieces())) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
       if (long_clip_) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
+    while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // the pass was stopped
     return totals_;
   }
 
@@ -245,9 +259,39 @@ class Transcriber::Pass {
            parts_.free_bytes;
   }
 
+  bool has_pieces() {
+    const std::lock_guard lock(mutex_);
+    return !pieces_.empty();
+  }
+
+  /// Forms a batch of pieces that are decoded again, if there are any.
+  bool fill_with_pieces(BatchInFlight& batch) {
+    if (stopped()) return false;
+    const std::lock_guard lock(mutex_);
+    std::vector<Clip> clips;
+    std::vector<size_t> indices;
+    double longest = 0;
+    while (!pieces_.empty()) {
+      longest = std::max(longest, pieces_.front().seconds());
+      if (!clips.empty() && !is_batch(clips.size() + 1, longest)) break;
+      if (indices.empty() || indices.back() != pieces_.front().recording)
+        indices.push_back(pieces_.front().recording);
+      clips.push_back(std::move(pieces_.front()));
+      pieces_.pop_front();
+    }
+    if (clips.empty()) return false;
+    observer_.started(indices);
+    const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
+    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
+    batch.confidence = parts_.judge;
+    require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
+    return true;
+  }
+
   /// Forms the next batch. Returns false where there are no recordings, a long one comes first, or
   /// the observer has stopped the pass.
   bool fill(BatchInFlight& batch) {
+    if (fill_with_pieces(batch)) return true;
     while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
     if (window_.empty() || stopped()) return false;
     const double longest = window_.front().seconds();
@@ -272,6 +316,7 @@ class Transcriber::Pass {
       clips = std::move(in_flight_.front());
       in_flight_.pop_front();
     });
+    if (clips.front().again) return finish_pieces(std::move(clips), batch);
     if (batch.failure) {
       std::string why;
       bool bad_input = false;
@@ -287,8 +332,99 @@ class Transcriber::Pass {
       return;
     }
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
-    for (size_t row = 0; row < clips.size(); ++row)
-      give(clips[row].recording, clips[row].seconds(), batch.decoded, row, {});
+    for (size_t row = 0; row < clips.size(); ++row) {
+      Clip& clip = clips[row];
+      if (begin_again(clip, batch.decoded, row)) continue;
+      give(clip.recording, clip.seconds(), batch.decoded, row, {}, {});
+    }
+  }
+
+  /// Looks for speech without words in the result of row `row`. If there is some, takes the clip
+  /// and asks for its pieces, and returns true.
+  bool begin_again(Clip& clip, Decoded& decoded, size_t row) {
+    Hypothesis& first = decoded.hypotheses[row];
+    if (parts_.judge == nullptr || first.nan) return false;
+    const auto block =
+        static_cast<size_t>(model_.config.features.hop * model_.config.encoder.factor());
+    const WordlessRule rule{model_.config.frame_seconds(), options_.decode_again, true};
+    const std::vector<size_t> tokens(first.frames.begin(), first.frames.end());
+    if (!has_wordless_run(clip.samples().size() / block + 1, tokens, rule)) return false;
+    std::vector<float> levels = block_levels(clip.samples(), block);
+    LevelHistogram heard;
+    heard.add(levels);
+    DecodeAgain again({clip.samples(), block}, std::move(levels), heard, tokens, rule,
+                      *model_.tokenizer);
+    if (again.done()) return false;
+    Decoded own;
+    own.hypotheses.push_back(std::move(first));
+    if (!decoded.evidence.empty()) own.evidence.push_back(std::move(decoded.evidence[row]));
+    const size_t index = clip.recording;
+    ask_for(index, again.next());
+    waiting_.emplace(index, Waiting{std::move(clip), std::move(own), std::move(again)});
+    return true;
+  }
+
+  void ask_for(size_t index, std::vector<AgainPiece> pieces) {
+    const std::lock_guard lock(mutex_);
+    for (AgainPiece& piece : pieces) {
+      Clip& clip = pieces_.emplace_back();
+      clip.recording = index;
+      clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
+      clip.again = std::move(piece);
+    }
+  }
+
+  /// A piece that fails has no words: the recording's first result stays.
+  void finish_pieces(std::vector<Clip> clips, BatchInFlight& batch) {
+    totals_.confidence_seconds += batch.times.seconds(Region::confidence);
+    for (size_t row = 0; row < clips.size(); ++row) {
+      const size_t index = clips[row].recording;
+      const AgainPiece& piece = *clips[row].again;
+      DecodeAgain& again = waiting_.at(index).again;
+      FoundTokens found;
+      if (!batch.failure) {
+        found.hypothesis = std::move(batch.decoded.hypotheses[row]);
+        for (int32_t& frame : found.hypothesis.frames) frame -= static_cast<int32_t>(piece.context);
+        if (found.hypothesis.words) {
+          for (FoundWord& word : *found.hypothesis.words)
+            word.frame -= static_cast<int32_t>(piece.context);
+        }
+        if (!batch.decoded.evidence.empty() && !batch.decoded.evidence[row].empty())
+          found.evidence = std::move(batch.decoded.evidence[row].front());
+      } else if (piece.number == 0) {
+        tell_notices(index, {"decoding a part again failed: " + why_failed(batch.failure)});
+      }
+      again.take(piece, std::move(found));
+      ask_for(index, again.next());
+      if (again.done()) end_waiting(index);
+    }
+  }
+
+  /// Gives the first result of a recording, with what decoding it again has found.
+  void end_waiting(size_t index) {
+    Waiting waiting = std::move(waiting_.extract(index).mapped());
+    Hypothesis& best = waiting.first.hypotheses.front();
+    std::vector<TokenEvidence> evidence(1 + best.nbest.size());
+    const bool with_evidence = !waiting.first.evidence.empty();
+    if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
+    evidence.resize(1 + best.nbest.size());
+    for (const AgainPart& part : waiting.again.parts()) {
+      const bool confidences = options_.confidence.has_value();
+      insert_part(part, confidences, best, evidence.front());
+      for (size_t i = 0; i < best.nbest.size(); ++i)
+        insert_part(part, confidences, best.nbest[i], evidence[i + 1]);
+    }
+    if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
+    const std::vector<AgainPart>& parts = waiting.again.parts();
+    give(index, waiting.clip.seconds(), waiting.first, 0, {}, {parts.begin(), parts.end()});
+  }
+
+  static std::string why_failed(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (...) {
+      return describe_failure();
+    }
   }
 
   /// Reads block by block. A file that only ffmpeg can decode is in memory already.
@@ -300,8 +436,9 @@ class Transcriber::Pass {
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
+      cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
-                      parts_.confidence ? &*parts_.confidence : nullptr);
+                      parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);
       const auto rate = static_cast<int>(model_.config.features.sample_rate);
       std::optional<ParallelAudio> file;
       ChunkSource source = source_of(clip.samples());
@@ -316,12 +453,12 @@ class Transcriber::Pass {
         if (stopped()) throw Interrupted();
       });
       tell_notices(index, file ? file->notices() : clip.audio.notices);
-      tell_notices(index, result.notices);
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};
       if (parts_.confidence) decoded.evidence = {{result.evidence}};
       totals_.confidence_seconds += result.confidence_seconds;
-      give(index, static_cast<double>(result.samples) / rate, decoded, 0, result.sections);
+      give(index, static_cast<double>(result.samples) / rate, decoded, 0, result.sections,
+           result.again);
     } catch (const Interrupted&) {
     } catch (...) {
       tell_failure(index);
@@ -337,12 +474,20 @@ class Transcriber::Pass {
 
   /// Gives the observer the result in row `row` of a batch.
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
-            const std::vector<LongSection>& sections) {
+            const std::vector<LongSection>& sections, const std::vector<WordlessPart>& again) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
     if (hypothesis.nan)
       return fail(index, "NaN in the emissions; " + remedy_for_nan(model_), false);
     totals_.audio_seconds += seconds;
-    const Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
+    Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
+    const double frame = model_.config.frame_seconds();
+    for (const WordlessPart& part : again) {
+      const DecodedAgain told{static_cast<double>(part.blocks.begin) * frame,
+                              std::min(seconds, static_cast<double>(part.blocks.end) * frame),
+                              part.words, part.decodes};
+      result.transcript.decoded_again.push_back(told);
+      tell_notices(index, {notice_of(told)});
+    }
     end(index, [this, index, result] { observer_.result(index, result); });
   }
 
@@ -387,8 +532,10 @@ class Transcriber::Pass {
   std::deque<Clip> window_;        // the longest one comes first
   std::optional<Clip> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::mutex mutex_;                              // guards what follows, and calls of the observer
-  std::list<std::vector<Clip>> in_flight_;        // batches without a result
+  std::map<size_t, Waiting> waiting_;       // recordings by index; only the sink's thread uses it
+  std::mutex mutex_;                        // guards what follows, and calls of the observer
+  std::list<std::vector<Clip>> in_flight_;  // batches without a result
+  std::deque<Clip> pieces_;                 // that are to be decoded again
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
   size_t ended_ = 0;                              // recordings whose end was told
   ReadAhead<Clip> clips_;  // the last member, since its threads use the others
@@ -410,6 +557,11 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
   if (options.with_times || options.confidence)
     parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
+  if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
+    if (!options.confidence)
+      parts_->own_judge.emplace(model_, parts_->decoder->describe().head, ConfidenceOptions());
+    parts_->judge = options.confidence ? &*parts_->confidence : &*parts_->own_judge;
+  }
   parts_->free_bytes = free_memory(model_->device);
   if (parts_->found)
     parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);

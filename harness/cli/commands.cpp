@@ -239,6 +239,11 @@ struct Program {
                     "seconds around a chunk that its encoder sees too")
         ->check(between(0.0, 3600.0));
     command
+        .add_option("--decode-again", transcription.decode_again,
+                    "seconds of speech without a word that are decoded again, half of it within a "
+                    "chunk; 0: none are")
+        ->check(between(0.0, 3600.0));
+    command
         .add_flag("--json", transcription.json,
                   "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
                   "frames, ...")

@@ -186,6 +186,8 @@ class Printer : public TranscriptionObserver {
       json line = to_json(result.hypothesis, tokenizer_);
       line["file"] = input.name;
       if (input.segment.channel > 0) line["channel"] = input.segment.channel;
+      if (const auto& again = result.transcript.decoded_again; !again.empty())
+        line["decoded_again"] = to_json(again);
       fmt::print("{}", to_line(line));
       std::fflush(stdout);
       return;
@@ -237,6 +239,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
                            .chunk_seconds = options.chunk,
                            .context_seconds = options.context,
                            .pause = options.pause,
+                           .decode_again = options.decode_again,
                            .with_times = !options.json && options.format != "txt",
                            .confidence = confidence});
 

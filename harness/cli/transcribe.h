@@ -36,6 +36,7 @@ struct TranscribeOptions {
   double pause = 1;                // seconds without a word that end a segment
   double long_above = 600;         // seconds: longer files are cut (speech/long_audio)
   double chunk = 20, context = 1;  // seconds, of these
+  double decode_again = 8;         // seconds of speech without a word; 0: off
 };
 
 /// Prints or writes the transcript of each file in the order given, and says on stderr what was
