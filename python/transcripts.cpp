@@ -39,6 +39,8 @@ class Collector : public TranscriptionObserver {
     transcript.hypothesis = transcripts_.memory.view(transcription.hypothesis, tokenizer_);
     transcripts_.memory.view(transcription.transcript.words, transcript.word_count,
                              transcript.words);
+    transcripts_.memory.view(transcription.transcript.decoded_again, transcript.again_count,
+                             transcript.again);
   }
   void failure(size_t recording, const std::string& message, bool bad_input) override {
     rtfx_transcript& transcript = transcripts_.list[recording];
@@ -89,7 +91,8 @@ extern "C" {
 
 rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
                                   const rtfx_recording* recordings, int64_t count,
-                                  int64_t batch_size, int with_words, const int32_t* stop) {
+                                  int64_t batch_size, int with_words, double decode_again,
+                                  const int32_t* stop) {
   return guarded<rtfx_transcripts*>(nullptr, [&] {
     if (decoder->model != model->model)
       throw UserError("decoder", "of another model", "make one of the model that transcribes");
@@ -98,6 +101,7 @@ rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
     TranscriberOptions options;
     options.batch_size = batch_size;
     options.with_times = with_words != 0;
+    options.decode_again = require_decode_again(decode_again, 3600);
     const auto prepared = [&](const PrepareDecoder&) { return decoder->decoder; };
     Transcriber transcriber(model->model, prepared, options, model->recorded);
     const auto inputs = recordings_of({recordings, static_cast<size_t>(count)});

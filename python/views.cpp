@@ -23,6 +23,15 @@ void ViewMemory::view(const std::vector<TimedWord>& words, int64_t& count, const
   list = views.data();
 }
 
+void ViewMemory::view(const std::vector<DecodedAgain>& parts, int64_t& count,
+                      const rtfx_decoded_again*& list) {
+  std::vector<rtfx_decoded_again>& views = again_.emplace_back();
+  for (const DecodedAgain& part : parts)
+    views.push_back({part.start, part.end, part.words, part.decodes});
+  count = std::ssize(views);
+  list = views.data();
+}
+
 rtfx_hypothesis ViewMemory::view(Hypothesis hypothesis, const Tokenizer& tokenizer) {
   return view_of_kept(hypotheses_.emplace_back(std::move(hypothesis)), tokenizer);
 }

@@ -117,6 +117,11 @@ void add_transcribe(CLI::App& app, int& code) {
       ->check(at_least(1));
   add_details(*command, *options);
   command
+      ->add_option("--decode-again", options->decode_again,
+                   "seconds of speech without a word that are decoded again, half of it within a "
+                   "chunk; 0: nothing is")
+      ->check(between(0.0, 3600.0));
+  command
       ->add_flag("--json", options->json,
                  "hypotheses of the decoder, one JSON object per line: file, text, tokens, "
                  "frames, ...")

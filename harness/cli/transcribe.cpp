@@ -133,6 +133,7 @@ bool transcribe_all(const TranscribeOptions& options, const std::vector<Transcri
                            .chunk_seconds = options.chunk,
                            .context_seconds = options.context,
                            .pause = options.pause,
+                           .decode_again = options.decode_again,
                            .with_times = !options.json && options.format != "txt",
                            .confidence = confidence});
 

@@ -38,6 +38,7 @@ struct TranscribeOptions : SpeechOptions {
   bool confidence = false;
   std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
   int64_t nbest = 1;               // alternatives in JSON
+  double decode_again = 8;         // seconds of speech without a word; 0: nothing is
 };
 
 /// Prints or writes the transcript of each file in the order given, and says on stderr what was

@@ -78,6 +78,8 @@ void TranscriptPrinter::result(size_t index, const Transcription& result) {
     nlohmann::json line = to_json(result.hypothesis, *options_.hypotheses);
     line["file"] = input.name;
     if (input.segment.channel > 0) line["channel"] = input.segment.channel;
+    if (const auto& again = result.transcript.decoded_again; !again.empty())
+      line["decoded_again"] = to_json(again);
     fmt::print("{}", to_line(line));
     std::fflush(stdout);
     return;

@@ -310,6 +310,22 @@ record::IsolatedComparison merged_isolated(const Parts& parts) {
   return merged;
 }
 
+/// The sums over all shards; absent where no shard has any.
+Optional<record::WordlessSpeech> merged_wordless(const Parts& parts) {
+  Optional<record::WordlessSpeech> merged;
+  double seconds = 0;
+  for (const Run* part : parts) {
+    const Optional<record::WordlessSpeech>& other = part->wordless_speech;
+    if (!other) continue;
+    if (!merged) merged.emplace();
+    merged->utterances += other->utterances;
+    merged->parts += other->parts;
+    seconds += other->seconds;
+  }
+  if (merged) merged->seconds = Number(seconds);
+  return merged;
+}
+
 /// The mean of a metric per second of audio; null where a shard has none.
 Nullable<Number> merged_per_second(const Parts& parts, std::string_view key) {
   double sum = 0, audio = 0;
@@ -389,6 +405,7 @@ Run merged_round(const Parts& parts) {
   merged.wer = merged_wer(parts);
   if (merged.oracle_wer) merged.oracle_wer = merged_oracle(parts);
   if (merged.boosted) merged.boosted = merged_boosted(parts);
+  merged.wordless_speech = merged_wordless(parts);
   merged.exactness = merged_exactness(parts);
   merged.suspect = merged_suspect(parts);
   merged.deterministic = std::ranges::all_of(

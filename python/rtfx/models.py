@@ -13,7 +13,7 @@ import torch
 from rtfx import library, streaming
 from rtfx.decoding import Decoder
 from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
-from rtfx.results import Hypothesis, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Transcription, Word
 from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, words_of
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
@@ -78,19 +78,23 @@ class Model(library.Handle):
         return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)], device="cpu")
 
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int | None = None, timestamps: bool = False,
-                   decoder: Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
+                   decoder: Decoder | str | None = None, decode_again: float = 8,
+                   **options: Any) -> list[Transcription]:  # fmt: skip
         """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order, as
         `rtfx transcribe` does it: files are read ahead, and long ones are cut. `batch_size`: clips; None: one on a CPU,
         and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
         raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
         its path, or as `audio[index]`. Ctrl-C ends the call after the batches in flight.
+        `decode_again`: so many seconds of speech without a word are decoded again, which `decoded_again` of the result
+        tells; 0: none are.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
         label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
         rows, search = _rows(batch_size), self._decoder(decoder, options)
+        seconds = library.number(decode_again, "decode_again")
 
         def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
             return library.call("transcribe", self._handle, search._handle, recordings, len(recordings),
-                                rows, timestamps, stop)  # fmt: skip
+                                rows, timestamps, seconds, stop)  # fmt: skip
 
         return self._results(_clips(audio), begin)
 
@@ -133,13 +137,16 @@ class Model(library.Handle):
         return [found[i] for i in range(len(found))]
 
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
-                buffer: Sequence[float] | None = None, **options: Any) -> streaming.SpeechStreams:  # fmt: skip
+                buffer: Sequence[float] | None = None, decode_again: float = 8,
+                **options: Any) -> streaming.SpeechStreams:  # fmt: skip
         """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
         `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
         caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
-        2, 10 and 2. `decoder` and `options` as transcribe() takes them."""
+        2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over and decodes that part
+        again; 0: never. `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
-                                       self.sample_rate, self._with_words)  # fmt: skip
+                                       library.number(decode_again, "decode_again"), self.sample_rate,
+                                       self._with_words)  # fmt: skip
 
     def _decoder(self, decoder: Decoder | str | None, options: dict[str, Any]) -> Decoder:
         if not isinstance(decoder, Decoder):
@@ -148,8 +155,8 @@ class Model(library.Handle):
             raise InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
         return decoder
 
-    def _with_words(self, hypothesis: Hypothesis) -> Transcription:
-        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis))
+    def _with_words(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Transcription:
+        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again)
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
         """Words with their times, as transcribe() gives them, but for a CTC token's run of frames, of which each has

@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64
 from math import isnan
 
 from rtfx.errors import Error, InputError
-from rtfx.results import Hypothesis, Partial, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
 
 
 class HypothesisView(ctypes.Structure):
@@ -77,6 +77,15 @@ class WordView(ctypes.Structure):
         return Word(_text(self.text), self.start, self.end, None if isnan(self.confidence) else self.confidence)
 
 
+class DecodedAgainView(ctypes.Structure):
+    """rtfx_decoded_again"""
+
+    _fields_ = [("start", c_double), ("end", c_double), ("words", c_int64), ("decodes", c_int64)]
+
+    def value(self) -> DecodedAgain:
+        return DecodedAgain(self.start, self.end, self.words, self.decodes)
+
+
 class PartialView(ctypes.Structure):
     """rtfx_partial"""
 
@@ -104,6 +113,8 @@ class TranscriptView(ctypes.Structure):
         ("words", POINTER(WordView)),
         ("notice_count", c_int64),
         ("notices", POINTER(c_char_p)),
+        ("again_count", c_int64),
+        ("again", POINTER(DecodedAgainView)),
     ]
 
     def value(self) -> Transcription | Error:
@@ -112,7 +123,8 @@ class TranscriptView(ctypes.Structure):
             return (InputError if self.bad_input else Error)(message(self.failure))
         hypothesis = self.hypothesis.value("recording")
         return Transcription(hypothesis.text, hypothesis, words_of(self.words, self.word_count),
-                             [message(notice) for notice in self.notices[: self.notice_count]])  # fmt: skip
+                             [message(notice) for notice in self.notices[: self.notice_count]],
+                             [self.again[i].value() for i in range(self.again_count)])  # fmt: skip
 
 
 def words_of(words: ctypes.Array[WordView], count: int) -> list[Word]:

@@ -447,6 +447,17 @@ void add_alternatives(ordered_json& object, const std::vector<Transcript>& alter
 
 }  // namespace
 
+nlohmann::ordered_json to_json(const std::vector<DecodedAgain>& parts) {
+  ordered_json list = ordered_json::array();
+  for (const DecodedAgain& part : parts) {
+    ordered_json object = span_json(part.start, part.end);
+    object["words"] = part.words;
+    object["decodes"] = part.decodes;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 std::string transcript_json(const TranscribedFile& file) {
   ordered_json object = {{"schema", "rtfx.transcript/1"},
                          {"file", file.file},
@@ -461,6 +472,8 @@ std::string transcript_json(const TranscribedFile& file) {
     add_alternatives(entry, section.alternatives, file.with_tokens);
     object["sections"].push_back(std::move(entry));
   }
+  if (!file.transcript.decoded_again.empty())
+    object["decoded_again"] = to_json(file.transcript.decoded_again);
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -68,6 +68,9 @@ struct Subtitle {
 std::vector<Subtitle> subtitles_of(const Transcript& transcript, double audio_seconds,
                                    const SubtitleRules& rules = {});
 
+/// [{"start", "end", "words", "decodes"}, ...], times in seconds.
+nlohmann::ordered_json to_json(const std::vector<DecodedAgain>& parts);
+
 /// A hypothesis as `rtfx transcribe --json` prints it and hypotheses/ holds it:
 /// {"text", "tokens", "frames", "score"}; "durations" for TDT; "words" and "word_frames" of a
 /// search with a word table; "nbest", a list of the same, where the hypothesis has one.
