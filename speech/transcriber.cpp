@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "algorithms/blank_penalty.h"
 #include "base/error.h"
 #include "base/samples.h"
 #include "datasets/audio.h"
@@ -409,7 +410,9 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
   if (options.with_times || options.confidence)
-    parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
+    parts_->confidence.emplace(
+        with_blank_penalty(model_, blank_penalty_of(parts_->decoder->options())),
+        head_of(*parts_->decoder, *model_), options.confidence);
   parts_->free_bytes = free_memory(model_->device);
   if (parts_->found)
     parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "algorithms/blank_penalty.h"
 #include "algorithms/decoders/greedy/fused_looping/kernels.h"
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
@@ -242,6 +243,7 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
       option("max_symbols", &O::max_symbols, "tokens per frame", 1, 1000),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
   }};
   return table;
 }
@@ -424,14 +426,17 @@ FusedLooping::~FusedLooping() = default;
 
 Description FusedLooping::describe() const {
   using Exactness = Description::Exactness;
-  return {
-      "fused_looping", Head::transducer, is_biased() ? Exactness::approximate : Exactness::exact,
-      {"rnnt", "tdt"}, "logit",
-      /*streams=*/true};
+  return {"fused_looping",
+          Head::transducer,
+          is_biased() || options_.blank_penalty != 0 ? Exactness::approximate : Exactness::exact,
+          {"rnnt", "tdt"},
+          "logit",
+          /*streams=*/true};
 }
 
 void FusedLooping::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   if (!model->device.is_cuda())
     throw UserError("fused_looping", "needs a GPU", "use label_looping, or --device cuda");
   const c10::cuda::CUDAGuard guard(model->device);

@@ -37,6 +37,7 @@ struct FusedLoopingOptions {
   int64_t max_symbols = 10;         // tokens per frame
   std::optional<BoostingOptions> boost;  // phrases, see DeviceBias
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
 
   static const OptionTable<FusedLoopingOptions>& table();
 };
