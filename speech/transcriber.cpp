@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "algorithms/blank_penalty.h"
 #include "base/error.h"
 #include "speech/long_audio/decode_again.h"
 #include "speech/long_audio/long_audio.h"
@@ -504,11 +505,12 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
     parts_->found = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
+  const auto scored = with_blank_penalty(model_, blank_penalty_of(parts_->decoder->options()));
   if (options.with_times || options.confidence)
-    parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
+    parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
   if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
     if (!options.confidence)
-      parts_->own_judge.emplace(model_, parts_->decoder->describe().head, ConfidenceOptions());
+      parts_->own_judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
     parts_->judge = options.confidence ? &*parts_->confidence : &*parts_->own_judge;
   }
   parts_->free_bytes = free_memory(model_->device);

@@ -46,6 +46,7 @@ struct WfstOptions {
   int64_t nbest = 1;        // word sequences to return; the search keeps a lattice for more than 1
   double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
   // Searches on a GPU:
   std::string loop = "persistent";
   bool double_buffer = true;

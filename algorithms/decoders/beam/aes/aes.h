@@ -43,7 +43,8 @@ struct AesOptions {
   double expansion_gamma = 2.3;  // natural logarithm
   bool score_norm = true;        // rank by score / (tokens + 1)
   int64_t nbest = 1;
-  double temperature = 1;  // logits are divided by it
+  double temperature = 1;    // logits are divided by it
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
   std::optional<LmOptions> lm;
 
   static const OptionTable<AesOptions>& table();

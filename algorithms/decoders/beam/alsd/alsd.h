@@ -35,7 +35,8 @@ struct AlsdOptions {
   int64_t max_target_abs = 0;   // U_max itself, unless 0
   bool score_norm = true;       // rank by score / (tokens + 1)
   int64_t nbest = 1;
-  double temperature = 1;  // logits are divided by it
+  double temperature = 1;    // logits are divided by it
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
 
   static const OptionTable<AlsdOptions>& table();
 };
