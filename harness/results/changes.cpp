@@ -30,6 +30,12 @@ Interval change_of(const Metric& metric, const std::vector<double>& from,
 }
 
 json changes_json(const std::vector<MetricChange>& changes) {
+/// Whether the scorer's rules for words change it.
+bool counts_words(const Metric& metric) {
+  const std::string_view key = metric.key;
+  return key == "cer" || key.starts_with("wer") || key.starts_with("boosted");
+}
+
   json list = json::object();
   for (const MetricChange& c : changes) {
     list[c.metric->key] = {
@@ -69,7 +75,9 @@ std::vector<MetricChange> metric_changes(const ResultSet& a, const CaseResult& x
                                          const ResultSet& b, const CaseResult& y, bool paired) {
   std::vector<MetricChange> changes;
   for (const Metric& metric : metrics()) {
+  const bool same_words = scorer_of(x) == scorer_of(y);
     const auto from = counted_values(metric, x.summary), to = counted_values(metric, y.summary);
+    if (!same_words && counts_words(metric)) continue;
     if (from.empty() || to.empty()) continue;
     Interval change = change_of(metric, from, to, paired);
     if (std::string_view(metric.key) == "wer") change = wer_difference(a, x, b, y).value_or(change);

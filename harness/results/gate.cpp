@@ -76,7 +76,7 @@ class ConditionComparison {
     compare_where_said("libtorch", "cuda_runtime", shown(p_.cuda_runtime), shown(q_.cuda_runtime));
     compare_where_said("libtorch", "cudnn", shown(p_.cudnn), shown(q_.cudnn));
     compare_where_said("driver", "cuda_driver", shown(p_.cuda_driver), shown(q_.cuda_driver));
-    compare_scorers();
+    compare("scorer", "scorer", scorer_of(a_), scorer_of(b_));
     compare_clocks();
     return std::move(found_);
   }
@@ -170,15 +170,6 @@ class ConditionComparison {
 
   static const record::Run* first_run(const CaseResult& c) {
     return c.rounds().empty() ? nullptr : std::get_if<record::Run>(&c.rounds().front());
-  }
-
-  void compare_scorers() {
-    const auto scorer = [](const CaseResult& c) {
-      const record::Run* run = first_run(c);
-      return run == nullptr ? std::string()
-                            : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
-    };
-    compare("scorer", "scorer", scorer(a_), scorer(b_));
   }
 
   /// Journals of earlier releases began the clock behind the padding.
@@ -400,8 +391,7 @@ GateRow wer_row(const CaseResult& old, const CaseResult& now, double tolerance) 
     row.reason = lost ? "only one of both has references" : "no references";
     return row;
   }
-  const record::WordErrors &a = first_run(old).wer, &b = first_run(now).wer;
-  if (a.normalizer != b.normalizer || a.version != b.version) {
+  if (scorer_of(old) != scorer_of(now)) {
     row.reason = "another scorer, which is allowed: not compared";
     return row;
   }

@@ -88,6 +88,12 @@ void note_repeated(const std::vector<CaseSummary>& summaries, const std::filesys
 
 }  // namespace
 
+std::string scorer_of(const CaseResult& result) {
+  const auto* run =
+      result.rounds().empty() ? nullptr : std::get_if<record::Run>(&result.rounds().front());
+  return run == nullptr ? "" : fmt::format("{} version {}", run->wer.normalizer, run->wer.version);
+}
+
 std::string CaseResult::control_of() const { return about().decoder.control_of.value_or(""); }
 
 std::vector<const CaseResult*> ResultSet::all() const {

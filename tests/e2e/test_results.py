@@ -203,11 +203,14 @@ def test_rescore_keeps_what_it_does_not_know(rtfx, finished, tmp_path):
 
 def test_rescore_counts_other_words(rtfx, finished, tmp_path):
     """Upper case is other words to `none` alone."""
+    compared = rtfx("compare", finished, tmp_path / "rescored").stdout
+    assert "A: basic_english version 2, B: none version 1: word errors are not compared" in compared
+    assert "\n  wer" not in compared
     for file in (finished / "hypotheses").iterdir():
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         text = "".join(json.dumps(x | {"text": x["reference"].upper()}) + "\n" for x in lines)
         file.write_text(text)
-    assert "basic_english 1: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
+    assert "basic_english 2: 0.00 %" in rtfx("rescore", finished, "--scorer", "basic_english").stdout
     assert "none 1: 100.00 %" in rtfx("rescore", finished, "--scorer", "none").stdout
 
 
