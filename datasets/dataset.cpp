@@ -380,6 +380,7 @@ std::vector<Utterance> read_librispeech(const std::filesystem::path& folder,
     for (std::string line; std::getline(lines, line);) {
       ++number;
       const std::string where = fmt::format("{}:{}", transcript.string(), number);
+      require_utf8(line, where);
       std::istringstream words{std::string(without_byte_order_mark(line, where))};
       Utterance utterance;
       if (!(words >> utterance.id)) continue;

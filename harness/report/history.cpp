@@ -34,7 +34,7 @@ bool may_be_journal(const std::filesystem::path& path) {
 bool is_journal(const std::filesystem::path& path) {
   std::string line;
   try {
-    TextLines lines(path);
+    TextLines lines(path, TextCheck::none);
     std::string_view first;
     if (!lines.next(first)) return false;
     line = first;

@@ -200,7 +200,7 @@ std::optional<std::vector<UtteranceText>> read_hypotheses(const ResultSet& resul
       results.journal.parent_path() / "hypotheses" / (result.about().result_key + ".jsonl");
   if (!std::filesystem::exists(file)) return std::nullopt;
   std::vector<UtteranceText> texts;
-  TextLines lines(file);
+  TextLines lines(file, TextCheck::none);
   for (std::string_view line; lines.next(line);) {
     const std::string where = fmt::format("{}:{}", file.string(), lines.number());
     nlohmann::json object;

@@ -425,6 +425,13 @@ TEST_F(DatasetTest, LibrispeechIsSearchedRecursively) {
   EXPECT_EQ(set.sha256, sha256("1-9-0000 SHE ASKED WHY2-7-0000 HE SAID\n\n2-7-0001 YES\n"));
 }
 
+TEST_F(DatasetTest, TranscriptsAreUtf8) {
+  write_audio("set/one.wav", sine(440, 16000, 1600));
+  write("set/s.trans.txt", "\none caf\xe9\n");
+  EXPECT_HAS(user_error([&] { librispeech("set"); }),
+             "s.trans.txt:2: is not UTF-8: byte 8 is 0xe9");
+}
+
 TEST_F(DatasetTest, AManifestMayBeALibrispeechFolder) {
   write("test-other/1/9/1-9.trans.txt", "1-9-0000 SHE ASKED WHY\n");
   write_audio("test-other/1/9/1-9-0000.flac", sine(440, 16000, 8000),
