@@ -97,6 +97,8 @@ class Transcriber::Pass {
   }
 
  private:
+  int sample_rate() const { return static_cast<int>(model_.config.features.sample_rate); }
+
   size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
 
   /// On a CPU, recordings that wait for the model would only take memory.
@@ -129,7 +131,7 @@ class Transcriber::Pass {
   Clip read_memory(size_t index) const {
     const Recording& recording = recordings_[index];
     Clip clip{index, {}, recording.samples};
-    clip.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
+    clip.audio.sample_rate = sample_rate();
     if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
     require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
     return clip;
@@ -145,7 +147,7 @@ class Transcriber::Pass {
       require_memory(1, seconds, recording.name);
     }
     const AudioChoice choice{recording.segment.channel, recording.segment.track};
-    Clip clip{index, read_media(recording.audio, 16000, choice)};
+    Clip clip{index, read_media(recording.audio, sample_rate(), choice)};
     cut(clip.audio, recording.segment, recording.name);
     return clip;
   }
@@ -302,7 +304,7 @@ class Transcriber::Pass {
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr);
-      const auto rate = static_cast<int>(model_.config.features.sample_rate);
+      const int rate = sample_rate();
       std::optional<ParallelAudio> file;
       ChunkSource source = source_of(clip.samples());
       if (clip.samples().empty()) {

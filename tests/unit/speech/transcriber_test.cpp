@@ -34,12 +34,14 @@ struct Notes : TranscriptionObserver {
   }
   void started(const std::vector<size_t>& recordings) override { batches.push_back(recordings); }
   void progress(size_t, double seconds) override { done = seconds; }
+  void notice(size_t, const std::string& text) override { notices.push_back(text); }
 
   std::vector<size_t> order, ends;  // of results, and with failures
   std::vector<std::vector<size_t>> batches;
   std::map<size_t, Transcription> results;
   std::map<size_t, std::string> failures;
   std::set<size_t> bad_inputs;  // of the failures
+  std::vector<std::string> notices;
   double done = 0;
 };
 
@@ -98,6 +100,19 @@ TEST_F(TranscriberTest, ResultsComeInOrderWhateverTheBatch) {
     seconds += result.seconds;
   }
   EXPECT_DOUBLE_EQ(totals.audio_seconds, seconds);
+}
+
+TEST_F(TranscriberTest, FilesAreReadAtTheRateOfTheModel) {
+  Checkpoint checkpoint = load_checkpoint("models/quickstart/quickstart-rnnt.nemo");
+  checkpoint.config.features.sample_rate = 8000;
+  const std::shared_ptr<const AcousticModel> narrow =
+      AcousticModel::build(checkpoint, at::kCPU, at::kFloat);
+  write_audio("a.wav", test::sine(440, 8000, 8000), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 8000);
+  Notes notes;
+  Transcriber(narrow, label_looping, {.batch_size = 1}).run({{"a", path("a.wav")}}, notes);
+  EXPECT_EQ(notes.notices, std::vector<std::string>{});
+  EXPECT_EQ(notes.results[0].seconds, 1);
+  EXPECT_EQ(notes.failures.size(), 0U);
 }
 
 /// Results and failures stand in the order of the recordings, which batches have not.
