@@ -100,6 +100,8 @@ class Transcriber::Pass {
   }
 
  private:
+  int sample_rate() const { return static_cast<int>(model_.config.features.sample_rate); }
+
   size_t readers() const { return model_.device.is_cuda() ? kReadersForGpu : kReadersForCpu; }
 
   /// On a CPU, recordings that wait for the model would only take memory.
@@ -121,7 +123,7 @@ class Transcriber::Pass {
   /// Called on any thread.
   Job read(size_t index) const {
     return {read_clip(recordings_[index], index,
-                     {.sample_rate = static_cast<int>(model_.config.features.sample_rate),
+                     {.sample_rate = sample_rate(),
                       .is_long = [this](double seconds) { return is_long(seconds); },
                       .require_memory =
                           [this](double seconds, const std::string& where) {
@@ -326,7 +328,7 @@ class Transcriber::Pass {
       Job& job = pieces_.emplace_back();
       job.recording = index;
       job.audio.samples = std::move(piece.samples);
-      job.audio.sample_rate = static_cast<int>(model_.config.features.sample_rate);
+      job.audio.sample_rate = sample_rate();
       job.again = std::move(piece);
     }
   }
@@ -396,7 +398,7 @@ class Transcriber::Pass {
       cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);
-      const auto rate = static_cast<int>(model_.config.features.sample_rate);
+      const int rate = sample_rate();
       LongClip samples(job, recordings_[index], rate, readers());
       const LongResult result = audio.transcribe(samples.source(), [&](double seconds) {
         tell([&] { observer_.progress(index, seconds); });
