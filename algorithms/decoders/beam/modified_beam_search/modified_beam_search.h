@@ -37,6 +37,7 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/nbest_risk.h"
 #include "algorithms/shared/batched/batched_search.h"
 #include "algorithms/shared/beams/transducer_beams.h"
 #include "algorithms/shared/fused_beam/fused_search.h"
@@ -47,6 +48,7 @@ struct ModifiedBeamSearchOptions {
   int64_t beam_size = 4;
   bool score_norm = true;  // rank by score / (tokens + 1)
   int64_t nbest = 1;
+  std::optional<MbrOptions> mbr;
   double temperature = 1;  // logits are divided by it
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
