@@ -212,6 +212,8 @@ struct Program {
         .add_option("--nbest", transcription.nbest,
                     "texts in JSON's `alternatives`, by a decoder that has a list of them")
         ->check(at_least(1));
+    command.add_flag("--mbr", transcription.mbr,
+                     "choose the text with the fewest expected errors of the --nbest likeliest");
     command
         .add_option(
             "--channel", transcription.channel,

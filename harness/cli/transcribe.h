@@ -31,6 +31,7 @@ struct TranscribeOptions {
   bool confidence = false;
   std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
   int64_t nbest = 1;               // alternatives in JSON
+  bool mbr = false;                // the alternative of the least expected errors is the result
   std::string channel = "mix";     // "mix", "separate" or a number from 1 on
   int track = 0;                   // audio track of a container; 0: the first
   double pause = 1;                // seconds without a word that end a segment
