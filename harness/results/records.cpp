@@ -296,6 +296,18 @@ const RecordTable<Boosted>& Boosted::table() {
   return table;
 }
 
+const RecordTable<WordlessSpeech>& WordlessSpeech::table() {
+  static const auto table =
+      RecordTable<WordlessSpeech>("speech without words",
+                                  "Parts of 8 s or more, and whole utterances, with speech energy "
+                                  "and without a token, as `rtfx transcribe` decodes them again. "
+                                  "Here they are counted alone: no measured work is added.")
+          .add("utterances", &WordlessSpeech::utterances, "", "utterances with such a part")
+          .add("parts", &WordlessSpeech::parts, "", "all such parts")
+          .add("seconds", &WordlessSpeech::seconds, "s", "sum of their lengths");
+  return table;
+}
+
 const RecordTable<FirstDifference>& FirstDifference::table() {
   static const auto table =
       RecordTable<FirstDifference>("first difference", "")
@@ -524,6 +536,8 @@ const RecordTable<Run>& Run::table() {
           .add("all_empty", &Run::all_empty, "",
                "true where no hypothesis has a token though references have words, or without "
                "references though there is sound above -40 dB; the mark is `EMPTY`")
+          .add("wordless_speech", &Run::wordless_speech, "",
+               "where the decoder found no word for 8 s or more although somebody speaks")
           .add("exactness", &Run::exactness, "", "null where there is nothing to compare with")
           .add("deterministic", &Run::deterministic, "",
                "whether the hypotheses equal those of the decoder's first round")

@@ -243,3 +243,21 @@ def test_decoders_that_share_a_round_have_their_case_in_each_batch(rtfx, tmp_pat
     cases = [c for c in batch.children if c.category == "case"]
     assert {c.name.split("/")[2] for c in cases} == {"frame_looping", "label_looping"}
     assert all([region.name for region in case.children] == REGIONS[4:] for case in cases)
+
+
+def test_align_marks_its_batches(rtfx, tmp_path):
+    settings = {**os.environ, "NVTX_INJECTION64_PATH": str(RECORDER), "RTFX_NVTX_RECORD": str(tmp_path / "nvtx")}
+    manifest = tmp_path / "two.jsonl"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(AUDIO / f"1737-146161-00{n}.flac"), "text": "knit two"})
+                                + "\n" for n in ("07", "09")))  # fmt: skip
+    for head, parts in (("ctc", {"decode.trace_back"}), ("transducer", {"decode.joint", "decode.predict"})):
+        result = rtfx("align", "--model", MODELS / "quickstart-rnnt.nemo", "--device", "cpu", "--batch-size", 2,
+                      "--threads", 1, "--head", head, manifest, env=settings)  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        events = [json.loads(line) for line in (tmp_path / "nvtx").read_text().splitlines()]
+        (batch,) = (found for roots in trees(events).values() for root in roots for found in root.find("batch"))
+        (align,) = batch.find("align")
+        assert align.category == "run" and align.payload == 2
+        assert parts <= {child.name for child in align.children}
+        assert [child.name for child in batch.children][:4] == ["pad", "h2d", "features", "encoder"]
+        (tmp_path / "nvtx").unlink()

@@ -326,8 +326,9 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
                                    const ReplayRules& rules) const {
   if (rows.empty()) return {};
   const bool ctc = rules.head == Head::ctc;
-  const int64_t labels = network_.labels(), durations = network_.durations();
-  const ReplayInputs inputs(network_, *model_, batch, rows, hypotheses, rules.lm,
+  const ReplayNetwork network = network_.penalised(rules.blank_penalty);
+  const int64_t labels = network.labels(), durations = network.durations();
+  const ReplayInputs inputs(network, *model_, batch, rows, hypotheses, rules.lm,
                             !rules.bias.empty());
   std::vector<std::vector<LatticeCell>> cells(rows.size());
   std::vector<LatticeCell> all;
@@ -337,7 +338,7 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     const auto own = lattice_cells(*hypotheses[i], static_cast<int64_t>(i), lengths.back());
     all.insert(all.end(), own.begin(), own.end());
   }
-  const size_t chunk = network_.rows_within(kChunkBytes);
+  const size_t chunk = network.rows_within(kChunkBytes);
   for (size_t first = 0; first < all.size(); first += chunk) {
     const size_t end = std::min(all.size(), first + chunk);
     std::vector<LatticeCell> part(all.begin() + static_cast<int64_t>(first),
@@ -345,14 +346,14 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     const at::Tensor row = member_of(part, &LatticeCell::row, inputs.device());
     const at::Tensor prefix =
         inputs.prefixes_of(row, member_of(part, &LatticeCell::prefix, inputs.device()));
-    const auto outputs = network_.outputs(
+    const auto outputs = network.outputs(
         inputs.encoded_at(row, member_of(part, &LatticeCell::frame, inputs.device())),
         inputs.predictions_at(prefix));
     const at::Tensor next = next_tokens(part, hypotheses, inputs.device());
     const double temperature = rules.temperature;
     const auto blank = log_probs(
-        network_.log_prob(outputs, at::full_like(next, labels - 1), 0, labels, temperature));
-    const auto token = log_probs(network_.log_prob(outputs, next, 0, labels, temperature));
+        network.log_prob(outputs, at::full_like(next, labels - 1), 0, labels, temperature));
+    const auto token = log_probs(network.log_prob(outputs, next, 0, labels, temperature));
     const std::vector<double> bonus =
         inputs.lm && !ctc ? numbers(inputs.lm_scores(prefix).gather(1, next.unsqueeze(1)))
                           : std::vector<double>();
@@ -364,7 +365,7 @@ std::vector<Replayed> Replay::beam(const EncodedBatch& batch, const std::vector<
     }
     for (int64_t d = 0; d < durations; ++d) {
       const auto duration = log_probs(
-          network_.log_prob(outputs, at::full_like(next, d), labels, durations, temperature));
+          network.log_prob(outputs, at::full_like(next, d), labels, durations, temperature));
       for (size_t i = 0; i < part.size(); ++i) part[i].durations.push_back(duration[i]);
     }
     for (LatticeCell& cell : part) cells[static_cast<size_t>(cell.row)].push_back(std::move(cell));

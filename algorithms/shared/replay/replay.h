@@ -42,6 +42,7 @@ struct ReplayRules {
   double temperature = 1;       // beams
   bool sums_alignments = true;  // beams: ctc_beam's "merge" is not "max"
   bool ends_text = false;       // beams: ctc_beam's "lm_end"
+  double blank_penalty = 0;     // see blank_penalty.h
   std::optional<LmOptions> lm;
   std::string bias;  // options "boost" and "allowed" as text; empty: rows have nothing of their own
 

@@ -48,6 +48,7 @@ struct WfstOptions {
   std::optional<MbrOptions> mbr;
   double lattice_beam = 8;  // how much more than the best path each of them may cost
   std::optional<BoostOptions> boost;
+  double blank_penalty = 0;  // of the logits, see blank_penalty.h
   // Searches on a GPU:
   std::string loop = "persistent";
   bool double_buffer = true;

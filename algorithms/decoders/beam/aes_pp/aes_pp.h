@@ -56,6 +56,7 @@ struct AesPpOptions {
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
   std::string kernels = "operators";     // of LibTorch, or "fused": see FusedFrame
   std::string loop = "host";             // "host", "graph": see LoopForm
 

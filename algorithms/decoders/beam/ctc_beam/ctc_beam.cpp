@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 #include "algorithms/shared/beams/host_beam.h"
@@ -48,6 +49,7 @@ const OptionTable<CtcBeamOptions>& CtcBeamOptions::table() {
              ctc_lm_options()),
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
       option("lm_end", &O::lm_end, "let the language model score the end of the text"),
       option("kernels", &O::kernels,
              "a frame as LibTorch operators, or all frames as one fused kernel",
@@ -99,6 +101,7 @@ Description CtcBeam::describe() const {
 
 void CtcBeam::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
   prepare_fusion(*model, limits);
   model_ = std::move(model);

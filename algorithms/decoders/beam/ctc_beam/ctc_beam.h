@@ -38,6 +38,7 @@ struct CtcBeamOptions {
   std::optional<LmOptions> lm;
   std::optional<BoostingOptions> boost;  // phrases: see BeamLm::rows
   std::vector<std::string> allowed;      // characters, see allowed_tokens()
+  double blank_penalty = 0;              // of the logits, see blank_penalty.h
   bool lm_end = true;
   std::string kernels = "operators";  // of LibTorch, or "fused"
   std::string loop = "host";          // "host", "graph": see LoopForm

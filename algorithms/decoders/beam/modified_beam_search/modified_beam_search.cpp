@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/batched_hypotheses.h"
+#include "algorithms/blank_penalty.h"
 #include "algorithms/log_zero.h"
 #include "algorithms/shared/beams/beam_hypotheses.h"
 
@@ -21,6 +22,7 @@ const OptionTable<ModifiedBeamSearchOptions>& ModifiedBeamSearchOptions::table()
       option("boost", &O::boost, "phrases whose tokens are made more likely",
              beam_boosting_options()),
       allowed_option(&O::allowed),
+      blank_penalty_option(&O::blank_penalty),
       option("kernels", &O::kernels, "a step as LibTorch operators or as fused kernels",
              {"operators", "fused"}),
       option("loop", &O::loop, "who drives the loop: the host, one graph", {"host", "graph"}),
@@ -67,6 +69,7 @@ Description ModifiedBeamSearch::describe() const {
 
 void ModifiedBeamSearch::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
   require_model_kind(describe(), *model);
+  model = with_blank_penalty(std::move(model), options_.blank_penalty);
   require_beam_fits(describe(), options_.beam_size, *model);
   prepare_fusion(*model, limits);
   if (options_.kernels == "fused") fused_.emplace(model);
