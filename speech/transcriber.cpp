@@ -123,12 +123,12 @@ class Transcriber::Pass {
   /// Called on any thread.
   Job read(size_t index) const {
     return {read_clip(recordings_[index], index,
-                     {.sample_rate = sample_rate(),
-                      .is_long = [this](double seconds) { return is_long(seconds); },
-                      .require_memory =
-                          [this](double seconds, const std::string& where) {
-                            require_memory(1, seconds, where);
-                          }}),
+                      {.sample_rate = sample_rate(),
+                       .is_long = [this](double seconds) { return is_long(seconds); },
+                       .require_memory =
+                           [this](double seconds, const std::string& where) {
+                             require_memory(1, seconds, where);
+                           }}),
             {}};
   }
 
@@ -484,8 +484,8 @@ class Transcriber::Pass {
   std::deque<Job> window_;        // the longest one comes first
   std::optional<Job> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::map<size_t, Waiting> waiting_;       // recordings by index; only the sink's thread uses it
-  std::mutex mutex_;                        // guards what follows, and calls of the observer
+  std::map<size_t, Waiting> waiting_;      // recordings by index; only the sink's thread uses it
+  std::mutex mutex_;                       // guards what follows, and calls of the observer
   std::list<std::vector<Job>> in_flight_;  // batches without a result
   std::deque<Job> pieces_;                 // that are to be decoded again
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones

@@ -115,6 +115,8 @@ void add_transcribe(CLI::App& app, int& code) {
       ->add_option("--nbest", options->nbest,
                    "texts in JSON's `alternatives`, by a decoder that has a list of them")
       ->check(at_least(1));
+  command->add_flag("--mbr", options->mbr,
+                    "choose the text with the fewest expected errors of the --nbest likeliest");
   add_details(*command, *options);
   command
       ->add_option("--decode-again", options->decode_again,

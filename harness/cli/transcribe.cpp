@@ -49,6 +49,10 @@ json decoder_options(const TranscribeOptions& options) {
   if (!options.boost.empty()) all["boost"]["path"] = options.boost.string();
   for (const std::string& phrase : options.boost_phrases) all["boost"]["phrases"].push_back(phrase);
   for (const std::string& characters : options.allowed) all["allowed"].push_back(characters);
+  if (options.mbr && options.nbest == 1 && !all.contains("nbest"))
+    throw UserError("--mbr", "compares the texts of a list, and --nbest is 1",
+                    "give --nbest too, such as 8");
+  if (options.mbr && all.value("mbr", json()).is_null()) all["mbr"] = json::object();
   return all;
 }
 

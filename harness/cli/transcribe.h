@@ -38,6 +38,7 @@ struct TranscribeOptions : SpeechOptions {
   bool confidence = false;
   std::string confidence_options;  // JSON object, which asks for confidence too; empty: none
   int64_t nbest = 1;               // alternatives in JSON
+  bool mbr = false;                // the alternative of the least expected errors is the result
   double decode_again = 8;         // seconds of speech without a word; 0: nothing is
 };
 

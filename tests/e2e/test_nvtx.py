@@ -27,6 +27,7 @@ PARTS = {
     "aes": {"row"},
     "alsd_pp": {"init", "step", "trace_back"},
     "aes_pp": {"init", "frame", "step", "trace_back"},
+    "modified_beam_search": {"init", "step", "trace_back"},
     "ctc_greedy": set(),  # no loop without a language model
     "ctc_beam": {"init", "step", "trace_back"},
     "ctc_wfst_cpu": {"row", "trace_back"},
@@ -101,7 +102,8 @@ def decoders(graph, device):
         cases.append(case | ({"models": ONE_MODEL[name]} if name in ONE_MODEL else {}))
     if device == "cuda":
         for name, loops in (("frame_looping", ["replay", "graph"]), ("label_looping", ["replay", "graph"]),
-                            ("alsd_pp", ["graph"]), ("fused_looping", ["graph", "persistent"]),
+                            ("alsd_pp", ["graph"]), ("modified_beam_search", ["graph"]),
+                            ("fused_looping", ["graph", "persistent"]),
                             ("ctc_wfst", ["replay", "persistent"])):  # fmt: skip
             given = options.get(name, {})
             cases += [{"id": f"{name}_{loop}", "name": name, "options": given | {"loop": loop}} for loop in loops]

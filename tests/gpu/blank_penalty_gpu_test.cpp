@@ -30,6 +30,7 @@ std::vector<Arm> arms_on_gpu() {
   for (const char* kernels : {"operators", "fused"}) {
     const nlohmann::json beam = {{"beam_size", 2}, {"nbest", 2}, {"kernels", kernels}};
     arms.push_back({"alsd_pp", beam});
+    arms.push_back({"modified_beam_search", beam});
     arms.push_back({"aes_pp", beam});
     arms.back().options["expansion_beta"] = 1;
   }

@@ -27,11 +27,11 @@ Case penalised(Case c, double penalty) {
 std::vector<Arm> transducer_arms(bool tdt) {
   std::vector<Arm> arms = exact_arms();
   const nlohmann::json beam = {{"beam_size", 2}, {"nbest", 2}, {"temperature", 2}};
-  for (const char* name : {"alsd", "aes", "alsd_pp", "aes_pp"}) {
+  for (const char* name : {"alsd", "aes", "alsd_pp", "aes_pp", "modified_beam_search"}) {
     arms.push_back({name, beam});
     const bool expands = std::string_view(name).starts_with("aes");
     if (expands) arms.back().options["expansion_beta"] = 1;
-    if (!std::string_view(name).ends_with("pp")) continue;
+    if (name == std::string_view("alsd") || name == std::string_view("aes")) continue;
     arms.push_back(arms.back());
     arms.back().options["kernels"] = "fused";
   }
@@ -173,7 +173,7 @@ TEST(BlankPenalty, PiecesOfStreamsEqualTheWhole) {
       for (uint32_t seed = 0; seed < 2 && !HasFailure(); ++seed) {
         for (const char* name : {"frame_looping", "label_looping"})
           random_pieces({name, {{"blank_penalty", penalty}, {"max_symbols", 3}}, model}, seed);
-        for (const char* name : {"alsd_pp", "aes_pp"})
+        for (const char* name : {"alsd_pp", "aes_pp", "modified_beam_search"})
           random_pieces({name, {{"blank_penalty", penalty}, {"beam_size", 3}}, model}, seed);
         random_pieces({"ctc_greedy", {{"blank_penalty", penalty}}, model, /*same_sum=*/false},
                       seed);

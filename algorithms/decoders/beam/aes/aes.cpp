@@ -34,6 +34,7 @@ const OptionTable<AesOptions>& AesOptions::table() {
              "how much worse than its hypothesis' best a label may be, in ln p", 0, 1e4),
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest, "hypotheses to return, with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       blank_penalty_option(&O::blank_penalty),
       option("lm", &O::lm, "language model, added to the tokens that were chosen",

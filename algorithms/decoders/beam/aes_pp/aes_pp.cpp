@@ -27,6 +27,7 @@ const OptionTable<AesPpOptions>& AesPpOptions::table() {
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
              "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       option(
           "compatibility", &O::compatibility,

@@ -17,6 +17,7 @@ const OptionTable<AlsdPpOptions>& AlsdPpOptions::table() {
       option("score_norm", &O::score_norm, "rank by score / (tokens + 1)"),
       option("nbest", &O::nbest,
              "hypotheses to return, at most beam_size; with a list if more than 1", 1, 1000),
+      mbr_option(&O::mbr),
       option("temperature", &O::temperature, "logits are divided by it", 1e-3, 1e3),
       option("merge_finished", &O::merge_finished,
              "TDT: add up equal texts that end at different frames"),
