@@ -112,6 +112,7 @@ json heads_record(const ModelConfig& config) {
                           {lstm ? "layers" : "context", lstm ? p.layers : p.context_size}};
   record["joint"] = {{"width", config.joint_width}, {"activation", config.joint_activation}};
   record["durations"] = config.durations;
+  record["blank_durations"] = config.blank_durations;
   record["max_symbols"] = config.max_symbols;
   return record;
 }

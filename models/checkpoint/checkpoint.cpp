@@ -159,7 +159,7 @@ std::map<std::string, std::vector<int64_t>> expected_tensors(const ModelConfig& 
   if (config.has_ctc) add_affine(shapes, "ctc", {config.vocabulary + 1, d, 1}, true);
   if (config.has_transducer) {
     add_prediction(shapes, config.prediction, config.vocabulary);
-    const auto columns = config.vocabulary + 1 + static_cast<int64_t>(config.durations.size());
+    const auto columns = config.labels() + static_cast<int64_t>(config.durations.size());
     add_affine(shapes, "joint.enc", {config.joint_width, d}, true);
     add_affine(shapes, "joint.pred", {config.joint_width, config.prediction.width}, true);
     add_affine(shapes, "joint.joint_net", {columns, config.joint_width}, true);

@@ -1,6 +1,7 @@
 // The configuration of a checkpoint: the settings of its YAML, checked against its tensors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -143,12 +144,24 @@ struct ModelConfig {
   int64_t joint_width = 0;  // H
   std::string joint_activation = "relu";
   std::vector<int64_t> durations;  // TDT: value of each duration index; empty for RNN-T
-  int64_t vocabulary = 0;          // V, tokens without blank; the blank id is V
-  int64_t max_symbols = 10;        // decoding.greedy.max_symbols of the checkpoint
+  /// Multi-blank RNN-T (Xu et al., arXiv 2211.03541): frames that each blank skips, in the order of
+  /// its labels V, V+1, ...; the last is the standard blank, with 1. Empty for other models.
+  std::vector<int64_t> blank_durations;
+  int64_t vocabulary = 0;    // V, tokens without blank; the blank id is V
+  int64_t max_symbols = 10;  // decoding.greedy.max_symbols of the checkpoint
 
   bool is_tdt() const { return has_transducer && !durations.empty(); }
-  /// "ctc", "rnnt" or "tdt": the kind of the main head (a hybrid is named by its transducer).
-  std::string kind() const { return is_tdt() ? "tdt" : has_transducer ? "rnnt" : "ctc"; }
+  bool is_multiblank() const { return has_transducer && !blank_durations.empty(); }
+  /// The labels that a transducer's joint network chooses among: tokens and blanks.
+  int64_t labels() const {
+    return vocabulary + std::max<int64_t>(1, static_cast<int64_t>(blank_durations.size()));
+  }
+  /// "ctc", "rnnt", "multiblank" or "tdt": the kind of the main head (a hybrid is named by its
+  /// transducer).
+  std::string kind() const {
+    if (!has_transducer) return "ctc";
+    return is_tdt() ? "tdt" : is_multiblank() ? "multiblank" : "rnnt";
+  }
   /// kind(), and "ctc" beside it for a hybrid.
   std::vector<std::string> kinds() const {
     std::vector<std::string> all = {kind()};

@@ -47,7 +47,7 @@ class Model(library.Handle):
                                     integers(context, "att_context_size", ctypes.c_int32), len(context))  # fmt: skip
         weakref.finalize(self, library.free, "model", self._handle)
         about = library.call_json("model_json", self._handle)
-        self.kind: str = about["kind"]  # "ctc", "rnnt" or "tdt"
+        self.kind: str = about["kind"]  # "ctc", "rnnt", "multiblank" or "tdt"
         self.device = torch.device(about["device"])
         self.dtype: str = about["dtype"]
         self.sample_rate: int = about["sample_rate"]  # Hz

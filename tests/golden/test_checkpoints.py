@@ -25,8 +25,6 @@ REFERENCES = sorted(
     if not reference.stem.startswith("refuse_")
 )
 REFUSED = {
-    "multiblank": "multi-blank",
-    "refuse_multiblank": "multi-blank",
     "refuse_hat": "hybrid autoregressive transducer (HAT)",
 }
 TRANSDUCERS = ("frame_looping", "label_looping")

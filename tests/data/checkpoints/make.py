@@ -183,18 +183,20 @@ def build_nemo(path, seed, kind, config, contexts=(None,), half=False):
             suffix = "" if context == contexts[0] else "@" + "_".join(map(str, context))
             yield suffix, nemo_reference(model, *arguments)
 
+    big_blanks = len(config.get("decoding", {}).get("big_blank_durations", []))
+
     def finish_layer(layer, durations, key):
         def run(contexts=contexts):
             references = dict(each_context(model, 0.0, [key], contexts=contexts))
             rows = [row for reference in references.values() for row in reference.values()]
             return sum(len(r[key]) for r in rows), sum(r["encoder_frames"] for r in rows)
 
-        tune(layer, durations, lambda: run(contexts[:1]))
+        tune(layer, durations, lambda: run(contexts[:1]), big_blanks)
         return fit(layer, durations, run, half)
 
     margin = []
     if hasattr(model, "joint"):
-        extra = model.joint.num_extra_outputs
+        extra = model.joint.num_extra_outputs - big_blanks
         margin.append(finish_layer(model.joint.joint_net[-1], extra, "tokens"))
     ctc = getattr(model, "ctc_decoder", None if hasattr(model, "joint") else model.decoder)
     if ctc:
@@ -345,11 +347,11 @@ def cases():
     yield "tiny_hf_tdt", 0, build_hf, "tdt"
     yield "tiny_hf_nemotron", 0, build_hf, "nemotron", (3, 1)
     big = dict(big_blank_durations=[2, 4, 8])
-    multi = nemo_config(n_layers=1)
+    multi = nemo_config()
     multi["joint"]["num_extra_outputs"] = 3
     multi["decoding"] |= dict(model_type="multiblank") | big
     multi["loss"] = dict(loss_name="multiblank_rnnt", multiblank_rnnt_kwargs=big | dict(sigma=0.05))
-    yield "refuse_multiblank", None, random_nemo, nemo.EncDecRNNTModel, multi
+    yield "tiny_multiblank", 0, build_nemo, nemo.EncDecRNNTModel, multi
     hat = nemo_config(n_layers=1)
     hat["joint"]["_target_"] = MODULES + "HATJoint"
     yield "refuse_hat", None, random_nemo, nemo.EncDecRNNTModel, hat

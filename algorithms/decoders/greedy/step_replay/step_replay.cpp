@@ -225,7 +225,8 @@ const OptionTable<StepReplayOptions>& StepReplayOptions::table() {
 
 namespace {
 const Register<StepReplay> registered{
-    "step_replay", "greedy RNN-T/TDT, state on the host, a graph per step: to compare with"};
+    "step_replay",
+    "greedy RNN-T/TDT/multi-blank, state on the host, a graph per step: to compare with"};
 }
 
 /// A row (utterance) of the batch.
@@ -254,7 +255,11 @@ struct StepReplay::Row {
 };
 
 Description StepReplay::describe() const {
-  return {"step_replay", Head::transducer, Description::Exactness::exact, {"rnnt", "tdt"}, "logit"};
+  return {"step_replay",
+          Head::transducer,
+          Description::Exactness::exact,
+          {"rnnt", "tdt", "multiblank"},
+          "logit"};
 }
 
 void StepReplay::prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) {
