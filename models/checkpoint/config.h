@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -134,10 +136,27 @@ struct PredictionConfig {
   bool layer_norm = false;   // stateless
 };
 
+/// Prompts that an encoder's frames are conditioned on (models/encoder/prompt_kernel.h). Each
+/// utterance has one, mostly its language.
+struct PromptConfig {
+  int64_t count = 0;      // P; 0: the model takes no prompt
+  int64_t width = 0;      // of the layer between frames and conditioned frames
+  int64_t standard = -1;  // of utterances that state none; -1: each must state one
+  std::map<std::string, int64_t> languages;  // names of prompts
+
+  /// The prompt of this name. Throws UserError at `where` for another name, with all known ones,
+  /// and for a model that takes no prompt.
+  int64_t of(const std::string& language, const std::string& where) const;
+  /// The prompt that an utterance states, or else the standard one. Throws UserError where there is
+  /// neither.
+  int64_t or_standard(std::optional<int64_t> stated) const;
+};
+
 struct ModelConfig {
   std::string target;  // NeMo class
   FeatureConfig features;
   EncoderConfig encoder;
+  PromptConfig prompt;
   bool has_ctc = false;
   bool has_transducer = false;
   PredictionConfig prediction;
@@ -187,5 +206,9 @@ struct ModelConfig {
 /// UserError otherwise; `where` names the setting in it.
 void select_context(ModelConfig& config, const std::vector<int64_t>& context,
                     const std::string& where);
+
+/// Makes the prompt of `language` that of utterances that state none. Throws what
+/// PromptConfig::of() does.
+void select_language(ModelConfig& config, const std::string& language, const std::string& where);
 
 }  // namespace rtfx

@@ -28,7 +28,6 @@ constexpr Kind kClasses[] = {
     {"MultiTask", "an attention encoder-decoder"},
     {"EncDecTransf", "an attention encoder-decoder"},
     {"MultiTalker", "a multi-talker model, which wants each speaker's activity too"},
-    {"WithPrompt", "a prompt-conditioned model, which wants a language or task besides the audio"},
     {"SelfSupervised", "a self-supervised encoder without a decoder"},
     {"MaskedTokenPred", "a self-supervised encoder without a decoder"},
     {"SpeakerLabel", "a speaker recognition model"},
@@ -40,8 +39,6 @@ constexpr Kind kClasses[] = {
 
 constexpr Kind kTensors[] = {
     {"transf_decoder.", "an attention encoder-decoder"},
-    {"prompt_kernel.",
-     "a prompt-conditioned model, which wants a language or task besides the audio"},
     {"spk_kernels.", "a multi-talker model, which wants each speaker's activity too"},
     {"joint.blank_pred.", "a hybrid autoregressive transducer (HAT)"},
     {"decoder_ssl.", "a self-supervised encoder without a decoder"},
@@ -492,6 +489,7 @@ class Reader {
     }
     config_.features = read_features(source_);
     config_.encoder = read_encoder(source_, config_.features.mel_bins);
+    if (source_.has("prompt_kernel.0.weight")) read_prompts();
     if (config_.has_transducer) read_transducer();
     if (config_.has_ctc) read_vocabulary(source_.extent("ctc.weight", 3, 0) - 1, "the CTC head");
     config_.max_symbols = yaml_.integer("decoding.greedy.max_symbols").value_or(10);
@@ -499,6 +497,24 @@ class Reader {
   }
 
  private:
+  void read_prompts() {
+    PromptConfig& p = config_.prompt;
+    const std::string first = "prompt_kernel.0.weight", dictionary = "prompt_dictionary";
+    p.width = source_.extent(first, 2, 0);
+    p.count = source_.decide("model_defaults.num_prompts",
+                             source_.extent(first, 2, 1) - config_.encoder.frame_width());
+    if (p.count < 1)
+      source_.refuse("prompt_kernel has no inputs for prompts", "the checkpoint is damaged");
+    const std::string path = "model_defaults." + dictionary;
+    for (const std::string& language : yaml_.keys(path)) {
+      const std::string key = fmt::format("{}.{}", path, language);
+      p.languages[language] = source_.integer(key, -1, 0, p.count - 1);
+    }
+    // NeMo's transcribe() asks for this one where it is given no language.
+    if (const auto found = p.languages.find("auto"); found != p.languages.end())
+      p.standard = found->second;
+  }
+
   void read_transducer() {
     yaml_.require("decoder.normalization_mode", {"layer"});
     yaml_.require("decoder.blank_as_pad", {"true", "True"});
