@@ -48,6 +48,7 @@ struct Transcriber::Clip {
   Audio audio = {};  // empty where the header says that the recording is long
   std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
   bool is_long = false;                                  // to be transcribed chunk by chunk
+  std::optional<int64_t> prompt = {};                    // of the recording's language
 
   std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
   double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
@@ -118,7 +119,11 @@ class Transcriber::Pass {
   /// Called on any thread.
   Clip read(size_t index) const {
     const Recording& recording = recordings_[index];
+    std::optional<int64_t> prompt;
+    if (const PromptConfig& known = model_.config.prompt; recording.language && known.count > 0)
+      prompt = known.of(*recording.language, recording.name);
     Clip clip = recording.samples ? read_memory(index) : read_file(index);
+    clip.prompt = prompt;
     if (clip.is_long) return clip;
     clip.is_long = is_long(clip.seconds());
     if (!clip.is_long) require_memory(1, clip.seconds(), recording.name);
@@ -261,7 +266,7 @@ class Transcriber::Pass {
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
     const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
+    for (const Clip& clip : kept) batch.clips.emplace_back(clip.samples(), clip.prompt);
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
@@ -300,6 +305,7 @@ class Transcriber::Pass {
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
+      cuts.prompt = clip.prompt;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
                       parts_.confidence ? &*parts_.confidence : nullptr);
       const auto rate = static_cast<int>(model_.config.features.sample_rate);

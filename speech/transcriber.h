@@ -36,6 +36,8 @@ struct Recording {
   std::string name;
   std::filesystem::path audio;
   AudioSegment segment = {};
+  /// The language that its manifest states. Models without prompts do not read it.
+  std::optional<std::string> language = {};
   /// Mono samples at the model's rate, in place of a file. They must outlive Transcriber::run().
   std::optional<std::span<const float>> samples = {};
 };

@@ -153,6 +153,9 @@ struct Program {
                      "inspect`)")
         ->delimiter(',')
         ->allow_extra_args(false);  // what follows are files
+    command->add_option("--language", transcription.language,
+                        "of files whose manifest states none, for a prompt-conditioned model (see "
+                        "`rtfx inspect`)");
     command->add_option("--decoder", transcription.decoder, "see `rtfx list`");
     command->add_option("--options", transcription.decoder_options,
                         "decoder options as a JSON object");

@@ -13,6 +13,7 @@ namespace rtfx {
 struct TranscribeOptions {
   std::filesystem::path model;
   std::vector<int64_t> att_context_size;     // of a cache-aware encoder; empty: the model's default
+  std::string language;                      // of files that state none; empty: the model's default
   std::vector<std::filesystem::path> files;  // as transcribe_files.h takes them
   std::string decoder;                       // empty: what goes with model and device
   std::string decoder_options = "{}";        // JSON object

@@ -60,7 +60,8 @@ std::vector<TranscribeInput> of_manifest(const fs::path& path) {
          .audio = utterance.audio,
          .output = leaves ? id.filename() : id,
          .reference = utterance.text,
-         .segment = utterance.segment});
+         .segment = utterance.segment,
+         .language = utterance.language});
   }
   return inputs;
 }

@@ -32,11 +32,12 @@ namespace rtfx {
 struct PipelineStreams;  // speech/pipeline/overlapped_pipeline.h
 
 struct LongAudioOptions {
-  double chunk_seconds = 20;   // at most; at least half of it
-  double context_seconds = 1;  // on either side
-  int64_t batch = 8;           // chunks that are encoded together
-  double silent_seconds = 4;   // without a token in audio that is not silent: decoded again
-  bool begin_anew = true;      // behind pauses
+  double chunk_seconds = 20;           // at most; at least half of it
+  double context_seconds = 1;          // on either side
+  int64_t batch = 8;                   // chunks that are encoded together
+  double silent_seconds = 4;           // without a token in audio that is not silent: decoded again
+  bool begin_anew = true;              // behind pauses
+  std::optional<int64_t> prompt = {};  // of a model with prompts; unset: the standard one
 };
 
 /// A part that one search decoded without starting over. It ends where the next one begins.

@@ -41,8 +41,8 @@ SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder
   search_ = open_search(decoder, {rows, std::max<int64_t>(1, encoder_->most_frames())});
 }
 
-int64_t SpeechStreams::open() {
-  const int64_t stream = encoder_->open();
+int64_t SpeechStreams::open(std::optional<int64_t> prompt) {
+  const int64_t stream = encoder_->open(prompt);
   streams_.emplace(stream, Stream{search_->open()});
   return stream;
 }

@@ -42,7 +42,8 @@ class SpeechStreams {
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
                 const StreamOptions& encoder, int64_t silence = 0);
 
-  int64_t open();
+  /// `prompt`: see EncoderStreams.
+  int64_t open(std::optional<int64_t> prompt = std::nullopt);
   /// See Streams: of the utterance that an open stream is in.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
