@@ -179,7 +179,7 @@ std::shared_ptr<const Tokenizer> aggregate_tokenizer(
 
 namespace {
 
-constexpr const char* kWhiteSpace = " \t\n\r\f\v";
+constexpr const char* kSpaceBytes = " \t\n\r\f\v";
 
 /// Whether `text` begins with a tag: `<`, two small letters, `-`, two capitals, `>`.
 bool begins_with_tag(std::string_view text) {
@@ -198,7 +198,7 @@ bool begins_with_tag(std::string_view text) {
 std::string without_tags(std::string_view text) {
   constexpr size_t kTag = 7;  // bytes
   std::string kept;
-  const auto trim_end = [&] { kept.erase(kept.find_last_not_of(kWhiteSpace) + 1); };
+  const auto trim_end = [&] { kept.erase(kept.find_last_not_of(kSpaceBytes) + 1); };
   for (size_t i = 0; i < text.size();) {
     if (!begins_with_tag(text.substr(i))) {
       kept += text[i++];
@@ -208,7 +208,7 @@ std::string without_tags(std::string_view text) {
     i += kTag;
   }
   trim_end();
-  kept.erase(0, kept.find_first_not_of(kWhiteSpace));
+  kept.erase(0, kept.find_first_not_of(kSpaceBytes));
   return kept;
 }
 

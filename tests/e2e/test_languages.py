@@ -74,8 +74,8 @@ def test_long_audio_has_the_language_of_its_utterance(transcribe, manifest):
 
 
 def test_an_unknown_language_is_one_error_with_the_known_ones(transcribe, rtfx):
-    for command in (["transcribe"], ["stream"]):
-        result = rtfx(*command, "--model", MODEL, "--language", "de-DD", AUDIO / FILES[0])
+    for command in ("transcribe", "stream", "align"):
+        result = rtfx(command, "--model", MODEL, "--language", "de-DD", AUDIO / FILES[0])
         assert result.returncode == 2 and result.stdout == ""
         assert "--language: unknown language 'de-DD'; did you mean 'de-DE'?" in result.stderr
         assert KNOWN in result.stderr and result.stderr.count("error:") == 1

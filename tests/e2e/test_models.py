@@ -56,12 +56,14 @@ def test_big_blanks_are_for_greedy_searches(rtfx, inspect):
     assert model["heads"]["blank_durations"] == [8, 4, 2, 1]
     greedy = {"frame_looping", "label_looping", "fused_looping", "step_replay"}
     assert greedy <= set(model["decoders"]) <= greedy | {"null"}
-    for decoder in ("alsd", "aes", "alsd_pp", "aes_pp", "tdt_min_duration"):
+    for decoder in ("alsd", "aes", "alsd_pp", "aes_pp", "modified_beam_search", "tdt_min_duration"):
         arguments = ["--model", CHECKPOINTS / "tiny_multiblank.nemo", "--decoder", decoder]
         result = rtfx("transcribe", *arguments, AUDIO / "qs10.flac")
         assert result.returncode == 2 and result.stdout == "", decoder
         assert result.stderr.count("error:") == 1, result.stderr
         assert f"{decoder}: cannot decode a model of kind multiblank" in result.stderr, result.stderr
+    result = rtfx("align", "--model", CHECKPOINTS / "tiny_multiblank.nemo", AUDIO / "manifest.jsonl")
+    assert result.returncode == 2 and "texts are not aligned with a multi-blank transducer" in result.stderr
 
 
 def test_grades_of_a_multiblank_model_say_that_replay_is_left_out(rtfx, tmp_path):
