@@ -128,11 +128,12 @@ class ConditionComparison {
       compare("", key, of_model(a_, key), of_model(b_, key));
   }
 
-  /// A setting of the model that the configuration asks for.
+  /// A setting of the model that the configuration asks for; null where it asks for none, as
+  /// journals from before there was the setting do.
   static json of_model(const CaseResult& c, const char* key) {
     for (const json& model : of_config(c.provenance, "/models")) {
       if (model.is_object() && model.value("id", json()) == c.about().model.id)
-        return model.value(key, json());
+        return model.value(key, json()) == json("") ? json() : model.value(key, json());
     }
     return nullptr;
   }
