@@ -216,8 +216,7 @@ int write_lattices(const Config& config, const LatticeOptions& options) {
   std::vector<WordLattice> lattices(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    Clips clips;
-    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
+    const Clips clips = clips_of(model->config, dataset, batch);
     RegionTimes times;
     auto found =
         source->lattices(encode_batch(*model, encoder, clips, RegionClock(scope.device()), times));
@@ -273,8 +272,7 @@ int write_emissions(const Config& config, const std::filesystem::path& folder) {
   std::vector<at::Tensor> emissions(dataset.seconds.size());
   for (const auto& batch :
        make_batches(dataset.seconds, config.sort, config.batches.front(), config.protocol.seed)) {
-    Clips clips;
-    for (const size_t i : batch) clips.emplace_back(dataset.audio[i]);
+    const Clips clips = clips_of(model->config, dataset, batch);
     RegionTimes times;
     const EncodedBatch encoded = encode_batch(*model, encoder, clips, RegionClock(device), times);
     const at::Tensor lp = scaled_log_probs(*model, encoded.frames, 1);

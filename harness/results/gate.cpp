@@ -123,14 +123,17 @@ class ConditionComparison {
                      entry(q_.models, b_.about().model.id));
     compare_checksum("dataset", entry(p_.datasets, a_.about().dataset.id),
                      entry(q_.datasets, b_.about().dataset.id));
-    if (p_.config && q_.config) compare("", "att_context_size", context(a_), context(b_));
+    if (!p_.config || !q_.config) return;
+    for (const char* key : {"att_context_size", "language"})
+      compare("", key, of_model(a_, key), of_model(b_, key));
   }
 
-  /// The context of the model's attention that the configuration asks for.
-  static json context(const CaseResult& c) {
+  /// A setting of the model that the configuration asks for; null where it asks for none, as
+  /// journals from before there was the setting do.
+  static json of_model(const CaseResult& c, const char* key) {
     for (const json& model : of_config(c.provenance, "/models")) {
       if (model.is_object() && model.value("id", json()) == c.about().model.id)
-        return model.value("att_context_size", json());
+        return model.value(key, json()) == json("") ? json() : model.value(key, json());
     }
     return nullptr;
   }

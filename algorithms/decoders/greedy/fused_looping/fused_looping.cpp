@@ -45,11 +45,14 @@ Weights::Weights(const AcousticModel& model) {
   view_.precision = precision_of(model.dtype, "fused_looping");
   view_.activation = joint.activation();
   view_.blank = static_cast<int>(model.prediction->blank());
-  const auto& durations = model.config.durations;
+  view_.labels = static_cast<int>(model.config.labels());
+  view_.durations = static_cast<int>(model.config.durations.size());
+  std::vector<int64_t> durations = {1};  // of RNN-T's blank
+  if (model.config.is_tdt()) durations = model.config.durations;
+  if (model.config.is_multiblank()) durations = model.config.blank_durations;
   if (durations.size() > kMaxDurations)
-    unsupported(
-        fmt::format("{} durations, at most {} are possible", durations.size(), kMaxDurations));
-  view_.durations = static_cast<int>(durations.size());
+    unsupported(fmt::format("{} durations of {}, at most {} are possible", durations.size(),
+                            view_.durations > 0 ? "labels" : "blanks", kMaxDurations));
   std::copy(durations.begin(), durations.end(), view_.duration_values);
 
   view_.output = pack(joint.output().weight);
@@ -251,7 +254,8 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
 
 namespace {
 const Register<FusedLooping> registered{
-    "fused_looping", "greedy RNN-T/TDT in fused CUDA kernels: the fastest (GPU only)", kNeedsGpu};
+    "fused_looping", "greedy RNN-T/TDT/multi-blank in fused CUDA kernels: the fastest (GPU only)",
+    kNeedsGpu};
 }
 
 struct FusedLooping::Prepared {
@@ -445,7 +449,7 @@ Description FusedLooping::describe() const {
           uses_lm(options_.lm) || is_biased() || options_.blank_penalty != 0
               ? Exactness::approximate
               : Exactness::exact,
-          {"rnnt", "tdt"},
+          {"rnnt", "tdt", "multiblank"},
           "logit",
           /*streams=*/true};
 }
