@@ -68,6 +68,7 @@ struct Description {
 /// decoders use these names:
 ///
 ///   frames_visited                frames that the search looked at
+///   frames, frames_skipped        frames of the batch, and those dropped before the search
 ///   outer_iters, inner_iters      rounds of the loops
 ///   joint_calls, joint_rows       evaluations of the joint network, and their rows in sum
 ///   pred_calls                    evaluations of the prediction network

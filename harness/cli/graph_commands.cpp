@@ -106,6 +106,10 @@ std::unique_ptr<Decoder> lattice_decoder(const Config& config) {
       if (shared) options[name] = value;
     }
     options.erase("mbr");  // ranks lists, and the lattice has risks of its own
+    if (!options.value("skip_blank", json()).is_null()) {
+      throw UserError(spec.where + "/options/skip_blank", "lattices have all frames",
+                      "leave out \"skip_blank\" for `rtfx lattice`");
+    }
     return make_decoder("ctc_wfst_cpu", options, spec.where + "/options");
   }
   throw UserError("rtfx lattice", "the configuration has no decoder that searches a decoding graph",

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "algorithms/blank_penalty.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
 #include "base/nvtx.h"
 #include "models/checkpoint/tensor_data.h"
@@ -38,12 +39,13 @@ const OptionTable<FrameLoopingOptions>& FrameLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<FrameLooping> registered{
+const RegisterSkipping<FrameLooping> registered{
     "frame_looping", "greedy RNN-T/TDT/multi-blank, frame by frame: the baseline"};
 }
 

@@ -13,6 +13,7 @@
 #include "algorithms/decoders/greedy/fused_looping/weights.h"
 #include "algorithms/gpu/graph.h"
 #include "algorithms/gpu/loop_driver.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "algorithms/shared/streams/piece_streams.h"
 #include "algorithms/shared/transducer/transducer.h"
 #include "base/error.h"
@@ -248,12 +249,13 @@ const OptionTable<FusedLoopingOptions>& FusedLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<FusedLooping> registered{
+const RegisterSkipping<FusedLooping> registered{
     "fused_looping", "greedy RNN-T/TDT/multi-blank in fused CUDA kernels: the fastest (GPU only)",
     kNeedsGpu};
 }

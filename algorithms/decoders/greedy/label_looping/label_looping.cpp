@@ -6,6 +6,7 @@
 #include "algorithms/batched_hypotheses.h"
 #include "algorithms/blank_penalty.h"
 #include "algorithms/gpu/host_read.h"
+#include "algorithms/shared/skipping/blank_skipping.h"
 #include "base/error.h"
 
 namespace rtfx {
@@ -176,13 +177,14 @@ const OptionTable<LabelLoopingOptions>& LabelLoopingOptions::table() {
       option("boost", &O::boost, "phrases whose tokens are made more likely", boosting_options()),
       allowed_option(&O::allowed),
       blank_penalty_option(&O::blank_penalty),
+      skip_blank_option(&O::skip_blank),
   }};
   return table;
 }
 
 namespace {
-const Register<LabelLooping> registered{"label_looping",
-                                        "greedy RNN-T/TDT/multi-blank, label by label"};
+const RegisterSkipping<LabelLooping> registered{"label_looping",
+                                                "greedy RNN-T/TDT/multi-blank, label by label"};
 }
 
 struct LabelLooping::Rows {
