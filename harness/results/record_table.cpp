@@ -49,15 +49,16 @@ void check_members(const json& value, const std::vector<FieldInfo>& fields, cons
                    const std::string& where) {
   if (!value.is_structured()) return;  // null in its place
   for (const FieldInfo& field : fields) {
-    const std::string its_path = path + field.name;
     if (field.name == "*") {
-      for (const json& element : value) check_value(element, field, its_path, where);
+      for (const auto& [name, element] : value.items())
+        check_value(element, field, path + name, where);
       continue;
     }
     const auto found = value.find(field.name);
     if (found != value.end()) {
       check_value(*found, field, its_path, where);
     } else if (field.required) {
+    const std::string its_path = path + field.name;
       refuse_record(where, fmt::format("'{}' is missing", its_path), "add it");
     }
   }
