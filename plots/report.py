@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import batch_speed
+import blank_penalty
 import boost
 import exactness
 import gpu_idle
@@ -184,6 +185,9 @@ FIGURES = [
     ("boost", "How strongly may words be boosted?", boost.draw,
      "Over the scale of the boost, a line for each list of words. At 0 nothing is boosted. Words "
      "that are boosted too much stand where they were not said: false alarms, and insertions."),
+    ("penalty", "Which blank penalty balances deletions and insertions?", blank_penalty.draw,
+     "Over the blank penalty, a line for each search. A larger penalty makes blank less likely, so "
+     "that fewer words are missing and more are inserted."),
     ("history", "Since when?", None,
      "Results of the same case under the same conditions (machine, LibTorch, model, data, options) "
      "by the time of their run: mean over rounds with its 95 % interval. + marks a revision with "

@@ -74,6 +74,12 @@ Hypothesis hypothesis_of(const rtfx_hypothesis& given, const Tokenizer& tokenize
 
 }  // namespace
 
+double require_decode_again(double decode_again, double most) {
+  if (decode_again >= 0 && decode_again <= most) return decode_again;
+  throw UserError("decode_again", fmt::format("{} seconds", decode_again),
+                  fmt::format("give 0 to {}", most));
+}
+
 const char* keep(std::string value) {
   text = std::move(value);
   return text.c_str();

@@ -83,12 +83,19 @@ RTFX_API int64_t rtfx_result_rows(rtfx_result* result, const rtfx_hypothesis** r
 RTFX_API void rtfx_result_free(rtfx_result* result);
 
 /* Transcribes recordings as speech/transcriber.h does. `batch_size`: recordings; 0: by the free
- * memory. `with_words`: with words and their times. The call ends after the batches in flight, with
- * null, once another thread sets `*stop` to 1. The samples must live until it returns. Waits for
- * the device. */
+ * memory. `with_words`: with words and their times. `decode_again`: seconds of speech without a
+ * word that are decoded again, 0 to 3600; 0: none are. The call ends after the batches in flight,
+ * with null, once another thread sets `*stop` to 1. The samples must live until it returns. Waits
+ * for the device. */
 RTFX_API rtfx_transcripts* rtfx_transcribe(rtfx_model* model, rtfx_decoder* decoder,
                                            const rtfx_recording* recordings, int64_t count,
-                                           int64_t batch_size, int with_words, const int32_t* stop);
+                                           int64_t batch_size, int with_words, double decode_again,
+                                           const int32_t* stop);
+/* Aligns recordings with texts[i], one for each, as speech/aligner.h does. `head`: "ctc",
+ * "transducer", or "auto" for CTC where the model has it. Everything else is as above. */
+RTFX_API rtfx_transcripts* rtfx_align(rtfx_model* model, const rtfx_recording* recordings,
+                                      const char* const* texts, int64_t count, const char* head,
+                                      int64_t batch_size, const int32_t* stop);
 /* The number of transcripts, one for each recording in order. `list` becomes these, which live as
  * long as the handle. */
 RTFX_API int64_t rtfx_transcripts_list(const rtfx_transcripts* transcripts,
@@ -98,10 +105,12 @@ RTFX_API void rtfx_transcripts_free(rtfx_transcripts* transcripts);
 /* Live speech: up to `streams` utterances at a time, encoded and searched in batches of always
  * `rows` rows, 0 for as many as streams. `buffer`: null, or seconds of chunk, left and right
  * context. Null: by caches where the model is made for it, else on buffers of 2, 10 and 2 s. On a
- * GPU, caches may need the weights a second time. The handles of model and decoder may be freed
- * before. */
+ * GPU, caches may need the weights a second time. `decode_again`: seconds of speech without a word
+ * after which a stream starts over, 0 to 20; 0: none does. The handles of model and decoder may be
+ * freed before. */
 RTFX_API rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder,
-                                              int64_t streams, int64_t rows, const double* buffer);
+                                              int64_t streams, int64_t rows, const double* buffer,
+                                              double decode_again);
 /* The search alone, in batches of always `rows` rows of `frames` encoder frames; any number of
  * utterances at a time. */
 RTFX_API rtfx_streams* rtfx_streams_of_frames(rtfx_decoder* decoder, int64_t rows, int64_t frames);
@@ -124,10 +133,11 @@ RTFX_API int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers,
 RTFX_API int rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers,
                                       struct DLManagedTensor* frames, const int64_t* lengths,
                                       int64_t rows, rtfx_partial* partials);
-/* `hypothesis` becomes the result of an utterance, which is closed with that. It lives until the
- * next call for these streams. 0, or -1. Waits for the device. */
-RTFX_API int rtfx_streams_finish(rtfx_streams* streams, int64_t number,
-                                 rtfx_hypothesis* hypothesis);
+/* `hypothesis` becomes the result of an utterance, which is closed with that, and `again` the
+ * `again_count` parts of it that were decoded again. They live until the next call for these
+ * streams. 0, or -1. Waits for the device. */
+RTFX_API int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* hypothesis,
+                                 const rtfx_decoded_again** again, int64_t* again_count);
 /* Forgets an utterance. 0, or -1. */
 RTFX_API int rtfx_streams_close(rtfx_streams* streams, int64_t number);
 

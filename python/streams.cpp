@@ -3,6 +3,7 @@
 #include <ATen/DLConvertor.h>
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/decoder.h"
@@ -21,7 +22,8 @@ struct rtfx_streams {
   std::unique_ptr<rtfx::SpeechStreams> speech;
   std::unique_ptr<rtfx::Streams> search;
   std::vector<std::string> notices;
-  rtfx::ViewMemory memory;  // of the last call's results
+  std::map<int64_t, std::vector<rtfx::DecodedAgain>> again;  // parts of open streams of samples
+  rtfx::ViewMemory memory;                                   // of the last call's results
 
   /// Calls the one that there is; their verbs have the same names.
   template <class Work>
@@ -54,11 +56,19 @@ void view_partials(rtfx_streams& streams, std::span<const int64_t> numbers,
 }
 
 /// Encodes and searches what there is; the result of `ending`, if that ends.
-Hypothesis work(SpeechStreams& speech, int64_t ending) {
+Hypothesis work(rtfx_streams& streams, int64_t ending) {
   Hypothesis result;
+  SpeechStreams& speech = *streams.speech;
+  const double frame = streams.model->config.frame_seconds();
   for (auto updates = speech.step(false); !updates.empty(); updates = speech.step(false)) {
-    for (SpeechUpdate& update : updates)
+    for (SpeechUpdate& update : updates) {
+      for (const WordlessPart& part : update.again) {
+        streams.again[update.stream].push_back({static_cast<double>(part.blocks.begin) * frame,
+                                                static_cast<double>(part.blocks.end) * frame,
+                                                part.words, part.decodes});
+      }
       if (update.closed && update.stream == ending) result = std::move(update.result.best);
+    }
   }
   return result;
 }
@@ -71,7 +81,7 @@ using namespace rtfx;
 extern "C" {
 
 rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, int64_t streams,
-                                     int64_t rows, const double* buffer) {
+                                     int64_t rows, const double* buffer, double decode_again) {
   return guarded<rtfx_streams*>(nullptr, [&] {
     if (decoder->model != model->model)
       throw UserError("decoder", "of another model", "make one of the model that is streamed");
@@ -89,7 +99,8 @@ rtfx_streams* rtfx_streams_of_speech(rtfx_model* model, rtfx_decoder* decoder, i
           fmt::format("{}: on buffers of {} s, with {} s before and {} s behind them",
                       without_caches, chosen.chunk, chosen.left, chosen.right));
     }
-    made->speech = std::make_unique<SpeechStreams>(model->model, *made->decoder, options);
+    made->speech = std::make_unique<SpeechStreams>(model->model, *made->decoder, options, 0,
+                                                   require_decode_again(decode_again, 20));
     return made.release();
   });
 }
@@ -152,7 +163,7 @@ int rtfx_streams_push(rtfx_streams* streams, const int64_t* numbers, const float
     };
     each([&](int64_t stream, auto piece) { streams->speech->check(stream, piece); });
     each([&](int64_t stream, auto piece) { streams->speech->push(stream, piece); });
-    work(*streams->speech, -1);
+    work(*streams, -1);
     view_partials(*streams, {numbers, count}, partials);
     return 0;
   });
@@ -173,18 +184,21 @@ int rtfx_streams_push_frames(rtfx_streams* streams, const int64_t* numbers, DLMa
   });
 }
 
-int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* hypothesis) {
+int rtfx_streams_finish(rtfx_streams* streams, int64_t number, rtfx_hypothesis* hypothesis,
+                        const rtfx_decoded_again** again, int64_t* again_count) {
   return guarded(-1, [&] {
     const at::DeviceGuard guard = on_device_of(*streams->model);
     Hypothesis found;
     if (streams->speech) {
       streams->speech->finish(number);
-      found = work(*streams->speech, number);
+      found = work(*streams, number);
     } else {
       found = streams->search->finish(number);
     }
     streams->memory = {};
     *hypothesis = streams->memory.view(std::move(found), *streams->model->tokenizer);
+    streams->memory.view(streams->again[number], *again_count, *again);
+    streams->again.erase(number);
     return 0;
   });
 }
@@ -193,6 +207,7 @@ int rtfx_streams_close(rtfx_streams* streams, int64_t number) {
   return guarded(-1, [&] {
     const at::DeviceGuard guard = on_device_of(*streams->model);
     streams->with([&](auto& s) { s.close(number); });
+    streams->again.erase(number);
     return 0;
   });
 }

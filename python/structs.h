@@ -29,7 +29,14 @@ typedef struct rtfx_hypothesis {
 typedef struct rtfx_word {
   const char* text;
   double start, end;
+  double confidence; /* NaN where none was asked for */
 } rtfx_word;
+
+/* A part that was decoded again (DecodedAgain of speech/transcript/transcript.h), in seconds. */
+typedef struct rtfx_decoded_again {
+  double start, end;
+  int64_t words, decodes;
+} rtfx_decoded_again;
 
 /* The text of an utterance so far. */
 typedef struct rtfx_partial {
@@ -55,6 +62,8 @@ typedef struct rtfx_transcript {
   const rtfx_word* words; /* [word_count] */
   int64_t notice_count;
   const char* const* notices; /* [notice_count]: what was changed or left out */
+  int64_t again_count;
+  const rtfx_decoded_again* again; /* [again_count] */
 } rtfx_transcript;
 
 #ifdef __cplusplus

@@ -26,6 +26,8 @@ class ViewMemory {
 
   /// Fills `count` and `list` of a struct with views of words.
   void view(const std::vector<TimedWord>& words, int64_t& count, const rtfx_word*& list);
+  void view(const std::vector<DecodedAgain>& parts, int64_t& count,
+            const rtfx_decoded_again*& list);
   const char* view(std::string text);
   const char* const* view(const std::vector<std::string>& texts);
 
@@ -39,6 +41,7 @@ class ViewMemory {
   std::deque<std::vector<int32_t>> word_frames_;
   std::deque<std::vector<rtfx_hypothesis>> nbest_;
   std::deque<std::vector<rtfx_word>> words_;
+  std::deque<std::vector<rtfx_decoded_again>> again_;
 };
 
 }  // namespace rtfx

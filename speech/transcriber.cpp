@@ -9,10 +9,9 @@
 #include <mutex>
 #include <utility>
 
+#include "algorithms/blank_penalty.h"
 #include "base/error.h"
-#include "base/samples.h"
-#include "datasets/audio.h"
-#include "datasets/media.h"
+#include "speech/long_audio/decode_again.h"
 #include "speech/long_audio/long_audio.h"
 #include "speech/pipeline/overlapped_pipeline.h"
 #include "speech/pipeline/read_ahead.h"
@@ -43,15 +42,16 @@ Head head_of(const Decoder& decoder, const AcousticModel& model) {
 
 }  // namespace
 
-struct Transcriber::Clip {
-  size_t recording = 0;
-  Audio audio = {};  // empty where the header says that the recording is long
-  std::optional<std::span<const float>> in_memory = {};  // samples in place of those of `audio`
-  bool is_long = false;                                  // to be transcribed chunk by chunk
+/// A recording, or a piece of one that is decoded again.
+struct Transcriber::Job : Clip {
+  std::optional<AgainPiece> again = {};
+};
 
-  std::span<const float> samples() const { return in_memory.value_or(audio.samples); }
-  double seconds() const { return static_cast<double>(samples().size()) / audio.sample_rate; }
-  size_t bytes() const { return audio.samples.size() * sizeof(float); }  // that it holds
+/// A recording that is decoded again in part.
+struct Transcriber::Waiting {
+  Job job;
+  Decoded first;  // one row
+  DecodeAgain again;
 };
 
 struct Transcriber::Parts {
@@ -64,6 +64,8 @@ struct Transcriber::Parts {
   OverlappedPipeline pipeline;  // on a CPU, batches in flight would take each other's threads
   std::shared_ptr<Decoder> decoder;
   std::optional<Confidence> confidence;  // for the times of words too
+  std::optional<Confidence> own_judge;   // where `confidence` has no confidences
+  const Confidence* judge = nullptr;     // of what is decoded again; null: nothing is
   int64_t free_bytes = 0;                // before the first batch: one is encoded at a time
   int64_t batch_size = 1;
   double batch_seconds = std::numeric_limits<double>::infinity();  // with the padding
@@ -83,16 +85,17 @@ class Transcriber::Pass {
         window_batches_(parts_.found ? kFirstWindow : 1),
         clips_(
             recordings.size(), read_ahead(), [this](size_t index) { return read(index); },
-            [](const Clip& clip) { return clip.bytes(); }) {}
+            [](const Job& job) { return job.bytes(); }) {}
 
   Totals run() {
     const Confidence* confidence = parts_.confidence ? &*parts_.confidence : nullptr;
-    while (!stopped() && (clips_.more() || !window_.empty())) {
+    while (!stopped() && (clips_.more() || !window_.empty() || has_pieces())) {
       parts_.pipeline.run(
           *parts_.decoder, [this](size_t, BatchInFlight& batch) { return fill(batch); },
           [this](size_t, BatchInFlight& batch) { finish(batch); }, confidence);
       if (long_clip_) transcribe_long(*std::exchange(long_clip_, std::nullopt));
     }
+    while (!waiting_.empty()) end_waiting(waiting_.begin()->first);  // the pass was stopped
     return totals_;
   }
 
@@ -118,38 +121,15 @@ class Transcriber::Pass {
   }
 
   /// Called on any thread.
-  Clip read(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip = recording.samples ? read_memory(index) : read_file(index);
-    if (clip.is_long) return clip;
-    clip.is_long = is_long(clip.seconds());
-    if (!clip.is_long) require_memory(1, clip.seconds(), recording.name);
-    return clip;
-  }
-
-  /// Checks what the reading of a file checks.
-  Clip read_memory(size_t index) const {
-    const Recording& recording = recordings_[index];
-    Clip clip{index, {}, recording.samples};
-    clip.audio.sample_rate = sample_rate();
-    if (clip.samples().empty()) throw UserError(recording.name, "no samples", "leave it out");
-    require_sound(clip.samples(), recording.name, "repair the audio or leave it out");
-    return clip;
-  }
-
-  /// The header is asked first, since the samples of an hour take 0.2 GB.
-  Clip read_file(size_t index) const {
-    const Recording& recording = recordings_[index];
-    const double seconds = media_seconds(recording.audio);
-    if (is_whole(recording.segment, seconds)) {
-      // read_media() refuses a track that there is not, and the reader of long audio knows none.
-      if (is_long(seconds) && recording.segment.track <= 1) return {index, {}, {}, true};
-      require_memory(1, seconds, recording.name);
-    }
-    const AudioChoice choice{recording.segment.channel, recording.segment.track};
-    Clip clip{index, read_media(recording.audio, sample_rate(), choice)};
-    cut(clip.audio, recording.segment, recording.name);
-    return clip;
+  Job read(size_t index) const {
+    return {read_clip(recordings_[index], index,
+                      {.sample_rate = sample_rate(),
+                       .is_long = [this](double seconds) { return is_long(seconds); },
+                       .require_memory =
+                           [this](double seconds, const std::string& where) {
+                             require_memory(1, seconds, where);
+                           }}),
+            {}};
   }
 
   /// Calls the observer while no other thread does.
@@ -170,20 +150,10 @@ class Transcriber::Pass {
     });
   }
 
-  /// Reports the exception that is being handled. A user error names the file by its path, which
-  /// may be a copy: the message then has the recording's name instead.
+  /// Reports the exception that is being handled.
   void tell_failure(size_t index) {
-    const Recording& recording = recordings_[index];
-    try {
-      throw;
-    } catch (const UserError& error) {
-      std::string message = error.what();
-      if (error.where() == recording.audio.string())
-        message.replace(0, error.where().size(), recording.name);
-      fail_with(index, message, true);
-    } catch (...) {
-      fail(index, describe_failure(), false);
-    }
+    const RecordingFailure failure = failure_of(recordings_[index]);
+    fail_with(index, failure.message, failure.bad_input);
   }
 
   void fail(size_t index, const std::string& why, bool bad_input) {
@@ -217,21 +187,21 @@ class Transcriber::Pass {
       const size_t index = clips_.index();
       tell([&] { observer_.reading(index); });
       try {
-        Clip clip = clips_.next();
-        if (clip.is_long) {
-          long_clip_ = std::move(clip);
+        Job job = clips_.next();
+        if (job.is_long) {
+          long_clip_ = std::move(job);
           break;
         }
-        tell_notices(index, clip.audio.notices);
-        seconds += clip.seconds();
-        bytes += clip.bytes();
-        window_.push_back(std::move(clip));
+        tell_notices(index, job.audio.notices);
+        seconds += job.seconds();
+        bytes += job.bytes();
+        window_.push_back(std::move(job));
       } catch (...) {
         tell_failure(index);
       }
     }
     std::ranges::stable_sort(window_, std::ranges::greater(),
-                             [](const Clip& clip) { return clip.samples().size(); });
+                             [](const Job& job) { return job.samples().size(); });
     window_batches_ = std::min(kLargestWindow, 2 * window_batches_);
   }
 
@@ -247,33 +217,64 @@ class Transcriber::Pass {
            parts_.free_bytes;
   }
 
+  bool has_pieces() {
+    const std::lock_guard lock(mutex_);
+    return !pieces_.empty();
+  }
+
+  /// Forms a batch of pieces that are decoded again, if there are any.
+  bool fill_with_pieces(BatchInFlight& batch) {
+    if (stopped()) return false;
+    const std::lock_guard lock(mutex_);
+    std::vector<Job> jobs;
+    std::vector<size_t> indices;
+    double longest = 0;
+    while (!pieces_.empty()) {
+      longest = std::max(longest, pieces_.front().seconds());
+      if (!jobs.empty() && !is_batch(jobs.size() + 1, longest)) break;
+      if (indices.empty() || indices.back() != pieces_.front().recording)
+        indices.push_back(pieces_.front().recording);
+      jobs.push_back(std::move(pieces_.front()));
+      pieces_.pop_front();
+    }
+    if (jobs.empty()) return false;
+    observer_.started(indices);
+    const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    for (const Job& job : kept) batch.clips.push_back(job.samples());
+    batch.confidence = parts_.judge;
+    require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
+    return true;
+  }
+
   /// Forms the next batch. Returns false where there are no recordings, a long one comes first, or
   /// the observer has stopped the pass.
   bool fill(BatchInFlight& batch) {
+    if (fill_with_pieces(batch)) return true;
     while (window_.empty() && clips_.more() && !long_clip_ && !stopped()) read_window();
     if (window_.empty() || stopped()) return false;
     const double longest = window_.front().seconds();
-    std::vector<Clip> clips;
+    std::vector<Job> jobs;
     do {
-      clips.push_back(std::move(window_.front()));
+      jobs.push_back(std::move(window_.front()));
       window_.pop_front();
-    } while (!window_.empty() && is_batch(clips.size() + 1, longest));
+    } while (!window_.empty() && is_batch(jobs.size() + 1, longest));
     std::vector<size_t> indices;
-    for (const Clip& clip : clips) indices.push_back(clip.recording);
+    for (const Job& job : jobs) indices.push_back(job.recording);
     const std::lock_guard lock(mutex_);
     observer_.started(indices);
-    const std::vector<Clip>& kept = in_flight_.emplace_back(std::move(clips));
-    for (const Clip& clip : kept) batch.clips.push_back(clip.samples());
+    const std::vector<Job>& kept = in_flight_.emplace_back(std::move(jobs));
+    for (const Job& job : kept) batch.clips.push_back(job.samples());
     require_memory(static_cast<int64_t>(kept.size()), longest, "batch size");
     return true;
   }
 
   void finish(BatchInFlight& batch) {
-    std::vector<Clip> clips;
+    std::vector<Job> jobs;
     tell([&] {
-      clips = std::move(in_flight_.front());
+      jobs = std::move(in_flight_.front());
       in_flight_.pop_front();
     });
+    if (jobs.front().again) return finish_pieces(std::move(jobs), batch);
     if (batch.failure) {
       std::string why;
       bool bad_input = false;
@@ -285,45 +286,131 @@ class Transcriber::Pass {
       } catch (...) {
         why = describe_failure();
       }
-      for (const Clip& clip : clips) fail(clip.recording, why, bad_input);
+      for (const Job& job : jobs) fail(job.recording, why, bad_input);
       return;
     }
     totals_.confidence_seconds += batch.times.seconds(Region::confidence);
-    for (size_t row = 0; row < clips.size(); ++row)
-      give(clips[row].recording, clips[row].seconds(), batch.decoded, row, {});
+    for (size_t row = 0; row < jobs.size(); ++row) {
+      Job& job = jobs[row];
+      if (begin_again(job, batch.decoded, row)) continue;
+      give(job.recording, job.seconds(), batch.decoded, row, {}, {});
+    }
+  }
+
+  /// Looks for speech without words in the result of row `row`. If there is some, takes the job
+  /// and asks for its pieces, and returns true.
+  bool begin_again(Job& job, Decoded& decoded, size_t row) {
+    Hypothesis& first = decoded.hypotheses[row];
+    if (parts_.judge == nullptr || first.nan) return false;
+    const auto block =
+        static_cast<size_t>(model_.config.features.hop * model_.config.encoder.factor());
+    const WordlessRule rule{model_.config.frame_seconds(), options_.decode_again, true};
+    const std::vector<size_t> tokens(first.frames.begin(), first.frames.end());
+    if (!has_wordless_run(job.samples().size() / block + 1, tokens, rule)) return false;
+    std::vector<float> levels = block_levels(job.samples(), block);
+    LevelHistogram heard;
+    heard.add(levels);
+    DecodeAgain again({job.samples(), block}, std::move(levels), heard, tokens, rule,
+                      *model_.tokenizer);
+    if (again.done()) return false;
+    Decoded own;
+    own.hypotheses.push_back(std::move(first));
+    if (!decoded.evidence.empty()) own.evidence.push_back(std::move(decoded.evidence[row]));
+    const size_t index = job.recording;
+    ask_for(index, again.next());
+    waiting_.emplace(index, Waiting{std::move(job), std::move(own), std::move(again)});
+    return true;
+  }
+
+  void ask_for(size_t index, std::vector<AgainPiece> pieces) {
+    const std::lock_guard lock(mutex_);
+    for (AgainPiece& piece : pieces) {
+      Job& job = pieces_.emplace_back();
+      job.recording = index;
+      job.audio.samples = std::move(piece.samples);
+      job.audio.sample_rate = sample_rate();
+      job.again = std::move(piece);
+    }
+  }
+
+  /// A piece that fails has no words: the recording's first result stays.
+  void finish_pieces(std::vector<Job> jobs, BatchInFlight& batch) {
+    totals_.confidence_seconds += batch.times.seconds(Region::confidence);
+    for (size_t row = 0; row < jobs.size(); ++row) {
+      const size_t index = jobs[row].recording;
+      const AgainPiece& piece = *jobs[row].again;
+      DecodeAgain& again = waiting_.at(index).again;
+      FoundTokens found;
+      if (!batch.failure) {
+        found.hypothesis = std::move(batch.decoded.hypotheses[row]);
+        for (int32_t& frame : found.hypothesis.frames) frame -= static_cast<int32_t>(piece.context);
+        if (found.hypothesis.words) {
+          for (FoundWord& word : *found.hypothesis.words)
+            word.frame -= static_cast<int32_t>(piece.context);
+        }
+        if (!batch.decoded.evidence.empty() && !batch.decoded.evidence[row].empty())
+          found.evidence = std::move(batch.decoded.evidence[row].front());
+      } else if (piece.number == 0) {
+        tell_notices(index, {"decoding a part again failed: " + why_failed(batch.failure)});
+      }
+      again.take(piece, std::move(found));
+      ask_for(index, again.next());
+      if (again.done()) end_waiting(index);
+    }
+  }
+
+  /// Gives the first result of a recording, with what decoding it again has found.
+  void end_waiting(size_t index) {
+    Waiting waiting = std::move(waiting_.extract(index).mapped());
+    Hypothesis& best = waiting.first.hypotheses.front();
+    std::vector<TokenEvidence> evidence(1 + best.nbest.size());
+    const bool with_evidence = !waiting.first.evidence.empty();
+    if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
+    evidence.resize(1 + best.nbest.size());
+    for (const AgainPart& part : waiting.again.parts()) {
+      const bool confidences = options_.confidence.has_value();
+      insert_part(part, confidences, best, evidence.front());
+      for (size_t i = 0; i < best.nbest.size(); ++i)
+        insert_part(part, confidences, best.nbest[i], evidence[i + 1]);
+    }
+    if (with_evidence) std::swap(evidence, waiting.first.evidence.front());
+    const std::vector<AgainPart>& parts = waiting.again.parts();
+    give(index, waiting.job.seconds(), waiting.first, 0, {}, {parts.begin(), parts.end()});
+  }
+
+  static std::string why_failed(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (...) {
+      return describe_failure();
+    }
   }
 
   /// Reads block by block. A file that only ffmpeg can decode is in memory already.
-  void transcribe_long(Clip clip) {
-    const size_t index = clip.recording;
+  void transcribe_long(Job job) {
+    const size_t index = job.recording;
     tell([&] { observer_.started({index}); });
     try {
       LongAudioOptions cuts;
       cuts.chunk_seconds = options_.chunk_seconds;
       cuts.context_seconds = options_.context_seconds;
       cuts.batch = std::max(chunks_at_once(), kChunksAtOnce);
+      cuts.wordless_seconds = parts_.judge == nullptr ? 0 : options_.decode_again / 2;
       LongAudio audio(cuts, model_, *parts_.encoder, *parts_.decoder,
-                      parts_.confidence ? &*parts_.confidence : nullptr);
+                      parts_.confidence ? &*parts_.confidence : nullptr, parts_.judge);
       const int rate = sample_rate();
-      std::optional<ParallelAudio> file;
-      ChunkSource source = source_of(clip.samples());
-      if (clip.samples().empty()) {
-        const Recording& recording = recordings_[index];
-        file.emplace(recording.audio, rate, readers(), recording.segment.channel);
-        source = {[&](size_t first, size_t count) { return file->read(first, count); },
-                  file->threads()};
-      }
-      const LongResult result = audio.transcribe(source, [&](double seconds) {
+      LongClip samples(job, recordings_[index], rate, readers());
+      const LongResult result = audio.transcribe(samples.source(), [&](double seconds) {
         tell([&] { observer_.progress(index, seconds); });
         if (stopped()) throw Interrupted();
       });
-      tell_notices(index, file ? file->notices() : clip.audio.notices);
-      tell_notices(index, result.notices);
+      tell_notices(index, samples.notices());
       Decoded decoded;
       decoded.hypotheses = {result.hypothesis};
       if (parts_.confidence) decoded.evidence = {{result.evidence}};
       totals_.confidence_seconds += result.confidence_seconds;
-      give(index, static_cast<double>(result.samples) / rate, decoded, 0, result.sections);
+      give(index, static_cast<double>(result.samples) / rate, decoded, 0, result.sections,
+           result.again);
     } catch (const Interrupted&) {
     } catch (...) {
       tell_failure(index);
@@ -339,12 +426,20 @@ class Transcriber::Pass {
 
   /// Gives the observer the result in row `row` of a batch.
   void give(size_t index, double seconds, const Decoded& decoded, size_t row,
-            const std::vector<LongSection>& sections) {
+            const std::vector<LongSection>& sections, const std::vector<WordlessPart>& again) {
     const Hypothesis& hypothesis = decoded.hypotheses[row];
     if (hypothesis.nan)
       return fail(index, "NaN in the emissions; " + remedy_for_nan(model_), false);
     totals_.audio_seconds += seconds;
-    const Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
+    Transcription result{seconds, hypothesis, transcript(seconds, decoded, row, sections)};
+    const double frame = model_.config.frame_seconds();
+    for (const WordlessPart& part : again) {
+      const DecodedAgain told{static_cast<double>(part.blocks.begin) * frame,
+                              std::min(seconds, static_cast<double>(part.blocks.end) * frame),
+                              part.words, part.decodes};
+      result.transcript.decoded_again.push_back(told);
+      tell_notices(index, {notice_of(told)});
+    }
     end(index, [this, index, result] { observer_.result(index, result); });
   }
 
@@ -386,14 +481,16 @@ class Transcriber::Pass {
   const std::vector<Recording>& recordings_;
   TranscriptionObserver& observer_;
   double window_batches_;
-  std::deque<Clip> window_;        // the longest one comes first
-  std::optional<Clip> long_clip_;  // the recording after these, if it is long
+  std::deque<Job> window_;        // the longest one comes first
+  std::optional<Job> long_clip_;  // the recording after these, if it is long
   Totals totals_;
-  std::mutex mutex_;                              // guards what follows, and calls of the observer
-  std::list<std::vector<Clip>> in_flight_;        // batches without a result
+  std::map<size_t, Waiting> waiting_;      // recordings by index; only the sink's thread uses it
+  std::mutex mutex_;                       // guards what follows, and calls of the observer
+  std::list<std::vector<Job>> in_flight_;  // batches without a result
+  std::deque<Job> pieces_;                 // that are to be decoded again
   std::map<size_t, std::function<void()>> ends_;  // of recordings that wait for earlier ones
   size_t ended_ = 0;                              // recordings whose end was told
-  ReadAhead<Clip> clips_;  // the last member, since its threads use the others
+  ReadAhead<Job> clips_;  // the last member, since its threads use the others
 };
 
 Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const ChooseDecoder& choose,
@@ -410,8 +507,14 @@ Transcriber::Transcriber(std::shared_ptr<const AcousticModel> model, const Choos
     parts_->found = true;
   }
   parts_->decoder = choose([this](Decoder& decoder) { parts_->pipeline.prepare(decoder, {}); });
+  const auto scored = with_blank_penalty(model_, blank_penalty_of(parts_->decoder->options()));
   if (options.with_times || options.confidence)
-    parts_->confidence.emplace(model_, head_of(*parts_->decoder, *model_), options.confidence);
+    parts_->confidence.emplace(scored, head_of(*parts_->decoder, *model_), options.confidence);
+  if (options.decode_again > 0 && parts_->decoder->describe().head != Head::none) {
+    if (!options.confidence)
+      parts_->own_judge.emplace(scored, parts_->decoder->describe().head, ConfidenceOptions());
+    parts_->judge = options.confidence ? &*parts_->confidence : &*parts_->own_judge;
+  }
   parts_->free_bytes = free_memory(model_->device);
   if (parts_->found)
     parts_->batch_seconds = fitting_batch_seconds(*model_, parts_->free_bytes, kInFlight);

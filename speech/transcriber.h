@@ -3,20 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "algorithms/decoder.h"
 #include "algorithms/shared/confidence/confidence.h"
-#include "datasets/audio.h"
 #include "models/acoustic_model.h"
 #include "speech/pipeline/default_decoder.h"
 #include "speech/pipeline/recorded_encoder.h"
+#include "speech/recording.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {
@@ -27,17 +25,11 @@ struct TranscriberOptions {
   double long_above = 600;                         // seconds; longer recordings are cut into chunks
   double chunk_seconds = 20, context_seconds = 1;  // of these chunks (long_audio.h)
   double pause = 1;                                // seconds without a word that end a segment
+  /// Seconds of speech without a word that are decoded again (long_audio/decode_again.h), in the
+  /// chunks of long recordings half as many. 0: nothing is. Not for a decoder without a head.
+  double decode_again = 8;
   bool with_times = true;  // words, tokens and segments; without, a transcript is its text
   std::optional<ConfidenceOptions> confidence = {};
-};
-
-/// An audio file, or a segment of it, that is to be transcribed. `name` stands for it in messages.
-struct Recording {
-  std::string name;
-  std::filesystem::path audio;
-  AudioSegment segment = {};
-  /// Mono samples at the model's rate, in place of a file. They must outlive Transcriber::run().
-  std::optional<std::span<const float>> samples = {};
 };
 
 /// The result for one recording.
@@ -59,7 +51,8 @@ class TranscriptionObserver {
   virtual void reading(size_t recording) {}
   /// So many seconds of a long recording are done.
   virtual void progress(size_t recording, double seconds) {}
-  /// Something about the recording was changed or left out, for example its sample rate.
+  /// Something about the recording was changed or left out, for example its sample rate, or
+  /// decoded again.
   virtual void notice(size_t recording, const std::string& text) {}
   /// Results come in the order of the recordings.
   virtual void result(size_t recording, const Transcription& transcription) = 0;
@@ -95,11 +88,12 @@ class Transcriber {
   /// the longest ones first, so that little is padding. A recording that cannot be read costs
   /// itself, and a batch that fails costs its recordings; the others go on. Several threads read
   /// files ahead. On a GPU, up to six batches are in flight. Memory is checked before a batch is
-  /// encoded.
+  /// encoded. Parts that are decoded again form batches of their own, which go the same way.
   Totals run(const std::vector<Recording>& recordings, TranscriptionObserver& observer);
 
  private:
-  struct Clip;
+  struct Job;
+  struct Waiting;
   class Pass;
 
   std::shared_ptr<const AcousticModel> model_;

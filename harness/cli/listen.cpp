@@ -27,6 +27,7 @@
 #include "speech/runtime/device.h"
 #include "speech/runtime/stages.h"
 #include "speech/streams/speech_streams.h"
+#include "speech/transcript/formats.h"
 #include "speech/transcript/transcript.h"
 
 namespace rtfx {
@@ -102,7 +103,8 @@ class Listener {
     }
     frame_seconds_ = model_->config.frame_seconds();
     speech_.emplace(model_, *decoder_, streams,
-                    static_cast<int64_t>(std::lround(options.pause / frame_seconds_)));
+                    static_cast<int64_t>(std::lround(options.pause / frame_seconds_)),
+                    options.decode_again);
     stream_ = speech_->open();
   }
 
@@ -147,6 +149,7 @@ class Listener {
   }
 
   void show(const SpeechUpdate& update) {
+    tell_again(update);
     const Hypothesis& best = update.result.best;
     if (best.nan) throw UserError("the emissions", "hold a NaN", remedy_for_nan(*model_));
     const std::string text = text_of(best, *model_->tokenizer);
@@ -168,9 +171,28 @@ class Listener {
     std::fflush(stdout);
   }
 
-  static void print_line(bool final, double start, double end, const std::string& text) {
-    fmt::print("{}", to_line({{"final", final}, {"start", start}, {"end", end}, {"text", text}}));
+  static void print_line(bool final, double start, double end, const std::string& text,
+                         const std::vector<DecodedAgain>& again = {}) {
+    nlohmann::json line = {{"final", final}, {"start", start}, {"end", end}, {"text", text}};
+    if (!again.empty()) line["decoded_again"] = to_json(again);
+    fmt::print("{}", to_line(line));
     std::fflush(stdout);
+  }
+
+  /// Parts that were decoded again, once it is known what that gave: a notice, and a line of JSON
+  /// without text.
+  void tell_again(const SpeechUpdate& update) {
+    for (const WordlessPart& part : update.again) {
+      const auto seconds = [&](size_t frame) {
+        return std::min(static_cast<double>(frame) * frame_seconds_, heard_);
+      };
+      const DecodedAgain again{seconds(part.blocks.begin), seconds(part.blocks.end), part.words,
+                               part.decodes};
+      if (terminal_) fmt::print("\r\033[K");
+      std::fflush(stdout);
+      fmt::print(stderr, "rtfx: notice: {}\n", notice_of(again));
+      if (options_.json) print_line(true, again.start, again.end, "", {again});
+    }
   }
 
   /// Without pauses, an utterance lasts as long as its stream. So that no line repeats all words

@@ -20,7 +20,8 @@ struct ListenOptions {
   std::string decoder, decoder_options = "{}";
   std::string device = "auto", dtype = "fp32";
   int64_t threads = 0;
-  double pause = 1;  // seconds without a token that end an utterance
+  double pause = 1;         // seconds without a token that end an utterance
+  double decode_again = 8;  // seconds of speech without a token; 0: off
   bool json = false;
 };
 

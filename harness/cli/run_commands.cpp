@@ -209,6 +209,9 @@ void add_stream(CLI::App& app, int& code) {
       ->allow_extra_args(false);
   add("--pause", live.pause, "seconds without a word that end an utterance; 0: none do")
       ->check(between(0.0, 3600.0));
+  add("--decode-again", live.decode_again,
+      "seconds of speech without a word after which the stream starts over; 0: never")
+      ->check(between(0.0, 20.0));
   command->add_flag("--json", live.json, "a JSON line for each change")->needs(model);
   command->callback([args, &code] {
     if (args->live.model.empty()) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -173,6 +174,17 @@ std::vector<TranscribeInput> separated(const std::vector<TranscribeInput>& input
 
 }  // namespace
 
+TrackChoice track_choice(const std::string& channel, int track) {
+  TrackChoice choice{{0, track}, channel == "separate"};
+  if (choice.separate || channel == "mix") return choice;
+  const char* const end = channel.data() + channel.size();
+  const auto [rest, error] = std::from_chars(channel.data(), end, choice.audio.channel);
+  if (error != std::errc() || rest != end || choice.audio.channel < 1)
+    throw UserError("--channel", fmt::format("'{}' is no channel", channel),
+                    "give mix, separate, or a number from 1 on");
+  return choice;
+}
+
 std::string TranscribeInput::label() const {
   return separate ? fmt::format("{} (channel {})", name, segment.channel) : name;
 }
@@ -249,7 +261,7 @@ TranscriptWriter::TranscriptWriter(TranscriptFormat format, std::filesystem::pat
 }
 
 std::filesystem::path TranscriptWriter::target_of(const TranscribeInput& input) {
-  const std::string& ending = transcript_formats()[static_cast<size_t>(format_)];
+  const std::string ending = file_ending(format_);
   const std::filesystem::path base = folder_ / input.output;
   std::filesystem::path target = fmt::format("{}.{}", base.string(), ending);
   if (written_.contains(target))

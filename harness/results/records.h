@@ -121,6 +121,13 @@ struct Boosted {
   static const RecordTable<Boosted>& table();
 };
 
+struct WordlessSpeech {
+  int64_t utterances = 0, parts = 0;
+  Number seconds;
+  nlohmann::json other;
+  static const RecordTable<WordlessSpeech>& table();
+};
+
 struct FirstDifference {
   std::string utterance;
   int64_t frame = 0;
@@ -259,6 +266,7 @@ struct Run : Head, Case {
   Optional<Nullable<OracleErrors>> oracle_wer;
   Optional<Nullable<Boosted>> boosted;
   Optional<bool> all_empty;
+  Optional<WordlessSpeech> wordless_speech;
   Nullable<Exactness> exactness;
   Optional<bool> deterministic;
   SharedText hypotheses_sha256;

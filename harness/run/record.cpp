@@ -14,6 +14,7 @@
 #include "harness/run/provenance.h"
 #include "harness/scoring/exactness.h"
 #include "models/dtypes.h"
+#include "speech/pipeline/wordless_speech.h"
 #include "speech/transcript/formats.h"
 
 namespace rtfx {
@@ -374,6 +375,36 @@ bool is_empty(const Workspace& workspace, const CaseGroup& group, const Arm& arm
                         : std::ranges::any_of(dataset.audio, sounds);
 }
 
+/// Absent where there is no such part, and for a decoder that finds no tokens.
+Optional<record::WordlessSpeech> wordless_field(const Workspace& workspace, const CaseGroup& group,
+                                                const Arm& arm, const RoundResult& result) {
+  Optional<record::WordlessSpeech> field;
+  if (arm.description.head == Head::none) return field;
+  const ModelConfig& model = workspace.checkpoints()[group.model].config;
+  const auto& audio = workspace.datasets()[group.dataset].audio;
+  const auto block = static_cast<size_t>(model.features.hop * model.encoder.factor());
+  const WordlessRule rule{.block_seconds = model.frame_seconds(), .whole = true};
+  double seconds = 0;
+  for (size_t i = 0; i < audio.size(); ++i) {
+    const std::vector<int32_t>& frames = result.hypotheses[i].frames;
+    const std::vector<size_t> tokens(frames.begin(), frames.end());
+    if (result.hypotheses[i].nan || !has_wordless_run(audio[i].size() / block + 1, tokens, rule))
+      continue;
+    const std::vector<float> levels = block_levels(audio[i], block);
+    LevelHistogram heard;
+    heard.add(levels);
+    const std::vector<BlockRange> parts = wordless_speech(levels, heard, tokens, rule);
+    if (parts.empty()) continue;
+    if (!field) field.emplace();
+    ++field->utterances;
+    field->parts += std::ssize(parts);
+    for (const BlockRange& part : parts)
+      seconds += static_cast<double>(part.size()) * rule.block_seconds;
+  }
+  if (field) field->seconds = Number(seconds);
+  return field;
+}
+
 std::string head_name(Head head) {
   return head == Head::ctc ? "ctc" : head == Head::transducer ? "transducer" : "none";
 }
@@ -473,6 +504,7 @@ record::Run run_record(const Workspace& workspace, const CaseGroup& group, const
   run.oracle_wer = oracle_field(workspace, group, result);
   run.boosted = boosted_field(workspace, group, arm, result);
   if (is_empty(workspace, group, arm, result)) run.all_empty = true;
+  run.wordless_speech = wordless_field(workspace, group, arm, result);
   run.exactness = exactness_field(arm, result, reference_edits, edits,
                                   workspace.checkpoints()[group.model].config.frame_seconds());
   run.deterministic = hash == arm.first_hash && result.repeats;

@@ -14,6 +14,7 @@ import torch
 
 from rtfx.errors import Error, InputError
 from rtfx.views import (
+    DecodedAgainView,
     HypothesisView,
     PartialView,
     RecordingView,
@@ -56,17 +57,19 @@ def _load() -> ctypes.CDLL:
         ("result_tensor", handle, [handle, text]),
         ("result_rows", count, [handle, pointer(hypothesis)]),
         ("result_free", None, [handle]),
-        ("transcribe", handle, [handle, handle, pointer(RecordingView), count, count, ctypes.c_int, pointer(flag)]),
+        ("transcribe", handle, [handle, handle, pointer(RecordingView), count, count, ctypes.c_int, ctypes.c_double,
+                                pointer(flag)]),
+        ("align", handle, [handle, pointer(RecordingView), pointer(text), count, text, count, pointer(flag)]),
         ("transcripts_list", count, [handle, pointer(pointer(TranscriptView))]),
         ("transcripts_free", None, [handle]),
-        ("streams_of_speech", handle, [handle, handle, count, count, pointer(ctypes.c_double)]),
+        ("streams_of_speech", handle, [handle, handle, count, count, pointer(ctypes.c_double), ctypes.c_double]),
         ("streams_of_frames", handle, [handle, count, count]),
         ("streams_json", text, [handle]),
         ("streams_free", None, [handle]),
         ("streams_open", count, [handle, text]),
         ("streams_push", ctypes.c_int, [handle, integers, floats, integers, count, partial]),
         ("streams_push_frames", ctypes.c_int, [handle, integers, handle, integers, count, partial]),
-        ("streams_finish", ctypes.c_int, [handle, count, hypothesis]),
+        ("streams_finish", ctypes.c_int, [handle, count, hypothesis, pointer(pointer(DecodedAgainView)), integers]),
         ("streams_close", ctypes.c_int, [handle, count]),
     ]:
         function = getattr(library, f"rtfx_{name}")
@@ -150,6 +153,13 @@ def path(value: str | os.PathLike, where: str = "path") -> bytes:
     if b"\0" in encoded:
         raise InputError(f"{where}: {value!r} has a NUL character; leave it out")
     return encoded
+
+
+def number(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {value!r}; give a number") from None
 
 
 def text(value: Any, where: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from rtfx import library, streaming
 from rtfx.decoding import Decoder
 from rtfx.errors import Error, InputError, TranscriptionError, TranscriptionInputError
-from rtfx.results import Hypothesis, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Transcription, Word
 from rtfx.views import HypothesisView, RecordingView, TranscriptView, WordView, integers, words_of
 
 Audio = Union[str, os.PathLike, torch.Tensor, Sequence[float]]  # or a numpy array
@@ -78,29 +78,55 @@ class Model(library.Handle):
         return library.tensor_of(frames), torch.tensor(list(lengths)[: len(clips)], device="cpu")
 
     def transcribe(self, audio: Audio | Iterable[Audio], batch_size: int | None = None, timestamps: bool = False,
-                   decoder: Decoder | str | None = None, **options: Any) -> list[Transcription]:  # fmt: skip
+                   decoder: Decoder | str | None = None, decode_again: float = 8,
+                   **options: Any) -> list[Transcription]:  # fmt: skip
         """Files, arrays or tensors (mono samples at the model's rate, in [-1, 1]) as text, in their order, as
         `rtfx transcribe` does it: files are read ahead, and long ones are cut. `batch_size`: clips; None: one on a CPU,
         and on a GPU as many as fit in its memory. A clip without a result costs the others nothing. At the end it
         raises TranscriptionError, or TranscriptionInputError, with the others' results. The message names the clip by
         its path, or as `audio[index]`. Ctrl-C ends the call after the batches in flight.
+        `decode_again`: so many seconds of speech without a word are decoded again, which `decoded_again` of the result
+        tells; 0: none are.
         `decoder`: one of `rtfx.decoder`, or its name; else the fastest exact greedy search: fused_looping on a GPU,
         label_looping, or ctc_greedy. `options`: of a decoder that is given by name or not at all (`boost={"phrases": ["new york"], "scale": 3}`, `allowed=["latin"]`)."""
-        if isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__"):
-            audio = [audio]
-        rows = 0 if batch_size is None else integers([batch_size], "batch_size")[0]
-        if batch_size is not None and rows < 1:
-            raise InputError(f"batch_size: {batch_size}; at least 1")
-        search = self._decoder(decoder, options)
+        rows, search = _rows(batch_size), self._decoder(decoder, options)
+        seconds = library.number(decode_again, "decode_again")
+
+        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
+            return library.call("transcribe", self._handle, search._handle, recordings, len(recordings),
+                                rows, timestamps, seconds, stop)  # fmt: skip
+
+        return self._results(_clips(audio), begin)
+
+    def align(self, audio: Audio | Iterable[Audio], text: str | Iterable[str], batch_size: int | None = None,
+              head: str = "auto") -> list[Transcription]:  # fmt: skip
+        """When the words of given texts are said, as `rtfx align` tells it: words with times and confidence. `text`:
+        one for each clip of `audio`. `head`: whose path, "ctc" or "transducer"; "auto": CTC where the model has it.
+        Everything else is as in transcribe()."""
+        rows, clips = _rows(batch_size), _clips(audio)
+        texts = [text] if isinstance(text, str) else list(text)
+        if len(texts) != len(clips):
+            raise InputError(f"text: {len(texts)} texts for {len(clips)} clips; give one for each")
+        spoken = [library.text(one, f"text[{i}]") for i, one in enumerate(texts)]
+
+        def begin(recordings: ctypes.Array[RecordingView], indices: list[int], stop: ctypes.c_int32) -> Any:
+            chosen = (ctypes.c_char_p * len(indices))(*(spoken[i] for i in indices))
+            return library.call("align", self._handle, recordings, chosen, len(recordings),
+                                library.text(head, "head"), rows, stop)  # fmt: skip
+
+        return self._results(clips, begin)
+
+    def _results(self, clips: Iterable[Audio], begin: Callable[..., Any]) -> list[Transcription]:
+        """One for each clip. `begin` takes recordings, their indices among the clips, and the flag that stops it."""
         found: dict[int, Transcription | Error] = {}
         given: dict[int, tuple[RecordingView, Any]] = {}
-        for i, clip in enumerate(audio):
+        for i, clip in enumerate(clips):
             try:
                 given[i] = _recording(clip, _name(i, clip))
             except InputError as error:
                 found[i] = error
-        results = library.run_until_interrupted(
-            lambda stop: self._transcripts(search, given, rows, timestamps, stop))  # fmt: skip
+        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
+        results = library.run_until_interrupted(lambda stop: _transcripts(begin(recordings, list(given), stop)))
         found.update(zip(given, results, strict=True))
         failures = {i: found[i] for i in sorted(found) if isinstance(found[i], Error)}
         if failures:
@@ -110,26 +136,17 @@ class Model(library.Handle):
                 {i: str(failure) for i, failure in failures.items()})  # fmt: skip
         return [found[i] for i in range(len(found))]
 
-    def _transcripts(self, search: Decoder, given: dict[int, tuple[RecordingView, Any]], batch_size: int,
-                     timestamps: bool, stop: ctypes.c_int32) -> list[Transcription | Error]:  # fmt: skip
-        recordings = (RecordingView * len(given))(*(recording for recording, _ in given.values()))
-        handle = library.call("transcribe", self._handle, search._handle, recordings, len(given), batch_size,
-                              timestamps, stop)  # fmt: skip
-        try:
-            transcripts = ctypes.POINTER(TranscriptView)()
-            count = library.call("transcripts_list", handle, transcripts)
-            return [transcripts[i].value() for i in range(count)]
-        finally:
-            library.free("transcripts", handle)
-
     def streams(self, decoder: Decoder | str | None = None, max_streams: int = 1, batch_size: int = 0,
-                buffer: Sequence[float] | None = None, **options: Any) -> streaming.SpeechStreams:  # fmt: skip
+                buffer: Sequence[float] | None = None, decode_again: float = 8,
+                **options: Any) -> streaming.SpeechStreams:  # fmt: skip
         """Live speech: utterances whose samples come in pieces, up to `max_streams` at a time. Each step computes
         `batch_size` rows (0: `max_streams`), whatever there is for them. A cache-aware model is streamed by its
         caches; any other, or with `buffer`, on buffers of so many seconds of chunk, left and right context, by default
-        2, 10 and 2. `decoder` and `options` as transcribe() takes them."""
+        2, 10 and 2. After `decode_again` seconds of speech without a word, a stream starts over and decodes that part
+        again; 0: never. `decoder` and `options` as transcribe() takes them."""
         return streaming.SpeechStreams(self, self._decoder(decoder, options), max_streams, batch_size, buffer,
-                                       self.sample_rate, self._with_words)  # fmt: skip
+                                       library.number(decode_again, "decode_again"), self.sample_rate,
+                                       self._with_words)  # fmt: skip
 
     def _decoder(self, decoder: Decoder | str | None, options: dict[str, Any]) -> Decoder:
         if not isinstance(decoder, Decoder):
@@ -138,8 +155,8 @@ class Model(library.Handle):
             raise InputError(f"{', '.join(options)}: the decoder is made already; give them to rtfx.decoder()")
         return decoder
 
-    def _with_words(self, hypothesis: Hypothesis) -> Transcription:
-        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis))
+    def _with_words(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Transcription:
+        return Transcription(hypothesis.text, hypothesis, self.words(hypothesis), decoded_again=decoded_again)
 
     def words(self, hypothesis: Hypothesis) -> list[Word]:
         """Words with their times, as transcribe() gives them, but for a CTC token's run of frames, of which each has
@@ -154,6 +171,31 @@ class Model(library.Handle):
         if isinstance(audio, (str, os.PathLike)):
             return self.read_audio(audio)
         return library.samples_of(audio, name)
+
+
+def _clips(audio: Audio | Iterable[Audio]) -> list[Audio]:
+    is_one = isinstance(audio, (str, os.PathLike, torch.Tensor)) or hasattr(audio, "__array__")
+    return [audio] if is_one else list(audio)
+
+
+def _rows(batch_size: int | None) -> int:
+    """The number as the library takes it; 0 for None."""
+    if batch_size is None:
+        return 0
+    rows = integers([batch_size], "batch_size")[0]
+    if rows < 1:
+        raise InputError(f"batch_size: {batch_size}; at least 1")
+    return rows
+
+
+def _transcripts(handle: Any) -> list[Transcription | Error]:
+    """The results behind a handle, which is freed."""
+    try:
+        transcripts = ctypes.POINTER(TranscriptView)()
+        count = library.call("transcripts_list", handle, transcripts)
+        return [transcripts[i].value() for i in range(count)]
+    finally:
+        library.free("transcripts", handle)
 
 
 def _recording(audio: Audio, name: str) -> tuple[RecordingView, Any]:

@@ -24,22 +24,35 @@ class Hypothesis:
 @dataclass(frozen=True)
 class Word:
     """A word and when it is said, in seconds: from the frame of its first token to the end of its last one's that is
-    not punctuation (for TDT of its duration), or to the next word."""
+    not punctuation (for TDT of its duration), or to the next word. `confidence`: of align(), else None."""
 
     text: str
     start: float
     end: float
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class DecodedAgain:
+    """A part that was decoded `decodes` times more, since somebody speaks there and the model had said nothing: `start`
+    and `end` in seconds, and the number of `words` that were found then. With 0 words, the part stays without any."""
+
+    start: float
+    end: float
+    words: int
+    decodes: int
 
 
 @dataclass(frozen=True)
 class Transcription:
     """The text of one clip or stream. `words` is empty where no timestamps were asked for. `notices` say what was
-    changed or left out in reading the clip, such as its sample rate."""
+    changed or left out in reading the clip, such as its sample rate, and which parts were decoded again."""
 
     text: str
     hypothesis: Hypothesis
     words: list[Word] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    decoded_again: list[DecodedAgain] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.text

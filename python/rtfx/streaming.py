@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar, Union
 import torch
 
 from rtfx import library
-from rtfx.results import Hypothesis, Partial, Transcription
-from rtfx.views import HypothesisView, PartialView, integers
+from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription
+from rtfx.views import DecodedAgainView, HypothesisView, PartialView, integers
 
 Samples = Union[torch.Tensor, Sequence[float]]  # or a numpy array
 Phrase = Union[str, dict[str, Any]]  # "new york", {"phrase": "kubernetes", "weight": 2}
@@ -89,10 +89,11 @@ class Streams(library.Handle, Generic[Piece, Result]):
         """Returns the text of the whole utterance and closes it. Waits for the device."""
         self._close_left()
         self._own(stream)
-        found = HypothesisView()
-        library.call("streams_finish", self._handle, stream.number, found)
+        found, parts, count = HypothesisView(), ctypes.POINTER(DecodedAgainView)(), ctypes.c_int64()
+        library.call("streams_finish", self._handle, stream.number, found, ctypes.byref(parts), ctypes.byref(count))
         stream._left.detach()
-        return self._result(found.value(f"stream {stream.number}"))
+        decoded_again = [parts[i].value() for i in range(count.value)]
+        return self._result(found.value(f"stream {stream.number}"), decoded_again)
 
     def _own(self, stream: Stream[Piece, Result]) -> None:
         if not isinstance(stream, Stream) or stream._streams is not self:
@@ -106,7 +107,7 @@ class Streams(library.Handle, Generic[Piece, Result]):
     def _push(self, numbers: ctypes.Array, pieces: list[Piece], partials: ctypes.Array[PartialView]) -> None:
         raise NotImplementedError
 
-    def _result(self, hypothesis: Hypothesis) -> Result:
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Result:
         raise NotImplementedError
 
 
@@ -115,14 +116,14 @@ class SpeechStreams(Streams[Samples, Transcription]):
     Tokens come chunk by chunk: one needs `chunk_seconds` of audio and the `look_ahead_seconds` behind it."""
 
     def __init__(self, model: library.Handle, decoder: library.Handle, max_streams: int, batch_size: int,
-                 buffer: Sequence[float] | None, sample_rate: int,
-                 transcription: Callable[[Hypothesis], Transcription]):  # fmt: skip
+                 buffer: Sequence[float] | None, decode_again: float, sample_rate: int,
+                 transcription: Callable[[Hypothesis, list[DecodedAgain]], Transcription]):  # fmt: skip
         seconds = None if buffer is None else list(buffer)
         if seconds is not None and len(seconds) != 3:
             raise library.InputError(f"buffer: {len(seconds)} numbers; give chunk, left and right context in seconds")
         sizes = integers([max_streams, batch_size], "max_streams and batch_size")
         super().__init__(decoder, library.call("streams_of_speech", model._handle, decoder._handle, *sizes,
-                         None if seconds is None else (ctypes.c_double * 3)(*seconds)))  # fmt: skip
+                         None if seconds is None else (ctypes.c_double * 3)(*seconds), decode_again))  # fmt: skip
         self._transcription = transcription
         about = library.call_json("streams_json", self._handle)
         self.chunk_seconds: float = about["chunk_samples"] / sample_rate
@@ -135,8 +136,8 @@ class SpeechStreams(Streams[Samples, Transcription]):
         counts = integers([len(clip) for clip in clips], "samples")
         library.call("streams_push", self._handle, numbers, pointers, counts, len(clips), partials)
 
-    def _result(self, hypothesis: Hypothesis) -> Transcription:
-        return self._transcription(hypothesis)
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Transcription:
+        return self._transcription(hypothesis, decoded_again)
 
 
 class FrameStreams(Streams[torch.Tensor, Hypothesis]):
@@ -153,7 +154,7 @@ class FrameStreams(Streams[torch.Tensor, Hypothesis]):
         library.call("streams_push_frames", self._handle, numbers, library.pointer_of(batch), lengths, len(pieces),
                      partials)  # fmt: skip
 
-    def _result(self, hypothesis: Hypothesis) -> Hypothesis:
+    def _result(self, hypothesis: Hypothesis, decoded_again: list[DecodedAgain]) -> Hypothesis:
         return hypothesis
 
 

@@ -6,9 +6,10 @@ import ctypes
 import operator
 from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64
+from math import isnan
 
 from rtfx.errors import Error, InputError
-from rtfx.results import Hypothesis, Partial, Transcription, Word
+from rtfx.results import DecodedAgain, Hypothesis, Partial, Transcription, Word
 
 
 class HypothesisView(ctypes.Structure):
@@ -70,10 +71,19 @@ HypothesisView._fields_ = [  # they name the class itself
 class WordView(ctypes.Structure):
     """rtfx_word"""
 
-    _fields_ = [("text", c_char_p), ("start", c_double), ("end", c_double)]
+    _fields_ = [("text", c_char_p), ("start", c_double), ("end", c_double), ("confidence", c_double)]
 
     def value(self) -> Word:
-        return Word(_text(self.text), self.start, self.end)
+        return Word(_text(self.text), self.start, self.end, None if isnan(self.confidence) else self.confidence)
+
+
+class DecodedAgainView(ctypes.Structure):
+    """rtfx_decoded_again"""
+
+    _fields_ = [("start", c_double), ("end", c_double), ("words", c_int64), ("decodes", c_int64)]
+
+    def value(self) -> DecodedAgain:
+        return DecodedAgain(self.start, self.end, self.words, self.decodes)
 
 
 class PartialView(ctypes.Structure):
@@ -103,6 +113,8 @@ class TranscriptView(ctypes.Structure):
         ("words", POINTER(WordView)),
         ("notice_count", c_int64),
         ("notices", POINTER(c_char_p)),
+        ("again_count", c_int64),
+        ("again", POINTER(DecodedAgainView)),
     ]
 
     def value(self) -> Transcription | Error:
@@ -111,7 +123,8 @@ class TranscriptView(ctypes.Structure):
             return (InputError if self.bad_input else Error)(message(self.failure))
         hypothesis = self.hypothesis.value("recording")
         return Transcription(hypothesis.text, hypothesis, words_of(self.words, self.word_count),
-                             [message(notice) for notice in self.notices[: self.notice_count]])  # fmt: skip
+                             [message(notice) for notice in self.notices[: self.notice_count]],
+                             [self.again[i].value() for i in range(self.again_count)])  # fmt: skip
 
 
 def words_of(words: ctypes.Array[WordView], count: int) -> list[Word]:

@@ -74,16 +74,18 @@ struct LongAudio::Batch {
 /// The frames of each chunk without those of its context.
 struct LongAudio::OwnFrames {
   EncodedBatch projected;  // [chunks, most frames, X]
-  at::Tensor frames;  // [chunks, most frames, D] of the encoder; undefined without `confidence`
+  at::Tensor frames;       // [chunks, most frames, D] of the encoder; undefined where not wanted
 };
 
 LongAudio::LongAudio(const LongAudioOptions& options, const AcousticModel& model,
-                     RecordedEncoder& encoder, Decoder& decoder, const Confidence* confidence)
+                     RecordedEncoder& encoder, Decoder& decoder, const Confidence* confidence,
+                     const Confidence* judge)
     : options_(options),
       model_(model),
       encoder_(encoder),
       clock_(model.device, RegionClock::Mode::overlapped),
       confidence_(confidence),
+      judge_(judge != nullptr ? judge : confidence),
       pipeline_(PipelineStreams::of(model.device)),
       block_(static_cast<size_t>(model.config.features.hop * model.config.encoder.factor())) {
   const auto frames =
@@ -128,8 +130,8 @@ void LongAudio::encode(Batch& batch) {
   });
 }
 
-/// Waits until the batch is encoded.
-LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch) const {
+/// Waits until the batch is encoded. `with_encoded`: the encoder's frames are wanted too.
+LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch, bool with_encoded) const {
   batch.done.wait();
   const std::vector<AudioChunk>& chunks = batch.chunks;
   OwnFrames own;
@@ -146,16 +148,17 @@ LongAudio::OwnFrames LongAudio::own_frames(const Batch& batch) const {
     return result;
   };
   own.projected.frames = without_contexts(streams_->project(batch.frames.frames));
-  if (confidence_ != nullptr) own.frames = without_contexts(batch.frames.frames);
+  if (with_encoded) own.frames = without_contexts(batch.frames.frames);
   return own;
 }
 
-TokenEvidence LongAudio::evidence_of(const at::Tensor& frames, const Hypothesis& piece,
-                                     Confidence::Before& before, LongResult& result) const {
+TokenEvidence LongAudio::evidence_of(const Confidence& confidence, const at::Tensor& frames,
+                                     const Hypothesis& piece, Confidence::Before& before,
+                                     LongResult& result) const {
   TokenEvidence found;
   RegionTimes times;
   clock_.measure(Region::confidence, 1, times,
-                 [&] { found = confidence_->piece_evidence(frames, piece, before); });
+                 [&] { found = confidence.piece_evidence(frames, piece, before); });
   result.confidence_seconds += times.seconds(Region::confidence);
   return found;
 }
@@ -172,7 +175,7 @@ void LongAudio::add_evidence(StreamEvidence& gathered, const Hypothesis& h, size
   append(all, next, -gathered.first, piece);
   for (int32_t& frame : piece.hypothesis.frames) frame = std::max(frame, 0);
   const TokenEvidence found =
-      evidence_of(gathered.frames, piece.hypothesis, gathered.before, result);
+      evidence_of(*confidence_, gathered.frames, piece.hypothesis, gathered.before, result);
   std::ranges::copy(found.runs, std::back_inserter(gathered.evidence.runs));
   std::ranges::copy(found.confidence, std::back_inserter(gathered.evidence.confidence));
   gathered.done = tokens;
@@ -209,7 +212,7 @@ Hypothesis LongAudio::close(const Section& section, LongResult& result) {
 
 void LongAudio::search(const Batch& batch, Section& section, LongResult& result) {
   const std::vector<AudioChunk>& chunks = batch.chunks;
-  const OwnFrames encoded = own_frames(batch);
+  const OwnFrames encoded = own_frames(batch, confidence_ != nullptr);
   // Chunks of one section come one after the other, those of several together.
   struct Turn {
     int64_t stream, section;  // the section's first frame
@@ -264,55 +267,60 @@ void LongAudio::search(const Batch& batch, Section& section, LongResult& result)
 
 /// `said`: tokens of the section so far, frames counted from the chunk's first.
 void LongAudio::decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result) {
+  heard_.add(chunk.levels);
   std::vector<size_t> token_blocks;
   for (const int32_t frame : said.frames)
     if (frame >= 0 && frame < chunk.frames) token_blocks.push_back(static_cast<size_t>(frame));
-  const auto shortest =
-      static_cast<size_t>(std::ceil(options_.silent_seconds / model_.config.frame_seconds()));
-  for (const BlockRange& run : silent_runs(chunk.levels, token_blocks, shortest)) {
-    // The chunk's samples from the run on, with what is left of the contexts.
-    Batch alone(pipeline_);
-    AudioChunk& part = alone.chunks.emplace_back();
-    part.first = chunk.first + static_cast<int64_t>(run.begin);
-    const size_t context = blocks(options_.context_seconds);
-    const size_t begin = static_cast<size_t>(chunk.left) + run.begin;
-    const size_t left = std::min(begin, context);
-    const size_t end = std::min(chunk.samples.size(),
-                                (static_cast<size_t>(chunk.left) + run.end + context) * block_);
-    part.samples.assign(chunk.samples.begin() + static_cast<ptrdiff_t>((begin - left) * block_),
-                        chunk.samples.begin() + static_cast<ptrdiff_t>(end));
-    part.left = static_cast<int64_t>(left);
-    part.frames = std::min(
-        static_cast<int64_t>(run.end - run.begin),
-        model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
-    if (part.frames <= 0) continue;
-    copy(alone);
-    encode(alone);
-    const OwnFrames encoded = own_frames(alone);
-    const int64_t stream = streams_->open();
-    streams_->push({&stream, 1}, encoded.projected);
-    LongResult own;
-    own.hypothesis = streams_->finish(stream);
-    const Hypothesis& h = own.hypothesis;
-    if (h.tokens.empty() || h.nan) continue;
-    if (confidence_ != nullptr) {
-      Confidence::Before nothing;
-      own.evidence = evidence_of(encoded.frames[0], h, nothing, result);
-    }
-    append(own, all_of(h), part.first, decoded_again_);
-    append_words(h, part.first, decoded_again_.hypothesis);
-    result.hypothesis.score += h.score;
-    result.notices.push_back(
-        fmt::format("{:.1f} to {:.1f} s: no words although it is not silent; decoded again from "
-                    "there: {} tokens",
-                    seconds(part.first), seconds(part.first + part.frames), h.tokens.size()));
+  const WordlessRule rule{model_.config.frame_seconds(), options_.wordless_seconds};
+  if (!has_wordless_run(chunk.levels.size(), token_blocks, rule)) return;
+  const HeardAudio audio{chunk.samples, block_, static_cast<size_t>(chunk.left)};
+  DecodeAgain again(audio, chunk.levels, heard_, token_blocks, rule, *model_.tokenizer);
+  for (auto pieces = again.next(); !pieces.empty(); pieces = again.next())
+    for (const AgainPiece& piece : pieces) again.take(piece, decode_alone(piece, result));
+  for (const AgainPart& part : again.parts()) {
+    LongResult found;
+    found.hypothesis = part.found.hypothesis;
+    found.evidence = part.found.evidence;
+    if (confidence_ == nullptr) found.evidence = {};
+    if (confidence_ != judge_) found.evidence.confidence.clear();  // asked for by the judge alone
+    append(found, all_of(found.hypothesis), chunk.first, decoded_again_);
+    append_words(found.hypothesis, chunk.first, decoded_again_.hypothesis);
+    result.hypothesis.score += found.hypothesis.score;
+    const auto first = static_cast<size_t>(chunk.first);
+    result.again.push_back(
+        {{part.blocks.begin + first, part.blocks.end + first}, part.words, part.decodes});
   }
+}
+
+/// Encodes the piece and searches its own frames from the start. Waits for the device.
+FoundTokens LongAudio::decode_alone(const AgainPiece& piece, LongResult& result) {
+  Batch alone(pipeline_);
+  AudioChunk& part = alone.chunks.emplace_back();
+  part.samples = piece.samples;
+  part.left = piece.context;
+  part.frames =
+      std::min(static_cast<int64_t>(piece.own.size()),
+               model_.config.encoded_frames(static_cast<int64_t>(part.samples.size())) - part.left);
+  FoundTokens found;
+  if (part.frames <= 0) return found;
+  copy(alone);
+  encode(alone);
+  const OwnFrames encoded = own_frames(alone, judge_ != nullptr);
+  const int64_t stream = streams_->open();
+  streams_->push({&stream, 1}, encoded.projected);
+  found.hypothesis = streams_->finish(stream);
+  if (judge_ != nullptr && !found.hypothesis.nan && !found.hypothesis.tokens.empty()) {
+    Confidence::Before nothing;
+    found.evidence = evidence_of(*judge_, encoded.frames[0], found.hypothesis, nothing, result);
+  }
+  return found;
 }
 
 LongResult LongAudio::transcribe(const ChunkSource& source,
                                  const std::function<void(double)>& progress) {
   LongResult result;
   decoded_again_ = {};
+  heard_ = {};
   evidence_of_streams_.clear();
   ChunkReader chunks(source, {block_, std::max<size_t>(2, blocks(options_.chunk_seconds)),
                               blocks(options_.context_seconds), [&](int64_t samples) {

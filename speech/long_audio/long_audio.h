@@ -7,9 +7,9 @@
 // the encoder sees beyond the contexts. A chunk ends in a pause if there is one (best_cut());
 // behind a pause the search begins anew, as for an utterance of its own, and elsewhere it goes on.
 //
-// Some models stop saying anything until they are begun anew. Where there are no tokens for long
-// although the audio is not silent, that part is decoded once more on its own, and its tokens are
-// taken.
+// Where there are no tokens for long although somebody speaks, that part is decoded again, by the
+// same encoder and search (decode_again.h). A chunk's levels and those of all chunks before it say
+// what speech is.
 #pragma once
 
 #include <functional>
@@ -24,6 +24,7 @@
 #include "algorithms/shared/confidence/confidence.h"
 #include "models/acoustic_model.h"
 #include "speech/long_audio/chunks.h"
+#include "speech/long_audio/decode_again.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
 
@@ -35,8 +36,10 @@ struct LongAudioOptions {
   double chunk_seconds = 20;   // at most; at least half of it
   double context_seconds = 1;  // on either side
   int64_t batch = 8;           // chunks that are encoded together
-  double silent_seconds = 4;   // without a token in audio that is not silent: decoded again
-  bool begin_anew = true;      // behind pauses
+  /// Speech without a token, in one chunk, that is decoded again; 0: none is. A part may lie on
+  /// both sides of a cut, so this is half of what it is for a recording that is not cut.
+  double wordless_seconds = 4;
+  bool begin_anew = true;  // behind pauses
 };
 
 /// A part that one search decoded without starting over. It ends where the next one begins.
@@ -52,15 +55,17 @@ struct LongResult {
   std::vector<LongSection> sections;
   double confidence_seconds = 0;  // that it took
   int64_t samples = 0;
-  std::vector<std::string> notices;  // of parts that were decoded again
+  std::vector<WordlessPart> again;  // parts that were decoded again, in order; blocks are frames
 };
 
 class LongAudio {
  public:
-  /// `decoder` is prepared for `model`; `confidence`, of both, may be null. Throws UserError if the
-  /// decoder takes no pieces. All must outlive this.
+  /// `decoder` is prepared for `model`; `confidence`, of both, may be null. `judge`: the confidence
+  /// that decides whether what was decoded again counts; null: `confidence` does. Throws UserError
+  /// if the decoder takes no pieces. All must outlive this.
   LongAudio(const LongAudioOptions& options, const AcousticModel& model, RecordedEncoder& encoder,
-            Decoder& decoder, const Confidence* confidence = nullptr);
+            Decoder& decoder, const Confidence* confidence = nullptr,
+            const Confidence* judge = nullptr);
 
   /// `progress` hears of the seconds that are done. Host and device hold options().batch chunks at
   /// a time. On a GPU four times as many: some are read, some copied to the device and some
@@ -84,14 +89,16 @@ class LongAudio {
 
   void copy(Batch& batch) const;
   void encode(Batch& batch);
-  OwnFrames own_frames(const Batch& batch) const;
-  TokenEvidence evidence_of(const at::Tensor& frames, const Hypothesis& piece,
-                            Confidence::Before& before, LongResult& result) const;
+  OwnFrames own_frames(const Batch& batch, bool with_encoded) const;
+  TokenEvidence evidence_of(const Confidence& confidence, const at::Tensor& frames,
+                            const Hypothesis& piece, Confidence::Before& before,
+                            LongResult& result) const;
   void add_evidence(StreamEvidence& gathered, const Hypothesis& h, size_t tokens,
                     LongResult& result) const;
   Hypothesis close(const Section& section, LongResult& result);
   void search(const Batch& batch, Section& section, LongResult& result);
   void decode_again(const AudioChunk& chunk, const Hypothesis& said, LongResult& result);
+  FoundTokens decode_alone(const AgainPiece& piece, LongResult& result);
   double seconds(int64_t frame) const;
   size_t blocks(double seconds) const;  // encoder frames
 
@@ -101,10 +108,12 @@ class LongAudio {
   RegionClock clock_;
   std::mutex encoding_;  // what a search is stuck at is encoded again by its thread
   const Confidence* confidence_;
+  const Confidence* judge_;
   const PipelineStreams* pipeline_;  // null on the CPU
   std::unique_ptr<Streams> streams_;
   std::map<int64_t, StreamEvidence> evidence_of_streams_;  // of open streams
   size_t block_;                                           // samples of an encoder frame
+  LevelHistogram heard_;                                   // of the chunks so far
   LongResult decoded_again_;  // tokens of parts that were decoded again
 };
 

@@ -143,7 +143,8 @@ void OverlappedPipeline::run(Decoder& decoder, const Source& source, const Sink&
     slot.decoded.wait();
     Decoded decoded =
         finish_batch(*model_->tokenizer, b.batch, b.hypotheses, rules, clock, b.times);
-    if (confidence != nullptr) add_evidence(*confidence, b.batch, decoded, clock, b.times);
+    const Confidence* const wanted = b.confidence != nullptr ? b.confidence : confidence;
+    if (wanted != nullptr) add_evidence(*wanted, b.batch, decoded, clock, b.times);
     b.end = Clock::now();
     decoded.counters = std::move(b.decoded.counters);
     b.decoded = std::move(decoded);

@@ -71,6 +71,7 @@ struct BatchInFlight {
   std::vector<std::vector<float>> audio;  // samples, where the source does not keep them elsewhere
   Clips clips;
   std::vector<std::shared_ptr<const CompiledBias>> biases;  // of EncodedBatch, by the source
+  const Confidence* confidence = nullptr;  // of this batch alone, by the source; null: the pass's
   CopiedBatch copied;
   Encoded encoded;
   EncodedBatch batch;

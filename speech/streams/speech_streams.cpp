@@ -1,6 +1,7 @@
 #include "speech/streams/speech_streams.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -32,48 +33,86 @@ std::unique_ptr<Streams> open_search(Decoder& decoder, const StreamLimits& limit
 }
 
 SpeechStreams::SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                             const StreamOptions& encoder, int64_t silence)
-    : model_(std::move(model)), silence_(silence) {
+                             const StreamOptions& encoder, int64_t silence, double wordless_seconds)
+    : model_(std::move(model)),
+      silence_(silence),
+      wordless_seconds_(wordless_seconds),
+      block_(model_->config.features.hop * model_->config.encoder.factor()) {
   StreamOptions options = encoder;
   if (model_->device.is_cuda()) options.recorder = record_step;
   encoder_ = make_encoder_streams(model_, options);
+  chunk_ = std::max<int64_t>(1, encoder_->chunk_samples() / block_);
   const int64_t rows = encoder.rows > 0 ? encoder.rows : encoder.streams;
   search_ = open_search(decoder, {rows, std::max<int64_t>(1, encoder_->most_frames())});
 }
 
 int64_t SpeechStreams::open() {
   const int64_t stream = encoder_->open();
-  streams_.emplace(stream, Stream{search_->open()});
+  streams_.emplace(stream, Stream{stream, search_->open()});
+  numbers_.emplace(stream, stream);
   return stream;
 }
 
 void SpeechStreams::close(int64_t stream) {
-  encoder_->close(stream);
-  search_->close(streams_.at(stream).search);
+  encoder_->close(encoder_number(stream));
+  const Stream& closed = streams_.at(stream);
+  search_->close(closed.search);
+  numbers_.erase(closed.encoder);
   streams_.erase(stream);
 }
 
+/// The encoder's own streams may have numbers that nobody was given.
+int64_t SpeechStreams::encoder_number(int64_t stream) const {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) {
+    throw UserError(fmt::format("stream {}", stream), "is not open",
+                    "open() gives the numbers of streams");
+  }
+  return found->second.encoder;
+}
+
+void SpeechStreams::check(int64_t stream, std::span<const float> samples) {
+  encoder_->check(encoder_number(stream), samples);
+}
+
+void SpeechStreams::push(int64_t stream, std::span<const float> samples) {
+  encoder_->push(encoder_number(stream), samples);
+  if (wordless_seconds_ <= 0) return;
+  std::vector<float>& kept = streams_.at(stream).heard.samples;
+  kept.insert(kept.end(), samples.begin(), samples.end());
+}
+
+void SpeechStreams::finish(int64_t stream) {
+  encoder_->finish(encoder_number(stream));
+  streams_.at(stream).heard.finished = true;
+}
+
 void SpeechStreams::set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias) {
-  search_->set_bias(streams_.at(stream).search, std::move(bias));
+  Stream& biased = streams_.at(stream);
+  search_->set_bias(biased.search, bias);
+  biased.bias = std::move(bias);
 }
 
 PartialResult SpeechStreams::partial(int64_t stream) {
-  return search_->partial(streams_.at(stream).search);
+  const Stream& open = streams_.at(stream);
+  return joined(open, search_->partial(open.search));
 }
 
 std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
   const auto begin = Clock::now();
-  const EncodedPieces pieces = encoder_->step();
+  EncodedPieces pieces = encoder_->step();
   if (pieces.empty()) return {};
   synchronize(model_->device);
   const auto encoded = Clock::now();
-  std::vector<int64_t> numbers;
-  for (const int64_t stream : pieces.streams) numbers.push_back(streams_.at(stream).search);
-  const at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
-  if (silence_ == 0) search_->push(numbers, {projected, {}, pieces.lengths});
+  std::vector<int64_t> searches;
+  for (const int64_t stream : pieces.streams)
+    searches.push_back(streams_.at(numbers_.at(stream)).search);
+  at::Tensor projected = search_->project(pieces.frames.to(model_->dtype));
+  drop_contexts(pieces, projected);
+  if (silence_ == 0) search_->push(searches, {projected, {}, pieces.lengths});
   std::vector<SpeechUpdate> updates;
   for (size_t row = 0; row < pieces.streams.size(); ++row) {
-    const int64_t number = pieces.streams[row];
+    const int64_t number = numbers_.at(pieces.streams[row]);
     if (silence_ > 0) {
       search_with_pauses(
           number,
@@ -84,13 +123,29 @@ std::vector<SpeechUpdate> SpeechStreams::step(bool partial) {
       stream.frames += pieces.lengths[row];
       updates.push_back(update(number, stream, pieces.last[row], partial));
     }
-    if (!pieces.last[row]) continue;
-    encoder_->close(number);
+    if (!updates.back().closed) continue;
+    encoder_->close(pieces.streams[row]);
+    numbers_.erase(pieces.streams[row]);
     streams_.erase(number);
   }
   encoder_seconds_ += std::chrono::duration<double>(encoded - begin).count();
   search_seconds_ += seconds_since(encoded);
   return updates;
+}
+
+void SpeechStreams::drop_contexts(EncodedPieces& pieces, at::Tensor& projected) {
+  bool copied = false;
+  for (size_t row = 0; row < pieces.streams.size(); ++row) {
+    Stream& stream = streams_.at(numbers_.at(pieces.streams[row]));
+    const int64_t dropped = std::min(stream.skip, pieces.lengths[row]);
+    if (dropped == 0) continue;
+    if (!std::exchange(copied, true)) projected = projected.clone();
+    stream.skip -= dropped;
+    pieces.lengths[row] -= dropped;
+    at::Tensor frames = projected[static_cast<int64_t>(row)];
+    const int64_t left = pieces.lengths[row];
+    if (left > 0) frames.narrow(0, 0, left).copy_(frames.narrow(0, dropped, left).clone());
+  }
 }
 
 void SpeechStreams::search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
@@ -108,8 +163,11 @@ void SpeechStreams::search_with_pauses(int64_t number, const at::Tensor& frames,
     stream.frames += count;
     done += count;
     left -= count;
+    const int64_t encoder = stream.encoder;
     SpeechUpdate found = update(number, stream, last && left == 0, true);
-    if (found.ended || left == 0) updates.push_back(std::move(found));
+    // Frames that are left of a stream that has started over come again.
+    if (stream.encoder != encoder) left = 0;
+    if (found.ended || left == 0 || !found.again.empty()) updates.push_back(std::move(found));
   } while (left > 0);
 }
 
@@ -120,18 +178,219 @@ int64_t end_of(const Hypothesis& h) {
 }
 
 SpeechUpdate SpeechStreams::update(int64_t number, Stream& stream, bool last, bool partial) {
-  SpeechUpdate update{number, last, last, stream.first, stream.frames, {}};
-  if (!last && (partial || silence_ > 0)) {
-    update.result = search_->partial(stream.search);
+  SpeechUpdate update{number, last, last, stream.first, stream.frames, {}, {}};
+  const bool watches = wordless_seconds_ > 0;
+  if (watches || (!last && (partial || silence_ > 0))) {
+    update.result = joined(stream, search_->partial(stream.search));
     stream.last_end = end_of(update.result.best);
-    update.ended =
-        silence_ > 0 && stream.last_end >= 0 && stream.frames - stream.last_end >= silence_;
+    update.ended = last || (silence_ > 0 && stream.last_end >= 0 &&
+                            stream.frames - stream.last_end >= silence_);
+  }
+  if (watches && start_over(number, stream, last, update)) {
+    update.ended = update.closed = false;
+    return update;
   }
   if (!update.ended) return update;
-  update.result.best = search_->finish(stream.search);
+  update.result.best = joined(stream, search_->finish(stream.search));
   update.result.stable = static_cast<int64_t>(update.result.best.tokens.size());
-  if (!last) stream = {search_->open(), stream.first + stream.frames};
+  if (last) return update;
+  if (stream.again) {
+    stream.again->words +=
+        count_words(stream, update.result.best, stream.again->begin, stream.again->end);
+  }
+  stream.search = search_->open();
+  stream.bias = nullptr;
+  stream.first += stream.frames;
+  stream.frames = stream.shift = 0;
+  stream.last_end = -1;
+  stream.before = {};
   return update;
+}
+
+// Starting over.
+
+namespace {
+
+constexpr double kKeptSeconds = 20;  // of a part without words that can be decoded again
+constexpr int kMostStarts = 2;
+constexpr double kContexts[kMostStarts] = {0.5, 1};   // seconds before the part, at least
+constexpr int64_t kChunkParts[kMostStarts] = {2, 4};  // chunks are off by a half, a quarter
+
+/// Puts `more` behind `to`.
+void append(const Hypothesis& more, Hypothesis& to) {
+  const auto add = [](const auto& from, auto& list) {
+    list.insert(list.end(), from.begin(), from.end());
+  };
+  add(more.tokens, to.tokens);
+  add(more.frames, to.frames);
+  add(more.durations, to.durations);
+  to.score += more.score;
+  to.nan = to.nan || more.nan;
+  if (!more.words) return;
+  if (!to.words) to.words.emplace();
+  add(*more.words, *to.words);
+}
+
+/// `h` behind `before`, with frames that are `shift` further.
+Hypothesis behind(const Hypothesis& before, Hypothesis h, int32_t shift) {
+  for (int32_t& frame : h.frames) frame += shift;
+  if (h.words)
+    for (FoundWord& word : *h.words) word.frame += shift;
+  Hypothesis all = before;
+  append(h, all);
+  for (Hypothesis& entry : h.nbest) all.nbest.push_back(behind(before, std::move(entry), shift));
+  return all;
+}
+
+}  // namespace
+
+Hypothesis SpeechStreams::joined(const Stream& stream, Hypothesis result) const {
+  if (stream.shift == 0 && stream.before == Hypothesis()) return result;
+  return behind(stream.before, std::move(result), static_cast<int32_t>(stream.shift));
+}
+
+PartialResult SpeechStreams::joined(const Stream& stream, PartialResult result) const {
+  result.stable += std::ssize(stream.before.tokens);
+  result.best = joined(stream, std::move(result.best));
+  return result;
+}
+
+int64_t SpeechStreams::count_words(const Stream& stream, const Hypothesis& result, int64_t begin,
+                                   int64_t end) const {
+  const auto inside = [&](int32_t frame) {
+    return stream.first + frame >= begin && stream.first + frame < end;
+  };
+  if (result.words) {
+    return std::ranges::count_if(*result.words,
+                                 [&](const FoundWord& word) { return inside(word.frame); });
+  }
+  const std::vector<TokenWord> words = token_words(*model_->tokenizer, result.tokens);
+  return std::ranges::count_if(
+      words, [&](const TokenWord& word) { return inside(result.frames[word.first]); });
+}
+
+/// Takes the levels of the frames that are decoded, and forgets what is not needed any more.
+void SpeechStreams::hear(Stream& stream) {
+  Heard& heard = stream.heard;
+  const int64_t done = stream.first + stream.frames;
+  for (int64_t frame = heard.first_level + std::ssize(heard.levels); frame < done; ++frame) {
+    const int64_t begin = frame * block_ - heard.first_sample;
+    const int64_t end = std::min(begin + block_, std::ssize(heard.samples));
+    const auto samples = begin < end ? std::span(heard.samples).subspan(begin, end - begin)
+                                     : std::span<const float>();
+    const std::vector<float> level = block_levels(samples, static_cast<size_t>(block_));
+    heard.levels.push_back(level.empty() ? -100 : level.front());
+    heard.all.add(std::span(heard.levels).last(1));
+  }
+  const double frame_seconds = model_->config.frame_seconds();
+  const auto kept = static_cast<int64_t>(kKeptSeconds / frame_seconds);
+  const auto context = static_cast<int64_t>(kContexts[1] / frame_seconds) + chunk_ + 1;
+  const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
+  int64_t from = std::max(spoken, done - kept);
+  if (stream.again) from = std::min(from, stream.again->begin);
+  from -= context;
+  // Now and then, so that the rest is not moved with every step.
+  const int64_t over = from - heard.first_level;
+  if (over < kept) return;
+  heard.levels.erase(heard.levels.begin(), heard.levels.begin() + over);
+  heard.first_level = from;
+  heard.samples.erase(heard.samples.begin(),
+                      heard.samples.begin() + (from * block_ - heard.first_sample));
+  heard.first_sample = from * block_;
+}
+
+std::optional<BlockRange> SpeechStreams::wordless(const Stream& stream, bool last) const {
+  const Heard& heard = stream.heard;
+  const double frame_seconds = model_->config.frame_seconds();
+  const int64_t done = stream.first + stream.frames;
+  const auto kept = static_cast<int64_t>(kKeptSeconds / frame_seconds);
+  const int64_t spoken = stream.last_end < 0 ? stream.first : stream.first + stream.last_end;
+  int64_t from = std::max({spoken, stream.looked_at, done - kept});
+  if (heard.first_level > 0) {
+    const auto context = static_cast<int64_t>(kContexts[1] / frame_seconds) + chunk_ + 1;
+    from = std::max(from, heard.first_level + context);
+  }
+  if (from >= done) return std::nullopt;
+  const auto levels = std::span(heard.levels).subspan(from - heard.first_level, done - from);
+  const bool whole = last && from == 0 && !stream.has_tokens;
+  const WordlessRule rule{frame_seconds, wordless_seconds_, whole};
+  const auto parts = wordless_speech(levels, heard.all, {}, rule);
+  if (parts.empty()) return std::nullopt;
+  const auto first = static_cast<size_t>(from);
+  return BlockRange{parts.front().begin + first, parts.front().end + first};
+}
+
+bool SpeechStreams::start_over(int64_t number, Stream& stream, bool last, SpeechUpdate& update) {
+  const Hypothesis& best = update.result.best;
+  if (best.nan) return false;
+  stream.has_tokens = stream.has_tokens || !best.tokens.empty();
+  hear(stream);
+  const int64_t done = stream.first + stream.frames;
+  if (stream.again) {
+    Again& again = *stream.again;
+    if (done < again.end && !last) return false;
+    again.words += count_words(stream, best, again.begin, again.end);
+    // Not where the stream has found words behind the part.
+    const int64_t spoken = stream.first + std::max<int64_t>(0, stream.last_end);
+    if (again.words == 0 && spoken <= again.begin && again.decodes < kMostStarts) {
+      start_over_at(number, stream, again.begin, again.decodes + 1);
+      return true;
+    }
+    update.again.push_back({{static_cast<size_t>(again.begin), static_cast<size_t>(again.end)},
+                            again.words,
+                            again.decodes});
+    if (again.words == 0) stream.looked_at = again.end;
+    stream.again_end = again.end;
+    stream.again_decodes = again.decodes;
+    stream.again.reset();
+  }
+  std::optional<BlockRange> part = wordless(stream, last);
+  const auto begins_again = [&] {
+    return part && static_cast<int64_t>(part->begin) < stream.again_end;
+  };
+  if (begins_again() && stream.again_decodes == kMostStarts) {
+    // The end of a part that has been tried often enough. What is behind it may be tried.
+    const BlockRange left{part->begin, static_cast<size_t>(stream.again_end)};
+    const double seconds = static_cast<double>(left.size()) * model_->config.frame_seconds();
+    if (seconds >= wordless_seconds_) update.again.push_back({left, 0, stream.again_decodes});
+    stream.looked_at = stream.again_end;
+    part = wordless(stream, last);
+  }
+  if (!part) return false;
+  start_over_at(number, stream, static_cast<int64_t>(part->begin),
+                begins_again() ? stream.again_decodes + 1 : 1);
+  return true;
+}
+
+/// Chunks of the encoder then begin between those that it had so far.
+void SpeechStreams::start_over_at(int64_t number, Stream& stream, int64_t begin, int decodes) {
+  const int64_t end = std::max(stream.first + stream.frames, stream.again ? stream.again->end : 0);
+  const auto way = static_cast<size_t>(decodes - 1);
+  const auto context = static_cast<int64_t>(kContexts[way] / model_->config.frame_seconds());
+  const int64_t off = chunk_ / kChunkParts[way];
+  const int64_t over = (begin - context - stream.origin - off) % chunk_;
+  const int64_t origin = begin - context - (over < 0 ? over + chunk_ : over);
+
+  stream.before = joined(stream, search_->finish(stream.search));
+  stream.before.nbest.clear();
+  stream.search = search_->open();
+  encoder_->close(stream.encoder);
+  numbers_.erase(stream.encoder);
+  stream.encoder = encoder_->open();
+  numbers_.emplace(stream.encoder, number);
+  stream.origin = origin;
+  stream.skip = begin - origin;
+  const Heard& heard = stream.heard;
+  if (origin < 0)
+    encoder_->push(stream.encoder, std::vector<float>(static_cast<size_t>(-origin * block_)));
+  const int64_t first = std::max<int64_t>(0, origin * block_ - heard.first_sample);
+  encoder_->push(stream.encoder, std::span(heard.samples).subspan(first));
+  if (heard.finished) encoder_->finish(stream.encoder);
+  if (stream.bias) search_->set_bias(stream.search, stream.bias);
+  stream.shift = begin - stream.first;
+  stream.frames = stream.shift;
+  stream.last_end = end_of(stream.before);
+  stream.again = Again{begin, end, decodes, 0};
 }
 
 }  // namespace rtfx

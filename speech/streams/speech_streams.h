@@ -1,5 +1,10 @@
 // Streams from samples to tokens: an encoder's steps (models/streaming) and a decoder's streams
 // (algorithms/streams.h), a stream of one for each of the other.
+//
+// A model may stay on blank although somebody speaks (speech/pipeline/wordless_speech.h). Then
+// encoder and search of that stream start over before this part, with chunks at other places, and
+// work through the audio since then, which was kept. Tokens that were found before stay. It is
+// tried twice at most for the same audio, with different chunks.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +17,7 @@
 #include "algorithms/decoder.h"
 #include "models/acoustic_model.h"
 #include "models/streaming/encoder_streams.h"
+#include "speech/pipeline/wordless_speech.h"
 
 namespace rtfx {
 
@@ -23,6 +29,7 @@ struct SpeechUpdate {
   int64_t first = 0;     // encoder frame of the stream that frames of `result` count from
   int64_t frames = 0;    // of the utterance so far
   PartialResult result;  // all of it stable where `ended`
+  std::vector<WordlessPart> again;  // parts of the stream that are done with; blocks are frames
 };
 
 /// The frame behind the last token: its own and its duration, at least one; -1 without tokens.
@@ -38,19 +45,21 @@ class SpeechStreams {
   /// an utterance, wherever in a chunk they lie; the stream goes on with a new one. The end of a
   /// token is that of a word in speech/transcript, so that utterances end where segments do. 0: an
   /// utterance ends with its stream. `decoder` is prepared for
-  /// `model` and outlives this. Throws UserError where it takes no pieces.
+  /// `model` and outlives this. Throws UserError where it takes no pieces. `wordless_seconds`: of
+  /// speech without a token, after which a stream starts over; 0: none does. Otherwise at
+  /// most 42 s and a chunk of each stream's samples are kept on the host.
   SpeechStreams(std::shared_ptr<const AcousticModel> model, Decoder& decoder,
-                const StreamOptions& encoder, int64_t silence = 0);
+                const StreamOptions& encoder, int64_t silence = 0, double wordless_seconds = 0);
 
   int64_t open();
   /// See Streams: of the utterance that an open stream is in.
   void set_bias(int64_t stream, std::shared_ptr<const CompiledBias> bias);
   /// See EncoderStreams.
-  void check(int64_t stream, std::span<const float> samples) { encoder_->check(stream, samples); }
-  void push(int64_t stream, std::span<const float> samples) { encoder_->push(stream, samples); }
-  void finish(int64_t stream) { encoder_->finish(stream); }
+  void check(int64_t stream, std::span<const float> samples);
+  void push(int64_t stream, std::span<const float> samples);
+  void finish(int64_t stream);
   /// Whether step() has something to do for the stream.
-  bool ready(int64_t stream) const { return encoder_->waiting(stream); }
+  bool ready(int64_t stream) const { return encoder_->waiting(encoder_number(stream)); }
   /// Forgets the stream. Not needed once an update has said that it is closed.
   void close(int64_t stream);
 
@@ -69,21 +78,68 @@ class SpeechStreams {
   double search_seconds() const { return search_seconds_; }
 
  private:
+  /// The audio that a stream starts over with. Frames and samples count from the stream's start.
+  struct Heard {
+    std::vector<float> samples;  // the last ones
+    int64_t first_sample = 0;    // which one samples.front() is
+    std::vector<float> levels;   // of the frames from first_level on that are decoded
+    int64_t first_level = 0;
+    LevelHistogram all;
+    bool finished = false;
+  };
+  /// A part that is being decoded again, up to `end`, where the stream was.
+  struct Again {
+    int64_t begin = 0, end = 0;  // frames of the stream
+    int decodes = 0;
+    int64_t words = 0;  // of utterances that have ended since
+  };
   struct Stream {
-    int64_t search;                 // number in search_
+    int64_t encoder, search;        // numbers in encoder_ and search_
     int64_t first = 0, frames = 0;  // as in SpeechUpdate
     int64_t last_end = -1;          // frame behind the last token of the utterance; -1: no token
+    std::shared_ptr<const CompiledBias> bias = nullptr;  // of the utterance
+
+    int64_t origin = 0;       // frame of the stream that the encoder's frame 0 is
+    int64_t skip = 0;         // next encoder frames that are context, and not searched
+    Hypothesis before = {};   // of the utterance, what was found before it started over
+    int64_t shift = 0;        // frame of the utterance that the search's frame 0 is
+    int64_t looked_at = 0;    // frame before which nothing is decoded again any more
+    bool has_tokens = false;  // in any utterance
+    std::optional<Again> again = {};
+    int64_t again_end = 0;  // of the last such part,
+    int again_decodes = 0;  // and how often it was decoded again
+    Heard heard = {};
   };
+
+  int64_t encoder_number(int64_t stream) const;
   SpeechUpdate update(int64_t number, Stream& stream, bool last, bool partial);
   /// Searches a row's frames, projected [1, T', X], up to each place where an utterance may end.
   void search_with_pauses(int64_t number, const at::Tensor& frames, bool last,
                           std::vector<SpeechUpdate>& updates);
+  /// Takes the frames out that are context of streams that have started over.
+  void drop_contexts(EncodedPieces& pieces, at::Tensor& projected);
+
+  /// `result` of the stream's search as one of its utterance.
+  Hypothesis joined(const Stream& stream, Hypothesis result) const;
+  PartialResult joined(const Stream& stream, PartialResult result) const;
+  int64_t count_words(const Stream& stream, const Hypothesis& result, int64_t begin,
+                      int64_t end) const;
+  void hear(Stream& stream);
+  /// The part without words that the stream is in, by its result so far.
+  std::optional<BlockRange> wordless(const Stream& stream, bool last) const;
+  /// Whether the stream has started over. Otherwise `update` gets what is to be told.
+  bool start_over(int64_t number, Stream& stream, bool last, SpeechUpdate& update);
+  void start_over_at(int64_t number, Stream& stream, int64_t begin, int decodes);
 
   std::shared_ptr<const AcousticModel> model_;
   std::unique_ptr<EncoderStreams> encoder_;
   std::unique_ptr<Streams> search_;
   int64_t silence_;
+  double wordless_seconds_;
+  int64_t block_;  // samples of an encoder frame
+  int64_t chunk_;  // frames of a step
   std::map<int64_t, Stream> streams_;
+  std::map<int64_t, int64_t> numbers_;  // of streams by those of encoder_
   double encoder_seconds_ = 0, search_seconds_ = 0;
 };
 

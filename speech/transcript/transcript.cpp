@@ -1,5 +1,7 @@
 #include "speech/transcript/transcript.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -163,6 +165,15 @@ bool ends_sentence(std::string_view word) {
 }
 
 }  // namespace
+
+std::string notice_of(const DecodedAgain& part) {
+  const std::string where =
+      fmt::format("speech energy without words from {:.1f} s to {:.1f} s", part.start, part.end);
+  if (part.decodes == 0) return where;
+  if (part.words == 0) return where + ", also when decoded again";
+  return fmt::format("{}: decoded again, which gave {} word{}", where, part.words,
+                     part.words == 1 ? "" : "s");
+}
 
 std::vector<TimedSegment> segments_of(const std::vector<TimedWord>& words, double pause) {
   std::vector<TimedSegment> segments;

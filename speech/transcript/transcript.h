@@ -36,6 +36,16 @@ struct TimedSegment {
   size_t first = 0, count = 0;
 };
 
+/// A part that was decoded again, since somebody speaks there and the search had found no word.
+struct DecodedAgain {
+  double start = 0, end = 0;  // seconds
+  int64_t words = 0;          // that were found then; 0: the part stays without words
+  int64_t decodes = 0;        // further ones that it took
+};
+
+/// One line about it, for a person to read.
+std::string notice_of(const DecodedAgain& part);
+
 struct TranscriptSection;
 
 struct Transcript {
@@ -47,6 +57,7 @@ struct Transcript {
   double confidence = kNoConfidence;     // of the utterance
   std::vector<Transcript> alternatives;  // the n-best list, best first; empty where there is none
   std::vector<TranscriptSection> sections;  // of long audio, which has lists for each alone
+  std::vector<DecodedAgain> decoded_again;  // in order
 };
 
 /// A part of long audio that was searched by itself.

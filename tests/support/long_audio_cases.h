@@ -1,6 +1,8 @@
 // Long audio to transcribe, and a search that gets stuck in it.
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -22,20 +24,36 @@ inline std::vector<Utterance> quickstart_utterances() {
   return parse_manifest(manifest, contents.str());
 }
 
-/// A decoder that says nothing from its third second on, until it is begun anew.
+constexpr int32_t kStuckFrom = 37;  // frames
+
+/// A decoder that says nothing from its third second on, until it is begun anew. With `window`, it
+/// decodes whole utterances of fewer frames than that as it should, and of others the same part.
 class Stuck : public Decoder {
  public:
-  explicit Stuck(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decoder)) {}
+  explicit Stuck(std::unique_ptr<Decoder> decoder, int64_t window = 1 << 20)
+      : decoder_(std::move(decoder)), window_(window) {}
   Description describe() const override { return decoder_->describe(); }
   nlohmann::json options() const override { return decoder_->options(); }
   void prepare(std::shared_ptr<const AcousticModel> model, const Limits& limits) override {
     decoder_->prepare(std::move(model), limits);
   }
-  Hypotheses decode(const EncodedBatch& batch) override { return decoder_->decode(batch); }
+  Hypotheses decode(const EncodedBatch& batch) override {
+    Hypotheses all = decoder_->decode(batch);
+    const at::Tensor within = at::arange(all.frames.size(1), all.frames.options()).unsqueeze(0) <
+                              all.lengths.unsqueeze(1);
+    const at::Tensor kept =
+        at::logical_and(within, all.frames < kStuckFrom).sum(1).to(all.lengths.scalar_type());
+    for (int64_t row = 0; row < all.lengths.size(0); ++row) {
+      if (batch.lengths_host[static_cast<size_t>(row)] >= window_)
+        all.lengths[row].copy_(kept[row]);
+    }
+    return all;
+  }
   std::unique_ptr<Streams> streams(const StreamLimits& limits) override;
 
  private:
   std::unique_ptr<Decoder> decoder_;
+  int64_t window_;
 };
 
 class StuckStreams : public Streams {
@@ -61,7 +79,7 @@ class StuckStreams : public Streams {
  private:
   static void stop(Hypothesis& h) {
     size_t n = 0;
-    while (n < h.frames.size() && h.frames[n] < 37) ++n;
+    while (n < h.frames.size() && h.frames[n] < kStuckFrom) ++n;
     h.tokens.resize(n);
     h.frames.resize(n);
   }

@@ -22,16 +22,6 @@
 namespace rtfx {
 namespace {
 
-TEST(Cuts, LevelsAreInDecibels) {
-  const std::vector<float> samples = {1, -1, 1, -1, 0.1F, 0.1F, 0.1F, 0.1F, 0, 0, 0, 0, 0.5F};
-  const auto levels = block_levels(samples, 4);
-  ASSERT_EQ(levels.size(), 4U);
-  EXPECT_FLOAT_EQ(levels[0], 0);
-  EXPECT_NEAR(levels[1], -20, 1e-4);
-  EXPECT_FLOAT_EQ(levels[2], -100);
-  EXPECT_NEAR(levels[3], -6.0206, 1e-3);  // of a shorter block
-}
-
 TEST(Cuts, TheMiddleOfTheQuietestThreeBlocks) {
   std::vector<float> levels(40, -10);
   for (const size_t i : {14, 15, 16, 17}) levels[i] = -70;
@@ -42,17 +32,6 @@ TEST(Cuts, TheMiddleOfTheQuietestThreeBlocks) {
   EXPECT_FALSE(best_cut(levels, 18, 25).pause);
   EXPECT_EQ(best_cut(levels, 20, 28).block, 28U);
   EXPECT_FALSE(best_cut(std::vector<float>(40, -100), 10, 25).pause) << "nothing is louder";
-}
-
-TEST(Cuts, RunsWithoutTokensInSoundAreFound) {
-  std::vector<float> levels(100, -20);
-  for (size_t i = 60; i < 90; ++i) levels[i] = -80;
-  const std::vector<size_t> tokens = {2, 3, 30, 31, 55};
-  EXPECT_EQ(silent_runs(levels, tokens, 20), (std::vector<BlockRange>{{4, 30}, {32, 55}}))
-      << "the last 44 blocks are silent for the most part";
-  EXPECT_TRUE(silent_runs(levels, tokens, 27).empty());
-  EXPECT_EQ(silent_runs(levels, {}, 50), (std::vector<BlockRange>{{0, 100}}));
-  EXPECT_TRUE(silent_runs({}, {}, 1).empty());
 }
 
 class LongAudioTest : public testing::Test {
@@ -125,7 +104,7 @@ TEST_F(LongAudioTest, SeamsChangeNothing) {
       options.chunk_seconds = chunk;
       options.context_seconds = 1000;
       options.batch = 4;
-      options.silent_seconds = 1000;
+      options.wordless_seconds = 0;
       options.begin_anew = false;
       const LongResult result = transcribe(samples, options, decoder);
       EXPECT_EQ(result.hypothesis.tokens, expected.tokens) << decoder << " " << chunk;
@@ -153,7 +132,7 @@ TEST_F(LongAudioTest, SeamsDoNotChangeTheEvidence) {
       options.chunk_seconds = 1.6;
       options.context_seconds = 1000;
       options.batch = chunks;
-      options.silent_seconds = 1000;
+      options.wordless_seconds = 0;
       options.begin_anew = false;
       const LongResult result = transcribe(samples, options, name, &confidence);
       ASSERT_EQ(result.hypothesis.tokens, expected.tokens) << name;
@@ -215,7 +194,7 @@ TEST_F(LongAudioTest, EverySectionHasItsList) {
   LongAudioOptions options;
   options.chunk_seconds = 3;
   options.batch = 4;
-  options.silent_seconds = 1000;
+  options.wordless_seconds = 0;
   const LongResult result =
       transcribe(joined(3, 16000), options, "alsd_pp", nullptr, {{"beam_size", 3}, {"nbest", 3}});
   ASSERT_GT(result.sections.size(), 2U);
@@ -254,12 +233,23 @@ TEST_F(LongAudioTest, WhatASearchThatIsStuckLeavesOutIsDecodedAgain) {
   const std::vector<float>& samples = utterances_[0];  // 8.7 s
   LongAudio audio({}, *model_, encoder, decoder);
   const LongResult result = audio.transcribe(source_of(samples));
-  ASSERT_EQ(result.notices.size(), 1U);
-  EXPECT_NE(result.notices[0].find("decoded again"), std::string::npos);
+  ASSERT_EQ(result.again.size(), 1U);
+  const WordlessPart& part = result.again.front();
+  EXPECT_GT(part.words, 2);
+  EXPECT_GE(part.blocks.begin, 37U - 7U);
+  EXPECT_LE(part.blocks.end, static_cast<size_t>(samples.size() / 1280 + 1));
   const auto after =
       std::ranges::count_if(result.hypothesis.frames, [](int32_t f) { return f >= 37; });
-  EXPECT_GT(after, 0);
+  EXPECT_GE(after, part.words);
   EXPECT_TRUE(std::ranges::is_sorted(result.hypothesis.frames));
+
+  LongAudioOptions off;
+  off.wordless_seconds = 0;
+  LongAudio once(off, *model_, encoder, decoder);
+  const LongResult lost = once.transcribe(source_of(samples));
+  EXPECT_TRUE(lost.again.empty());
+  EXPECT_EQ(lost.hypothesis.tokens.size() + static_cast<size_t>(after),
+            result.hypothesis.tokens.size());
 }
 
 }  // namespace

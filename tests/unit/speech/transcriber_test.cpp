@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@
 #include "models/load_checkpoint.h"
 #include "speech/pipeline/pipeline.h"
 #include "speech/pipeline/recorded_encoder.h"
+#include "tests/support/long_audio_cases.h"
 #include "tests/unit/datasets/temp_folder.h"
 
 namespace rtfx {
@@ -34,14 +36,16 @@ struct Notes : TranscriptionObserver {
   }
   void started(const std::vector<size_t>& recordings) override { batches.push_back(recordings); }
   void progress(size_t, double seconds) override { done = seconds; }
-  void notice(size_t, const std::string& text) override { notices.push_back(text); }
+  void notice(size_t recording, const std::string& text) override {
+    notices[recording].push_back(text);
+  }
 
   std::vector<size_t> order, ends;  // of results, and with failures
   std::vector<std::vector<size_t>> batches;
   std::map<size_t, Transcription> results;
   std::map<size_t, std::string> failures;
   std::set<size_t> bad_inputs;  // of the failures
-  std::vector<std::string> notices;
+  std::map<size_t, std::vector<std::string>> notices;
   double done = 0;
 };
 
@@ -110,7 +114,7 @@ TEST_F(TranscriberTest, FilesAreReadAtTheRateOfTheModel) {
   write_audio("a.wav", test::sine(440, 8000, 8000), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 8000);
   Notes notes;
   Transcriber(narrow, label_looping, {.batch_size = 1}).run({{"a", path("a.wav")}}, notes);
-  EXPECT_EQ(notes.notices, std::vector<std::string>{});
+  EXPECT_TRUE(notes.notices.empty());
   EXPECT_EQ(notes.results[0].seconds, 1);
   EXPECT_EQ(notes.failures.size(), 0U);
 }
@@ -261,6 +265,179 @@ TEST_F(TranscriberTest, NothingMoreIsBegunOnceItIsStopped) {
   Notes again;
   transcriber.run(recordings, again);
   EXPECT_EQ(again.order.size(), 3U);
+}
+
+// Decoding again what is left without words.
+
+/// Finds nothing, though it has a head. Calls of decode() from `failing` on throw.
+class Mute : public Decoder {
+ public:
+  explicit Mute(int failing = 1 << 20) : failing_(failing) {}
+  Description describe() const override {
+    return {"mute", Head::transducer, Description::Exactness::approximate, {}, ""};
+  }
+  nlohmann::json options() const override { return nlohmann::json::object(); }
+  void prepare(std::shared_ptr<const AcousticModel>, const Limits&) override {}
+  Hypotheses decode(const EncodedBatch& batch) override {
+    if (calls_++ >= failing_) throw std::runtime_error("no second time");
+    return Hypotheses::empty(batch.frames.size(0), batch.frames.device());
+  }
+
+ private:
+  int failing_, calls_ = 0;
+};
+
+class DecodeAgainTest : public TranscriberTest {
+ protected:
+  /// The quickstart's utterances with 0.5 s between them, 32 s or a little more.
+  static const std::vector<float>& half_a_minute() {
+    static const std::vector<float> kSamples = [] {
+      std::vector<float> samples;
+      for (const Utterance& u : test::quickstart_utterances()) {
+        if (samples.size() > 32 * 16000) break;
+        const std::vector<float> one = read_audio(u.audio).samples;
+        samples.insert(samples.end(), one.begin(), one.end());
+        samples.resize(samples.size() + 8000);
+      }
+      return samples;
+    }();
+    return kSamples;
+  }
+
+  static std::vector<Recording> three() {
+    return {quickstart(1),
+            {"half a minute", {}, {}, std::span<const float>(half_a_minute())},
+            quickstart(4)};
+  }
+
+  template <class Made>
+  static Notes transcribe(const Made& make, TranscriberOptions options) {
+    options.batch_size = 3;
+    Notes notes;
+    const auto choose = [&](const PrepareDecoder& prepare) {
+      std::unique_ptr<Decoder> decoder = make();
+      prepare(*decoder);
+      return decoder;
+    };
+    Transcriber(model(), choose, options).run(three(), notes);
+    return notes;
+  }
+
+  static Notes plain(const TranscriberOptions& options = {}) {
+    return transcribe([] { return make_decoder("label_looping", {}, ""); }, options);
+  }
+  /// The decoder stays on blank after 3 s of windows of so many frames or more.
+  static Notes stuck(int64_t window, const TranscriberOptions& options = {},
+                     const char* decoder = "label_looping", const nlohmann::json& with = {}) {
+    return transcribe(
+        [&] { return std::make_unique<test::Stuck>(make_decoder(decoder, with, ""), window); },
+        options);
+  }
+};
+
+TEST_F(DecodeAgainTest, WordsComeBackByAnotherCut) {
+  const Notes expected = plain();
+  const size_t words = expected.results.at(1).transcript.words.size();
+  EXPECT_TRUE(expected.results.at(1).transcript.decoded_again.empty());
+  EXPECT_LT(stuck(160, {.decode_again = 0}).results[1].transcript.words.size(), words / 4);
+  // Pieces of 12 s are short enough for the first one, and pieces of 6 s for the second one.
+  for (const auto& [window, decodes] : {std::pair{160, 1}, std::pair{100, 2}}) {
+    const Notes notes = stuck(window);
+    EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
+    EXPECT_EQ(notes.batches.front().size(), 3U);
+    EXPECT_GT(notes.batches.size(), 1U) << "pieces are batches of their own";
+    for (const size_t other : {0U, 2U})
+      EXPECT_EQ(notes.results.at(other).hypothesis, expected.results.at(other).hypothesis);
+    const Transcription& result = notes.results.at(1);
+    const Transcript& transcript = result.transcript;
+    EXPECT_NEAR(static_cast<double>(transcript.words.size()), static_cast<double>(words),
+                0.2 * static_cast<double>(words))
+        << transcript.text;
+    EXPECT_TRUE(std::ranges::is_sorted(result.hypothesis.frames));
+    EXPECT_EQ(transcript.text, model()->tokenizer->text(result.hypothesis.tokens));
+    ASSERT_EQ(transcript.decoded_again.size(), 1U);
+    const DecodedAgain& part = transcript.decoded_again[0];
+    EXPECT_EQ(part.decodes, decodes);
+    EXPECT_GT(part.words, 20);
+    EXPECT_LT(part.start, 5);
+    EXPECT_GT(part.end, result.seconds - 1.5);
+    EXPECT_LE(part.end, result.seconds);
+    EXPECT_EQ(notes.notices.at(1), std::vector<std::string>{notice_of(part)});
+    EXPECT_FALSE(notes.notices.contains(0));
+  }
+}
+
+TEST_F(DecodeAgainTest, ConfidencesAndListsGoWithTheTokens) {
+  const Notes notes = stuck(160, {.confidence = ConfidenceOptions()});
+  const Transcript& transcript = notes.results.at(1).transcript;
+  EXPECT_EQ(transcript.decoded_again.size(), 1U);
+  ASSERT_GT(transcript.words.size(), 30U);
+  for (const TimedWord& word : transcript.words) {
+    EXPECT_GE(word.confidence, 0) << word.text;
+    EXPECT_LE(word.confidence, 1) << word.text;
+  }
+  // Without confidences asked for, there are none, although they decide what counts.
+  EXPECT_TRUE(std::isnan(stuck(160).results.at(1).transcript.words.back().confidence));
+}
+
+TEST_F(DecodeAgainTest, TheRunsOfCtcGoWithTheTokens) {
+  const Notes expected = transcribe([] { return make_decoder("ctc_greedy", {}, ""); }, {});
+  const Notes notes = stuck(160, {}, "ctc_greedy");
+  const Transcript& transcript = notes.results.at(1).transcript;
+  ASSERT_EQ(transcript.decoded_again.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(transcript.words.size()),
+              static_cast<double>(expected.results.at(1).transcript.words.size()), 15);
+  EXPECT_TRUE(std::ranges::is_sorted(transcript.words, {}, &TimedWord::start));
+}
+
+TEST_F(DecodeAgainTest, LongRecordingsAreDecodedAgainInTheirChunks) {
+  const TranscriberOptions options{.long_above = 20, .chunk_seconds = 12};
+  const Notes expected = plain(options);
+  const Notes notes = stuck(160, options);
+  const Transcript& transcript = notes.results.at(1).transcript;
+  EXPECT_GE(transcript.decoded_again.size(), 2U);
+  EXPECT_GT(transcript.words.size(), expected.results.at(1).transcript.words.size() / 2);
+  EXPECT_EQ(notes.notices.at(1).size(), transcript.decoded_again.size());
+  EXPECT_TRUE(stuck(160, {.long_above = 20, .chunk_seconds = 12, .decode_again = 0})
+                  .results.at(1)
+                  .transcript.decoded_again.empty());
+}
+
+TEST_F(DecodeAgainTest, WhatStaysWithoutWordsIsTold) {
+  const Notes notes = transcribe([] { return std::make_unique<Mute>(); }, {});
+  EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& again = notes.results.at(i).transcript.decoded_again;
+    ASSERT_EQ(again.size(), 1U) << i;
+    EXPECT_EQ(again[0].words, 0);
+    EXPECT_EQ(again[0].decodes, 2);
+    ASSERT_EQ(notes.notices.at(i).size(), 1U);
+    EXPECT_TRUE(notes.notices.at(i)[0].starts_with("speech energy without words from 0.")) << i;
+    EXPECT_TRUE(notes.results.at(i).hypothesis.tokens.empty());
+  }
+}
+
+/// The first result is kept. It costs nobody else anything either.
+TEST_F(DecodeAgainTest, ADecodeThatFailsLosesNothing) {
+  const Notes notes = transcribe([] { return std::make_unique<Mute>(/*failing=*/1); }, {});
+  EXPECT_EQ(notes.order, (std::vector<size_t>{0, 1, 2}));
+  EXPECT_TRUE(notes.failures.empty());
+  EXPECT_EQ(notes.notices.at(1).front(), "decoding a part again failed: no second time");
+}
+
+/// Silence and steady noise without words cost no further decode.
+TEST_F(DecodeAgainTest, SilenceIsNotDecodedAgain) {
+  std::vector<float> noise(30 * 16000), none(30 * 16000);
+  for (size_t i = 0; i < noise.size(); ++i)
+    noise[i] = 0.02F * (static_cast<float>(i * 7919 % 1009) / 504.5F - 1);
+  Notes notes;
+  const auto mute = [](const PrepareDecoder&) { return std::make_unique<Mute>(); };
+  Transcriber(model(), mute, {.batch_size = 2})
+      .run({{"noise", {}, {}, std::span<const float>(noise)},
+            {"none", {}, {}, std::span<const float>(none)}},
+           notes);
+  EXPECT_EQ(notes.batches.size(), 1U);
+  EXPECT_TRUE(notes.notices.empty());
 }
 
 }  // namespace
