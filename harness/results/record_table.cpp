@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <iterator>
 #include <mutex>
 #include <unordered_set>
+
+#include "base/json_events.h"
 
 namespace rtfx {
 
@@ -49,11 +53,12 @@ void check_members(const json& value, const std::vector<FieldInfo>& fields, cons
                    const std::string& where) {
   if (!value.is_structured()) return;  // null in its place
   for (const FieldInfo& field : fields) {
-    const std::string its_path = path + field.name;
     if (field.name == "*") {
-      for (const json& element : value) check_value(element, field, its_path, where);
+      for (const auto& [name, element] : value.items())
+        check_value(element, field, path + name, where);
       continue;
     }
+    const std::string its_path = path + field.name;
     const auto found = value.find(field.name);
     if (found != value.end()) {
       check_value(*found, field, its_path, where);
@@ -198,8 +203,8 @@ bool satisfies(unsigned types, unsigned kind, double number) {
          ((types & kNotNegative) != 0 && number >= 0);
 }
 
-/// Puts the events of a JSON parser into a record. An event returns false where the record is not
-/// what its table says.
+/// Puts the events of JSON text (JsonEvents) into a record. An event returns false where the record
+/// is not what its table says.
 class RecordReader {
  public:
   /// `strict`: members that must be there are asked for.
@@ -233,14 +238,14 @@ class RecordReader {
     if (!std::in_range<int64_t>(value)) return put_number(to, static_cast<double>(value));
     return put_integer(to, static_cast<int64_t>(value));
   }
-  bool number_float(double value, const std::string&) {
+  bool number_float(double value) {
     const Target to = target();
     if (to.tree != nullptr) return *to.tree = value, true;
     return put_number(to, value);
   }
-  bool string(std::string& value) {
+  bool string(std::string_view value) {
     const Target to = target();
-    if (to.tree != nullptr) return *to.tree = value, true;
+    if (to.tree != nullptr) return *to.tree = std::string(value), true;
     if (!to.is_allowed(kText)) return false;
     if (to.type->shape == Shape::text) {
       *static_cast<std::string*>(to.type->make(to.slot)) = value;
@@ -251,9 +256,8 @@ class RecordReader {
     }
     return true;
   }
-  bool binary(json::binary_t&) { return false; }
 
-  bool start_object(size_t) {
+  bool start_object() {
     if (frames_.size() > kMostLevels) return false;
     if (frames_.empty()) {
       frames_.push_back({.table = table_, .value = record_});
@@ -283,7 +287,7 @@ class RecordReader {
     }
   }
 
-  bool key(std::string& name) {
+  bool key(std::string_view name) {
     Frame& frame = frames_.back();
     if (frame.tree != nullptr) return add_to(*frame.tree, name);
     if (frame.table == nullptr) {
@@ -331,7 +335,7 @@ class RecordReader {
     return true;
   }
 
-  bool start_array(size_t) {
+  bool start_array() {
     if (frames_.empty() || frames_.size() > kMostLevels) return false;
     const Target to = target();
     if (to.tree != nullptr) {
@@ -352,8 +356,6 @@ class RecordReader {
     if (frame.tree == nullptr) frame.type->finish(frame.value);
     return true;
   }
-
-  bool parse_error(size_t, const std::string&, const json::exception&) { return false; }
 
  private:
   /// The place of the next value.
@@ -412,9 +414,9 @@ class RecordReader {
     return frame.next;
   }
 
-  bool add_to(json& object, const std::string& name) {
+  bool add_to(json& object, std::string_view name) {
     if (object.is_null()) object = json::object();
-    const auto [place, fresh] = object.emplace(name, nullptr);
+    const auto [place, fresh] = object.emplace(std::string(name), nullptr);
     frames_.back().next = {.tree = &*place};
     return fresh;
   }
@@ -445,22 +447,19 @@ class RecordReader {
 bool tell(const json& value, RecordReader& reader) {
   switch (value.type()) {
     case json::value_t::object:
-      if (!reader.start_object(value.size())) return false;
+      if (!reader.start_object()) return false;
       for (const auto& [key, member] : value.items()) {
-        std::string name = key;
-        if (!reader.key(name) || !tell(member, reader)) return false;
+        if (!reader.key(key) || !tell(member, reader)) return false;
       }
       return reader.end_object();
     case json::value_t::array:
-      if (!reader.start_array(value.size())) return false;
+      if (!reader.start_array()) return false;
       for (const json& element : value) {
         if (!tell(element, reader)) return false;
       }
       return reader.end_array();
-    case json::value_t::string: {
-      auto text = value.get<std::string>();
-      return reader.string(text);
-    }
+    case json::value_t::string:
+      return reader.string(value.get_ref<const std::string&>());
     case json::value_t::boolean:
       return reader.boolean(value.get<bool>());
     case json::value_t::number_integer:
@@ -468,7 +467,7 @@ bool tell(const json& value, RecordReader& reader) {
     case json::value_t::number_unsigned:
       return reader.number_unsigned(value.get<uint64_t>());
     case json::value_t::number_float:
-      return reader.number_float(value.get<double>(), "");
+      return reader.number_float(value.get<double>());
     default:
       return reader.null();
   }
@@ -483,7 +482,7 @@ void read_object(const json& object, const TableCore& table, void* record) {
 
 bool read_object(std::string_view text, const TableCore& table, void* record, SharedTrees& trees) {
   RecordReader reader(table, record, &trees, /*strict=*/true);
-  return json::sax_parse(text.begin(), text.end(), &reader);
+  return JsonEvents(text, reader).run();
 }
 
 // Writing.
@@ -502,6 +501,17 @@ void write_text(std::string_view value, std::string& text) {
   } else {
     text += json(value).dump(-1, ' ', false, json::error_handler_t::replace);
   }
+}
+
+/// Writes the digits that the library's dump() writes, without making a serializer for each number.
+void write_real(double value, std::string& text) {
+  if (!std::isfinite(value)) {
+    text += "null";
+    return;
+  }
+  std::array<char, 64> digits;
+  char* const end = nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
+  text.append(digits.data(), end);
 }
 
 void write_tree(const json& tree, std::string& text) {
@@ -525,7 +535,7 @@ void write_value(const void* value, const SlotType& type, std::string& text) {
       if (number.is_integer()) {
         fmt::format_to(std::back_inserter(text), "{}", number.integer());
       } else {
-        text += json(static_cast<double>(number)).dump();
+        write_real(number, text);
       }
       return;
     }
